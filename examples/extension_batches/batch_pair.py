@@ -9,7 +9,7 @@ from batches import BATCH, BATCH_LIMIT, batches_extension
 
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
-from rpcrdma.transport import CallHandle, IncomingCall, ReplyArrived, Role, TransportConfig, offered
+from rpcrdma.transport import Call, IncomingCall, ReplyArrived, Role, TransportConfig, offered
 
 __all__ = ["BatchPair", "BatchPeer"]
 
@@ -39,7 +39,7 @@ class BatchPair(EndpointPair):
         )
         self.connect()
 
-    def call(self, xid: int, octets: int = 8) -> CallHandle:
+    def call(self, xid: int, octets: int = 8) -> Call:
         """A small call of the client's, which goes out when the pair runs."""
         return self.client.call(xid, message(xid, 0, (bytes(octets), None)), ReplyBound(_ENOUGH))
 
@@ -57,7 +57,7 @@ class BatchPair(EndpointPair):
                 self.reply(incoming)
             for event in self.client_events():
                 assert isinstance(event, ReplyArrived), event
-                replies.append(event.handle.xid)
+                replies.append(event.call.xid)
             if not calls:
                 return replies
 

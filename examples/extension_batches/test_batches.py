@@ -107,7 +107,7 @@ def test_a_call_with_chunks_goes_alone_and_keeps_its_place() -> None:
     for call in incoming:
         pair.reply(call)
     pair.run()
-    assert sorted(event.handle.xid for event in pair.client_events() if isinstance(event, ReplyArrived)) == order
+    assert sorted(event.call.xid for event in pair.client_events() if isinstance(event, ReplyArrived)) == order
 
 
 def test_a_held_call_that_is_abandoned_is_never_sent() -> None:
@@ -155,7 +155,7 @@ def test_no_more_calls_go_than_credits_allow(version: str, credits_: int) -> Non
             if incoming is calls[-1]:
                 pair.run()
         pair.run()
-        done += [event.handle.xid for event in pair.client_events() if isinstance(event, ReplyArrived)]
+        done += [event.call.xid for event in pair.client_events() if isinstance(event, ReplyArrived)]
         assert pair.client.credits_granted <= credits_
     assert sorted(done) == list(range(1, 42))
 
@@ -177,7 +177,7 @@ def test_calls_of_the_server_and_their_replies_go_together_as_well(version: str)
     pair.run()
     assert pair.sends() == (before[0] + 2, before[1] + 2)
     for events in (pair.client_events(), pair.server_events()):
-        assert [event.handle.xid for event in events if isinstance(event, ReplyArrived)] == list(range(1, 9))
+        assert [event.call.xid for event in events if isinstance(event, ReplyArrived)] == list(range(1, 9))
 
 
 def test_what_is_held_goes_before_the_connection_ends() -> None:
@@ -189,7 +189,7 @@ def test_what_is_held_goes_before_the_connection_ends() -> None:
         pair.reply(incoming)
     pair.server.disconnect()
     pair.run()
-    assert [event.handle.xid for event in pair.client_events() if isinstance(event, ReplyArrived)] == [1, 2]
+    assert [event.call.xid for event in pair.client_events() if isinstance(event, ReplyArrived)] == [1, 2]
 
 
 def test_both_extensions_work_side_by_side() -> None:

@@ -97,11 +97,11 @@ def test_of_replies_against_the_rules_the_named_calls_fail(version: str, body: b
     flags = RESPONSE if version == "2" else 0
     assert peer.octets(body, 7, flags=flags) == []
     events = peer.endpoint_events()
-    assert [event.handle.xid for event in events if isinstance(event, CallFailed)] == failed
+    assert [event.call.xid for event in events if isinstance(event, CallFailed)] == failed
     assert all(isinstance(event, CallFailed) and isinstance(event.error, DecodeError) for event in events)
     left = [xid for xid in xids if xid not in failed]
     peer.batch([(xid, REPLY) for xid in left], flags=flags)
-    assert [event.handle.xid for event in peer.endpoint_events() if isinstance(event, ReplyArrived)] == left
+    assert [event.call.xid for event in peer.endpoint_events() if isinstance(event, ReplyArrived)] == left
     assert peer.endpoint._session.window.in_flight == 0
 
 
@@ -122,7 +122,7 @@ def test_replies_to_no_calls_are_discarded_and_the_others_taken(version: str) ->
     flags = RESPONSE if version == "2" else 0
     peer.batch([(99, REPLY), (8, REPLY), (8, REPLY), (7, REPLY), (9, REPLY)], flags=flags)
     events = peer.endpoint_events()
-    assert [event.handle.xid for event in events if isinstance(event, ReplyArrived)] == [8, 7, 9]
+    assert [event.call.xid for event in events if isinstance(event, ReplyArrived)] == [8, 7, 9]
     assert peer.endpoint.statistics.discarded == 2
     assert peer.endpoint._session.window.in_flight == 0
 
@@ -134,7 +134,7 @@ def test_a_refused_message_fails_all_of_its_calls_and_one_refused_call_only_that
         flags = RESPONSE if version == "2" else 0
         peer.send(peer.header(7, 4, 64, flags) + words(code))
         events = peer.endpoint_events()
-        assert [event.handle.xid for event in events if isinstance(event, CallFailed)] == failed
+        assert [event.call.xid for event in events if isinstance(event, CallFailed)] == failed
         assert all(isinstance(event, CallFailed) and isinstance(event.error, CallRefused) for event in events)
         left = [xid for xid in xids if xid not in failed]
         if left:
@@ -144,7 +144,7 @@ def test_a_refused_message_fails_all_of_its_calls_and_one_refused_call_only_that
         # The same error about any other call is about that alone.
         peer, _ = waiting(version)
         peer.send(peer.header(8, 4, 64, flags) + words(BAD_XDR))
-        assert [event.handle.xid for event in peer.endpoint_events() if isinstance(event, CallFailed)] == [8]
+        assert [event.call.xid for event in peer.endpoint_events() if isinstance(event, CallFailed)] == [8]
 
 
 @BOTH_DRAFTS

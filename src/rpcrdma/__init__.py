@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rpcrdma.aio.client.client_metrics import ClientMetrics
     from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
     from rpcrdma.aio.client.returning_client import ReturningClient
-    from rpcrdma.aio.connections.call_record import CallRecord
     from rpcrdma.aio.connections.negotiated import Negotiated
     from rpcrdma.aio.drivers.capture import PacketCapture
     from rpcrdma.aio.host_options import HostAuthentication
@@ -38,11 +37,12 @@ if TYPE_CHECKING:
     from rpcrdma.nfs.client import NfsFilesystem, nfs_open
     from rpcrdma.rpc.auth import AuthNone, AuthSys
     from rpcrdma.rpc.host_identity import HostIdentity
+    from rpcrdma.transport.call import Call
 
 __all__ = [
     "AuthNone",
     "AuthSys",
-    "CallRecord",
+    "Call",
     "CallTimeout",
     "ClientMetrics",
     "ConnectFailed",
@@ -75,7 +75,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "rpcrdma.aio.connections.call_record": ("CallRecord",),
     "rpcrdma.aio.drivers.capture": ("PacketCapture",),
     "rpcrdma.aio.host_options": ("HostAuthentication",),
     "rpcrdma.aio.client.client_metrics": ("ClientMetrics",),
@@ -87,6 +86,7 @@ _HOMES = {
     "rpcrdma.aio.server.serve": ("ServeOptions", "Server", "serve"),
     "rpcrdma.rpc.auth": ("AuthNone", "AuthSys"),
     "rpcrdma.rpc.host_identity": ("HostIdentity",),
+    "rpcrdma.transport.call": ("Call",),
 }
 
 

@@ -10,6 +10,7 @@ __all__ = [
     "DecodeError",
     "HostAuthenticationFailed",
     "HostNotFound",
+    "InternalError",
     "LocalProtocolError",
     "MessageTooLong",
     "NoAnswer",
@@ -35,6 +36,10 @@ class RpcRdmaError(Exception):
 
 class LocalProtocolError(RpcRdmaError):
     """This side asked for something the protocol does not allow: a bug in the caller."""
+
+
+class InternalError(RpcRdmaError):
+    """This library has made something that contradicts itself: a bug in it."""
 
 
 class RemoteProtocolError(RpcRdmaError):

@@ -8,8 +8,8 @@ from both_drafts import Raw
 from rpcrdma.errors import RpcRdmaError, TransportClosed
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import (
+    Call,
     CallFailed,
-    CallHandle,
     Closed,
     ReplyArrived,
     ReplyBound,
@@ -41,7 +41,7 @@ class Client(BareMessages):
     ) -> None:
         super().__init__(Role.CLIENT, config or CHUNKS, *properties, raw=raw, **options)
         self.memory = bytearray(bound.items[0] if bound.items else 0)
-        self.handle: CallHandle = self.endpoint.call(
+        self.handle: Call = self.endpoint.call(
             XID, message(XID, 0, (b"", bytes(argument))), bound, (self.memory,) if bound.items else ()
         )
         self.calls = self.heard()
@@ -55,7 +55,7 @@ class Client(BareMessages):
     def event(self) -> ReplyArrived | CallFailed:
         (event,) = self.endpoint_events()
         assert isinstance(event, ReplyArrived | CallFailed)
-        assert event.handle is self.handle
+        assert event.call is self.handle
         assert not self.endpoint_pd.regions, "memory is exposed after the call's end"
         assert self.endpoint.calls_in_flight == 0
         return event

@@ -73,7 +73,7 @@ def test_reverse_calls_beyond_the_credits_end_the_connection(raw: Raw) -> None:
     *calls, failed, closed = peer.endpoint_events()
     assert len(calls) < 10
     assert isinstance(failed, CallFailed)
-    assert failed.handle is own
+    assert failed.call is own
     assert isinstance(closed, Closed)
     assert closed.protocol_error
 
@@ -173,7 +173,7 @@ def test_a_call_in_the_midst_of_a_reply_breaks_it_also_with_the_same_xid(raw: Ra
     assert [(each.xid, each.numbers) for each in answered(peer)] == [(xid, (raw.INVAL_CONT,))]
     (failed,) = peer.endpoint_events()
     assert isinstance(failed, CallFailed)
-    assert failed.handle is handle
+    assert failed.call is handle
     assert isinstance(failed.error, RemoteProtocolError)
     peer.send(raw.message(XID, bytes(4), RESPONSE))
     assert peer.endpoint_events() == []
@@ -189,7 +189,7 @@ def test_calls_and_replies_of_one_xid_are_two_things(raw: Raw) -> None:
     peer.send(raw.message(XID, REPLY, RESPONSE, give=2))
     (event,) = peer.endpoint_events()
     assert isinstance(event, ReplyArrived)
-    assert event.handle is handle
+    assert event.call is handle
     peer.endpoint.reply(incoming, message(XID, 1))
     assert [each.flags for each in answered(peer)] == [RESPONSE]
 

@@ -381,7 +381,7 @@ def test_replies_that_are_interleaved_fail_both_of_their_calls(raw: Raw) -> None
     peer.reply(REPLY, RESPONSE | MORE)
     peer.send(raw.message(9, struct.pack(">II", 9, 1), RESPONSE | MORE))
     events = peer.endpoint_events()
-    assert {getattr(event, "handle", None) for event in events} == {peer.handle, other}
+    assert {getattr(event, "call", None) for event in events} == {peer.handle, other}
     assert all(isinstance(event, CallFailed) and isinstance(event.error, RemoteProtocolError) for event in events)
     peer.send(raw.message(9, bytes(4), RESPONSE))
     peer.reply(bytes(4))
@@ -396,7 +396,7 @@ def test_a_reply_in_the_midst_of_another_fails_both(raw: Raw) -> None:
     peer.reply(REPLY, RESPONSE | MORE)
     peer.send(raw.message(9, struct.pack(">II", 9, 1), RESPONSE))
     events = peer.endpoint_events()
-    assert [getattr(event, "handle", None) for event in events] == [peer.handle, other]
+    assert [getattr(event, "call", None) for event in events] == [peer.handle, other]
     assert all(isinstance(event, CallFailed) and isinstance(event.error, RemoteProtocolError) for event in events)
     peer.reply(bytes(4))
     assert peer.endpoint_events() == []

@@ -15,7 +15,7 @@ from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.errors import TransportClosed
 from rpcrdma.limits import RPC_OUTSTANDING_CALLS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
-from rpcrdma.rpc.calls import CallEncoder
+from rpcrdma.rpc.calling import CallEncoder
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.record import LAST_FRAGMENT

@@ -81,7 +81,7 @@ def assert_calls(peer: TransmissionPeer) -> None:
     peer.go_on(1, xid=xid, begun_by=XMTRESP, data=(RESULT + RESULT)[3 * PAGE :])
     (event,) = peer.endpoint_events()
     assert isinstance(event, ReplyArrived)
-    assert event.handle is handle
+    assert event.call is handle
     event.decoder.octets(8, "start")
     assert event.decoder.bulk(1 << 20, "item") == RESULT + RESULT
     assert peer.heard() == []
@@ -382,7 +382,7 @@ def test_what_comes_for_a_call_that_was_abandoned_is_dropped_and_gives_everythin
         peer.assert_nothing_held()
         assert peer.endpoint.calls_in_flight == 0
     # Of the 256 that may be promised at once all are left, but for the one that the longest promise keeps.
-    carrier = peer.endpoint._requester.carrier
+    carrier = peer.endpoint.requester.carrier
     assert carrier.promises.left == (255 + 1) // 2
 
 

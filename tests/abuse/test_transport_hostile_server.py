@@ -18,7 +18,7 @@ from rpcrdma.transport import (
     TransportConfig,
     VersionRefused,
 )
-from rpcrdma.transport.calls import CallHandle
+from rpcrdma.transport.call import Call
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk, fill
 from rpcrdma.transport.dialects.header_v1 import (
     RDMA_MSG,
@@ -44,7 +44,7 @@ class Client(BarePeer):
     def __init__(self, bound: ReplyBound = NOTHING, config: TransportConfig | None = None, argument: int = 0) -> None:
         super().__init__(Role.CLIENT, config)
         self.memory = bytearray(bound.items[0] if bound.items else 0)
-        self.handle: CallHandle = self.endpoint.call(
+        self.handle: Call = self.endpoint.call(
             XID, message(XID, 0, (b"", bytes(argument))), bound, (self.memory,) if bound.items else ()
         )
         self.run()
@@ -53,7 +53,7 @@ class Client(BarePeer):
     def event(self) -> ReplyArrived | CallFailed:
         (event,) = self.endpoint_events()
         assert isinstance(event, ReplyArrived | CallFailed)
-        assert event.handle is self.handle
+        assert event.call is self.handle
         assert not self.endpoint_pd.regions, "memory is exposed after the call's end"
         return event
 
@@ -337,7 +337,7 @@ def test_invalidation_of_another_calls_memory_ends_the_connection() -> None:
     header = encode_message(RDMA_MSG, 1, 32, ChunkLists((), zeroed(mine)))
     peer.send(header, struct.pack(">II", 1, 1), invalidate=chunk.segments[0].handle)
     events = peer.endpoint_events()
-    assert [getattr(event, "handle", None) for event in events] == [one, two, None]
+    assert [getattr(event, "call", None) for event in events] == [one, two, None]
     assert isinstance(events[-1], Closed)
     assert "did not expose" in events[-1].reason
     assert not peer.endpoint_pd.regions

@@ -13,7 +13,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import Preference, RoundTrip, RoundTripConfig
 from rpcrdma.rtr.receive_slabs import SlabReceives
 from rpcrdma.testing.endpoint_pair import BarePeer, calls_in, message
-from rpcrdma.transport import CallFailed, CallHandle, IncomingCall, Ready, ReplyArrived, Role, TransportConfig, offered
+from rpcrdma.transport import Call, CallFailed, IncomingCall, Ready, ReplyArrived, Role, TransportConfig, offered
 from support import raw_messages as raw
 from support.octets import words
 
@@ -236,7 +236,7 @@ class TransmissionPeer(BarePeer):
         assert [heard.xid for heard in self.heard()] == [xid]
         self.assert_nothing_held()
 
-    def call(self, xid: int, argument: bytes | None = None, result: int | None = None) -> CallHandle:
+    def call(self, xid: int, argument: bytes | None = None, result: int | None = None) -> Call:
         """A call of the endpoint."""
         items = () if result is None else (result,)
         return self.endpoint.call(xid, message(xid, 0, (b"argument", argument)), ReplyBound(8 + 4 * len(items), items))
@@ -246,8 +246,8 @@ class TransmissionPeer(BarePeer):
         found: list[tuple[int, bytes | Exception]] = []
         for event in self.endpoint_events():
             if isinstance(event, CallFailed):
-                found.append((event.handle.xid, event.error))
+                found.append((event.call.xid, event.error))
             else:
                 assert isinstance(event, ReplyArrived), event
-                found.append((event.handle.xid, bytes(event.decoder.octets(8, "reply"))))
+                found.append((event.call.xid, bytes(event.decoder.octets(8, "reply"))))
         return found

@@ -31,7 +31,7 @@ from rpcrdma.nfs.port_mapper import PMAPPROC_GETPORT, RPCBPROC_DUMP
 from rpcrdma.nfs.server.file_handle import HandleSeal, export_identity
 from rpcrdma.nfs.v3 import NFS3_FHSIZE
 from rpcrdma.rpc.auth import AuthSys, decode_auth_sys, encode_auth_sys
-from rpcrdma.rpc.calls import decode_result
+from rpcrdma.rpc.calling import decode_result
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
 from rpcrdma.rpc.message import decode_call, decode_reply, encode_call, peek_is_call, peek_xid
 from rpcrdma.rpc.program import Procedure

@@ -14,9 +14,9 @@ from rpcrdma.errors import DecodeError, LocalProtocolError, TransportClosed
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import BarePeer, message
 from rpcrdma.transport import (
+    Call,
     CallArrived,
     CallFailed,
-    CallHandle,
     Closed,
     IncomingCall,
     Ready,
@@ -99,7 +99,7 @@ class Play:
         if reverse and role is Role.SERVER:
             self.peer.endpoint.allow_reverse()
         self.exposed: list[MemoryRegion] = []
-        self.calls: list[CallHandle] = []
+        self.calls: list[Call] = []
         self.ended: set[int] = set()
         self.abandoned: set[int] = set()
         self.fenced: list[tuple[bytearray, bytes]] = []
@@ -132,7 +132,7 @@ class Play:
                 self.arrived.append(event.incoming)
                 self.open.append(event.incoming)
             elif isinstance(event, ReplyArrived | CallFailed):
-                self.on_ended(event.handle)
+                self.on_ended(event.call)
             elif isinstance(event, ReplySent):
                 self.waiting.remove(event.incoming)
             elif isinstance(event, Ready):
@@ -146,13 +146,13 @@ class Play:
         for buffer, content in self.fenced:
             assert buffer == content, "memory of a call that has ended was written to"
 
-    def on_ended(self, handle: CallHandle) -> None:
+    def on_ended(self, handle: Call) -> None:
         assert id(handle) not in self.ended, f"{handle} has ended before"
         assert id(handle) not in self.abandoned, f"{handle} was abandoned"
         self.ended.add(id(handle))
         self.fence(handle)
 
-    def fence(self, handle: CallHandle) -> None:
+    def fence(self, handle: Call) -> None:
         self.fenced += [(buffer, bytes(buffer)) for buffer in handle.context]
 
     def finish(self) -> None:

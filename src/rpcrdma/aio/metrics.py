@@ -231,9 +231,9 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class CallMetrics:
-    """What calls came to, by side, transport, procedure and status, and with `by_server` by the server as well.
+    """Call statistics by side, transport, procedure and status, and with `by_server` by the server as well.
 
-    `side` is "server" for calls that this side answers, "client" for those that it makes.
+    `side` is "server" for calls that this side answers, "client" for calls that it makes.
     """
 
     def __init__(self, *, by_server: bool = False) -> None:
@@ -250,7 +250,7 @@ class CallMetrics:
         }
 
     def add(self, side: str, transport: str, operations: Iterable[OperationStatistics], server: str = "") -> None:
-        """Adds what one side has counted over one transport; `server` is the URL of the other end, if it is one."""
+        """Adds the counts of one side over one transport; `server` is the URL of the other end, if it is one."""
         for each in operations:
             labels = [side, transport, str(each.program), str(each.version), each.procedure, each.status]
             if self._by_server:

@@ -62,7 +62,7 @@ def parse_url(text: str) -> Url:
     """Parses a service URL.
 
     Raises:
-        LocalProtocolError: it is not one; the message says what is wrong and shows the form.
+        LocalProtocolError: it is not one; the message names the fault and shows the form.
     """
     form = "write rdma://HOST[:PORT][/PATH] or tcp://HOST[:PORT][/PATH]"
     mount_port = None

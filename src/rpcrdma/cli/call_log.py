@@ -7,7 +7,8 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.connections.call_record import CallObserver, CallRecord
+    from rpcrdma.aio.connections.calls_made import CallObserver
+    from rpcrdma.transport import Call
 
 __all__ = ["call_logger"]
 
@@ -19,17 +20,17 @@ def call_logger() -> CallObserver | None:
     return _log if _LOGGER.isEnabledFor(logging.DEBUG) else None
 
 
-def _log(record: CallRecord) -> None:
+def _log(call: Call) -> None:
     _LOGGER.debug(
         "xid 0x%08x %s to %s: %s, %d bytes out, %d in, %.0f µs%s",
-        record.xid,
-        record.procedure,
-        record.peer,
-        record.form,
-        record.octets_sent,
-        record.octets_received,
-        record.elapsed_s * 1e6,
-        "" if record.error is None else f", {_outcome(record.error)}",
+        call.xid,
+        call.procedure.name,
+        call.peer,
+        call.travelled,
+        call.octets_sent,
+        call.octets_received,
+        call.elapsed_s * 1e6,
+        "" if call.error is None else f", {_outcome(call.error)}",
     )
 
 

@@ -14,7 +14,7 @@ import enum
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from rpcrdma.limits import CALL_OUTCOMES_MAX, CALL_STATUSES_MAX
 from rpcrdma.rpc.histogram import BUCKETS, Histogram, bucket_of, bucket_start_ns
@@ -45,8 +45,7 @@ SUCCESS = "SUCCESS"
 TIMEOUT = "TIMEOUT"
 CANCELLED = "CANCELLED"
 CONNECTION_LOST = "CONNECTION_LOST"
-"""The status of a call that was lost with its connection. When it is sent again, it leaves the `ops` of this
-status; what was sent in vain stays in `trans` and `bytes_sent`."""
+"""The status of a call that was lost with its connection and was not sent again."""
 NOT_SENT = "NOT_SENT"
 REPEATED = "REPEATED"
 """The status of a call that is answered with the reply to the one that it repeats."""
@@ -167,10 +166,10 @@ class CallCounts(Durations):
     """The counts of the calls of one procedure with one status.
 
     As durations it holds those of the calls that did not wait. Of every call the octets are counted, and then its time
-    by one of `add`, `add_parts` and `add_untimed`; `note` takes all of it at once, which costs a call least.
+    by `add` or `add_parts`; `note` takes all of it at once, which costs a call least.
     """
 
-    __slots__ = ("_recent", "_untimed", "_waited", "bytes_recv", "bytes_sent", "sent_again")
+    __slots__ = ("_recent", "_waited", "bytes_recv", "bytes_sent", "sent_again")
 
     def __init__(self) -> None:
         super().__init__()
@@ -180,7 +179,6 @@ class CallCounts(Durations):
         self.bytes_recv = 0
         self.sent_again = 0
         """How much oftener than once each these calls were sent."""
-        self._untimed = 0
         self._waited: tuple[Durations, Durations, Durations] | None = None
 
     def note(self, octets_sent: int, octets_received: int, duration_ns: int) -> None:
@@ -208,10 +206,6 @@ class CallCounts(Durations):
         rest.add(rest_ns)
         execute.add(queue_ns + rest_ns)
 
-    def add_untimed(self, count: int) -> None:
-        """Counts calls whose time tells nothing; -1 takes one back."""
-        self._untimed += count
-
     def _settled(self) -> CallCounts:
         """A copy with all calls counted: another thread than the reader's may count in this one."""
         copy = CallCounts()
@@ -231,7 +225,7 @@ class CallCounts(Durations):
         else:
             waited, rests, whole = (durations.snapshot() for durations in self._waited)
             queue, rest, execute = at_once + waited, direct + rests, direct + whole
-        ops = execute.count + self._untimed
+        ops = execute.count
         nothing = Histogram()
         program, version, procedure = where
         return OperationStatistics(
@@ -250,6 +244,21 @@ class CallCounts(Durations):
             execute=execute,
             errors=0 if status == SUCCESS else ops,
         )
+
+
+class CountedCall(Protocol):
+    """A call that has ended, with the times in nanoseconds that were taken."""
+
+    procedure: Procedure[Any, Any]
+    status: int | str
+    transmissions: int
+    octets_sent: int
+    octets_received: int
+    began_ns: int
+    """When it was made or, at a server, arrived."""
+    sent_ns: int
+    """When it was last sent or, at a server, its handler began; 0: never."""
+    ended_ns: int
 
 
 class CallStatistics:
@@ -296,11 +305,21 @@ class CallStatistics:
             return self.successes.get(procedure) or self.of_success(procedure)
         return self.of(procedure, status.name if isinstance(status, enum.Enum) else str(status))
 
-    def sent_again(self, procedure: Procedure[Any, Any]) -> None:
-        """A call that was counted as CONNECTION_LOST is made again: how it ends is counted then."""
-        counts = self.of(procedure, CONNECTION_LOST)
-        counts.add_untimed(-1)
-        counts.sent_again += 1
+    def count(self, call: CountedCall) -> None:
+        """Counts a call that has ended."""
+        status = call.status
+        sent_ns = call.sent_ns or call.ended_ns
+        waited_ns = sent_ns - call.began_ns
+        if not (status or waited_ns or call.transmissions != 1):
+            counts = self.successes.get(call.procedure) or self.of_success(call.procedure)
+            counts.note(call.octets_sent, call.octets_received, call.ended_ns - sent_ns)
+            return
+        counts = self.of_status(call.procedure, status)
+        counts.sent_again += call.transmissions - 1
+        counts.bytes_recv += call.octets_received
+        if call.transmissions:
+            counts.bytes_sent += call.octets_sent
+        counts.add_parts(waited_ns, call.ended_ns - sent_ns)
 
     def snapshot(self) -> tuple[OperationStatistics, ...]:
         """A copy of the counts until now: of every procedure SUCCESS first, then the other statuses by name."""

@@ -267,7 +267,7 @@ class RecordSender:
         Raises:
             MessageTooLong: the message is; nothing has been queued.
             LocalProtocolError: the message is empty.
-            AssertionError: the message has other octets than it says (see `Payload.item_octets`). It is queued, and the
+            InternalError: the message has other octets than it says (see `Payload.item_octets`). It is queued, and the
                 stream must end.
         """
         if payload.items:

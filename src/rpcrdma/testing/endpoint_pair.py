@@ -5,14 +5,19 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.rpc.program import null_procedure
 from rpcrdma.transport import (
     BufferSource,
+    Call,
     CallArrived,
+    Cause,
     Endpoint,
     EndpointEvent,
     Extension,
     IncomingCall,
     Ready,
+    ReplyBound,
     Role,
     TransportConfig,
     offered,
@@ -23,10 +28,10 @@ from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, QueuePairEvent, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceivePool
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Buffer, as_view
 from rpcrdma.xdr.codec import Encoder, Payload
 
-__all__ = ["BarePeer", "EndpointPair", "calls_in", "counted_bits", "message"]
+__all__ = ["BarePeer", "CallingEndpoint", "EndpointPair", "calls_in", "counted_bits", "made_call", "message"]
 
 _RPC_START = struct.Struct(">II")
 
@@ -57,6 +62,62 @@ def message(xid: int, direction: int, *parts: tuple[bytes, Buffer | None]) -> Pa
     return encoder.finish()
 
 
+_PROCEDURE = null_procedure(0x20000000, 1)
+
+
+def made_call(xid: int, payload: Payload, bound: ReplyBound, into: Sequence[object] = (), placement: str = "") -> Call:
+    """A call of any octets, for a reply within `bound`; `into` has the buffer for each eligible result, or None."""
+    call = Call(_PROCEDURE, None, placement=placement)
+    call.xid = xid
+    call.payload = payload
+    call.bound = bound
+    call.into = [None if buffer is None else as_view(buffer, "into") for buffer in into]
+    call.reset()
+    return call
+
+
+class CallingEndpoint(Endpoint):
+    """An endpoint whose calls are messages, without procedures; it speaks for its requester and its responder."""
+
+    __slots__ = ()
+
+    def call(
+        self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[object] = (), placement: str = ""
+    ) -> Call:
+        """See `Requester.start`."""
+        if self.requester is None:
+            raise LocalProtocolError("this end of the connection makes no calls")
+        call = made_call(xid, payload, bound, into, placement)
+        self.requester.start(call)
+        return call
+
+    def abandon(self, call: Call) -> None:
+        """See `Requester.abandon`."""
+        if self.requester is not None:
+            self.requester.abandon(call)
+
+    def allow_reverse(self) -> None:
+        """See `Requester.allow`."""
+        if self.requester is None:
+            raise LocalProtocolError("this end of the connection makes no calls")
+        self.requester.allow()
+
+    def reply(self, incoming: IncomingCall, payload: Payload) -> bool:
+        """See `Responder.reply`."""
+        assert self.responder is not None
+        return self.responder.reply(incoming, payload)
+
+    def fail_call(self, incoming: IncomingCall) -> None:
+        """Refuses a call because of an item that must not be moved; see `Responder.fail_call`."""
+        assert self.responder is not None
+        self.responder.fail_call(incoming, Cause.INELIGIBLE)
+
+    def drop(self, incoming: IncomingCall) -> None:
+        """See `Responder.drop`."""
+        assert self.responder is not None
+        self.responder.drop(incoming)
+
+
 class EndpointPair:
     """A client and a server endpoint; `run` lets both work until neither has anything left to send."""
 
@@ -79,7 +140,7 @@ class EndpointPair:
         self.client_qp, self.server_qp = LoopbackQueuePair.pair(
             self.client_pd, self.server_pd, private_data=client.private_data()
         )
-        self.client = Endpoint(
+        self.client = CallingEndpoint(
             self.client_qp,
             self.client_pd,
             client,
@@ -88,7 +149,7 @@ class EndpointPair:
             dialects=offered(version),
             extensions=client_extensions,
         )
-        self.server = Endpoint(
+        self.server = CallingEndpoint(
             self.server_qp,
             self.server_pd,
             server or TransportConfig(),
@@ -179,7 +240,7 @@ class BarePeer:
         self.link = a
         self.endpoint_pd, self.pd = (pd_a, pd_b) if active else (pd_b, pd_a)
         endpoint_qp, self.qp = (a, b) if active else (b, a)
-        self.endpoint = Endpoint(
+        self.endpoint = CallingEndpoint(
             endpoint_qp,
             self.endpoint_pd,
             config,

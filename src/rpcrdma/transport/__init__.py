@@ -4,7 +4,7 @@
 """
 
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.transport.calls import CallHandle, IncomingCall
+from rpcrdma.transport.call import Call, IncomingCall
 from rpcrdma.transport.carriers import (
     Batcher,
     CallToCarry,
@@ -55,10 +55,10 @@ __all__ = [
     "VERSION_CHOICES",
     "Batcher",
     "BufferSource",
+    "Call",
     "CallArrived",
     "CallFailed",
     "CallForm",
-    "CallHandle",
     "CallPlan",
     "CallRefused",
     "CallToCarry",

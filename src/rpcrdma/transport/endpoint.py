@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, TransportClosed
+from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
-from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.authenticator import Authenticator
-from rpcrdma.transport.calls import CallHandle, IncomingCall
+from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import Dialect, offered, receive_octets
 from rpcrdma.transport.events import Closed, EndpointEvent, Ready
 from rpcrdma.transport.extensions import Extension, ExtensionLink, Extensions
 from rpcrdma.transport.introduction import Introduction
-from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind
+from rpcrdma.transport.message import CallDirection, Inbound, Kind
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.negotiation import Input, State
 from rpcrdma.transport.outbox import Outbox, SendMark
@@ -45,8 +44,7 @@ from rpcrdma.verbs.queue_pair import (
     Verb,
 )
 from rpcrdma.verbs.receive_pool import ReceivePool, ReceiveSource
-from rpcrdma.wire.buffers import Buffer, as_view
-from rpcrdma.xdr.codec import Payload
+from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["Endpoint"]
 
@@ -54,6 +52,7 @@ _RECEIVE = Verb.RECEIVE
 _SUCCESS = Status.SUCCESS
 _OPEN = State.OPEN
 _CONNECTING = State.CONNECTING
+_PIECE = Kind.PIECE
 
 
 class Endpoint:
@@ -67,26 +66,26 @@ class Endpoint:
     can be extended. `authenticator` is for this connection alone: a server that requires host authentication offers
     only versions that have it.
 
-    With `reverse` a client also takes calls, and a server may make some (RFC 8167) after `allow_reverse`. Without it a
-    reverse call is discarded. The directions share only the receives.
+    With `reverse` a client also takes calls, and a server may make some (RFC 8167) after `Requester.allow`. Without it
+    a reverse call is discarded. The directions share only the receives.
     """
 
     __slots__ = (
         "_disconnected",
         "_established",
         "_extensions",
+        "_in_pieces",
         "_introduction",
-        "_may_call",
         "_memory",
         "_outbox",
         "_qp",
         "_receives",
-        "_requester",
-        "_responder",
         "_routes",
         "_session",
         "_stall",
         "events",
+        "requester",
+        "responder",
         "role",
     )
 
@@ -106,7 +105,6 @@ class Endpoint:
         extensions: Sequence[Extension] = (),
     ) -> None:
         self.role = role
-        self._may_call = role is Role.CLIENT
         self._qp = qp
         dialects = dialects or offered()
         if role is Role.SERVER and authenticator is not None and authenticator.required:
@@ -137,21 +135,25 @@ class Endpoint:
         self._memory = memory = MessageMemory(buffers if role is Role.SERVER else None)
         for dialect in dialects:
             dialect.count_in(memory)
-        self._requester: Requester | None = None
-        self._responder: Responder | None = None
+        self.requester: Requester | None = None
+        """Makes calls; None at an end that makes none."""
+        self.responder: Responder | None = None
+        """Answers calls; None at an end that takes none."""
         if role is Role.CLIENT or reverse:
-            self._requester = Requester(session, self._outbox, _direction(role, Role.CLIENT))
+            self.requester = Requester(session, self._outbox, _direction(role, Role.CLIENT))
         if role is Role.SERVER or reverse:
-            self._responder = Responder(session, self._outbox, buffers, memory, _direction(role, Role.SERVER))
+            self.responder = Responder(session, self._outbox, buffers, memory, _direction(role, Role.SERVER))
         if self._extensions is not None:
-            self._extensions.requester = self._requester
-            self._extensions.responder = self._responder
+            self._extensions.requester = self.requester
+            self._extensions.responder = self.responder
             self._extensions.memory = memory
-        self._stall = StallWatch(session, self._responder)
+        self._stall = StallWatch(session, self.responder)
         self.events = session.events
         """Events that the owner has not taken yet, the oldest first."""
         self._disconnected: Disconnected | None = None
         self._established: Established | None = None
+        self._in_pieces = False
+        """Whether part of a message may have come, and not yet the rest of it."""
         self._routes: list[Handler | None] = []
         self._receives.post(session.window.receives_wanted)
 
@@ -247,8 +249,8 @@ class Endpoint:
     def _granted(self, role: Role) -> int:
         window = self._session.window
         if role is Role.CLIENT:
-            return 0 if self._requester is None else window.allowed
-        return 0 if self._responder is None else window.granted
+            return 0 if self.requester is None else window.allowed
+        return 0 if self.responder is None else window.granted
 
     @property
     def calls_in_flight(self) -> int:
@@ -262,8 +264,8 @@ class Endpoint:
 
     def _unanswered(self, role: Role) -> int:
         if role is Role.CLIENT:
-            return 0 if self._requester is None else self._requester.in_flight
-        return 0 if self._responder is None else self._responder.unanswered
+            return 0 if self.requester is None else self.requester.in_flight
+        return 0 if self.responder is None else self.responder.unanswered
 
     @property
     def inline_arguments_octets(self) -> int:
@@ -275,104 +277,23 @@ class Endpoint:
         """The largest results, in octets, whose reply to a call of this side is sure to come inline."""
         return self._session.results_octets
 
-    def allow_reverse(self) -> None:
-        """Server: the client's upper layer has said that it is ready for calls (RFC 8167 section 6).
-
-        No effect where the client's transport properties say that it takes none.
-
-        Raises:
-            LocalProtocolError: the endpoint was made without `reverse`.
-        """
-        if self._requester is None:
-            raise LocalProtocolError("this end of the connection makes no calls")
-        self._may_call = self._session.reverse_support is not ReverseSupport.NONE
+    def unsettled(self) -> bool:
+        """Whether its owner has to see to deadlines (`untimed`) or to memory (`wanted_octets`); often neither."""
+        session, responder = self._session, self.responder
+        if self._in_pieces:
+            self._in_pieces = session.unfinished != 0
+            return True
+        return session.owed > 0 or session.state is not _OPEN or (responder is not None and responder.wanted_octets > 0)
 
     @property
     def wanted_octets(self) -> int:
         """The octets of memory for which a call waits, because `buffers` had none; 0 if none waits."""
-        return 0 if self._responder is None else self._responder.wanted_octets
+        return 0 if self.responder is None else self.responder.wanted_octets
 
     def resume_pulls(self) -> None:
         """Tries again to get memory for a waiting call."""
-        if self._responder is not None:
-            self._responder.resume()
-
-    def call(
-        self,
-        xid: int,
-        payload: Payload,
-        bound: ReplyBound,
-        into: Sequence[object] = (),
-        placement: str = "",
-    ) -> CallHandle:
-        """Sends a call as soon as credits allow; `ReplyArrived` or `CallFailed` follows unless it is abandoned.
-
-        `into`: for each eligible result, in order, the writable buffer where it lands, or None; its octets are the most
-        that the peer may return. Buffers in `payload` and `into` must be left alone until then. `placement` is for an
-        extension that moves bulk items (`carriers`): a choice for this call.
-
-        Raises:
-            LocalProtocolError: the XID is in use, a buffer is unfit, or the call is too complex for its header; a
-                reverse call that needs chunks without `TransportConfig.reverse_chunks`, before `allow_reverse`, or to a
-                client that takes none.
-            TransportClosed: the connection has ended.
-            TypeError: a buffer has no octets, or they have gaps.
-        """
-        if self._requester is None:
-            raise LocalProtocolError("this end of the connection makes no calls")
-        if not self._may_call:
-            if self._session.reverse_support is ReverseSupport.NONE:
-                raise LocalProtocolError("the client takes no calls, as its transport properties say")
-            raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
-        if self._session.state is State.CLOSED:
-            raise TransportClosed(self._session.failure or "the connection has ended")
-        views: list[memoryview | None] = []
-        for buffer in into:
-            # A comprehension would be one more function on the way of each READ.
-            views.append(None if buffer is None else as_view(buffer, "into"))  # noqa: PERF401
-        return self._requester.call(xid, payload, bound, views, placement)
-
-    def abandon(self, handle: CallHandle) -> None:
-        """Gives a call up: when this returns, no peer can touch the call's memory.
-
-        No event follows. No effect after the call has ended. If the peer may still read the call's argument, the
-        connection ends, since nothing else can stop the peer.
-        """
-        if self._requester is not None:
-            self._requester.abandon(handle)
-
-    def reply(self, incoming: IncomingCall, payload: Payload) -> bool:
-        """Answers a call.
-
-        Returns:
-            True if buffers of `payload` and of the call are in use until `ReplySent`, which also follows when the
-            connection ends; False if they are free already.
-
-        Raises:
-            LocalProtocolError: the call has been answered.
-            Exception: the reply cannot be sent; the connection ends (RFC 8166 section 4.5.4).
-        """
-        assert self._responder is not None
-        return self._responder.reply(incoming, payload)
-
-    def fail_call(self, incoming: IncomingCall) -> None:
-        """Refuses a call because a Read chunk held data that is not DDP-eligible (RFC 8166 section 6.1).
-
-        Raises:
-            LocalProtocolError: the call has been answered.
-            Exception: the error cannot be sent; the connection ends (RFC 8166 section 4.5.4).
-        """
-        assert self._responder is not None
-        self._responder.fail_call(incoming, Cause.INELIGIBLE)
-
-    def drop(self, incoming: IncomingCall) -> None:
-        """Leaves a call unanswered; its memory is released, and the peer loses its credit.
-
-        Raises:
-            LocalProtocolError: the call has been answered.
-        """
-        assert self._responder is not None
-        self._responder.drop(incoming)
+        if self.responder is not None:
+            self.responder.resume()
 
     @property
     def holds(self) -> bool:
@@ -475,7 +396,7 @@ class Endpoint:
         session = self._session
         session.move(moved)
         self._routes = routes(
-            self.role, session.state, Halves(self._requester, self._responder, self._introduction, self._extensions)
+            self.role, session.state, Halves(self.requester, self.responder, self._introduction, self._extensions)
         )
         if session.state is State.OPEN:
             assert self._established is not None
@@ -498,6 +419,8 @@ class Endpoint:
             session.statistics.receives += 1
             data = self._receives.take(completion)
             message = self._receive_early(data)
+        if message is None or message.kind >= _PIECE:
+            self._in_pieces = True
         window = session.window
         if window.counts_arrivals:
             if not window.on_arrival(message):
@@ -506,9 +429,9 @@ class Endpoint:
             if self._outbox.queued:
                 self._outbox.drain()
         if message is not None:
-            if message.broken is not None and self._requester is not None:
+            if message.broken is not None and self.requester is not None:
                 error = RemoteProtocolError("a reply in several messages was broken by another message")
-                self._requester.fail(message.broken, error)
+                self.requester.fail(message.broken, error)
             if session.between is not None and session.between(message, data):
                 return
             handler = self._routes[message.kind]
@@ -547,14 +470,14 @@ class Endpoint:
                 self._outbox.ended = wr.count
                 owner = wr.owner
                 if isinstance(owner, IncomingCall):
-                    assert self._responder is not None
-                    self._responder.on_sent(owner)
+                    assert self.responder is not None
+                    self.responder.on_sent(owner)
                 elif owner is not None:
                     owner.sending = False
         elif verb is Verb.RDMA_READ:
             assert isinstance(wr, IncomingCall)
-            assert self._responder is not None
-            self._responder.on_read(wr, completion.status)
+            assert self.responder is not None
+            self.responder.on_read(wr, completion.status)
         elif verb is _RECEIVE:
             self._receives.give_back(completion)
 
@@ -572,10 +495,10 @@ class Endpoint:
         self._receives.close()
         self._memory.release_group()
         waited = self._outbox.clear()
-        if self._requester is not None:
-            self._requester.on_closed(reason, protocol_error=event.protocol_error or violated)
-        if self._responder is not None:
-            self._responder.on_closed(waited)
+        if self.requester is not None:
+            self.requester.on_closed(reason, protocol_error=event.protocol_error or violated)
+        if self.responder is not None:
+            self.responder.on_closed(waited)
         protocol_error = event.protocol_error or violated
         session.events.append(Closed(reason, event.by_peer or violated, protocol_error, session.refusal))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from rpcrdma.errors import HostAuthenticationFailed, RpcRdmaError
-from rpcrdma.transport.calls import CallHandle, IncomingCall
+from rpcrdma.transport.call import Call, IncomingCall
 from rpcrdma.xdr.codec import Decoder
 
 __all__ = ["CallArrived", "CallFailed", "Closed", "EndpointEvent", "Ready", "ReplyArrived", "ReplySent"]
@@ -30,19 +30,19 @@ class CallArrived(NamedTuple):
 class ReplyArrived(NamedTuple):
     """The reply to a call: `decoder` is at the RPC reply header. No peer can touch the call's memory any more."""
 
-    handle: CallHandle
+    call: Call
     decoder: Decoder
 
 
 class CallFailed(NamedTuple):
     """The call ended without a reply. No peer can touch its memory any more."""
 
-    handle: CallHandle
+    call: Call
     error: RpcRdmaError
 
 
 class ReplySent(NamedTuple):
-    """The buffers of a reply whose `Endpoint.reply` returned True are free: it was sent, or never will be."""
+    """The buffers of a reply whose `Responder.reply` returned True are free: it was sent, or never will be."""
 
     incoming: IncomingCall
 

@@ -21,7 +21,7 @@ from typing import Protocol, TypeGuard
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import UNSENT_REFUSALS_MAX
-from rpcrdma.transport.calls import CallHandle, IncomingCall, OutgoingReply
+from rpcrdma.transport.call import Call, IncomingCall, OutgoingReply
 from rpcrdma.transport.carriers import Batcher, Transmission
 from rpcrdma.transport.message import Kind, Outgoing, OutgoingError, OutgoingExtension, OutgoingGrant
 from rpcrdma.transport.negotiation import MAY_LEAVE, State
@@ -72,7 +72,7 @@ class SendMark:
 
     __slots__ = ("count", "owner")
 
-    def __init__(self, count: int, owner: IncomingCall | CallHandle | None) -> None:
+    def __init__(self, count: int, owner: IncomingCall | Call | None) -> None:
         self.count = count
         self.owner = owner
 
@@ -291,10 +291,10 @@ class Outbox:
             header = encode(OutgoingExtension(message.xid, header_type, 0, (), answer=answers), word)
             self._transmit(message if index == last else None, [header + body[0], *body[1:]])
 
-    def _batchable(self, message: Outgoing) -> TypeGuard[CallHandle | OutgoingReply]:
+    def _batchable(self, message: Outgoing) -> TypeGuard[Call | OutgoingReply]:
         """Whether a message is short, and goes inline in one Send regardless of the credits."""
         session = self._session
-        if isinstance(message, CallHandle):
+        if isinstance(message, Call):
             payload, bound = message.payload, message.form.bound
             return (
                 payload is not None
@@ -374,7 +374,7 @@ class Outbox:
             self._receives.post(wanted)
         self.posted = count = self.posted + 1
         session.statistics.sends += 1
-        owner: IncomingCall | CallHandle | None = None
+        owner: IncomingCall | Call | None = None
         ends = None
         if isinstance(message, OutgoingReply):
             if message.plan is not None:
@@ -383,7 +383,7 @@ class Outbox:
                 ends = message.incoming.ends
                 if ends is not None:
                     session.statistics.remote_invalidations += 1
-        elif isinstance(message, CallHandle) and message.sending:
+        elif isinstance(message, Call) and message.sending:
             owner = message
         if owner is not None or not count % _SIGNAL_EVERY:
             session.qp.post_send(SendMark(count, owner), gather, invalidate=ends)

@@ -10,19 +10,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NoReturn
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
-from rpcrdma.rpc.calls import ResultDecoder
+from rpcrdma.rpc.calling import ResultDecoder
 from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.transport.call import Call
 from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
-from rpcrdma.transport.calls import CallHandle
 from rpcrdma.transport.carriers import CallToCarry, CarriedCall, CarriedResults, Carrier
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo
 from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Outgoing, Refusal
+from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import LAST_PIECE_OCTETS_MIN, Outbox
 from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, PlanLimits, plan_call
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
@@ -35,6 +37,7 @@ __all__ = ["Requester"]
 
 _SEND, _END = CallInput.SEND, CallInput.END
 _QUEUED, _ABANDONED = CallState.QUEUED, CallState.ABANDONED
+_CLOSED = State.CLOSED
 _tuple = tuple.__new__
 
 
@@ -48,14 +51,15 @@ def _fewest(cause: Cause, chunks: ChunkLists) -> bool:
 class Requester:
     """The calls of this side in one direction; `carrier` is asked whether an extension takes them."""
 
-    __slots__ = ("_calls", "_direction", "_outbox", "_session", "carrier")
+    __slots__ = ("_allowed", "_calls", "_direction", "_outbox", "_session", "carrier")
 
     def __init__(self, session: Session, outbox: Outbox, direction: CallDirection) -> None:
         self._session = session
         self._outbox = outbox
         self._direction = direction
+        self._allowed = direction is CallDirection.FORWARD
         self.carrier: Carrier | None = None
-        self._calls: dict[int, CallHandle] = {}
+        self._calls: dict[int, Call] = {}
         outbox.serve(self, Kind.CALL)
 
     @property
@@ -63,26 +67,47 @@ class Requester:
         """Calls sent and not answered."""
         return len(self._calls) - self._outbox.waiting(Kind.CALL)
 
-    def call(
-        self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[memoryview | None], placement: str
-    ) -> CallHandle:
-        """Sends a call as soon as credits allow.
+    def start(self, call: Call) -> None:
+        """Sends a call as soon as credits allow; `ReplyArrived` or `CallFailed` follows unless it is abandoned.
+
+        Buffers in its `payload` and `into` must be left alone until then.
 
         Raises:
-            LocalProtocolError: the XID is in use, a buffer is unfit, the call is too complex for its header, or it
-                needs chunks where there are none.
+            LocalProtocolError: the XID is in use, a buffer is unfit, or the call is too complex for its header; a
+                reverse call that needs chunks without `TransportConfig.reverse_chunks`, before `allow`, or to a client
+                that takes none.
+            TransportClosed: the connection has ended.
         """
-        if xid in self._calls:
-            raise LocalProtocolError(f"a call with XID {xid:#010x} is outstanding")
-        handle = CallHandle(xid, payload, bound, into)
-        if placement:
-            handle.placement = placement
-        self._outbox.send(handle)
-        self._calls[xid] = handle
-        return handle
+        session = self._session
+        if not self._allowed or session.state is _CLOSED:
+            self._refuse()
+        if call.xid in self._calls:
+            raise LocalProtocolError(f"a call with XID {call.xid:#010x} is outstanding")
+        call.reset()
+        self._outbox.send(call)
+        self._calls[call.xid] = call
 
-    def abandon(self, handle: CallHandle) -> None:
-        """Gives a call up; when this returns, no peer can touch its memory."""
+    def allow(self) -> None:
+        """Server: the client's upper layer has said that it is ready for calls (RFC 8167 section 6).
+
+        No effect where the client's transport properties say that it takes none.
+        """
+        self._allowed = self._session.reverse_support is not ReverseSupport.NONE
+
+    def _refuse(self) -> NoReturn:
+        session = self._session
+        if self._allowed:
+            raise TransportClosed(session.failure or "the connection has ended")
+        if session.reverse_support is ReverseSupport.NONE:
+            raise LocalProtocolError("the client takes no calls, as its transport properties say")
+        raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
+
+    def abandon(self, handle: Call) -> None:
+        """Fences the call's memory: when this returns, no peer can touch it. No event follows.
+
+        No effect after the call has ended. Where the peer still wants to read the call's argument, the connection
+        ends: nothing else can stop it.
+        """
         before = handle.state
         handle.state = TRANSITIONS[before, CallInput.ABANDON]
         if before is _QUEUED:
@@ -104,7 +129,7 @@ class Requester:
 
     def prepare(self, message: Outgoing) -> Sequence[Buffer] | None:
         """Plans a call, registers its memory and returns the payload; see `Preparer`."""
-        assert isinstance(message, CallHandle)
+        assert isinstance(message, Call)
         payload = message.payload
         assert payload is not None
         session = self._session
@@ -121,11 +146,12 @@ class Requester:
         else:
             inline = self._inline(payload, bound)
         message.state = TRANSITIONS[message.state, _SEND]
+        message.transmissions += 1
         return inline
 
     def on_unsendable(self, message: Outgoing, error: LocalProtocolError) -> None:
         """Reports the failure of a call that had waited and cannot be sent."""
-        assert isinstance(message, CallHandle)
+        assert isinstance(message, Call)
         message.state = TRANSITIONS[message.state, _END]
         message.payload = None
         del self._calls[message.xid]
@@ -148,7 +174,7 @@ class Requester:
             )
         return payload.gather()
 
-    def _expose(self, handle: CallHandle, payload: Payload) -> Sequence[Buffer]:
+    def _expose(self, handle: Call, payload: Payload) -> Sequence[Buffer]:
         """Plans the call, registers its memory and returns the payload of its message."""
         session = self._session
         limits = session.plan_limits
@@ -195,9 +221,7 @@ class Requester:
         self._count(plan, exposure)
         return exposure.inline
 
-    def _carry(
-        self, handle: CallHandle, payload: Payload, carried: CarriedCall, limits: PlanLimits
-    ) -> Sequence[Buffer]:
+    def _carry(self, handle: Call, payload: Payload, carried: CarriedCall, limits: PlanLimits) -> Sequence[Buffer]:
         """Registers the memory of a call that an extension carries."""
         session, plan = self._session, carried.plan
         exposure = None
@@ -361,7 +385,7 @@ class Requester:
         else:
             statistics.resent_larger += 1
 
-    def _send_again(self, handle: CallHandle, form: CallForm) -> None:
+    def _send_again(self, handle: Call, form: CallForm) -> None:
         """Sends a call that the peer has not run in another form, with the same XID."""
         handle.form = form
         if handle.carried is not None:
@@ -394,7 +418,7 @@ class Requester:
             if not abandoned:
                 session.events.append(CallFailed(handle, TransportClosed(reason, protocol_error=protocol_error)))
 
-    def _accept_invalidation(self, handle: CallHandle, invalidated: int) -> bool:
+    def _accept_invalidation(self, handle: Call, invalidated: int) -> bool:
         session = self._session
         # The peer need not have announced the ability itself: Linux servers use it where the client allows it.
         if not session.config.remote_invalidation:
@@ -416,7 +440,7 @@ class Requester:
             return False
         return True
 
-    def _end(self, handle: CallHandle, message: Inbound) -> None:
+    def _end(self, handle: Call, message: Inbound) -> None:
         """Ends an answered call and returns its credit."""
         del self._calls[handle.xid]
         handle.state = TRANSITIONS[handle.state, _END]
@@ -429,7 +453,7 @@ class Requester:
 
     def _open(
         self,
-        handle: CallHandle,
+        handle: Call,
         exposure: Exposure | None,
         message: Inbound,
         reply_view: memoryview | None,
@@ -455,6 +479,7 @@ class Requester:
         statistics.octets_returned += returned.octets
         statistics.calls_by_rdma += returned.octets > 0 or bool(handle.chunks.reads)
         statistics.replies_long += message.long
+        handle.long_reply = message.long
         decoder: Decoder = (
             ResultDecoder(returned.data, returned.start, returned.placed, handle.into)
             if handle.into

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
-from rpcrdma.transport.calls import IncomingCall, OutgoingReply
+from rpcrdma.transport.call import IncomingCall, OutgoingReply
 from rpcrdma.transport.carriers import IncomingItems
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, WriteChunk, fill, split_gather
 from rpcrdma.transport.config import ReverseSupport

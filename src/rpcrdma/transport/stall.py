@@ -6,7 +6,7 @@ at a requester.
 
 from __future__ import annotations
 
-from rpcrdma.transport.calls import IncomingCall
+from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.responder import Responder
 from rpcrdma.transport.session import Session
 

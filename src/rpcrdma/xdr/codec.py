@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.errors import DecodeError, InternalError, LocalProtocolError
 from rpcrdma.wire.buffers import Buffer, as_view
 from rpcrdma.wire.cursor import Reader
 
@@ -109,13 +109,14 @@ class Payload:
         """Octets of each item, without padding.
 
         Raises:
-            AssertionError: the length of an item counts something else: the message would be other than it says.
+            InternalError: the length of an item counts something else: the message would be other than it says.
         """
         found: list[int] = []
         for item in self.items:
             data = item.data
             octets = len(data)
-            assert type(data) is not memoryview or data.nbytes == octets, f"{data.nbytes} octets in {octets} items"
+            if type(data) is memoryview and data.nbytes != octets:
+                raise InternalError(f"{data.nbytes} octets in {octets} items")
             found.append(octets)
         return found
 

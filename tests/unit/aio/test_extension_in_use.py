@@ -13,12 +13,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.connections.call_record import CallRecord
 from rpcrdma.aio.server.metrics import MetricsExporter
 from rpcrdma.aio.server.serve import Server, serve
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.transport import TransportStatistics
+from rpcrdma.transport import Call, TransportStatistics
 
 pytestmark = [pytest.mark.versions("2-rtr"), pytest.mark.usefixtures("each_provider")]
 
@@ -42,7 +41,7 @@ class Files(v3.NFS_V3_Service):
 class Scene:
     """A server, a connection to it, and the records of its calls."""
 
-    def __init__(self, server: Server, connection: Connection, records: list[CallRecord]) -> None:
+    def __init__(self, server: Server, connection: Connection, records: list[Call]) -> None:
         self.server = server
         self.connection = connection
         self.records = records
@@ -68,7 +67,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene() -> AsyncIterator[Scene]:
-    records: list[CallRecord] = []
+    records: list[Call] = []
     async with (
         serve([Files()], ["rdma://127.0.0.1:0"]) as server,
         connect(server.listening[0], v3.PROGRAM, options=ConnectOptions(on_call=records.append)) as connection,
@@ -85,7 +84,7 @@ def test_a_record_says_which_way_was_asked_for() -> None:
                 await it.write(LONG, placement)
                 await it.read(LONG, placement)
             await it.connection.call(v3.NULL, None)
-            assert [record.form for record in it.records] == [
+            assert [record.travelled for record in it.records] == [
                 "argument by send", "result by send",
                 "read chunk", "write chunk",
                 "read chunk", "write chunk",

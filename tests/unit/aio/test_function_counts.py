@@ -9,14 +9,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 MOST = {
-    ("NULL", "1"): ((72, 70), (67, 67), (25, 24)),
-    ("NULL", "2"): ((73, 73), (68, 71), (25, 26)),
-    ("GETATTR", "1"): ((86, 91), (78, 84), (26, 29)),
-    ("GETATTR", "2"): ((87, 94), (79, 88), (26, 31)),
-    ("READ 4 KiB", "1"): ((152, 162), (136, 136), (32, 38)),
-    ("READ 4 KiB", "2"): ((118, 146), (106, 125), (29, 38)),
-    ("WRITE 4 KiB", "1"): ((184, 250), (143, 190), (34, 44)),
-    ("WRITE 4 KiB", "2"): ((123, 168), (107, 144), (29, 38)),
+    ("NULL", "1"): ((64, 66), (58, 64), (21, 22)),
+    ("NULL", "2"): ((67, 69), (61, 67), (21, 22)),
+    ("GETATTR", "1"): ((78, 87), (69, 80), (22, 28)),
+    ("GETATTR", "2"): ((80, 90), (72, 83), (22, 28)),
+    ("READ 4 KiB", "1"): ((145, 156), (128, 131), (30, 37)),
+    ("READ 4 KiB", "2"): ((113, 142), (101, 121), (26, 37)),
+    ("WRITE 4 KiB", "1"): ((175, 246), (135, 186), (31, 43)),
+    ("WRITE 4 KiB", "2"): ((116, 164), (99, 140), (26, 36)),
 }
 """For each call and version, at the client and in the server's loop: functions entered, different ones among them, and
 modules. Version 2 sends 4 KiB in a message, where version 1 uses RDMA."""

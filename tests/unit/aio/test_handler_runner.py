@@ -16,7 +16,7 @@ from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.drivers import limited_log
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc import errors
-from rpcrdma.rpc.calls import CallEncoder, decode_result
+from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import ProcedureUnavailable, Service, in_worker, inline_or_worker

@@ -21,7 +21,8 @@ import pytest
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client import connect as connecting
 from rpcrdma.aio.client.connect import ConnectOptions, connect, own_credential
-from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy, SingleConnection
+from rpcrdma.aio.client.connection import Connection
+from rpcrdma.aio.client.reconnecting import ReconnectPolicy, SingleConnection
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
@@ -197,7 +198,7 @@ class Proxy:
 @asynccontextmanager
 async def ordering(
     scheme: str, cuts: Callable[[], int | None] = lambda: None, cache: ReplyCacheConfig | None = None, **policy: Any
-) -> AsyncIterator[tuple[Orders, Proxy, ReconnectingCaller]]:
+) -> AsyncIterator[tuple[Orders, Proxy, Connection]]:
     orders = Orders()
     listen = [f"{scheme}://127.0.0.1:0"]
     options = ServeOptions(drain_s=0.1, reply_cache=cache or ReplyCacheConfig())
@@ -206,7 +207,9 @@ async def ordering(
         Proxy(parse_url(server.listening[0]).port, cuts) as proxy,
     ):
         dial = functools.partial(dialled, scheme, proxy.port, replace(own_credential(), stamp=secrets.randbits(32)))
-        caller = ReconnectingCaller(await dial(), dial, ReconnectPolicy(initial_s=0.001, **policy))
+        caller = Connection(
+            parse_url(server.listening[0]), await dial(), dial, ReconnectPolicy(initial_s=0.001, **policy)
+        )
         try:
             yield orders, proxy, caller
         finally:
@@ -235,7 +238,7 @@ def test_each_call_runs_once_under_200_cuts(scheme: str) -> None:
     choose = random.Random(3)
     numbers = iter(range(1_000_000))
 
-    async def work(caller: ReconnectingCaller, proxy: Proxy) -> int:
+    async def work(caller: Connection, proxy: Proxy) -> int:
         number = 0
         while proxy.cut < 200:
             number = next(numbers)
@@ -258,7 +261,7 @@ def test_each_call_runs_once_under_200_cuts(scheme: str) -> None:
     asyncio.run(main())
 
 
-async def answered(caller: ReconnectingCaller, asked: Procedure[Any, Any], number: int) -> Any:
+async def answered(caller: Connection, asked: Procedure[Any, Any], number: int) -> Any:
     result = await caller.call(asked, (number, b"abcd" * 1000), timeout_s=10)
     return result if asked is LONG else (result[0], bytes(result[1]))
 
@@ -333,7 +336,7 @@ def test_a_server_that_does_not_answer_the_keep_alive_is_left(scheme: str) -> No
             assert caller.reconnects == 0
             proxy.deaf = True
             call = asyncio.ensure_future(answered(caller, PLACED, 7))
-            while not caller.connection.closed:  # noqa: ASYNC110 - what is waited for has no event
+            while not caller._present.closed:  # noqa: ASYNC110 - what is waited for has no event
                 await asyncio.sleep(0.001)
             proxy.deaf = False
             assert await call == EXPECTED[PLACED]

@@ -9,14 +9,18 @@ from typing import Any
 import pytest
 from jumping_loop import now_s, run
 
-from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy
+from rpcrdma.aio.client.connection import Connection
+from rpcrdma.aio.client.reconnecting import ReconnectPolicy
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import CallTimeout, ConnectFailed, TransportClosed
 from rpcrdma.rpc.errors import GarbageArguments, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.transport import Call, TransportStatistics
 from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
 
 NULL = 0
+URL = parse_url("rdma://192.0.2.1")
 
 
 def procedure(number: int) -> Procedure[Any, Any]:
@@ -39,26 +43,19 @@ class FakeLine:
         self.end_reason = ""
         self.ended = asyncio.Event()
         self.timer = DeadlineTimer(asyncio.get_running_loop())
+        self.statistics = TransportStatistics()
 
-    async def start(
-        self,
-        procedure: Any,
-        args: Any,
-        *,
-        into: Any = None,
-        timeout_s: float | None = None,
-        xid: int | None = None,
-        placement: str = "",
-        began_ns: int | None = None,
-    ) -> Any:
-        assert not placement
-        assert xid is not None
+    async def start(self, call: Call) -> Any:
+        assert not call.placement
         if self.closed:
             raise TransportClosed("it has ended")
-        self.calls.append((now_s(), procedure.number, xid, timeout_s))
+        call.future = self
+        xid, number = call.xid, call.procedure.number
+        timeout_s = None if call.deadline_s is None else call.deadline_s - asyncio.get_running_loop().time()
+        self.calls.append((now_s(), number, xid, timeout_s))
         self.exposed.add(xid)
         try:
-            result = self.answer(self, procedure.number)
+            result = self.answer(self, number)
             if result is not Ellipsis:
                 if isinstance(result, Exception):
                     raise result
@@ -128,9 +125,9 @@ class Peer:
         self.lines.append(FakeLine(entry))
         return self.lines[-1]
 
-    async def caller(self, program: Program | None = PROGRAM, **policy: Any) -> ReconnectingCaller:
+    async def caller(self, program: Program | None = PROGRAM, **policy: Any) -> Connection:
         policy = {"random": lambda: 1.0, "keepalive_s": None} | policy
-        return ReconnectingCaller(await self.dial(), self.dial, ReconnectPolicy(**policy), program)
+        return Connection(URL, await self.dial(), self.dial, ReconnectPolicy(**policy), program)
 
 
 REFUSED = ConnectFailed("connection refused")
@@ -157,7 +154,7 @@ def test_unanswered_calls_go_again_with_their_identifier_and_what_is_left_of_the
         assert first == second
         assert [left for _, number, _, left in peer.lines[1].calls if number] == pytest.approx([8.3] * 3)
         assert caller.reconnects == 1
-        assert caller.connection is peer.lines[1]
+        assert caller._present is peer.lines[1]
         await caller.close()
 
     run(main)
@@ -206,13 +203,13 @@ def test_a_call_that_comes_while_an_attempt_fails_gets_another_at_once() -> None
     async def main() -> None:
         peer = Peer(answering, *[REFUSED] * 5, answering)
         caller = await peer.caller()
-        dial = caller._dial
+        dial = caller._keeper._dial
 
         async def slowly() -> Any:
             await asyncio.sleep(1)
             return await dial()
 
-        caller._dial = slowly
+        caller._keeper._dial = slowly
         peer.lines[0].lose()
         await asyncio.sleep(4)
         assert peer.dialled == pytest.approx([0, 1.1, 2.3, 3.7])
@@ -520,10 +517,10 @@ def test_identifiers_in_use_are_passed_over() -> None:
     async def main() -> None:
         peer = Peer(silent)
         caller = await peer.caller()
-        caller._xids._next = 0xFFFFFFFF
+        caller._keeper.xids._next = 0xFFFFFFFF
         calls = [asyncio.ensure_future(caller.call(ONE, None))]
         await asyncio.sleep(0)
-        caller._xids._next = 0xFFFFFFFF
+        caller._keeper.xids._next = 0xFFFFFFFF
         calls.append(asyncio.ensure_future(caller.call(ONE, None)))
         await asyncio.sleep(1)
         assert [xid for _, _, xid, _ in peer.lines[0].calls] == [0xFFFFFFFF, 0]

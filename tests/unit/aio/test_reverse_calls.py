@@ -212,8 +212,9 @@ def test_calls_beyond_what_is_held_are_left_unread_until_reverse_calls_end() -> 
             assert 0 < len(peer._held) < 10
             r.back.gate.set()
             # The replies are behind calls that are not read: only a deadline ends these, which a test need not await.
-            for future in list(peer._calls._pending.values()):
-                future.set_exception(CallTimeout("BLOCK: no reply"))
+            for call in list(peer._pending.values()):
+                peer.give_up(call)
+                call.future.fail(CallTimeout("BLOCK: no reply"))
             assert await asyncio.gather(*adding) == list(range(1, 51))
             for result in await asyncio.gather(*asking, return_exceptions=True):
                 assert isinstance(result, RemoteSystemError)
@@ -320,7 +321,7 @@ def test_hundreds_of_calls_each_way_at_once_with_the_same_xids(scheme: str) -> N
             await r.front.client.call(DOUBLE, 1)
             line: Any = r.client._present
             peer: Any = r.front.client
-            for calls in (line, peer) if scheme == "rdma" else (line._calls, peer._calls):
+            for calls in (line, peer):
                 calls._xid = 1000
             forward = [r.client.call(ADD, n) for n in range(300)]
             reverse = [r.front.client.call(DOUBLE, n) for n in range(300)]

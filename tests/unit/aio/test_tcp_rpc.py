@@ -284,7 +284,7 @@ def test_a_call_without_answer_times_out_and_the_connection_goes_on() -> None:
                 await caller.call(GATED, 1, timeout_s=0.01)
             rig.service.gate.set()
             assert await caller.call(GATED, 2, timeout_s=10) == 5
-            assert not caller._calls._pending
+            assert not caller._pending
 
     asyncio.run(main())
 
@@ -297,7 +297,7 @@ def test_a_cancelled_call_leaves_nothing_behind() -> None:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert not caller._calls._pending
+            assert not caller._pending
             rig.service.gate.set()
             assert await caller.call(DOUBLE, 2) == 4
 
@@ -387,7 +387,7 @@ def test_arguments_that_do_not_encode_never_leave() -> None:
             with pytest.raises(LocalProtocolError):
                 await caller.call(DOUBLE, -1)
             assert await caller.call(DOUBLE, 1) == 2
-            assert not caller._calls._pending
+            assert not caller._pending
 
     asyncio.run(main())
 
@@ -396,14 +396,14 @@ def test_arguments_that_do_not_encode_never_leave() -> None:
 def test_transaction_identifiers_wrap_and_pass_over_those_in_use() -> None:
     async def main() -> None:
         async with serving() as rig, await rig.caller() as caller:
-            caller._calls._xid = 0xFFFFFFFE
+            caller._xid = 0xFFFFFFFE
             held = asyncio.create_task(caller.call(GATED, 1))
             await rig.service.arrived.wait()
             for n in range(4):
                 assert await caller.call(DOUBLE, n) == 2 * n
-            caller._calls._xid = 0xFFFFFFFE
+            caller._xid = 0xFFFFFFFE
             assert await caller.call(DOUBLE, 5) == 10
-            assert caller._calls._xid == 0
+            assert caller._xid == 0
             rig.service.gate.set()
             assert await held == 4
 
@@ -416,7 +416,7 @@ def test_transaction_identifiers_start_anywhere() -> None:
             starts = set()
             for _ in range(4):
                 async with await rig.caller() as caller:
-                    starts.add(caller._calls._xid)
+                    starts.add(caller._xid)
             assert len(starts) > 1
 
     asyncio.run(main())

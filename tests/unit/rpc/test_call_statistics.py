@@ -20,6 +20,7 @@ from rpcrdma.rpc.call_statistics import (
     by_procedure,
 )
 from rpcrdma.rpc.program import Procedure, null_procedure
+from rpcrdma.transport import Call
 
 MS = 1_000_000
 
@@ -64,18 +65,37 @@ def test_statuses_are_counted_apart_and_come_after_success() -> None:
     assert (lookup.rtt.count, lookup.execute.count) == (4, 5), "a round trip that never ended is none"
 
 
+def ended_call(transmissions: int, sent_ns: int, status: int | str = 0) -> Call:
+    call = Call(v3.READ, None)
+    call.status, call.transmissions = status, transmissions
+    call.began_ns, call.sent_ns, call.ended_ns = 10 * MS, sent_ns, 15 * MS
+    call.octets_sent, call.octets_received = 100 * transmissions, 50
+    return call
+
+
 def test_a_call_that_is_lost_and_sent_again_is_one_operation_sent_twice() -> None:
     statistics = CallStatistics()
-    lost = statistics.of(v3.READ, CONNECTION_LOST)
-    lost.bytes_sent += 100
-    lost.add_untimed(1)
-    assert counted(statistics)[v3.READ.name, CONNECTION_LOST].errors == 1
-    statistics.sent_again(v3.READ)
-    success = statistics.of_status(v3.READ, 0)
-    success.bytes_sent += 100
-    success.add(MS)
-    (read,) = by_procedure(statistics.snapshot())
-    assert (read.ops, read.trans, read.errors, read.bytes_sent) == (1, 2, 0, 200)
+    statistics.count(ended_call(2, 12 * MS))
+    (read,) = statistics.snapshot()
+    assert (read.status, read.ops, read.trans, read.errors, read.bytes_sent) == (SUCCESS, 1, 2, 0, 200)
+    assert (read.queue.sum_ns, read.rtt.sum_ns, read.execute.sum_ns) == (2 * MS, 3 * MS, 5 * MS)
+
+
+def test_a_call_that_was_never_sent_has_waited_all_its_time() -> None:
+    statistics = CallStatistics()
+    statistics.count(ended_call(0, 0, CONNECTION_LOST))
+    (read,) = statistics.snapshot()
+    assert (read.status, read.ops, read.trans, read.errors, read.bytes_sent) == (CONNECTION_LOST, 1, 0, 1, 0)
+    assert (read.queue.sum_ns, read.rtt.sum_ns, read.execute.sum_ns) == (5 * MS, 0, 5 * MS)
+
+
+def test_a_call_that_did_not_wait_is_noted_with_its_octets() -> None:
+    statistics = CallStatistics()
+    for _ in range(2):
+        statistics.count(ended_call(1, 10 * MS))
+    (read,) = statistics.snapshot()
+    assert (read.status, read.ops, read.trans, read.bytes_sent, read.bytes_recv) == (SUCCESS, 2, 2, 200, 100)
+    assert (read.queue.sum_ns, read.rtt.sum_ns) == (0, 10 * MS)
 
 
 def procedure(name: str, program: int = 200_000, version: int = 1) -> Procedure[None, None]:

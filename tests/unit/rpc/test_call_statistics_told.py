@@ -48,14 +48,14 @@ def _bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def counts() -> CallCounts:
-    """Two calls that did not wait, one that did, one that was not timed."""
+    """Two calls that did not wait, one that did, one that took no time."""
     made = CallCounts()
     made.note(100, 1000, 1999 * MS)
     made.note(200, 3000, 2 * MS)
     made.bytes_sent += 7
     made.bytes_recv += 9
     made.add_parts(4 * MS, 8 * MS)
-    made.add_untimed(1)
+    made.add(0)
     made.sent_again += 2
     return made
 

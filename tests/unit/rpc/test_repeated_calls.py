@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AuthSys, Credential
-from rpcrdma.rpc.calls import CallEncoder
+from rpcrdma.rpc.calling import CallEncoder
 from rpcrdma.rpc.message import decode_call
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, ReplyCacheConfig, call_key

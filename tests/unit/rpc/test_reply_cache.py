@@ -8,7 +8,7 @@ import pytest
 
 from rpcrdma.limits import REPLY_CACHE_SMALL_OCTETS
 from rpcrdma.rpc.auth import AuthSys
-from rpcrdma.rpc.calls import CallEncoder
+from rpcrdma.rpc.calling import CallEncoder
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.rpc.reply_cache import CallKey, KnownCall, ReplyCache, ReplyCacheConfig, call_key, detached
 from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition

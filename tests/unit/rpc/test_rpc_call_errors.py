@@ -7,12 +7,11 @@ import pytest
 from rpcrdma.errors import RpcError
 from rpcrdma.rpc import errors
 from rpcrdma.rpc.auth import NO_AUTH, AuthNone, AuthStat, OpaqueAuth
-from rpcrdma.rpc.calls import CallEncoder
+from rpcrdma.rpc.calling import CallEncoder, XidSource
 from rpcrdma.rpc.message import CallHeader
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.rpc.reply_bound import UNSTATED, ReplyBound
 from rpcrdma.rpc.service import Service
-from rpcrdma.rpc.xid_source import XidSource
 
 
 @pytest.mark.parametrize(("low", "high", "versions"), [(3, 3, "version 3"), (3, 4, "versions 3 to 4")])

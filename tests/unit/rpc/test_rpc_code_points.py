@@ -9,7 +9,7 @@ import pytest
 
 from rpcrdma.rpc import errors
 from rpcrdma.rpc.auth import AUTH_BODY_MAX, AuthFlavor, AuthStat, AuthSys
-from rpcrdma.rpc.calls import CallEncoder
+from rpcrdma.rpc.calling import CallEncoder
 from rpcrdma.rpc.message import (
     CALL_HEADER_OCTETS,
     REPLY_HEADER_OCTETS,

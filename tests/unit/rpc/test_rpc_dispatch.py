@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RpcError
-from rpcrdma.rpc import calls as calls_module
+from rpcrdma.rpc import calling as calls_module
 from rpcrdma.rpc import errors
 from rpcrdma.rpc.auth import AuthNone, AuthStat, AuthSys, Credential, OpaqueAuth
-from rpcrdma.rpc.calls import CallEncoder, decode_result
+from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
 from rpcrdma.rpc.message import call_tail, encode_call
 from rpcrdma.rpc.program import Procedure, Program

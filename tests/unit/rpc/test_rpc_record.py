@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from rpcrdma.errors import LocalProtocolError, MessageTooLong, RemoteProtocolError
+from rpcrdma.errors import InternalError, LocalProtocolError, MessageTooLong, RemoteProtocolError
 from rpcrdma.limits import RPC_RECORD_SKIPPED_OCTETS_MAX as SKIPPED_MAX
 from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver, RecordSender
 from rpcrdma.xdr.codec import BulkItem, Encoder, Payload
@@ -309,6 +309,6 @@ def test_octets_counted_wrong_are_a_fault_of_this_side(count: int) -> None:
 def test_a_message_of_another_length_than_it_says_is_never_handed_out_as_sound() -> None:
     sender = RecordSender()
     doubles = memoryview(array.array("d", [1.0, 2.0]))
-    with pytest.raises(AssertionError, match="16 octets in 2 items"):
+    with pytest.raises(InternalError, match="16 octets in 2 items"):
         sender.push(Payload(b"1234", [BulkItem(4, 4, doubles)]), "ticket")
     assert sender.clear() == ["ticket"]

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from rpcrdma.rpc.xid_source import XidSource
+from rpcrdma.rpc.calling import XidSource
 
 
 class Out(set[int]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpcrdma.rpc.xid_source import XidSource
+from rpcrdma.rpc.calling import XidSource
 
 
 def test_identifiers_follow_each_other_round_the_end() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import SPARE_RECEIVES
-from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, made_call, message
 from rpcrdma.transport import CallArrived, CallFailed, ReplyBound, Role, TransportConfig, TransportStatistics
+from rpcrdma.transport.call import Call, IncomingCall, OutgoingReply
 from rpcrdma.transport.call_window import CallWindow
-from rpcrdma.transport.calls import CallHandle, IncomingCall, OutgoingReply
 from rpcrdma.transport.dialects import Window
 from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.outbox import SendMark
@@ -28,7 +28,7 @@ def counted(statistics: TransportStatistics) -> dict[str, int]:
     return {name: count for name, count in asdict(statistics).items() if count}
 
 
-def client() -> tuple[BarePeer, CallHandle]:
+def client() -> tuple[BarePeer, Call]:
     """One that has sent its first call, with an argument in a Read chunk."""
     peer = BarePeer(Role.CLIENT)
     handle = peer.endpoint.call(7, message(7, CALL, (b"", bytes(5000))), ReplyBound(8))
@@ -75,7 +75,7 @@ def test_a_reply_with_chunks_that_were_not_offered_is_counted_as_bad() -> None:
     peer.send(words(7, 1, 9, 0, 0, 1, 1, 5, 6, 0, 7, 0, 0, 7, REPLY))
     (event,) = peer.endpoint_events()
     assert isinstance(event, CallFailed)
-    assert event.handle is handle
+    assert event.call is handle
     assert counted(peer.endpoint.statistics) == ANSWERED | {"calls_failed": 1, "bad_replies": 1}
 
 
@@ -195,6 +195,6 @@ def test_a_backlog_is_looked_for_above_twenty_four_sends() -> None:
 def test_a_peer_may_leave_unread_twice_the_calls_of_both_and_some_more(granted: int, calls: int, most: int) -> None:
     window = CallWindow(8, granted, promised=False)
     for _ in range(calls):
-        assert window.admit(CallHandle(1, message(1, CALL), ReplyBound(8), ())) == 8
+        assert window.admit(made_call(1, message(1, CALL), ReplyBound(8), ())) == 8
     assert window.may_owe(most + SPARE_RECEIVES)
     assert not window.may_owe(most + SPARE_RECEIVES + 1)

@@ -152,9 +152,9 @@ def take(recording: Recording, name: str, events: Sequence[Any]) -> list[Incomin
         elif isinstance(event, Closed):
             words += f" by_peer={event.by_peer} protocol_error={event.protocol_error}: {event.reason}"
         elif isinstance(event, CallFailed):
-            words += f" {event.handle.xid:08x} {type(event.error).__name__}: {event.error}"
+            words += f" {event.call.xid:08x} {type(event.error).__name__}: {event.error}"
         elif hasattr(event, "decoder"):
-            words += f" {event.handle.xid:08x} {contents(event.decoder)}"
+            words += f" {event.call.xid:08x} {contents(event.decoder)}"
         elif hasattr(event, "incoming"):
             words += f" {event.incoming.xid:08x}"
         recording.lines.append(f"{name} reports {words}")

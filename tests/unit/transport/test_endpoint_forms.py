@@ -18,7 +18,7 @@ from rpcrdma.transport import (
     ReplySent,
     TransportConfig,
 )
-from rpcrdma.transport.calls import CallHandle
+from rpcrdma.transport.call import Call
 from rpcrdma.transport.dialects.header_v1 import Header, RdmaError, RdmaMsg, RdmaNoMsg, decode_header
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.xdr.codec import Decoder, Payload
@@ -43,13 +43,13 @@ def pattern(length: int, seed: int = 0) -> bytes:
     return bytes((seed + n * 7) & 0xFF for n in range(length))
 
 
-def answer(pair: EndpointPair, incoming: IncomingCall, payload: Payload) -> tuple[CallHandle, Decoder]:
+def answer(pair: EndpointPair, incoming: IncomingCall, payload: Payload) -> tuple[Call, Decoder]:
     """Replies, and returns what the client reports."""
     pair.server.reply(incoming, payload)
     pair.run()
     (event,) = pair.client_events()
     assert isinstance(event, ReplyArrived)
-    return event.handle, event.decoder
+    return event.call, event.decoder
 
 
 def opened(decoder: Decoder, direction: int) -> Decoder:
@@ -75,7 +75,7 @@ def test_short_call_and_short_reply(version: str) -> None:
     pair.run()
     (event,) = pair.client_events()
     assert isinstance(event, ReplyArrived)
-    assert event.handle is handle
+    assert event.call is handle
     decoder = opened(event.decoder, REPLY)
     assert decoder.octets(8, "result") == b"result.."
     decoder.done("reply")

@@ -21,7 +21,7 @@ from rpcrdma.transport import (
     ReplySent,
     TransportConfig,
 )
-from rpcrdma.transport.calls import CallState
+from rpcrdma.transport.call import CallState
 from rpcrdma.transport.responder import PlainBuffers
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 
@@ -86,7 +86,7 @@ def test_256_concurrent_calls_under_the_peers_credits(granted: int) -> None:
         pair.run()
         for event in pair.client_events():
             assert isinstance(event, ReplyArrived)
-            answered.append(event.handle)
+            answered.append(event.call)
         waiting += [event.incoming for event in pair.server_events() if isinstance(event, CallArrived)]
     assert most == granted
     assert sorted(handle.xid for handle in answered) == sorted(handles)
@@ -190,7 +190,7 @@ def test_abandoned_call_that_was_not_sent_never_is() -> None:
     assert seen == [0, 2]
     pair.client.call(1, message(1, CALL), NOTHING)
     pair.run()
-    assert [event.handle.xid for event in pair.client_events() if isinstance(event, ReplyArrived)] == [0, 2]
+    assert [event.call.xid for event in pair.client_events() if isinstance(event, ReplyArrived)] == [0, 2]
 
 
 @pytest.mark.req("V1-77")
@@ -283,7 +283,7 @@ def test_refused_call_fails_with_err_chunk_and_nothing_stays_exposed() -> None:
     pair.run()
     (event,) = pair.client_events()
     assert isinstance(event, CallFailed)
-    assert event.handle is handle
+    assert event.call is handle
     assert isinstance(event.error, ChunkRefused)
     assert not pair.client_pd.regions
     assert pair.client.calls_in_flight == pair.server.calls_in_flight == 0
@@ -430,7 +430,7 @@ def test_call_over_its_own_bound_is_refused_without_any_rdma_read() -> None:
     pair.run()
     refused = pair.client_events()[1]
     assert isinstance(refused, CallFailed)
-    assert refused.handle.xid == 2
+    assert refused.call.xid == 2
     assert isinstance(refused.error, ChunkRefused)
     assert pair.server.statistics.rdma_reads == 2
 
@@ -450,7 +450,7 @@ def test_end_of_the_connection_fails_every_call_once_and_comes_last() -> None:
     pair.run()
     events = pair.client_events()
     assert kinds(events) == [CallFailed] * 3 + [Closed]
-    assert [event.handle for event in events[:3]] == handles  # type: ignore[union-attr]
+    assert [event.call for event in events[:3]] == handles  # type: ignore[union-attr]
     assert {type(event.error) for event in events[:3]} == {TransportClosed}  # type: ignore[union-attr]
     assert not pair.client_pd.regions
     (closed,) = pair.server_events()

@@ -75,7 +75,7 @@ def xids(events: list[EndpointEvent]) -> list[int]:
     found = []
     for event in events:
         assert isinstance(event, ReplyArrived), event
-        found.append(event.handle.xid)
+        found.append(event.call.xid)
     return found
 
 
@@ -152,14 +152,14 @@ def test_the_same_xid_is_in_use_in_both_directions_at_once() -> None:
     pair.run()
     (event,) = pair.client_events()
     assert isinstance(event, ReplyArrived)
-    assert event.handle is forward
+    assert event.call is forward
     assert event.decoder.octets(20, "reply")[8:] == b"from server "
     assert pair.server_events() == [], "the reverse call still waits"
     pair.client.reply(at_client, message(XID, REPLY, (b"from client ", None)))
     pair.run()
     (event,) = pair.server_events()
     assert isinstance(event, ReplyArrived)
-    assert event.handle is reverse
+    assert event.call is reverse
     assert event.decoder.octets(20, "reply")[8:] == b"from client "
 
 
@@ -360,7 +360,7 @@ def test_a_queued_reverse_call_that_needs_chunks_fails_when_its_turn_comes() -> 
     replied, failed = pair.server_events()
     assert isinstance(replied, ReplyArrived)
     assert isinstance(failed, CallFailed)
-    assert failed.handle is handles[1]
+    assert failed.call is handles[1]
     assert isinstance(failed.error, LocalProtocolError)
 
 
@@ -460,7 +460,7 @@ def test_a_client_discards_what_has_no_direction_and_ignores_its_credits(octets:
     peer.send(encode_message(RDMA_MSG, XID + 1, 9, ChunkLists()) + struct.pack(">II", XID + 1, REPLY))
     (event,) = peer.endpoint_events()
     assert isinstance(event, ReplyArrived)
-    assert event.handle is handle
+    assert event.call is handle
 
 
 @pytest.mark.req("BD-3")
@@ -475,7 +475,7 @@ def test_an_error_ends_only_a_call_of_the_side_that_gets_it_and_grants_nothing()
     pair.run()
     (failed,) = pair.client_events()
     assert isinstance(failed, CallFailed)
-    assert failed.handle is forward
+    assert failed.call is forward
     assert pair.client.credits_granted == 1
     assert pair.client.reverse_calls_in_flight == 1
     pair.client.reply(at_client, message(XID, REPLY))

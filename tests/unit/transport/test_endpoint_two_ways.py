@@ -254,7 +254,7 @@ def test_a_queued_call_that_failed_in_its_turn_can_be_abandoned_and_its_xid_used
     replied, failed = pair.server_events()
     assert isinstance(replied, ReplyArrived)
     assert isinstance(failed, CallFailed)
-    assert failed.handle is handles[1]
+    assert failed.call is handles[1]
     pair.server.abandon(handles[1])
     pair.server.abandon(handles[0])
     pair.server.call(8000, message(8000, CALL), NOTHING)

@@ -11,9 +11,9 @@ import pytest
 from rpcrdma.errors import LocalProtocolError, TransportClosed
 from rpcrdma.testing.endpoint_pair import EndpointPair, counted_bits, message
 from rpcrdma.transport import (
+    Call,
     CallArrived,
     CallFailed,
-    CallHandle,
     Closed,
     EndpointEvent,
     IncomingCall,
@@ -191,7 +191,7 @@ def test_connection_ends_before_a_call_whose_memory_cannot_be_invalidated(
     assert "does not answer" in closed.reason
 
 
-ENDS: dict[str, Callable[[EndpointPair, CallHandle, IncomingCall], object]] = {
+ENDS: dict[str, Callable[[EndpointPair, Call, IncomingCall], object]] = {
     "answered": lambda pair, _, incoming: pair.server.reply(incoming, message(1, REPLY)),
     "refused": lambda pair, _, incoming: pair.server.fail_call(incoming),
     "abandoned": lambda pair, handle, _: pair.client.abandon(handle),

@@ -169,7 +169,7 @@ def test_a_peer_that_does_not_know_the_type_answers_so_and_the_extension_is_told
     (incoming,) = pair.arrived()
     pair.server.reply(incoming, message(5, 1))
     pair.run()
-    assert pair.client_events()[0].handle is handle  # type: ignore[union-attr]
+    assert pair.client_events()[0].call is handle  # type: ignore[union-attr]
 
 
 def test_errors_of_the_extension_reach_the_sender() -> None:
@@ -200,7 +200,7 @@ def test_an_error_of_the_extension_about_a_call_fails_the_call() -> None:
     pair.run()
     (event,) = pair.client_events()
     assert isinstance(event, CallFailed)
-    assert event.handle is handle
+    assert event.call is handle
     assert "error 0x300 of an extension" in str(event.error)
 
 

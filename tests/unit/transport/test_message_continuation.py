@@ -160,7 +160,7 @@ def test_long_and_short_calls_in_both_directions_all_end(
             if isinstance(event, CallArrived):
                 waiting.append((pair.client if role is Role.CLIENT else pair.server, event.incoming))
             elif isinstance(event, ReplyArrived):
-                key = (role, event.handle.xid)
+                key = (role, event.call.xid)
                 assert key not in ended
                 assert bytes(event.decoder.octets(RPC + asked[key], "reply")[RPC:]) == pattern(asked[key], key[1])
                 event.decoder.done("reply")

@@ -9,8 +9,8 @@ import pytest
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import (
+    Call,
     CallFailed,
-    CallHandle,
     CallRefused,
     ChunkRefused,
     Closed,
@@ -59,13 +59,13 @@ class Pair(EndpointPair):
             self.server.reply(incoming, reply)
         (event,) = self.client_events()
         assert isinstance(event, ReplyArrived | CallFailed)
-        assert event.handle is handle
+        assert event.call is handle
         assert not self.client_pd.regions
         assert not self.server_pd.regions
         assert self.client.calls_in_flight == self.server.calls_in_flight == 0
         return event
 
-    def succeeds(self, payload: Payload, reply: Payload, bound: ReplyBound, into: tuple = ()) -> CallHandle:
+    def succeeds(self, payload: Payload, reply: Payload, bound: ReplyBound, into: tuple = ()) -> Call:
         event = self.call(payload, reply, bound, into)
         assert isinstance(event, ReplyArrived), event
         decoder = event.decoder
@@ -81,7 +81,7 @@ class Pair(EndpointPair):
         if not reply.items:
             assert decoder.octets(len(stream) - 8, "rest") == stream[8:]
         decoder.done("reply")
-        return event.handle
+        return event.call
 
     def fails(self, payload: Payload, reply: Payload, bound: ReplyBound, into: tuple = ()) -> CallFailed:
         event = self.call(payload, reply, bound, into)
@@ -185,7 +185,7 @@ def test_more_read_chunks_than_a_server_takes_come_again_as_one_at_position_zero
     pair.run()
     (event,) = pair.client_events()
     assert isinstance(event, ReplyArrived)
-    assert event.handle is handle
+    assert event.call is handle
     assert pair.client.statistics.resent_long == 1
     assert pair.server.statistics.errors_sent == 1
     assert not pair.client_pd.regions

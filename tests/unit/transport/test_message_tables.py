@@ -13,10 +13,10 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, made_call, message
 from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
 from rpcrdma.transport import session as session_module
-from rpcrdma.transport.calls import CallHandle, IncomingCall, OutgoingReply
+from rpcrdma.transport.call import IncomingCall, OutgoingReply
 from rpcrdma.transport.message import (
     Cause,
     Inbound,
@@ -270,7 +270,7 @@ def test_nothing_is_taken_once_the_peer_broke_the_protocol() -> None:
 
 def outgoing(kind: Kind) -> Outgoing:
     if kind is Kind.CALL:
-        return CallHandle(XID, message(XID, CALL), ReplyBound(8), ())
+        return made_call(XID, message(XID, CALL), ReplyBound(8), ())
     if kind is Kind.REPLY:
         arrived = Inbound(Kind.CALL, XID, 0, 2)
         return OutgoingReply(IncomingCall(arrived), message(XID, REPLY), None)

@@ -159,7 +159,7 @@ def test_a_call_that_cannot_be_sent_gives_its_credit_to_the_next() -> None:
     server.credit(1)
     (event,) = server.endpoint_events()
     assert isinstance(event, CallFailed)
-    assert event.handle.xid == 50
+    assert event.call.xid == 50
     assert server.heard() == [("call", 51)]
 
 

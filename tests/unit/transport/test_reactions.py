@@ -17,7 +17,7 @@ from rpcrdma.transport import (
     Role,
     TransportConfig,
 )
-from rpcrdma.transport.calls import CallHandle
+from rpcrdma.transport.call import Call
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.dialects.header_v1 import RdmaMsg, RdmaNoMsg, decode_header
 from rpcrdma.transport.dialects.v1 import Version1
@@ -56,7 +56,7 @@ class Caller(BarePeer):
     ) -> None:
         super().__init__(Role.CLIENT, config, dialects=(Talkative(),))
         parts = [(b"", bytes(octets)) for octets in arguments]
-        self.handle: CallHandle = self.endpoint.call(XID, message(XID, CALL, *parts), bound, into)
+        self.handle: Call = self.endpoint.call(XID, message(XID, CALL, *parts), bound, into)
         self.run()
         self.first = chunks_of(self.received[0])
 
@@ -76,7 +76,7 @@ class Caller(BarePeer):
     def failed(self) -> None:
         (event,) = self.endpoint_events()
         assert isinstance(event, CallFailed)
-        assert event.handle is self.handle
+        assert event.call is self.handle
         assert isinstance(event.error, ChunkRefused | CallRefused)
         assert not self.endpoint_pd.regions
 
@@ -113,7 +113,7 @@ def test_a_reply_chunk_that_is_too_small_grows_to_what_is_needed() -> None:
     caller.send(echo)
     (event,) = caller.endpoint_events()
     assert isinstance(event, ReplyArrived)
-    assert event.handle is caller.handle
+    assert event.call is caller.handle
     assert not caller.endpoint_pd.regions
     assert caller.endpoint.calls_in_flight == 0
 

@@ -22,8 +22,8 @@ from rpcrdma.transport import (
     TransportStatistics,
     offered,
 )
+from rpcrdma.transport.call import Call
 from rpcrdma.transport.call_states import CallState
-from rpcrdma.transport.calls import CallHandle
 from rpcrdma.transport.carriers import Batcher, CallToCarry, CarriedCall, Carrier
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import ReverseSupport
@@ -149,7 +149,7 @@ def test_an_answered_call_holds_no_memory_of_messages(octets: int) -> None:
     pair = EndpointPair(large, large).connect()
     pair.client.call(7, message(7, CALL, (bytes(octets), None)), ReplyBound(8))
     (incoming,) = pair.arrived()
-    responder = pair.server._responder
+    responder = pair.server.responder
     assert responder is not None
     held = 65536 if octets + 36 > 16384 else 0
     assert (responder._memory._octets, incoming.message_octets) == (held, held)
@@ -191,12 +191,12 @@ def test_messages_can_be_reserved_in_every_version_that_is_tried(dialect: type[V
         assert first.owed + 3 < window.owed <= most, "and no more than that"
 
 
-def called(*arguments: int) -> tuple[BarePeer, Requester, CallHandle]:
+def called(*arguments: int) -> tuple[BarePeer, Requester, Call]:
     peer = BarePeer(Role.CLIENT)
     parts = [(b"", bytes(octets)) for octets in arguments]
     handle = peer.endpoint.call(7, message(7, CALL, *parts), ReplyBound(8))
     peer.run()
-    requester = peer.endpoint._requester
+    requester = peer.endpoint.requester
     assert requester is not None
     return peer, requester, handle
 
@@ -216,7 +216,7 @@ def test_nothing_of_its_first_form_is_left_of_a_call_that_is_sent_again(monkeypa
     handle.ends, handle.long = 5, True
     sent = []
 
-    def send(again: CallHandle) -> bool:
+    def send(again: Call) -> bool:
         sent.append((again is handle, again.chunks, again.ends, again.long, again.exposure, again.state))
         return True
 
@@ -265,7 +265,7 @@ def test_a_call_that_went_in_no_message_of_an_extension_fails_where_that_is_not_
     assert requester.on_refused(not_taken(7), None)
     (event,) = peer.endpoint_events()
     assert isinstance(event, CallFailed)
-    assert event.handle is handle
+    assert event.call is handle
     assert not requester.on_refused(not_taken(7), None)
 
 
@@ -315,7 +315,7 @@ def test_a_call_that_just_fits_is_not_planned(
     planned = []
     expose = Requester._expose
 
-    def exposed(requester: Requester, handle: CallHandle, payload: Any) -> Sequence[Buffer]:
+    def exposed(requester: Requester, handle: Call, payload: Any) -> Sequence[Buffer]:
         planned.append(handle.xid)
         return expose(requester, handle, payload)
 
@@ -503,9 +503,9 @@ def test_a_client_answers_in_several_messages_only_where_it_told_so(
     pair = EndpointPair(config, config, version="2", reverse=True)
     for endpoint, expected in ((pair.client, octets), (pair.server, (9000, CONTINUED_OCTETS_MAX))):
         endpoint._session.reverse_support = support
-        assert endpoint._responder is not None
-        assert endpoint._responder._continued == expected
-    without = EndpointPair(server=TransportConfig(in_messages_octets_max=0), version="2").server._responder
+        assert endpoint.responder is not None
+        assert endpoint.responder._continued == expected
+    without = EndpointPair(server=TransportConfig(in_messages_octets_max=0), version="2").server.responder
     assert without is not None
     assert without._continued == (0, CONTINUED_OCTETS_MAX)
 
@@ -547,13 +547,13 @@ def test_a_carrier_is_asked_about_a_call_as_it_stands(
     eager: bool, placement: str, items: tuple[int, ...], buffers: tuple[int | None, ...], sizes: list[int], given: int
 ) -> None:
     peer = BarePeer(Role.CLIENT)
-    requester, session = peer.endpoint._requester, peer.endpoint._session
+    requester, session = peer.endpoint.requester, peer.endpoint._session
     assert requester is not None
     carrier = Asked(eager=eager)
     requester.carrier = cast("Carrier", carrier)
     into = [None if octets is None else memoryview(bytearray(octets)) for octets in buffers]
     payload = message(7, CALL, (b"", bytes(100)))
-    handle = requester.call(7, payload, ReplyBound(8, items), into, placement)
+    handle = peer.endpoint.call(7, payload, ReplyBound(8, items), into, placement)
     asked = eager or bool(placement) or sum(sizes) > 4096
     expected = CallToCarry(payload, 8, sizes, given, session.plan_limits, session.window.balance, placement)
     assert carrier.calls == ([expected] if asked else [])

@@ -11,7 +11,7 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport import call_states, host_authentication, refusals, routing
-from rpcrdma.transport.carriers import ResponseGroup, Transmission
+from rpcrdma.transport.carriers import Transmission
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.config import ReverseSupport, Role
 from rpcrdma.transport.dialects import header_v1, header_v2_00, header_v2_07
@@ -136,7 +136,6 @@ def test_messages_and_rows_have_nothing_that_they_are_not_given() -> None:
     assert (extension.reserve_max, extension.receives, extension.without_calls) == (0, None, None)
     assert (extension.headers, extension.properties, extension.errors) == ((), (), ())
     assert Transmission(0x200, ()).answers is False
-    assert ResponseGroup((), ()).by_send is False
     assert _Number().smallest == 0
 
 

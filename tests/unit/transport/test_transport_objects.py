@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, made_call, message
 from rpcrdma.transport import offered
 from rpcrdma.transport.assembly import Assembly
 from rpcrdma.transport.authenticator import HostPolicy
+from rpcrdma.transport.call import IncomingCall, OutgoingReply
 from rpcrdma.transport.call_states import CallState
-from rpcrdma.transport.calls import CallHandle, IncomingCall, OutgoingReply
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator, _Tls
@@ -78,7 +78,7 @@ def test_a_call_that_arrives_waits_for_no_reads_at_first() -> None:
 
 
 def test_a_signaled_send_has_its_number_and_its_owner() -> None:
-    handle = CallHandle(1, message(1, 0), ReplyBound(0), ())
+    handle = made_call(1, message(1, 0), ReplyBound(0))
     mark = SendMark(3, handle)
     assert (mark.count, mark.owner) == (3, handle)
 
@@ -115,7 +115,7 @@ def inbound() -> Inbound:
 
 MADE: dict[str, Callable[[], Any]] = {
     "Assembly": Assembly,
-    "CallHandle": lambda: CallHandle(7, Payload(b""), ReplyBound(8), ()),
+    "Call": lambda: made_call(7, Payload(b""), ReplyBound(8), ()),
     "HostAuthenticator": lambda: HostAuthenticator(None, Role.CLIENT, HostPolicy.OFF),
     "IncomingCall": lambda: IncomingCall(inbound()),
     "MessageMemory": MessageMemory,
@@ -138,14 +138,14 @@ def test_no_attribute_is_missing(name: str) -> None:
 
 def test_a_call_begins_with_nothing_in_progress() -> None:
     payload, bound, into = Payload(b"call"), ReplyBound(8), (memoryview(bytearray(4)),)
-    handle = CallHandle(7, payload, bound, into)
-    assert (handle.xid, handle.payload, handle.into, handle.kind) == (7, payload, into, Kind.CALL)
+    handle = made_call(7, payload, bound, into)
+    assert (handle.xid, handle.payload, tuple(handle.into), handle.kind) == (7, payload, into, Kind.CALL)
     assert (handle.answers_call, handle.long, handle.ends, handle.group) == (False, False, None, None)
     assert handle.chunks is NO_CHUNKS
     assert (handle.carried, handle.sending, handle.placement) == (None, False, "")
-    assert (handle.context, handle.state, handle.exposure) == (None, CallState.QUEUED, None)
+    assert (handle.future, handle.state, handle.exposure) == (None, CallState.QUEUED, None)
     assert tuple(handle.form) == (bound, 1, False, False, 0, False)
-    assert repr(handle) == "CallHandle(xid=0x00000007, queued)"
+    assert repr(handle) == "<Call NULL xid=0x00000007>"
 
 
 @pytest.mark.parametrize(("long", "ends"), [(False, None), (True, 5)])

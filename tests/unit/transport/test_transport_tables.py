@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from rpcrdma.testing.endpoint_pair import BarePeer, message
-from rpcrdma.transport import CallArrived, CallHandle, Closed, ReplyBound, Role, TransportConfig
+from rpcrdma.transport import Call, CallArrived, Closed, ReplyBound, Role, TransportConfig
 from rpcrdma.transport import requester as requester_module
 from rpcrdma.transport import session as session_module
 from rpcrdma.transport.call_states import TRANSITIONS as CALL_TRANSITIONS
@@ -60,40 +60,40 @@ class Caller(BarePeer):
     def __init__(self) -> None:
         super().__init__(Role.CLIENT, dialects=(Mending(),))
 
-    def called(self, xid: int) -> CallHandle:
+    def called(self, xid: int) -> Call:
         handle = self.endpoint.call(xid, message(xid, CALL), ReplyBound(8))
         self.run()
         return handle
 
 
-def queued(peer: Caller) -> CallHandle:
+def queued(peer: Caller) -> Call:
     peer.called(OTHER)
     return peer.called(FIRST)
 
 
-def sent(peer: Caller) -> CallHandle:
+def sent(peer: Caller) -> Call:
     return peer.called(FIRST)
 
 
-def abandoned(peer: Caller) -> CallHandle:
+def abandoned(peer: Caller) -> Call:
     handle = sent(peer)
     peer.endpoint.abandon(handle)
     return handle
 
 
-def done(peer: Caller) -> CallHandle:
+def done(peer: Caller) -> Call:
     handle = sent(peer)
     peer.send(reply(FIRST))
     return handle
 
 
-BROUGHT: dict[CallState, Callable[[Caller], CallHandle]] = {
+BROUGHT: dict[CallState, Callable[[Caller], Call]] = {
     CallState.QUEUED: queued,
     CallState.SENT: sent,
     CallState.ABANDONED: abandoned,
     CallState.DONE: done,
 }
-EVENTS: dict[str, Callable[[Caller, CallHandle], object]] = {
+EVENTS: dict[str, Callable[[Caller, Call], object]] = {
     "the other call is answered": lambda peer, _: peer.send(reply(OTHER)),
     "it is answered": lambda peer, _: peer.send(reply(FIRST)),
     "it is refused for good": lambda peer, _: peer.send(words(FIRST, 1, 9, 4, 2)),

@@ -7,10 +7,10 @@ import struct
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError
-from rpcrdma.rpc.calls import ResultDecoder
+from rpcrdma.rpc.calling import ResultDecoder
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
-from rpcrdma.transport.calls import OutgoingReply
+from rpcrdma.transport.call import OutgoingReply
 from rpcrdma.transport.carriers import IncomingItems, ResponseGroup
 from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.responder import Responder
@@ -60,8 +60,8 @@ class Server(BarePeer):
 
     @property
     def responder(self) -> Responder:
-        assert self.endpoint._responder is not None
-        return self.endpoint._responder
+        assert self.endpoint.responder is not None
+        return self.endpoint.responder
 
     def called(self, xid: int = 7, octets: int = 10) -> list[bytes]:
         reads = read_segment(8, self.region.handle, octets, self.region.offset)

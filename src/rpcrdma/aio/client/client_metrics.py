@@ -1,7 +1,6 @@
 """The statistics of a program's connections for Prometheus; needs the package prometheus-client (the extra `metrics`).
 
-Connections are counted by the server that they lead to. What those that have ended have counted stays in the sums, so
-that no counter falls.
+Connections are counted by their server. The counts of ended connections stay in the sums, so that no counter falls.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _Server = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What one connection, or several to one server, have counted."""
+    """The counts of one connection, or of several to one server."""
 
     counters: TransportStatistics = field(default_factory=TransportStatistics)
     made: tuple[OperationStatistics, ...] = ()
@@ -106,7 +105,7 @@ class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
             self._present.add(connection)
 
     def end(self, connection: ConnectionToTell) -> None:
-        """Keeps what a connection has counted, which counts no more; to be called in its event loop."""
+        """Keeps the final counts of a connection, which counts no more; to be called in its event loop."""
         with self._lock:
             if connection in self._present:
                 self._present.remove(connection)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import logging
 import os
 import platform
 import secrets
-import threading
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -17,13 +15,12 @@ from typing import Any, TypeVar
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
-from rpcrdma.aio.client.client_metrics import ClientMetrics, ConnectionToTell
-from rpcrdma.aio.client.client_statistics import ClientStatistics
+from rpcrdma.aio.client.client_metrics import ClientMetrics
+from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.client.known_versions import KnownVersions
 from rpcrdma.aio.client.rdma_dialer import RdmaDialer
-from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy, SingleConnection
-from rpcrdma.aio.connections.call_record import CallObserver
-from rpcrdma.aio.connections.negotiated import Negotiated
+from rpcrdma.aio.client.reconnecting import ReconnectPolicy, SingleConnection
+from rpcrdma.aio.connections.calls_made import CallObserver
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
@@ -31,28 +28,24 @@ from rpcrdma.aio.drivers.provider import ProviderChoice
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.host_options import HostAuthentication
-from rpcrdma.aio.own_loop import AsynchronousOnly, check_loop
+from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
-from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, LocalProtocolError, NoAnswer, TransportClosed
+from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, NoAnswer, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.rpc.auth import AuthSys, Credential
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.rtr import Preference, all_extensions, extension_choice
+from rpcrdma.rtr import all_extensions, extension_choice
 from rpcrdma.transport import (
     Extension,
-    ExtensionLink,
     Role,
     TransportConfig,
-    TransportStatistics,
-    add_up,
     version_choice,
 )
 from rpcrdma.transport.authenticator import HostPolicy
-from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["ConnectOptions", "Connection", "connect", "own_credential"]
 
@@ -133,7 +126,7 @@ class ConnectOptions:
     metrics: ClientMetrics | None = None
     """Tells Prometheus of the connection, also when it has ended; calls are counted then."""
     on_call: CallObserver | None = None
-    """Is called with a record of each call when it has ended. None costs nothing."""
+    """Is called with each call when it has ended. None costs nothing."""
 
     def __post_init__(self) -> None:
         version_choice(self.rpcrdma_version)
@@ -152,134 +145,6 @@ class ConnectOptions:
             LocalProtocolError: extensions use the same codes.
         """
         return all_extensions(extension_choice(self.extension), self.transport, self.extensions)
-
-
-class Connection:
-    """A connection to one server; implements `rpcrdma.rpc.program.Caller` over RDMA or TCP.
-
-    Any number of calls may be in flight. Ends with `close`, or as a context manager.
-    """
-
-    def __init__(
-        self,
-        url: Url,
-        caller: ReconnectingCaller,
-        program: Program | None,
-        call_timeout_s: float | None,
-        calls_made: CallStatistics | None = None,
-        answering: Answering | None = None,
-        metrics: ClientMetrics | None = None,
-    ) -> None:
-        self._answering = answering
-        self._calls_made = calls_made
-        self.url = str(url)
-        self.program = program
-        self._caller = caller
-        self._call_timeout_s = call_timeout_s
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-        self._lost = TransportStatistics()
-        caller.on_replaced = self._count
-        self._metrics = metrics
-        if metrics is not None:
-            server = f"{url.scheme}://{url.authority}"
-            self._told = ConnectionToTell((url.scheme, server), lambda: self.statistics, lambda: self.reconnects)
-            metrics.begin(self._told)
-
-    def __repr__(self) -> str:
-        return f"<rpcrdma.Connection {self.url}>"
-
-    def call(
-        self,
-        procedure: Procedure[A, R],
-        args: A,
-        *,
-        into: Buffer | None = None,
-        timeout_s: float | None = None,
-        placement: str = "",
-    ) -> Coroutine[Any, Any, R]:
-        """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` takes `ConnectOptions.call_timeout_s`.
-
-        `placement` is how the round-trip extension moves the bulk items of this call: one of the names in
-        `rpcrdma.rtr.Preference`; "" as `ConnectOptions.extension` says. No effect where the extension is not in use.
-
-        Raises:
-            LocalProtocolError: the procedure is not of the program that the connection was made for, or the caller does
-                not run in the event loop in which it was made.
-            ValueError: `placement` is no such name.
-        """
-        if placement:
-            Preference(placement)
-        # In this thread, the loop that runs is the one that is running; asking for that first would cost a system call.
-        if threading.get_ident() != self._thread or not self._loop.is_running():
-            check_loop(self._loop)
-        if self.program is not None and procedure.program != self.program.number:
-            raise LocalProtocolError(f"{procedure.name} is not a procedure of {self.program.name}")
-        if timeout_s is None:
-            timeout_s = self._call_timeout_s
-        return self._caller.call(procedure, args, into=into, timeout_s=timeout_s, placement=placement)
-
-    @property
-    def _present(self) -> SingleConnection:
-        return self._caller.connection
-
-    @property
-    def negotiated(self) -> Negotiated | None:
-        """The terms of the present RDMA connection, or of the one lost last; None over TCP."""
-        return self._present.negotiated
-
-    @property
-    def statistics(self) -> ClientStatistics:
-        """Counts up to now over all connections that were made: a copy."""
-        counters = (self._lost, self._present.statistics)
-        made = () if self._calls_made is None else self._calls_made.snapshot()
-        answered = () if self._answering is None else self._answering.dispatcher.statistics.snapshot()
-        return ClientStatistics.of(add_up(counters), made, answered)
-
-    def extension(self, name: str) -> ExtensionLink | None:
-        """The extension of this name on the present connection; None over TCP, or if it was made without it.
-
-        After a reconnect there is another one.
-        """
-        return self._present.extension(name)
-
-    @property
-    def reconnects(self) -> int:
-        """How often a lost connection was made again."""
-        return self._caller.reconnects
-
-    async def wait_reconnected(self, count: int) -> None:
-        """Waits until a lost connection was made again more than `count` times, a value of `reconnects`.
-
-        The server forgets the state of a lost connection, such as that this client takes calls: announce it again.
-
-        Raises:
-            TransportClosed: the connection was lost and could not be made again, or reconnecting was not asked for.
-        """
-        await self._caller.wait_reconnected(count)
-
-    def _count(self, lost: SingleConnection) -> None:
-        self._lost = add_up((self._lost, lost.statistics))
-
-    async def close(self) -> None:
-        """Ends the connection; calls still waiting fail with `TransportClosed`, handlers of own services end."""
-        try:
-            await self._caller.close()
-            if self._answering is not None:
-                await self._answering.runner.drain(0)
-        finally:
-            if self._metrics is not None:
-                self._metrics.end(self._told)
-
-    __enter__ = AsynchronousOnly("async with")
-
-    async def __aenter__(self) -> Connection:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
 
 class _Connecting:
@@ -316,8 +181,7 @@ class _Connecting:
                 "optional (--host-auth optional)",
                 cause="absent",
             )
-        calls_made = CallStatistics() if options.counts else None
-        dial = functools.partial(_dial, url, options, answering, calls_made)
+        dial = functools.partial(_dial, url, options, answering)
         connection = await dial()
         policy = ReconnectPolicy(
             reconnect=options.reconnect,
@@ -327,8 +191,19 @@ class _Connecting:
             keepalive_s=options.keepalive_s if options.reconnect else None,
         )
         no_answer = functools.partial(_no_answer, url) if options.reconnect else None
-        caller = ReconnectingCaller(connection, dial, policy, program, no_answer, calls_made)
-        return Connection(url, caller, program, options.call_timeout_s, calls_made, answering, options.metrics)
+        return Connection(
+            url,
+            connection,
+            dial,
+            policy,
+            program,
+            no_answer=no_answer,
+            call_timeout_s=options.call_timeout_s,
+            statistics=CallStatistics() if options.counts else None,
+            on_call=options.on_call,
+            answering=answering,
+            metrics=options.metrics,
+        )
 
 
 def connect(url: str, program: Program | None = None, *, options: ConnectOptions | None = None) -> _Connecting:
@@ -375,9 +250,7 @@ def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
     )
 
 
-async def _dial(
-    url: Url, options: ConnectOptions, answering: Answering | None, calls_made: CallStatistics | None
-) -> RdmaConnection | TcpConnection:
+async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) -> SingleConnection:
     """The message of `ConnectFailed` names the remedy also where the default port is the wrong one."""
     place = f"{url.scheme}://{url.authority}"
     if url.scheme == "tcp":
@@ -390,8 +263,6 @@ async def _dial(
                 reserved_port=options.reserved_port,
                 record_octets_max=options.record_octets_max,
                 answering=answering,
-                on_call=options.on_call,
-                calls_made=calls_made,
             )
         except ConnectFailed as error:
             if error.refused and url.port == DEFAULT_PORTS["tcp"]:
@@ -401,7 +272,7 @@ async def _dial(
             raise
         _LOGGER.info("connected to %s: RPC over TCP", place)
         return caller
-    connection = await _connect_rdma(url, options, answering, calls_made)
+    connection = await _connect_rdma(url, options, answering)
     agreed = connection.negotiated
     _LOGGER.info(
         "connected to %s: RPC-over-RDMA version %s, provider %s, inline %d/%d octets, %d credits requested, %s",
@@ -416,9 +287,7 @@ async def _dial(
     return connection
 
 
-async def _connect_rdma(
-    url: Url, options: ConnectOptions, answering: Answering | None, calls_made: CallStatistics | None
-) -> RdmaConnection:
+async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering | None) -> RdmaConnection:
     make = functools.partial(
         RdmaConnection,
         transport=options.transport,
@@ -428,8 +297,6 @@ async def _connect_rdma(
         answering=answering,
         authenticators=options.host_authentication.source(Role.CLIENT, url.host),
         extensions=options.all_extensions(),
-        on_call=options.on_call,
-        calls_made=calls_made,
     )
     # A server that was found to speak a version without host authentication may have learnt another.
     required = options.host_authentication.wanted is HostPolicy.REQUIRED

@@ -7,9 +7,9 @@ import secrets
 from typing import Any, TypeVar
 
 from rpcrdma.errors import CallTimeout, TransportClosed
+from rpcrdma.rpc.calling import XidSource
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import ReverseCaller
-from rpcrdma.rpc.xid_source import XidSource
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["ReturningClient"]

@@ -1,47 +1,40 @@
 """One RPC-over-RDMA connection on the event loop: calls go out, replies and calls come in.
 
 Joins a transport `Endpoint`, its queue pair and the driver that moves octets. All of it runs in the loop's thread:
-`_turn` alone turns what the queue pair reports into results of calls and runs of handlers.
+only `_turn` takes the queue pair's completions, which become results of calls and runs of handlers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import secrets
 from collections.abc import Callable, Sequence
-from time import monotonic, perf_counter, perf_counter_ns
-from typing import Any, TypeVar
+from time import monotonic, perf_counter_ns
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
-from rpcrdma.aio.connections.call_outcome import count_failure
-from rpcrdma.aio.connections.call_record import CallObserver
+from rpcrdma.aio.connections.calls_made import CallFuture, CallObserver, CallsMade
 from rpcrdma.aio.connections.negotiated import Negotiated, negotiated
-from rpcrdma.aio.connections.pending_call import PendingCall, note_sent
-from rpcrdma.aio.connections.refusal_hints import REMEDY, explained, octets_pulled
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import authority
-from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
-from rpcrdma.limits import CONNECTION_TURN_S, RDMA_UNSENT_REPLY_OCTETS_MAX
+from rpcrdma.errors import InternalError, LocalProtocolError, RpcRdmaError, TransportClosed
+from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, CONNECTION_TURN_S, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
-from rpcrdma.rpc.call_statistics import CallStatistics
-from rpcrdma.rpc.calls import CallEncoder, decode_result
+from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
-from rpcrdma.rpc.program import Procedure
 from rpcrdma.transport import (
+    Call,
     CallArrived,
     CallFailed,
-    CallHandle,
     CallRefused,
+    Cause,
     ChunkRefused,
     Closed,
     Endpoint,
-    EndpointEvent,
     Extension,
     ExtensionLink,
     IncomingCall,
@@ -59,36 +52,39 @@ from rpcrdma.transport import (
 from rpcrdma.transport.authenticator import AuthenticatorSource
 from rpcrdma.transport.call_states import CallState
 from rpcrdma.verbs import ReceivePool
-from rpcrdma.wire.buffers import Buffer, as_view
 from rpcrdma.xdr.codec import Payload
 
 __all__ = ["RdmaConnection"]
 
 _LOGGER = logging.getLogger("rpcrdma")
-A = TypeVar("A")
-R = TypeVar("R")
 _QUEUED = CallState.QUEUED
 _SERVER = Role.SERVER
 
+_REMEDY = (
+    "`pragma limit` and `pragma bound` in the program's definition (or Procedure.bound), the length of `into`, and "
+    "TransportConfig(reply_octets_max=...) say how much a call offers"
+)
 
-class RdmaConnection:
+
+class RdmaConnection(CallsMade):
     """A connection over any provider's link; implements `rpcrdma.aio.answering.answering.CallSource`, on either side.
 
     The end that connects is the client.
     `answering` answers the peer's calls; a client without it takes none. `authenticators` makes one for it.
-    `results` and `arguments` give memory for what handlers return and for what is pulled from the peer.
-    `version` is one of `rpcrdma.transport.VERSION_CHOICES`. `calls_made` counts the calls of this side; None: none are.
-    `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection has ended,
-    `on_call` with a record of each call of this side. With `on_version_refused`, which is called first, the connection
-    ends when a call is refused because the server does not speak the connection's version.
+    `results` and `arguments` give memory for the results of handlers and for Read chunks.
+    `version` is one of `rpcrdma.transport.VERSION_CHOICES`. `observer` gets the calls of this side that are made with
+    `call`. `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection
+    has ended. With `on_version_refused`, which is called first, the connection ends when a call is refused because the
+    server does not speak the connection's version.
     """
 
     __slots__ = (
         "_active_at", "_answering", "_arguments", "_authenticator", "_broken", "_called_back", "_deferred",
         "_draining", "_driver", "_encoder", "_ended", "_endpoint", "_established", "_flush", "_holds", "_in_turn",
-        "_loop", "_on_call_ended", "_on_ended", "_on_established", "_on_version_refused", "_provider", "_queue_pair",
-        "_queued", "_role", "_round_trip_s", "_starting", "_transport", "_turn_due", "_turn_ends_s", "_unsent_octets",
-        "_waits_for_memory", "_xid", "calls_made", "end_reason", "host", "local", "peer", "results", "timer",
+        "_name", "_on_ended", "_on_established", "_on_version_refused", "_provider", "_queue_pair", "_queued",
+        "_requester", "_responder", "_role", "_round_trip_s", "_small_results", "_starting", "_transport", "_turn_due",
+        "_turn_ends_s", "_unsent_octets", "_waits_for_memory", "end_reason", "host", "local", "peer", "results",
+        "timer",
     )  # fmt: skip
 
     def __init__(
@@ -106,15 +102,15 @@ class RdmaConnection:
         extensions: Sequence[Extension] = (),
         on_established: Callable[[RdmaConnection], None] | None = None,
         on_ended: Callable[[RdmaConnection], None] | None = None,
-        on_call: CallObserver | None = None,
         on_version_refused: Callable[[], None] | None = None,
-        calls_made: CallStatistics | None = None,
+        observer: CallObserver | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.local = link.local
         self.peer = link.peer
         self._role = role = Role.CLIENT if link.active else Role.SERVER
         self.host = self.peer[0]
+        self._name = authority(*self.peer)
         self.results = results.share(self.host)
         self._arguments = arguments.share(self.peer[0])
         self._waits_for_memory = False
@@ -124,7 +120,6 @@ class RdmaConnection:
         self._authenticator = authenticator = None if authenticators is None else authenticators()
         self._on_established = on_established
         self._on_ended = on_ended
-        self._on_call_ended = on_call
         self._on_version_refused = on_version_refused
         self._draining = False
         self._in_turn = False
@@ -133,9 +128,9 @@ class RdmaConnection:
         self._starting = True
         self._broken = False
         self._deferred: list[IncomingCall] = []
-        self.calls_made = calls_made
-        # Calls that had to wait for a credit, in the order in which they are sent.
-        self._queued: list[PendingCall] = []
+        self._observer = observer
+        # Calls whose times are taken and that wait for a credit, in the order in which they are sent.
+        self._queued: list[Call] = []
         self._unsent_octets = 0
         self._encoder = CallEncoder(credential)
         self._xid = secrets.randbits(32)
@@ -162,7 +157,11 @@ class RdmaConnection:
             settle_s=link.settle_s,
             authenticator=authenticator,
         )
+        self._requester = self._endpoint.requester
+        self._responder = self._endpoint.responder
         self._transport = transport
+        # Up to here a call offers as much for its result as its procedure says.
+        self._small_results = transport.reply_octets_max if link.active else -1
         for link_of_extension in self._endpoint.extensions.values():
             link_of_extension.wake = self._flush_posted
         timer.watch(self._endpoint)
@@ -190,7 +189,7 @@ class RdmaConnection:
 
     @property
     def negotiated(self) -> Negotiated:
-        """What was agreed on; the credits granted change with each reply."""
+        """The agreed terms; the credits granted change with each reply."""
         return negotiated(self._endpoint, self._driver.terms, self._provider, self._round_trip_s, self.host_identity)
 
     @property
@@ -238,82 +237,43 @@ class RdmaConnection:
         if self._role is _SERVER:
             if credential is not None:
                 self._encoder = CallEncoder(credential)
-            self._endpoint.allow_reverse()
+            if self._requester is not None:
+                self._requester.allow()
             self._called_back = True
 
-    async def call(
-        self,
-        procedure: Procedure[A, R],
-        args: A,
-        *,
-        into: Buffer | None = None,
-        timeout_s: float | None = None,
-        xid: int | None = None,
-        placement: str = "",
-    ) -> R:
-        """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` waits for ever.
-
-        `xid`: of a repeat, or the next where several connections number calls together. `placement`: `Connection.call`.
-        """
-        return await self.start(procedure, args, into=into, timeout_s=timeout_s, xid=xid, placement=placement)
-
-    def start(
-        self,
-        procedure: Procedure[A, R],
-        args: A,
-        *,
-        into: Buffer | None = None,
-        timeout_s: float | None = None,
-        xid: int | None = None,
-        placement: str = "",
-        began_ns: int | None = None,
-    ) -> asyncio.Future[R]:
-        """As `call`, but sends the call at once and returns a future; cancelling that fences the call's memory.
-
-        `began_ns`: when the call was made, if it was not now.
-        """
-        counted = self.calls_made
-        now_ns = 0 if counted is None else perf_counter_ns()
+    def start(self, call: Call) -> CallFuture:
+        """See `CallsMade.start`."""
         if (end := self.end_reason) is not None:
-            closed = TransportClosed(end.reason, protocol_error=end.protocol_error)
-            count_failure(counted, procedure, closed, began_ns=began_ns or now_ns, sent_ns=0, now_ns=now_ns)
-            raise closed
-        if xid is None:
-            self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
-        views = () if into is None else (as_view(into, "into", writable=True),)
-        payload = self._encoder.encode(xid, procedure, args)
-        bound = self._bound(procedure, args, given=into is not None)
+            raise TransportClosed(end.reason, protocol_error=end.protocol_error)
+        if self._requester is None:
+            raise LocalProtocolError("this end of the connection makes no calls")
+        call.payload = payload = self._encoder.encode(call.xid, call.procedure, call.args)
+        bound = call.procedure.bound
+        if type(bound) is not ReplyBound or bound.items or bound.results > self._small_results:
+            bound = self._offered(call)
+        call.bound = bound
         try:
-            handle = self._endpoint.call(xid, payload, bound, views, placement)
-        except AssertionError as error:
+            self._requester.start(call)
+        except InternalError as error:
             self._break(error)
             self._turn()
             raise TransportClosed("an internal error") from error
-        result: PendingCall = PendingCall(loop=self._loop)
-        result.procedure = procedure
-        result.reply = None
-        result.connection = self
-        result.handle = handle
-        if counted is not None:
-            result.began_ns = began_ns or now_ns
-            result.octets_sent = payload.length if payload.items else len(payload.reduced)
-            if handle.state is _QUEUED:
-                result.sent_ns = 0
-                self._queued.append(result)
+        call.peer = self._name
+        if call.began_ns:
+            call.octets_sent += payload.length
+            if call.state is _QUEUED:
+                self._queued.append(call)
             else:
-                result.sent_ns = now_ns
-        handle.context = result
-        if self._on_call_ended is not None:
-            told = functools.partial(result.tell, self._on_call_ended, handle, payload.length, perf_counter())
-            result.add_done_callback(told)
+                call.sent_ns = perf_counter_ns()
+        future = self._future(call)
         self._flush()
-        result.timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._expire, result, timeout_s)
-        return result
+        return future
 
-    def _bound(self, procedure: Procedure[A, Any], args: A, *, given: bool) -> ReplyBound:
-        """How much the call offers for its result; `given`: the caller has given memory for the first item."""
-        bound = procedure.reply_bound(args)
+    def _offered(self, call: Call) -> ReplyBound:
+        """How much the call offers for its result."""
+        bound = call.procedure.reply_bound(call.args)
         items = bound.items
+        given = bool(call.into)
         if self._role is _SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
             # All replies come inline. Few results are as large as they could be: nothing is refused before it is.
             return bound.inline(self._endpoint.inline_results_octets)
@@ -322,27 +282,26 @@ class RdmaConnection:
             return bound
         return bound.capped(most, given=given)
 
-    def _expire(self, result: PendingCall, timeout_s: float) -> None:
-        if result.handle is not None:
-            error = CallTimeout(f"{result.procedure.name}: no reply within {timeout_s:g} s")
-            result.count_failure(error)
-            self.give_up(result.handle)
-            result.over()
-            result.set_exception(error)
-
-    def give_up(self, handle: CallHandle) -> None:
-        """The caller no longer waits: the call's memory is fenced when this returns."""
-        if self._queued and handle.state is _QUEUED and handle.context in self._queued:
-            self._queued.remove(handle.context)
-        self._endpoint.abandon(handle)
+    def give_up(self, call: Call) -> None:
+        """See `CallsMade.give_up`."""
+        if self._queued and call in self._queued:
+            self._queued.remove(call)
+        assert self._requester is not None
+        self._requester.abandon(call)
         self._driver.flush()
+
+    def _note_sent(self) -> None:
+        """Notes the time of calls that waited for a credit and have got one."""
+        queued, now_ns = self._queued, perf_counter_ns()
+        while queued and queued[0].state is not _QUEUED:
+            queued.pop(0).sent_ns = now_ns
 
     def extension(self, name: str) -> ExtensionLink | None:
         """The extension of this name; None if the connection was made without it."""
         return self._endpoint.extensions.get(name)
 
     def _flush_posted(self) -> None:
-        """Sends what an extension has posted, unless a turn will."""
+        """Sends the messages that an extension has posted, unless a turn will."""
         if not self._in_turn:
             self._driver.flush()
 
@@ -358,7 +317,7 @@ class RdmaConnection:
             self._turn()
 
     def drain(self) -> None:
-        """Answers no calls but those that run already: the connection is about to end."""
+        """Answers only calls that run already: the connection is about to end."""
         self._draining = True
 
     async def close(self) -> None:
@@ -384,7 +343,7 @@ class RdmaConnection:
         self._queue_pair.abort("an internal error")
 
     def _turn(self) -> None:
-        """Takes what the queue pair has done, answers calls until CONNECTION_TURN_S are over, and sends.
+        """Takes completions, answers calls until CONNECTION_TURN_S are over, and sends.
 
         A fault of our own costs this connection alone, and no peer can make the loop spin on it.
         """
@@ -397,10 +356,14 @@ class RdmaConnection:
             while True:
                 endpoint.progress()
                 if self._queued:
-                    note_sent(self._queued)
+                    self._note_sent()
                 while events:
                     busy = True
-                    self._on_event(events.popleft())
+                    event = events.popleft()
+                    if isinstance(event, ReplyArrived):
+                        self._on_reply(event)
+                    else:
+                        self._on_event(event)
                 while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
                     self._answer(self._deferred.pop(0))
                     busy = True
@@ -416,10 +379,11 @@ class RdmaConnection:
             self._in_turn = False
             if self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
                 self._turn_soon()
-            if endpoint.untimed:
-                self.timer.look()
-            if endpoint.wanted_octets:
-                self._wait_for_memory(endpoint.wanted_octets)
+            if endpoint.unsettled():
+                if endpoint.untimed:
+                    self.timer.look()
+                if endpoint.wanted_octets:
+                    self._wait_for_memory(endpoint.wanted_octets)
         except Exception as error:  # noqa: BLE001 - logged
             # A second one is raised.
             self._break(error)
@@ -438,10 +402,8 @@ class RdmaConnection:
             self._endpoint.resume_pulls()
             self._turn()
 
-    def _on_event(self, event: EndpointEvent) -> None:
-        if isinstance(event, ReplyArrived):
-            self._on_reply(event)
-        elif isinstance(event, CallArrived):
+    def _on_event(self, event: Ready | CallArrived | CallFailed | ReplySent | Closed) -> None:
+        if isinstance(event, CallArrived):
             self._active_at = self._loop.time()
             if self._deferred or self._unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX or monotonic() > self._turn_ends_s:
                 self._deferred.append(event.incoming)
@@ -453,22 +415,21 @@ class RdmaConnection:
                 self._unsent_octets -= context.unsent_octets
                 context.release()
         elif isinstance(event, CallFailed):
-            result: PendingCall = event.handle.context
-            if not result.done():
-                result.count_failure(event.error)
-                result.over()
-                result.set_exception(self._failure_of(event.handle, event.error))
+            event.call.future.fail(self._failure_of(event.call, event.error))
         elif isinstance(event, Ready):
             self._on_ready()
         else:
             self._on_end(event)
 
-    def _failure_of(self, handle: CallHandle, error: RpcRdmaError) -> RpcRdmaError:
-        """What the caller of a failed call is told."""
+    def _failure_of(self, call: Call, error: RpcRdmaError) -> RpcRdmaError:
+        """The error for the caller of a failed call, with its probable cause."""
         if isinstance(error, ChunkRefused):
-            return explained(handle, error)
+            hint = f"; the reply of {call.procedure.name} could have {call.form.bound.results} octets"
+            if items := call.form.bound.items:
+                hint += f" and {', '.join(map(str, items))} placed directly"
+            return ChunkRefused(f"{hint}: {_REMEDY}{_octets_pulled(call)}", error.refusal)
         if isinstance(error, CallRefused):
-            return CallRefused(error.refusal, octets_pulled(handle))
+            return CallRefused(error.refusal, _octets_pulled(call))
         if isinstance(error, VersionRefused) and self._on_version_refused is not None:
             reason = f"{error}, not version {self._endpoint.dialect}, which it was known by"
             self._on_version_refused()
@@ -489,36 +450,27 @@ class RdmaConnection:
             self._on_established(self)
 
     def _on_reply(self, event: ReplyArrived) -> None:
-        handle, decoder = event
-        result: PendingCall = handle.context
-        if result.done():
+        call, decoder = event
+        future: CallFuture = call.future
+        if future.done():
             return
-        counted = self.calls_made
-        now_ns = 0 if counted is None else perf_counter_ns()
-        result.handle = None
-        if result.timer is not None:
-            result.timer.cancel()
-        if self._on_call_ended is not None:
-            result.reply = decoder
-        procedure = result.procedure
+        future.call = None
+        if future.timer is not None:
+            future.timer.cancel()
+        if call.began_ns:
+            call.ended_ns = perf_counter_ns()
         try:
-            value = decode_result(decoder, handle.xid, procedure)
+            value = decode_result(decoder, call.xid, call.procedure)
         except RpcRdmaError as error:
-            result.count_failure(error, decoder.position)
-            result.set_exception(error)
+            future.set_exception(error)
         else:
-            if counted is not None:
-                status = 0 if procedure.status is None else procedure.status(value)
-                counts = None if status else counted.successes.get(procedure)
-                if counts is None or result.sent_ns != result.began_ns or handle.form.attempts > 1:
-                    result.count_answer(counted, status, now_ns, event)
-                else:
-                    counts.note(result.octets_sent, decoder.position, now_ns - result.sent_ns)
-            result.set_result(value)
+            future.set_result(value)
+        if call.began_ns:
+            call.octets_received = decoder.position
 
     def _answer(self, incoming: IncomingCall) -> None:
         if self._draining or self._answering is None:
-            self._endpoint.drop(incoming)
+            self.drop(incoming)
         else:
             self._answering.answer(incoming.decoder, self, incoming)
 
@@ -529,8 +481,9 @@ class RdmaConnection:
             return True
         context: ServerCallContext | None = call.context
         in_use = False
+        assert self._responder is not None
         try:
-            in_use = self._endpoint.reply(call, reply)
+            in_use = self._responder.reply(call, reply)
             if call.refusal:
                 self._log_refusal(call)
         except Exception as error:  # noqa: BLE001 - logged; the result may come from another connection, which goes on
@@ -554,8 +507,9 @@ class RdmaConnection:
         if self.end_reason is not None:
             self.drop(call)
             return True
+        assert self._responder is not None
         try:
-            self._endpoint.fail_call(call)
+            self._responder.fail_call(call, Cause.INELIGIBLE)
         except Exception as error:  # noqa: BLE001 - logged, as of a reply
             self._break(error)
         if call.context is not None:
@@ -567,7 +521,8 @@ class RdmaConnection:
 
     def drop(self, call: IncomingCall) -> None:
         """See `CallSource.drop`."""
-        self._endpoint.drop(call)
+        assert self._responder is not None
+        self._responder.drop(call)
         if call.context is not None:
             call.context.release()
 
@@ -575,13 +530,13 @@ class RdmaConnection:
         if self._answering is not None and call.context is not None:
             self._answering.log_unfit_reply(
                 call,
-                f"{call.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({REMEDY})",
+                f"{call.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({_REMEDY})",
             )
 
     def _on_end(self, event: Closed) -> None:
         self.end_reason = event
         while self._deferred:
-            self._endpoint.drop(self._deferred.pop(0))
+            self.drop(self._deferred.pop(0))
         self._arguments.close()
         self.results.close()
         if self._answering is not None:
@@ -598,3 +553,14 @@ class RdmaConnection:
             self._ended.set_result(None)
             if self._on_ended is not None:
                 self._on_ended(self)
+
+
+def _octets_pulled(call: Call) -> str:
+    """A reason for which a server may refuse the call's Read chunks; "" without any."""
+    pulled = sum(segment.length for chunk in call.chunks.reads for segment in chunk.segments)
+    if not pulled:
+        return ""
+    return (
+        f"; {pulled} octets of the call were in Read chunks: a server of this library takes "
+        f"{CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max=...) says there"
+    )

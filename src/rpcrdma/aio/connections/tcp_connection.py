@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import socket
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
+from time import perf_counter_ns
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.answering.call_memory import CallMemory
-from rpcrdma.aio.connections.call_record import CallObserver
-from rpcrdma.aio.connections.record_call import RecordCall
-from rpcrdma.aio.connections.tcp_calls import TcpCalls
+from rpcrdma.aio.connections.calls_made import CallFuture, CallObserver, CallsMade
 from rpcrdma.aio.drivers.deadline_timer import Alarm
 from rpcrdma.aio.drivers.record_stream import RecordStream
 from rpcrdma.aio.drivers.sockets import address_of, authority, connected_socket, unanswered
@@ -24,26 +25,21 @@ from rpcrdma.limits import (
     RPC_IDLE_S,
     RPC_OUTSTANDING_CALLS_MAX,
     RPC_RECORD_OCTETS_MAX,
-    RPC_REVERSE_CALLS_MAX,
     RPC_STALLED_S,
     RPC_UNANSWERED_CALL_OCTETS_MAX,
     RPC_UNSENT_REPLY_OCTETS_MAX,
 )
 from rpcrdma.rpc.auth import Credential
-from rpcrdma.rpc.call_statistics import CallStatistics
-from rpcrdma.rpc.calls import CallEncoder
+from rpcrdma.rpc.calling import CallEncoder, ResultDecoder, decode_result
 from rpcrdma.rpc.dispatch import refusal
-from rpcrdma.rpc.message import CALL_HEADER_OCTETS, AcceptStat, peek_is_call
-from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.errors import GarbageArguments
+from rpcrdma.rpc.message import CALL_HEADER_OCTETS, AcceptStat, peek_is_call, peek_xid
 from rpcrdma.rpc.record import TooLong
-from rpcrdma.transport import TransportStatistics
+from rpcrdma.transport import Call, TransportStatistics
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
 
 __all__ = ["TcpBounds", "TcpConnection"]
-
-A = TypeVar("A")
-R = TypeVar("R")
 
 _CONNECT_TIMEOUT_S = 10.0
 _CLIENT_SETTING = "ConnectOptions(record_octets_max=...)"
@@ -75,7 +71,19 @@ class TcpBounds:
     """While calls wait for memory: how long a client may leave its replies unread, or take to send one call."""
 
 
-class TcpConnection:
+class _CallToAnswer:
+    """The part of a call that a connection keeps until its reply has left; it is the reply's ticket."""
+
+    __slots__ = ("context", "octets")
+
+    def __init__(self, octets: int) -> None:
+        self.context: ServerCallContext | None = None
+        """None if no handler is run."""
+        self.octets = octets
+        """Of the call: counted while it is unanswered."""
+
+
+class TcpConnection(CallsMade):
     """A connection over a socket; implements `rpcrdma.aio.answering.answering.CallSource`, on either side.
 
     The `active` end is the one that connects: the client. Its peer's calls beyond the bounds are refused: it reads on,
@@ -83,16 +91,16 @@ class TcpConnection:
     are unanswered it reads on, too, and holds calls beyond the bounds.
 
     `answering` answers the peer's calls; a client without it drops and counts them. `results` and `arguments` are the
-    memory that calls of the peer are counted against. `calls_made` counts the calls of this side, `on_call` is called
-    with a record of each. `on_answered` is called when a call of the peer has been answered, `on_ended` once, with the
-    reason, when the connection has ended.
+    memory that calls of the peer are counted against. Of more than `in_flight_max` calls of this side the later ones
+    wait to be sent; `observer` gets the calls that are made with `call`. `on_answered` is called when a call of the
+    peer has been answered, `on_ended` once, with the reason, when the connection has ended.
     """
 
     __slots__ = (
-        "_active", "_active_at", "_answering", "_bounds", "_calling", "_calls", "_calls_made", "_draining", "_encoder",
-        "_end", "_expected_at", "_finishing", "_held", "_held_octets", "_idle", "_loop", "_memory", "_on_answered",
-        "_on_call", "_on_ended", "_outstanding", "_ready", "_running", "_sent_at", "_setting", "_stream",
-        "calls_dropped", "calls_taken", "host", "name", "octets_taken", "results", "timer",
+        "_active", "_active_at", "_answering", "_bounds", "_called", "_draining", "_encoder", "_end", "_end_error",
+        "_expected_at", "_finishing", "_held", "_held_octets", "_idle", "_in_flight", "_in_flight_max", "_memory",
+        "_on_answered", "_on_ended", "_outstanding", "_pending", "_queue", "_ready", "_running", "_sent_at", "_setting",
+        "_stream", "calls_dropped", "calls_taken", "host", "name", "octets_taken", "results", "timer",
     )  # fmt: skip
 
     def __init__(
@@ -105,8 +113,8 @@ class TcpConnection:
         arguments: BufferPool,
         credential: Credential | None = None,
         answering: Answering | None = None,
-        on_call: CallObserver | None = None,
-        calls_made: CallStatistics | None = None,
+        observer: CallObserver | None = None,
+        in_flight_max: int | None = None,
         on_answered: Callable[[], None] | None = None,
         on_ended: Callable[[TcpConnection, str], None] | None = None,
     ) -> None:
@@ -121,8 +129,8 @@ class TcpConnection:
         self.results = results.share(self.host)
         self._memory = CallMemory(arguments.share(self.host), self._on_room)
         self._encoder = CallEncoder(credential)
-        self._on_call = on_call
-        self._calls_made = calls_made
+        self._observer = observer
+        self._xid = secrets.randbits(32)
         self._on_answered = on_answered
         self._on_ended = on_ended
         self._expected_at = 0.0
@@ -131,7 +139,14 @@ class TcpConnection:
         self._draining = False
         self._finishing = False
         self._ready = active
-        self._calling = 0
+        self._called = active
+        """Whether messages of the peer may be replies."""
+        self._pending: dict[int, Call] = {}
+        self._queue: list[Call] = []
+        """Calls of this side that wait to be sent."""
+        self._in_flight = 0
+        self._in_flight_max = in_flight_max
+        self._end_error: TransportClosed | None = None
         self._held: deque[Buffer] = deque()
         self._held_octets = 0
         self._end: asyncio.Future[None] | None = None
@@ -155,8 +170,6 @@ class TcpConnection:
         )
         self.timer = self._stream.timer
         """The connection's one timer."""
-        # A server makes it with its first call: most of its connections are idle.
-        self._calls: TcpCalls | None = self._own_calls() if active else None
         self._idle = Alarm(self._check_idle)
         if bounds.idle_s is not None:
             self._idle.due_s = self._active_at + bounds.idle_s
@@ -174,8 +187,7 @@ class TcpConnection:
         reserved_port: bool = False,
         record_octets_max: int = RPC_RECORD_OCTETS_MAX,
         answering: Answering | None = None,
-        on_call: CallObserver | None = None,
-        calls_made: CallStatistics | None = None,
+        observer: CallObserver | None = None,
     ) -> Self:
         """Connects to the first address of `host` that answers; calls are made with `credential` (None: AUTH_NONE).
 
@@ -199,8 +211,7 @@ class TcpConnection:
             arguments=BufferPool(),
             credential=credential,
             answering=answering,
-            on_call=on_call,
-            calls_made=calls_made,
+            observer=observer,
         )
 
     async def __aenter__(self) -> Self:
@@ -254,56 +265,99 @@ class TcpConnection:
                 self._end = self._loop.create_future()
             await asyncio.shield(self._end)
 
-    def call(
-        self,
-        procedure: Procedure[A, R],
-        args: A,
-        *,
-        into: Buffer | None = None,
-        timeout_s: float | None = None,
-        xid: int | None = None,
-        placement: str = "",
-        began_ns: int | None = None,
-    ) -> Coroutine[Any, Any, R]:
-        """See `TcpCalls.call` and, for a server, `ReverseCaller`; `placement` has no meaning over TCP."""
-        del placement
-        if not self._active:
-            return self._call_back(procedure, args, into, timeout_s, xid)
-        assert self._calls is not None
-        return self._calls.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid, began_ns=began_ns)
+    def start(self, call: Call) -> CallFuture:
+        """See `CallsMade.start`. TCP cannot place: a bulk result is received elsewhere and copied into `into` once.
 
-    start = call
-    """See `SingleConnection.start`."""
+        The memory of bulk arguments must not change until the call has ended, however it ends.
 
-    def _own_calls(self, in_flight_max: int | None = None) -> TcpCalls:
-        return TcpCalls(
-            self._stream,
-            self._encoder,
-            in_flight_max=in_flight_max,
-            peer=self.name,
-            on_call=self._on_call,
-            calls_made=self._calls_made,
-        )
-
-    async def _call_back(
-        self, procedure: Procedure[A, R], args: A, into: Buffer | None, timeout_s: float | None, xid: int | None
-    ) -> R:
-        """A call of a server: the connection is read while its reply is outstanding."""
-        if self._stream.closed:
-            raise TransportClosed("the connection has ended")
+        Raises:
+            MessageTooLong: the call is longer than this side allows; the connection goes on.
+        """
+        if self._end_error is not None:
+            raise TransportClosed(*self._end_error.args, protocol_error=self._end_error.protocol_error)
         if not self._ready:
             raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
-        if self._calls is None:
-            self._calls = self._own_calls(RPC_REVERSE_CALLS_MAX)
-        self._calling += 1
-        if self._draining or self._may_hold():
+        if call.xid in self._pending:
+            raise LocalProtocolError(f"a call with XID {call.xid:#010x} is outstanding")
+        call.payload = self._encoder.encode(call.xid, call.procedure, call.args)
+        call.over_tcp = self._called = True
+        call.peer = self.name
+        future = self._future(call)
+        self._pending[call.xid] = call
+        if self._in_flight == self._in_flight_max:
+            self._queue.append(call)
+        else:
+            self._in_flight += 1
+            try:
+                self._transmit(call)
+            except MessageTooLong:
+                future.over()
+                self._leave(call)
+                raise
+        if not self._active and (self._draining or self._may_hold()):
             self._stream.resume()
-        try:
-            self._calls.encoder = self._encoder
-            return await self._calls.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
-        finally:
-            self._calling -= 1
+        return future
+
+    def _next_xid(self) -> int:
+        xid = super()._next_xid()
+        while xid in self._pending:
+            xid = super()._next_xid()
+        return xid
+
+    def _transmit(self, call: Call) -> None:
+        payload = call.payload
+        assert payload is not None
+        sent_ns = perf_counter_ns() if call.began_ns else 0
+        self._stream.send(payload, call)
+        call.transmissions += 1
+        if sent_ns:
+            call.sent_ns = sent_ns
+            call.octets_sent += payload.length
+
+    def give_up(self, call: Call) -> None:
+        """See `CallsMade.give_up`: nothing of the arguments is sent from here on."""
+        self._stream.withdraw(call)
+        self._leave(call)
+
+    def _leave(self, call: Call) -> None:
+        """A call has ended: another one may be sent."""
+        del self._pending[call.xid]
+        call.payload = None
+        if call in self._queue:
+            self._queue.remove(call)
+        else:
+            self._in_flight -= 1
+        while self._queue and self._in_flight != self._in_flight_max:
+            following = self._queue.pop(0)
+            self._in_flight += 1
+            try:
+                self._transmit(following)
+            except MessageTooLong as error:
+                following.future.fail(error)
+                self._leave(following)
+        if not self._active:
             self._go_on()
+
+    def _on_reply(self, message: Buffer) -> None:
+        """Ends the call that a message answers, unless it has timed out or was cancelled."""
+        xid = peek_xid(message)
+        call = None if xid is None else self._pending.get(xid)
+        if call is None or call.payload is None:
+            return
+        octets = call.payload.length
+        if call.began_ns:
+            call.ended_ns = perf_counter_ns()
+            call.octets_received = len(message)
+        decoder = ResultDecoder(message, 0, None, call.into) if call.into else Decoder(message)
+        future: CallFuture = call.future
+        try:
+            value = decode_result(decoder, call.xid, call.procedure)
+        except Exception as error:  # noqa: BLE001 - the caller's, whose procedure decodes the result
+            future.fail(_too_long_perhaps(octets) if _may_be_too_long(error, octets) else error)
+        else:
+            future.over()
+            future.set_result(value)
+        self._leave(call)
 
     @property
     def busy(self) -> bool:
@@ -338,7 +392,7 @@ class TcpConnection:
     def stop_reading(self) -> None:
         """Takes no more calls."""
         self._draining = True
-        if not self._calling:
+        if not self._pending:
             self._stream.pause()
 
     def finish(self) -> None:
@@ -358,8 +412,8 @@ class TcpConnection:
 
     def _on_record(self, message: Buffer) -> None:
         self._active_at = self._loop.time()
-        if self._calls is not None and not peek_is_call(message):
-            self._calls.on_reply(message)
+        if self._called and not peek_is_call(message):
+            self._on_reply(message)
         elif self._active:
             self._take_or_refuse(message)
         elif not self._draining:
@@ -388,7 +442,7 @@ class TcpConnection:
         self.octets_taken += len(message)
         self._outstanding += 1
         self._running += 1
-        self._answering.answer(Decoder(message), self, RecordCall(len(message)))
+        self._answering.answer(Decoder(message), self, _CallToAnswer(len(message)))
 
     def _on_expected(self, octets: int) -> None:
         if not self._memory.expected:
@@ -399,8 +453,10 @@ class TcpConnection:
     def _on_too_long(self, message: TooLong) -> None:
         error = MessageTooLong(message.octets, self._bounds.record_octets_max, self._setting, received=True)
         if not message.is_call:
-            if self._calls is not None:
-                self._calls.on_too_long(message.xid, error)
+            call = self._pending.get(message.xid)
+            if call is not None:
+                call.future.fail(error)
+                self._leave(call)
         elif self._answering is not None and not self._draining:
             self._answering.runner.log_long_call(self.name, str(error))
             self._send(refusal(message.xid, AcceptStat.GARBAGE_ARGS))
@@ -421,7 +477,7 @@ class TcpConnection:
 
     def _may_hold(self) -> bool:
         """Whether calls beyond the bounds are held, not left unread."""
-        return self._calling > 0 and self._held_octets < self._bounds.unsent_reply_octets_max
+        return bool(self._pending) and self._held_octets < self._bounds.unsent_reply_octets_max
 
     def _go_on(self) -> None:
         """Takes held calls and reads on, as far as the bounds allow."""
@@ -441,7 +497,7 @@ class TcpConnection:
         self._expected_at = self._loop.time()
         self._go_on()
 
-    def reply(self, call: RecordCall, reply: Payload) -> bool:
+    def reply(self, call: _CallToAnswer, reply: Payload) -> bool:
         """See `CallSource.reply`."""
         if self._stream.closed:
             self._running -= 1
@@ -452,11 +508,11 @@ class TcpConnection:
         self._running -= 1
         return True
 
-    def refuse(self, _call: RecordCall) -> bool:
+    def refuse(self, _call: _CallToAnswer) -> bool:
         """See `CallSource.refuse`."""
         return False
 
-    def drop(self, call: RecordCall) -> None:
+    def drop(self, call: _CallToAnswer) -> None:
         """See `CallSource.drop`."""
         assert self._answering is not None
         self._running -= 1
@@ -466,7 +522,7 @@ class TcpConnection:
         else:
             self._go_on()
 
-    def _send(self, reply: Payload, call: RecordCall | None = None) -> None:
+    def _send(self, reply: Payload, call: _CallToAnswer | None = None) -> None:
         self._stream.send(reply, call)
         if self._active:
             bounds = self._bounds
@@ -476,12 +532,13 @@ class TcpConnection:
 
     def _on_sent(self, ticket: Any) -> None:
         self._active_at = self._sent_at = self._loop.time()
-        if isinstance(ticket, RecordCall):
+        if isinstance(ticket, _CallToAnswer):
             self._answered(ticket)
         self._go_on()
 
-    def _answered(self, call: RecordCall) -> None:
-        call.release()
+    def _answered(self, call: _CallToAnswer) -> None:
+        if call.context is not None:
+            call.context.release()
         self._outstanding -= 1
         self._memory.remove(call.octets)
 
@@ -495,10 +552,15 @@ class TcpConnection:
         if self._answering is not None:
             self._answering.connection_ended(self)
         for ticket in self._stream.unsent_tickets():
-            if isinstance(ticket, RecordCall):
+            if isinstance(ticket, _CallToAnswer):
                 self._answered(ticket)
-        if self._calls is not None:
-            self._calls.fail(error)
+        self._end_error = error
+        pending = list(self._pending.values())
+        self._pending.clear()
+        self._queue.clear()
+        for call in pending:
+            call.payload = None
+            call.future.fail(TransportClosed(*error.args, protocol_error=error.protocol_error))
         if self._end is not None and not self._end.done():
             self._end.set_result(None)
         if self._on_ended is not None:
@@ -514,3 +576,15 @@ class TcpConnection:
             self._idle.due_s = self._loop.time() + left_s
         else:
             self.abort(f"idle for {idle_s:g} s")
+
+
+def _may_be_too_long(error: Exception, octets: int) -> bool:
+    return isinstance(error, GarbageArguments) and octets > RPC_RECORD_OCTETS_MAX
+
+
+def _too_long_perhaps(octets: int) -> GarbageArguments:
+    """The error of a refused call of so many octets, with its probable cause."""
+    return GarbageArguments(
+        f": they may be too long, the call has {octets} octets; a server of this library takes "
+        f"{RPC_RECORD_OCTETS_MAX}, or what TcpServerConfig(record_octets_max=...) says there"
+    )

@@ -1,8 +1,8 @@
 """Moves octets between a TCP socket and the software RNIC's queue pair.
 
 The socket is driven directly (`add_reader`, `recvmsg_into`, `sendmsg`): asyncio's transports cost two to three times as
-much a round trip and would copy what they receive. The queue pair says where the next octets belong, so that bulk data
-go from the kernel straight into registered memory.
+much a round trip and would copy the data that they receive. The queue pair says where the next octets belong, so that
+bulk data go from the kernel straight into registered memory.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class IwarpDriver:
         return received
 
     def _hung_up(self) -> None:
-        """The connection is dead; what came before is read to the end, also where the loop does not ask for it."""
+        """The connection is dead; earlier octets are read to the end, also where the loop does not ask for it."""
         if not self._closed:
             self._readable()
         if not self._closed:
@@ -157,7 +157,7 @@ class IwarpDriver:
         return shortest_round_trip_s(self._socket)
 
     def expect_end(self) -> None:
-        """The connection has ended for its owner: what the peer does not take within a while is not sent any more."""
+        """The connection has ended for its owner: data that the peer does not take soon is not sent any more."""
         if self._linger.due_s is None and not self._closed:
             self._linger.due_s = self._loop.time() + _LINGER_S
             self._timer.look()
@@ -169,7 +169,7 @@ class IwarpDriver:
         self.close()
 
     def flush(self) -> None:
-        """Sends what the queue pair has to send, as far as the socket takes it.
+        """Sends the queue pair's frames, as far as the socket takes them.
 
         A fault of this side in that ends the connection and is logged; it reaches no caller and no event loop.
         """

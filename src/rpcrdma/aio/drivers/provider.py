@@ -1,7 +1,7 @@
-"""What RDMA connections ask of a provider: links to connect and to accept, and what moves their data.
+"""The interface of providers to RDMA connections: links to connect and to accept, and drivers that move their data.
 
-A `Provider` finds the peer. What it gives is a `Link`, which has addresses and says nothing yet; `Link.open` makes the
-queue pair and begins. All of it runs in the thread of one event loop.
+A `Provider` finds the peer and returns a `Link`, which has addresses and sends nothing yet; `Link.open` makes the queue
+pair and begins. All of it runs in the thread of one event loop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Driver", "Link", "LinkListener", "Provider", "ProviderChoice", "Term
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What two ends of a provider have agreed on, before that what this end asks for."""
+    """The terms that both ends of a provider have agreed on; before that, the terms that this end asks for."""
 
     crc: bool
     """Whether a checksum protects the octets on their way."""
@@ -40,7 +40,7 @@ class Driver(Protocol):
 
     @property
     def terms(self) -> Terms:
-        """What was agreed on."""
+        """The agreed terms."""
 
     @property
     def blocked(self) -> bool:
@@ -55,7 +55,7 @@ class Driver(Protocol):
         """
 
     def flush(self) -> None:
-        """Begins what was posted.
+        """Begins the work that was posted.
 
         Calls `on_closed` if everything is over and taken, but never `on_turn`: the owner may be in the midst of one.
         """
@@ -83,7 +83,7 @@ class Link(Protocol):
 
     @property
     def peer(self) -> tuple[str, int]:
-        """The address and port of the other end. Limits of what one client may use go by the address."""
+        """The address and port of the other end. Limits for one client go by the address."""
 
     @property
     def active(self) -> bool:
@@ -96,7 +96,7 @@ class Link(Protocol):
     def open(
         self, private_data: bytes, timer: DeadlineTimer, on_turn: Callable[[], None], on_closed: Callable[[], None]
     ) -> Driver:
-        """Makes the queue pair and what moves its data. Neither function is called before this returns.
+        """Makes the queue pair and the driver that moves its data. Neither function is called before this returns.
 
         `private_data` goes to the peer if this end connects; the other one gives its own to `QueuePair.accept`.
         `on_turn` is called when the queue pair may have something to poll; that Sends are done may be reported along
@@ -131,17 +131,17 @@ class Provider(Protocol):
         """As it is shown to people, and in `Negotiated`."""
 
     async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
-        """A link to whatever listens at `host`; from a port below 1024 with `reserved_port`.
+        """A link to the listener at `host`; from a port below 1024 with `reserved_port`.
 
         Raises:
-            ConnectFailed: there is no way; says why and what to do.
+            ConnectFailed: there is no way; the message names cause and remedy.
         """
 
     def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> LinkListener:
         """Something that listens nowhere yet. `on_link` is called with each link that a peer makes."""
 
     def explain_unmade(self, where: str, cause: str) -> str:
-        """For a person: there is a link to `where`, but no RDMA connection came of it for `cause`; what to check."""
+        """For a person: no RDMA connection was made over the link to `where`, for `cause`, and a remedy."""
 
 
 ProviderChoice: TypeAlias = Literal["auto", "iwarp"] | Provider

@@ -18,7 +18,7 @@ from typing import Any
 
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
-from rpcrdma.errors import RemoteProtocolError, RpcRdmaError, TransportClosed
+from rpcrdma.errors import MessageTooLong, RemoteProtocolError, TransportClosed
 from rpcrdma.limits import CONNECTION_TURN_S
 from rpcrdma.rpc.record import RecordReceiver, RecordSender, TooLong
 from rpcrdma.wire.buffers import Buffer
@@ -33,7 +33,7 @@ _HUNG_UP_AGAIN_S = 0.05
 
 
 class RecordStream:
-    """A socket, what is queued for it and what has been read from it.
+    """A socket, with the records queued for it and the record that is being received.
 
     `on_record(message)` is called for each message, `on_sent(ticket)` when one has left, `on_lost` once, with the
     reason, when the stream ends other than by `close`. `on_expected(octets)` is called when it has changed how many
@@ -112,7 +112,7 @@ class RecordStream:
             return
         try:
             self._sender.push(payload, ticket)
-        except RpcRdmaError:
+        except MessageTooLong:
             raise
         except Exception as error:  # noqa: BLE001 - logged
             self._fault(error)
@@ -140,10 +140,10 @@ class RecordStream:
                 self._process()
 
     def finish(self) -> None:
-        """Ends the sending direction; what the peer still sends is thrown away until it closes: `on_lost`.
+        """Ends the sending direction; octets of the peer are thrown away until it closes: `on_lost`.
 
-        Closing outright would reset the connection if anything unread was left, and the peer could lose what it has
-        not read itself.
+        Closing outright would reset the connection if anything unread was left, and the peer could lose replies that
+        it has not read.
         """
         if self.closed:
             return
@@ -157,7 +157,7 @@ class RecordStream:
             self._lose(f"the connection failed: {error.strerror}")
 
     def unsent_tickets(self) -> list[Any]:
-        """The tickets of what had not left when the stream was closed."""
+        """The tickets of messages that had not left when the stream was closed."""
         return self._sender.clear()
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class RecordStream:
         self._lose("an internal error")
 
     def _on_hang_up(self) -> None:
-        """The connection is dead; what came before is read to the end, also where the loop does not ask for it."""
+        """The connection is dead; earlier octets are read to the end, also where the loop does not ask for it."""
         for _ in range(_HUNG_UP_READS):
             if self._paused or self.closed:
                 break
@@ -240,7 +240,7 @@ class RecordStream:
             self._on_too_long(too_long.popleft())
 
     def _process(self) -> None:
-        """Delivers what has been received and sends what is queued, until neither gets any further.
+        """Delivers received records and sends queued ones, until neither gets any further.
 
         After CONNECTION_TURN_S the rest of the messages waits until other connections have had their turn.
         """

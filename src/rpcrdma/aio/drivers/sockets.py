@@ -95,7 +95,7 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
     Raises:
         NotPermitted: this process may not take a reserved port.
         HostNotFound: the name has no address.
-        ConnectFailed: no address answers; says why and what to do.
+        ConnectFailed: no address answers; the message names cause and remedy.
     """
     loop = asyncio.get_running_loop()
     where = authority(host, port)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from rpcrdma import limits
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.connections.calls_made import observer_of
 from rpcrdma.aio.connections.negotiated import PropertyValue
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
@@ -162,7 +163,7 @@ class RdmaServer:
             extensions=self._extensions,
             on_established=self._established,
             on_ended=self._ended,
-            calls_made=self.calls_back,
+            observer=observer_of(self.calls_back),
         )
         self.connections_made += 1
         self.connections.add(connection)

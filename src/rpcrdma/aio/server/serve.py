@@ -129,7 +129,7 @@ class Server:
 
         Raises:
             LocalProtocolError: `url` is no such URL.
-            ConnectFailed: the address cannot be listened on; the message says why and what to do.
+            ConnectFailed: the address cannot be listened on; the message names cause and remedy.
         """
         target = parse_url(url)
         if target.mount_port is not None:

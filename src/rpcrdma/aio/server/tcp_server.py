@@ -13,12 +13,13 @@ from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.at_most_once import AtMostOnce
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.connections.calls_made import observer_of
 from rpcrdma.aio.connections.tcp_connection import TcpBounds, TcpConnection
 from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
 from rpcrdma.aio.drivers.listener import Listener
 from rpcrdma.aio.drivers.sockets import address_of, authority
 from rpcrdma.aio.server.admission import Admission
-from rpcrdma.limits import RPC_CONNECTIONS_MAX
+from rpcrdma.limits import RPC_CONNECTIONS_MAX, RPC_REVERSE_CALLS_MAX
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
 
@@ -210,7 +211,8 @@ class TcpServer:
             results=self.pool,
             arguments=self.arguments,
             answering=self.answering,
-            calls_made=self.calls_back,
+            observer=observer_of(self.calls_back),
+            in_flight_max=RPC_REVERSE_CALLS_MAX,
             on_answered=self._answered,
             on_ended=self._ended,
         )

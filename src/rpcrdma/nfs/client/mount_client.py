@@ -148,7 +148,7 @@ async def _connected(host: str, port: int, options: ConnectOptions, *, timeout_s
         options.credential,
         timeout_s=options.connect_timeout_s if timeout_s is None else timeout_s,
         reserved_port=options.reserved_port,
-        on_call=options.on_call,
+        observer=options.on_call,
     )
 
 

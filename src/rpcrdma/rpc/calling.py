@@ -1,4 +1,4 @@
-"""The requester's half of a call: from a procedure and its arguments to a message, from a reply to the result."""
+"""The requester's half of a call: its XID, its message made of a procedure and arguments, the result in its reply."""
 
 from __future__ import annotations
 
@@ -13,12 +13,35 @@ from rpcrdma.rpc.program import Procedure
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedInOrder
 
-__all__ = ["CallEncoder", "ResultDecoder", "decode_result"]
+__all__ = ["CallEncoder", "ResultDecoder", "XidSource", "decode_result"]
 
 A = TypeVar("A")
 R = TypeVar("R")
 
 _U32 = struct.Struct(">I")
+
+
+class XidSource:
+    """Numbers calls one after another from `first`, which is best random; no two unfinished calls have the same XID."""
+
+    __slots__ = ("_next", "_out")
+
+    def __init__(self, first: int) -> None:
+        self._next = first & 0xFFFFFFFF
+        self._out: set[int] = set()
+
+    def take(self) -> int:
+        """An XID that no other call gets until `give_back`."""
+        xid = self._next
+        while xid in self._out:
+            xid = (xid + 1) & 0xFFFFFFFF
+        self._next = (xid + 1) & 0xFFFFFFFF
+        self._out.add(xid)
+        return xid
+
+    def give_back(self, xid: int) -> None:
+        """Makes the XID of a call free again: the call has been answered, has failed or was given up."""
+        self._out.discard(xid)
 
 
 class CallEncoder:
@@ -59,10 +82,7 @@ class CallEncoder:
 
 
 class ResultDecoder(Decoder):
-    """Decodes a reply, and copies bulk results that came inline into the buffers that the caller gave for them.
-
-    Results over TCP always come inline. Data that RDMA has placed in its buffer stays there.
-    """
+    """Decodes a reply whose caller gave buffers for results: results that came in the message are copied there."""
 
     __slots__ = ("_into", "_taken")
 

@@ -1,0 +1,220 @@
+"""A connection to a server as its users see it: calls that outlive the loss of a transport connection."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from time import perf_counter_ns
+from types import TracebackType
+from typing import Any, TypeVar
+
+from rpcrdma.aio.answering.answering import Answering
+from rpcrdma.aio.client.client_metrics import ClientMetrics, ConnectionToTell
+from rpcrdma.aio.client.client_statistics import ClientStatistics
+from rpcrdma.aio.client.reconnecting import BREACHES_MAX, ConnectionKeeper, ReconnectPolicy, SingleConnection
+from rpcrdma.aio.connections.calls_made import CallObserver, ended, observer_of
+from rpcrdma.aio.connections.negotiated import Negotiated
+from rpcrdma.aio.own_loop import AsynchronousOnly, check_loop
+from rpcrdma.aio.urls import Url
+from rpcrdma.errors import CallTimeout, LocalProtocolError, RpcError, TransportClosed
+from rpcrdma.rpc.call_statistics import CallStatistics
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rtr import Preference
+from rpcrdma.transport import Call, ExtensionLink, TransportStatistics, add_up
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["Connection"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class Connection:
+    """A connection to one server; implements `rpcrdma.rpc.program.Caller` over RDMA or TCP.
+
+    Any number of calls may be in flight. Ends with `close`, or as a context manager. `connection` is the first one;
+    `dial`, `policy` and `no_answer` are those of `ConnectionKeeper`. `statistics` counts the calls; `on_call` gets each
+    one that has ended.
+    """
+
+    def __init__(
+        self,
+        url: Url,
+        connection: SingleConnection,
+        dial: Callable[[], Awaitable[SingleConnection]],
+        policy: ReconnectPolicy,
+        program: Program | None = None,
+        *,
+        no_answer: Callable[[TransportClosed], TransportClosed] | None = None,
+        call_timeout_s: float | None = None,
+        statistics: CallStatistics | None = None,
+        on_call: CallObserver | None = None,
+        answering: Answering | None = None,
+        metrics: ClientMetrics | None = None,
+    ) -> None:
+        self._answering = answering
+        self._call_statistics = statistics
+        self._observer = observer_of(statistics, on_call)
+        self.url = str(url)
+        self.program = program
+        self._keeper = ConnectionKeeper(connection, dial, policy, program, no_answer, self._count, self._observer)
+        self._call_timeout_s = call_timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._lost = TransportStatistics()
+        self._metrics = metrics
+        if metrics is not None:
+            server = f"{url.scheme}://{url.authority}"
+            self._told = ConnectionToTell((url.scheme, server), lambda: self.statistics, lambda: self.reconnects)
+            metrics.begin(self._told)
+
+    def __repr__(self) -> str:
+        return f"<rpcrdma.Connection {self.url}>"
+
+    async def call(
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        placement: str = "",
+    ) -> R:
+        """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` takes `ConnectOptions.call_timeout_s`.
+
+        `placement` is how the round-trip extension moves the bulk items of this call: one of the names in
+        `rpcrdma.rtr.Preference`; "" as `ConnectOptions.extension` says. No effect where the extension is not in use.
+
+        Raises:
+            LocalProtocolError: the procedure is not of the program that the connection was made for, or the caller does
+                not run in the event loop in which it was made.
+            ValueError: `placement` is no such name.
+        """
+        if placement:
+            Preference(placement)
+        # In this thread, the loop that runs is the one that is running; asking for that first would cost a system call.
+        if threading.get_ident() != self._thread or not self._loop.is_running():
+            check_loop(self._loop)
+        if self.program is not None and procedure.program != self.program.number:
+            raise LocalProtocolError(f"{procedure.name} is not a procedure of {self.program.name}")
+        if timeout_s is None:
+            timeout_s = self._call_timeout_s
+        call = Call(procedure, args, into, timeout_s, placement)
+        if timeout_s is not None:
+            call.deadline_s = self._loop.time() + timeout_s
+        keeper, observer = self._keeper, self._observer
+        if keeper.addressed is None:
+            keeper.addressed = procedure.program, procedure.version
+        call.xid = keeper.xids.take()
+        if observer is not None:
+            call.began_ns = perf_counter_ns()
+        connection = keeper.connection
+        try:
+            try:
+                result: R = await connection.start(call)
+            except TransportClosed as error:
+                result = await self._call_again(call, connection, error)
+        except BaseException as error:
+            keeper.heard += isinstance(error, RpcError)
+            if observer is not None:
+                ended(call, observer, None, error)
+            raise
+        finally:
+            keeper.xids.give_back(call.xid)
+        keeper.heard += 1
+        if observer is not None:
+            ended(call, observer, result)
+        return result
+
+    async def _call_again(self, call: Call, connection: SingleConnection, failure: TransportClosed) -> Any:
+        """Makes a call that failed, or could not begin, because `connection` was lost; on the next one.
+
+        The call keeps its XID and, through the credential, its octets, so that a server with a reply cache sees that it
+        is a repeat. Its buffers are exposed anew, after the lost connection has fenced them.
+        """
+        keeper = self._keeper
+        policy = keeper.policy
+        lost = call.future is not None
+        if lost:
+            keeper.lost(connection, failure)
+        if not policy.reconnect or (lost and keeper.hopeless):
+            raise keeper.final(failure) from None
+        repeats = broken = 0
+        while True:
+            if lost:
+                repeats += 1
+                broken += failure.protocol_error
+                exhausted = policy.retransmissions is not None and repeats > policy.retransmissions
+                if keeper.closed or exhausted or broken >= BREACHES_MAX:
+                    raise keeper.final(failure) from None
+            connection = await keeper.wait_connection(call, first=not lost)
+            try:
+                return await connection.start(call)
+            except TransportClosed as error:
+                keeper.lost(connection, error)
+                failure, lost = error, True
+            except CallTimeout:
+                raise keeper.timed_out(call) from None
+
+    @property
+    def _present(self) -> SingleConnection:
+        return self._keeper.connection
+
+    @property
+    def negotiated(self) -> Negotiated | None:
+        """The terms of the present RDMA connection, or of the one lost last; None over TCP."""
+        return self._present.negotiated
+
+    @property
+    def statistics(self) -> ClientStatistics:
+        """Counts up to now over all connections that were made: a copy."""
+        counters = (self._lost, self._present.statistics)
+        made = () if self._call_statistics is None else self._call_statistics.snapshot()
+        answered = () if self._answering is None else self._answering.dispatcher.statistics.snapshot()
+        return ClientStatistics.of(add_up(counters), made, answered)
+
+    def extension(self, name: str) -> ExtensionLink | None:
+        """The extension of this name on the present connection; None over TCP, or if it was made without it.
+
+        After a reconnect there is another one.
+        """
+        return self._present.extension(name)
+
+    @property
+    def reconnects(self) -> int:
+        """How often a lost connection was made again."""
+        return self._keeper.reconnects
+
+    async def wait_reconnected(self, count: int) -> None:
+        """Waits until a lost connection was made again more than `count` times, a value of `reconnects`.
+
+        The server forgets the state of a lost connection, such as that this client takes calls: announce it again.
+
+        Raises:
+            TransportClosed: the connection was lost and could not be made again, or reconnecting was not asked for.
+        """
+        await self._keeper.wait_reconnected(count)
+
+    def _count(self, lost: SingleConnection) -> None:
+        self._lost = add_up((self._lost, lost.statistics))
+
+    async def close(self) -> None:
+        """Ends the connection; calls still waiting fail with `TransportClosed`, handlers of own services end."""
+        try:
+            await self._keeper.close()
+            if self._answering is not None:
+                await self._answering.runner.drain(0)
+        finally:
+            if self._metrics is not None:
+                self._metrics.end(self._told)
+
+    __enter__ = AsynchronousOnly("async with")
+
+    async def __aenter__(self) -> Connection:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,200 @@
+"""The calls of this side on one connection, RDMA or TCP: their futures, deadlines and outcomes."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from rpcrdma.errors import (
+    CallTimeout,
+    DecodeError,
+    LocalProtocolError,
+    MessageTooLong,
+    RemoteProtocolError,
+    TransportClosed,
+)
+from rpcrdma.rpc.call_statistics import CANCELLED, CONNECTION_LOST, NOT_SENT, OTHER, TIMEOUT, CallStatistics
+from rpcrdma.rpc.errors import (
+    AuthError,
+    GarbageArguments,
+    NoSuchProcedure,
+    ProgramMismatch,
+    ProgramUnavailable,
+    RemoteSystemError,
+    RpcVersionMismatch,
+)
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.transport import Call, CallRefused, ChunkRefused, VersionRefused
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["CallFuture", "CallObserver", "CallsMade", "ended", "observer_of", "status_of"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+CallObserver: TypeAlias = Callable[[Call], None]
+"""Is called in the event loop with each call that has ended, and is not to raise."""
+
+_STATUSES: tuple[tuple[type[BaseException], str], ...] = (
+    (CallTimeout, TIMEOUT),
+    (asyncio.CancelledError, CANCELLED),
+    (TransportClosed, CONNECTION_LOST),
+    (ProgramUnavailable, "PROG_UNAVAIL"),
+    (ProgramMismatch, "PROG_MISMATCH"),
+    (NoSuchProcedure, "PROC_UNAVAIL"),
+    (GarbageArguments, "GARBAGE_ARGS"),
+    (RemoteSystemError, "SYSTEM_ERR"),
+    (RpcVersionMismatch, "RPC_MISMATCH"),
+    (AuthError, "AUTH_ERROR"),
+    (CallRefused, "RDMA_ERROR"),
+    (ChunkRefused, "RDMA_ERROR"),
+    (VersionRefused, "RDMA_ERROR"),
+    (MessageTooLong, "TOO_LONG"),
+    (DecodeError, "DECODE_ERROR"),
+    (RemoteProtocolError, "PROTOCOL_ERROR"),
+    (LocalProtocolError, NOT_SENT),
+)
+
+
+def status_of(error: BaseException) -> str:
+    """The name under which a call that ended with `error` is counted."""
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), OTHER)
+
+
+def observer_of(statistics: CallStatistics | None, on_call: CallObserver | None = None) -> CallObserver | None:
+    """One observer for both; None for neither."""
+    if statistics is None or on_call is None:
+        return on_call if statistics is None else statistics.count
+    count, tell = statistics.count, on_call
+
+    def observe(call: Call) -> None:
+        count(call)
+        tell(call)
+
+    return observe
+
+
+def ended(call: Call, observer: CallObserver, outcome: Any, error: BaseException | None = None) -> None:
+    """Tells an observer of a call, which has ended with a result or with `error`."""
+    call.error = error
+    if error is not None:
+        call.status = status_of(error)
+    else:
+        status = call.procedure.status
+        call.status = 0 if status is None else status(outcome)
+    if error is not None and not call.octets_received:
+        # A call that was answered on a lost connection and then sent again has another time of its reply.
+        call.ended_ns = perf_counter_ns()
+    observer(call)
+
+
+class CallingConnection(Protocol):
+    """A connection, as far as the futures of its calls need it."""
+
+    def give_up(self, call: Call) -> None:
+        """The caller waits no more: when this returns, no peer can touch the call's memory."""
+
+
+class CallFuture(asyncio.Future[Any]):
+    """The result of a call. Cancelling it, also by way of the task that waits for it, gives the call up."""
+
+    __slots__ = ("call", "connection", "timer")
+
+    call: Call | None
+    """None as soon as there is a result: the call refers to this object."""
+    connection: CallingConnection
+    timer: asyncio.TimerHandle | None
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        call = self.call
+        if call is None or not super().cancel(msg):
+            return False
+        self.over()
+        self.connection.give_up(call)
+        return True
+
+    def over(self) -> None:
+        """The call has ended: stops the timer."""
+        self.call = None
+        if self.timer is not None:
+            self.timer.cancel()
+
+    def fail(self, error: BaseException) -> None:
+        """Ends the call without a result; no effect if it has ended."""
+        if not self.done():
+            self.over()
+            self.set_exception(error)
+
+
+class CallsMade(ABC):
+    """Base of both kinds of connection: numbers calls, makes their futures and times them out."""
+
+    __slots__ = ("_loop", "_observer", "_xid")
+
+    _loop: asyncio.AbstractEventLoop
+    _observer: CallObserver | None
+    """Of the calls that are made with `call`; `start` leaves that to its caller."""
+    _xid: int
+
+    @abstractmethod
+    def start(self, call: Call) -> CallFuture:
+        """Sends a call and returns the future of its result; cancelling that fences the memory of the call at once.
+
+        Raises:
+            TransportClosed: the connection has ended: the call was not taken, and its `future` stays None.
+            LocalProtocolError: the call cannot be sent.
+        """
+
+    @abstractmethod
+    def give_up(self, call: Call) -> None:
+        """See `CallingConnection.give_up`."""
+
+    def _next_xid(self) -> int:
+        """An XID for a call that comes without one."""
+        self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
+        return xid
+
+    async def call(
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        xid: int | None = None,
+    ) -> R:
+        """See `rpcrdma.rpc.service.ReverseCaller.call`."""
+        call = Call(procedure, args, into, timeout_s)
+        call.xid = self._next_xid() if xid is None else xid
+        if timeout_s is not None:
+            call.deadline_s = self._loop.time() + timeout_s
+        observer = self._observer
+        if observer is None:
+            result: R = await self.start(call)
+            return result
+        call.began_ns = perf_counter_ns()
+        try:
+            result = await self.start(call)
+        except BaseException as error:
+            ended(call, observer, None, error)
+            raise
+        ended(call, observer, result)
+        return result
+
+    def _future(self, call: Call) -> CallFuture:
+        """The future of a call that the connection takes."""
+        call.future = future = CallFuture(loop=self._loop)
+        future.call = call
+        future.connection = self
+        due_s = call.deadline_s
+        future.timer = None if due_s is None else self._loop.call_at(due_s, self._expire, future)
+        return future
+
+    def _expire(self, future: CallFuture) -> None:
+        call = future.call
+        if call is not None:
+            self.give_up(call)
+            future.fail(CallTimeout(f"{call.procedure.name}: no reply within {call.timeout_s:g} s"))

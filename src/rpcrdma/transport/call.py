@@ -1,0 +1,197 @@
+"""Calls and replies in progress: those of this side, and those of the peer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.transport.call_states import CallState
+from rpcrdma.transport.carriers import CarriedCall, IncomingItems
+from rpcrdma.transport.chunks import NO_CHUNKS
+from rpcrdma.transport.exposure import Exposure
+from rpcrdma.transport.message import Inbound, Kind, Outgoing
+from rpcrdma.transport.plan_reply import ReplyPlan
+from rpcrdma.transport.reactions import CallForm
+from rpcrdma.verbs.memory import MemoryRegion
+from rpcrdma.wire.buffers import Buffer, as_view
+from rpcrdma.xdr.codec import Decoder, Payload
+
+__all__ = ["Call", "IncomingCall", "OutgoingReply"]
+
+
+_tuple = tuple.__new__
+
+
+class Call(Outgoing):
+    """One call of this side, from its making to its end, over any transport and on one connection after another.
+
+    Its maker gives the procedure, the arguments, the buffer for the result (`into`) and the time limit. A connection
+    encodes it to `payload`, for a reply within `bound`. Over RDMA `form`, `state`, `exposure` and `carried` say how it
+    travels; `sending`: the memory of its arguments is in use. Observers and statistics get the call when it has ended.
+
+    Raises:
+        LocalProtocolError: `into` is read-only.
+        TypeError: `into` has no octets, or they have gaps.
+    """
+
+    __slots__ = (
+        "args", "began_ns", "bound", "carried", "deadline_s", "ended_ns", "error", "exposure", "form", "future", "into",
+        "long_reply", "octets_received", "octets_sent", "over_tcp", "payload", "peer", "placement", "procedure",
+        "sending", "sent_ns", "state", "status", "timeout_s", "transmissions",
+    )  # fmt: skip
+
+    kind = Kind.CALL
+    payload: Payload | None
+    """The message; None before it is encoded and after its end."""
+    bound: ReplyBound
+    form: CallForm
+    exposure: Exposure | None
+    carried: CarriedCall | None
+    sending: bool
+    long_reply: bool
+    """Whether the reply came in the Reply chunk."""
+
+    def __init__(
+        self,
+        procedure: Procedure[Any, Any],
+        args: Any,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        placement: str = "",
+    ) -> None:
+        self.procedure = procedure
+        self.args = args
+        self.into: Sequence[memoryview | None] = () if into is None else (as_view(into, "into", writable=True),)
+        """For each eligible result, in order, the buffer where it lands."""
+        self.timeout_s = timeout_s
+        self.deadline_s: float | None = None
+        """When it times out, in the event loop's time."""
+        self.placement = placement
+        """How the round-trip extension is to move the bulk items; "" as the connection's options say."""
+        self.peer = ""
+        """ADDRESS:PORT of the responder."""
+        self.future: Any = None
+        """The connection's future for the result; None before a connection takes the call."""
+        self.over_tcp = False
+        self.transmissions = 0
+        """How often it was sent."""
+        self.octets_sent = self.octets_received = 0
+        """Of the RPC message, chunks included, without transport headers; a call counts as often as it was sent."""
+        self.began_ns = self.sent_ns = self.ended_ns = 0
+        """When it was made, last sent (0: not yet) and ended. Times are taken where `began_ns` is not 0."""
+        self.error: BaseException | None = None
+        """Why there is no result."""
+        self.status: int | str = 0
+        """The status in the result, 0 for success; or the name of the error, such as "TIMEOUT"."""
+
+    def reset(self) -> None:
+        """Nothing of how it travelled on an earlier connection is left."""
+        self.answers_call = False
+        self.chunks = NO_CHUNKS
+        self.long = False
+        self.ends = None
+        self.group = None
+        self.form = _tuple(CallForm, (self.bound, 1, False, False, 0, False))
+        self.carried = None
+        self.sending = False
+        self.long_reply = False
+        self.state = CallState.QUEUED
+        self.exposure = None
+
+    def __repr__(self) -> str:
+        return f"<Call {self.procedure.name} xid={self.xid:#010x}>"
+
+    @property
+    def elapsed_s(self) -> float:
+        """From its making to its end."""
+        return (self.ended_ns - self.began_ns) / 1e9
+
+    @property
+    def travelled(self) -> str:
+        """How it travelled, the last time that it was sent.
+
+        Over RDMA "short", or "read chunk", "long call", "write chunk", "reply chunk" (offered, not used) and "long
+        reply" (used), joined by " + "; "argument by send", "result by send", "result by choice" or "result by size"
+        where the round-trip extension carried it; "tcp" over TCP.
+        """
+        if not self.transmissions:
+            return "not sent"
+        if self.over_tcp:
+            return "tcp"
+        if self.carried is not None:
+            return self.carried.form
+        words = ["long call"] if self.long else []
+        if any(chunk.position for chunk in self.chunks.reads):
+            words.append("read chunk")
+        if self.chunks.writes:
+            words.append("write chunk")
+        if self.chunks.reply is not None:
+            words.append("long reply" if self.long_reply else "reply chunk")
+        return " + ".join(words) or "short"
+
+
+class OutgoingReply(Outgoing):
+    """The reply to a call. `plan` is None if it goes without chunks, joined with its header."""
+
+    __slots__ = ("incoming", "payload", "plan")
+
+    kind = Kind.REPLY
+
+    def __init__(self, incoming: IncomingCall, payload: Payload, plan: ReplyPlan | None) -> None:
+        self.xid = incoming.xid
+        self.answers_call = True
+        self.chunks = NO_CHUNKS
+        self.long = False
+        self.ends = None
+        self.group = None
+        self.incoming = incoming
+        self.payload = payload
+        self.plan = plan
+
+
+class IncomingCall:
+    """A call to answer once, with `Responder.reply`, `fail_call` or `drop`.
+
+    `decoder` is at the RPC call header. Its data stay valid until the answer, and until `ReplySent` if that is
+    announced. `context` belongs to the owner, None at first.
+    """
+
+    __slots__ = (
+        "answered",
+        "carried",
+        "chunks",
+        "context",
+        "decoder",
+        "ends",
+        "held_octets",
+        "long",
+        "message_octets",
+        "pending_reads",
+        "refusal",
+        "sink",
+        "sink_region",
+        "xid",
+    )
+
+    decoder: Decoder
+
+    def __init__(self, message: Inbound, carried: IncomingItems | None = None) -> None:
+        self.xid = message.xid
+        self.chunks = message.chunks
+        self.ends = message.ends
+        self.long = message.long
+        self.carried = carried
+        self.context: Any = None
+        self.answered = False
+        self.pending_reads = 0
+        self.held_octets = 0
+        self.message_octets = 0
+        self.refusal = ""
+        """The reason for which a reply was refused with ERR_CHUNK; empty if none was."""
+        self.sink: memoryview | None = None
+        self.sink_region: MemoryRegion | None = None
+
+    def __repr__(self) -> str:
+        return f"IncomingCall(xid={self.xid:#010x})"
