@@ -75,7 +75,7 @@ class ServerPathError(OSError):
         return path
 
     def name_below(self, prefix: str) -> None:
-        """Puts `prefix`, the export and what stands before it in the caller's path, in front of both paths."""
+        """Puts `prefix`, which is the export and the part of the caller's path before it, in front of both paths."""
         if isinstance(self.filename, str):
             self.filename = prefix + self.filename
         if isinstance(self.filename2, str):

@@ -48,7 +48,7 @@ def test_what_fails_is_raised_by_close_and_logged_for_what_was_dropped(
     with sync.nfs_open(running.url) as fs, pytest.warns(ResourceWarning, match="unclosed"):
         drop_removed(fs, f"{folder.name}/gone")
     (record,) = caplog.records
-    assert "/gone was not closed, and what was written to it last may be lost: " in record.getMessage()
+    assert "/gone was not closed, and the data written to it last may be lost: " in record.getMessage()
 
 
 def drop_removed(fs: sync.NfsFilesystem, path: str) -> None:

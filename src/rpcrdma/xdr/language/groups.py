@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rpcrdma.xdr.language import model
-from rpcrdma.xdr.language.writer import Call, Item
+from rpcrdma.xdr.language.writer import CallExpression, Item
 
 __all__ = ["DecodedGroup", "EncodedGroup", "decode_group", "encode_group", "slots_of"]
 
@@ -127,7 +127,7 @@ def decode_group(
             group.octets += length * element.octets
             return f"list({tuple_name}[{first}:{group.slot}])"
         case model.ClassRef(name):
-            return Call(
+            return CallExpression(
                 name,
                 [
                     decode_group(

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["WIDTH", "Call", "Item", "Writer"]
+__all__ = ["WIDTH", "CallExpression", "Item", "Writer"]
 
 WIDTH = 120
 """Columns: the line length that pyproject.toml gives the formatter."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallExpression:
     """`name(items)`, which may have to be broken over lines."""
 
     name: str
@@ -23,7 +23,7 @@ class Call:
         return f"{self.name}({', '.join(map(str, self.items))})"
 
 
-Item: TypeAlias = str | Call
+Item: TypeAlias = str | CallExpression
 
 
 class Writer:
@@ -53,7 +53,7 @@ class Writer:
             self.line(inner)
         else:
             for item in items:
-                if isinstance(item, Call) and not self.fits(f"{item},"):
+                if isinstance(item, CallExpression) and not self.fits(f"{item},"):
                     self.call(f"{item.name}(", item.items, "),")
                 else:
                     self.line(f"{item},")
