@@ -10,7 +10,7 @@ import pytest
 
 from rpcrdma.xdr.language import compile_source, extract
 from rpcrdma.xdr.language.names import enumerator_name, field_name, method_name, module_name
-from rpcrdma.xdr.language.writer import Call, Writer
+from rpcrdma.xdr.language.writer import CallExpression, Writer
 
 COUNTER = "struct a { int b; };\nprogram P { version V { a P_GET(void) = 1; } = 1; } = 7;\n"
 
@@ -67,9 +67,9 @@ def test_names_of_python_are_avoided() -> None:
 
 def test_calls_are_wrapped_as_the_formatter_does() -> None:
     out = Writer()
-    out.call("f(", ["a", Call("g", ["b"])])
+    out.call("f(", ["a", CallExpression("g", ["b"])])
     out.call("function(", ["a" * 60, "b" * 54])
-    out.call("f(", ["a" * 60, Call("g", ["b" * 60, "c" * 60])])
+    out.call("f(", ["a" * 60, CallExpression("g", ["b" * 60, "c" * 60])])
     assert out.text().splitlines() == [
         "f(a, g(b))",
         "function(",
