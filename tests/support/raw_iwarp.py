@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 _GATHER_OCTETS = 1 << 18
+_GATHERS_MAX = 10_000
+"""No test has a queue pair send more gather lists at once: a mistake that makes it send for ever is an assertion."""
 
 
 def startup_frame(kind: str, flags: int, revision: int, data: bytes = b"", length: int | None = None) -> bytes:
@@ -130,7 +132,10 @@ class RawPeer:
     def take(self) -> bytes:
         """The octets that the queue pair has to send now."""
         taken = bytearray()
+        gathers = 0
         while gather := self.qp.next_gather(_GATHER_OCTETS):
+            gathers += 1
+            assert gathers <= _GATHERS_MAX, "the queue pair sends without an end"
             data = b"".join(gather)
             self.qp.bytes_sent(len(data))
             taken += data
@@ -143,7 +148,9 @@ class RawPeer:
         start = 0
         while start < len(view):
             step = self.chunking(len(view) - start)
-            start += feed(self.qp, view[start : start + step])
+            fed = feed(self.qp, view[start : start + step])
+            assert fed, f"the queue pair takes none of the {len(view) - start} octets that are left"
+            start += fed
 
     def connect(self, *, crc: bool = True, markers: bool = False, depth: int = 32) -> bytes:
         """Goes through an enhanced start-up; returns the queue pair's frame.
