@@ -103,6 +103,8 @@ class Play:
         self.ended: set[int] = set()
         self.abandoned: set[int] = set()
         self.fenced: list[tuple[bytearray, bytes]] = []
+        self.into: dict[int, list[bytearray]] = {}
+        """The buffers for results of each call in `calls`."""
         self.open: list[IncomingCall] = []
         self.waiting: list[IncomingCall] = []
         self.arrived: list[IncomingCall] = []
@@ -153,7 +155,7 @@ class Play:
         self.fence(handle)
 
     def fence(self, handle: Call) -> None:
-        self.fenced += [(buffer, bytes(buffer)) for buffer in handle.context]
+        self.fenced += [(buffer, bytes(buffer)) for buffer in self.into[id(handle)]]
 
     def finish(self) -> None:
         """Answers the open calls, ends the connection, and checks that no memory or registration is left."""
@@ -283,7 +285,7 @@ class Play:
             handle = self.peer.endpoint.call(xid, payload, bound, into)
         except (LocalProtocolError, TransportClosed):
             return
-        handle.context = into
+        self.into[id(handle)] = into
         self.calls.append(handle)
 
     def abandon(self) -> None:

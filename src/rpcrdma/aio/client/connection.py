@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from time import perf_counter_ns
 from types import TracebackType
 from typing import Any, TypeVar
@@ -72,7 +72,7 @@ class Connection:
     def __repr__(self) -> str:
         return f"<rpcrdma.Connection {self.url}>"
 
-    async def call(
+    def call(
         self,
         procedure: Procedure[A, R],
         args: A,
@@ -80,7 +80,7 @@ class Connection:
         into: Buffer | None = None,
         timeout_s: float | None = None,
         placement: str = "",
-    ) -> R:
+    ) -> Coroutine[Any, Any, R]:
         """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` takes `ConnectOptions.call_timeout_s`.
 
         `placement` is how the round-trip extension moves the bulk items of this call: one of the names in
@@ -100,19 +100,23 @@ class Connection:
             raise LocalProtocolError(f"{procedure.name} is not a procedure of {self.program.name}")
         if timeout_s is None:
             timeout_s = self._call_timeout_s
-        call = Call(procedure, args, into, timeout_s, placement)
-        if timeout_s is not None:
-            call.deadline_s = self._loop.time() + timeout_s
+        # The checks are made here: a call outside of any event loop is never awaited, and its caller has to be told.
+        return self._result_of(Call(procedure, args, into, timeout_s, placement))
+
+    async def _result_of(self, call: Call) -> Any:
+        """Makes the call, on further connections if the present one is lost."""
+        if call.timeout_s is not None:
+            call.deadline_s = self._loop.time() + call.timeout_s
         keeper, observer = self._keeper, self._observer
         if keeper.addressed is None:
-            keeper.addressed = procedure.program, procedure.version
+            keeper.addressed = call.procedure.program, call.procedure.version
         call.xid = keeper.xids.take()
         if observer is not None:
             call.began_ns = perf_counter_ns()
         connection = keeper.connection
         try:
             try:
-                result: R = await connection.start(call)
+                result = await connection.start(call)
             except TransportClosed as error:
                 result = await self._call_again(call, connection, error)
         except BaseException as error:
