@@ -161,4 +161,7 @@ def test_memory_does_not_grow_with_the_connections_that_have_ended(
 ) -> None:
     with Served(tmp_path) as served:
         after = [asyncio.run(use(served, scheme, connections)) for _ in range(rounds)]
-        assert after[-1] < 1.1 * after[0], [octets >> 20 for octets in after]
+    # Queue pairs and endpoints refer to each other: these small objects wait for the garbage collector, the messages do
+    # not. One round holds 40 MB of messages.
+    growth = after[0] // 10 if scheme == "tcp" else 20 * MIB
+    assert after[-1] < after[0] + growth, [octets >> 20 for octets in after]
