@@ -73,7 +73,8 @@ class Tracer:
         code = frame.f_code
         if code.co_filename not in WAITING_CODE:
             return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        # With lines switched off, Python 3.13 reports no instructions either.
+        frame.f_trace_opcodes = True
         if event == "opcode":
             place = code, frame.f_lasti
             times = self._times[place] = self._times.get(place, -1) + 1
