@@ -102,30 +102,30 @@ class Requester:
             raise LocalProtocolError("the client takes no calls, as its transport properties say")
         raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
 
-    def abandon(self, handle: Call) -> None:
+    def abandon(self, call: Call) -> None:
         """Fences the call's memory: when this returns, no peer can touch it. No event follows.
 
         No effect after the call has ended. Where the peer still wants to read the call's argument, the connection
         ends: nothing else can stop it.
         """
-        before = handle.state
-        handle.state = TRANSITIONS[before, CallInput.ABANDON]
+        before = call.state
+        call.state = TRANSITIONS[before, CallInput.ABANDON]
         if before is _QUEUED:
-            del self._calls[handle.xid]
-            self._outbox.withdraw(handle)
+            del self._calls[call.xid]
+            self._outbox.withdraw(call)
         elif before is CallState.SENT:
-            if handle.exposure is not None:
-                self._fence(handle.exposure.abandon)
+            if call.exposure is not None:
+                self._fence(call.exposure.abandon)
             self._session.statistics.calls_abandoned += 1
-            if handle.carried is not None:
-                handle.carried.end()
+            if call.carried is not None:
+                call.carried.end()
         else:
             return
-        if handle.sending:
+        if call.sending:
             # The queue pair may still read the argument of the first try of a call that waits to be sent again.
             self._session.qp.abort("a call was given up whose argument was still being sent")
-        handle.payload = None
-        handle.into = ()
+        call.payload = None
+        call.into = ()
 
     def prepare(self, message: Outgoing) -> Sequence[Buffer] | None:
         """Plans a call, registers its memory and returns the payload; see `Preparer`."""
@@ -164,38 +164,38 @@ class Requester:
         continued = session.splits and session.reverse_support is ReverseSupport.CONTINUED
         most_sent = CONTINUED_OCTETS_MAX if continued else session.send_octets
         most_received = CONTINUED_OCTETS_MAX if continued else session.receive_octets
-        call = geometry.call_header + payload.length
-        reply = geometry.reply_header + REPLY_ALLOWANCE_OCTETS + bound.results
-        reply += sum((length + 3) & ~3 for length in bound.items)
-        if call > most_sent or reply > most_received:
+        call_octets = geometry.call_header + payload.length
+        reply_octets = geometry.reply_header + REPLY_ALLOWANCE_OCTETS + bound.results
+        reply_octets += sum((length + 3) & ~3 for length in bound.items)
+        if call_octets > most_sent or reply_octets > most_received:
             raise LocalProtocolError(
-                f"a call of {call} octets with a reply of up to {reply} needs chunks: without them the limits are "
-                f"{most_sent} and {most_received}"
+                f"a call of {call_octets} octets with a reply of up to {reply_octets} needs chunks: without them the "
+                f"limits are {most_sent} and {most_received}"
             )
         return payload.gather()
 
-    def _expose(self, handle: Call, payload: Payload) -> Sequence[Buffer]:
+    def _expose(self, call: Call, payload: Payload) -> Sequence[Buffer]:
         """Plans the call, registers its memory and returns the payload of its message."""
         session = self._session
         limits = session.plan_limits
-        form = handle.form
+        form = call.form
         bound = form.bound
         if form.attempts > 1:
             limits = form.narrow(limits)
         sizes = list(bound.items)
         given = 0
-        for index, buffer in enumerate(handle.into[: len(sizes)]):
+        for index, buffer in enumerate(call.into[: len(sizes)]):
             if buffer is not None:
                 sizes[index] = min(sizes[index], len(buffer))
                 given = index + 1
         items = payload.item_octets()
         plan = plan_call(len(payload.reduced), items, bound.results, sizes, limits)
         carrier = self.carrier
-        if carrier is not None and (carrier.eager or handle.placement or not plan.plain) and not form.plain:
+        if carrier is not None and (carrier.eager or call.placement or not plan.plain) and not form.plain:
             room = session.window.balance
-            carried = carrier.take(CallToCarry(payload, bound.results, sizes, given, limits, room, handle.placement))
+            carried = carrier.take(CallToCarry(payload, bound.results, sizes, given, limits, room, call.placement))
             if carried is not None:
-                return self._carry(handle, payload, carried, limits)
+                return self._carry(call, payload, carried, limits)
         if (plan.read_items or plan.long) and form.attempts == 1 and session.far_call_octets > limits.call_octets_max:
             # To wait for credits takes a round trip, too. With the header there may be a message more.
             room = session.send_octets - session.dialect.geometry.piece_header
@@ -205,7 +205,7 @@ class Requester:
                 if not (far.read_items or far.long):
                     plan = far
         try:
-            exposure = Exposure(session.pd, payload, plan, handle.into, limits)
+            exposure = Exposure(session.pd, payload, plan, call.into, limits)
             chunks = exposure.chunks
             if chunks is not NO_CHUNKS:
                 self._check_header(exposure)
@@ -213,34 +213,34 @@ class Requester:
             session.statistics.calls_unsendable += 1
             raise
         if chunks is not NO_CHUNKS:
-            handle.exposure = exposure
+            call.exposure = exposure
             if session.names_ended:
-                handle.ends = chunks.first_handle
-        handle.chunks = chunks
-        handle.long = plan.long
+                call.ends = chunks.first_handle
+        call.chunks = chunks
+        call.long = plan.long
         self._count(plan, exposure)
         return exposure.inline
 
-    def _carry(self, handle: Call, payload: Payload, carried: CarriedCall, limits: PlanLimits) -> Sequence[Buffer]:
+    def _carry(self, call: Call, payload: Payload, carried: CarriedCall, limits: PlanLimits) -> Sequence[Buffer]:
         """Registers the memory of a call that an extension carries."""
         session, plan = self._session, carried.plan
         exposure = None
         chunks = NO_CHUNKS
         if plan.read_items or any(plan.write_chunks):
-            exposure = Exposure(session.pd, payload, plan, handle.into, limits, carried=True)
+            exposure = Exposure(session.pd, payload, plan, call.into, limits, carried=True)
             chunks = exposure.chunks
             self._count(plan, exposure)
-        handle.carried = carried
-        handle.exposure = exposure
-        handle.chunks = chunks
-        handle.group = carried.transmissions(chunks)
-        handle.sending = len(payload.items) > len(plan.read_items)
+        call.carried = carried
+        call.exposure = exposure
+        call.chunks = chunks
+        call.group = carried.transmissions(chunks)
+        call.sending = len(payload.items) > len(plan.read_items)
         return ()
 
     def carried(self, xid: int) -> CarriedCall | None:
         """The carrier's state of the unanswered call with this XID; None if no carrier took it."""
-        handle = self._calls.get(xid)
-        return None if handle is None or handle.state is CallState.QUEUED else handle.carried
+        call = self._calls.get(xid)
+        return None if call is None or call.state is CallState.QUEUED else call.carried
 
     def _check_header(self, exposure: Exposure) -> None:
         """Raises LocalProtocolError if the header of the call, or that of its reply, cannot hold its chunks."""
@@ -284,67 +284,67 @@ class Requester:
 
     def on_reply(self, message: Inbound, invalidated: int | None, results: CarriedResults | None = None) -> bool:
         """Takes a reply, with `results` if an extension carried it; False if no call waits for it."""
-        handle = self._calls.get(message.xid)
+        call = self._calls.get(message.xid)
         session = self._session
-        if handle is None or handle.state is _QUEUED:
+        if call is None or call.state is _QUEUED:
             session.statistics.bad_xids += 1
             return False
-        if invalidated is not None and not self._accept_invalidation(handle, invalidated):
+        if invalidated is not None and not self._accept_invalidation(call, invalidated):
             return True
-        if results is not None and handle.carried is None:
+        if results is not None and call.carried is None:
             error = RemoteProtocolError("a reply in messages of an extension to a call that went in none")
             return self.fail(message.xid, error)
-        abandoned = handle.state is _ABANDONED
-        exposure = handle.exposure
+        abandoned = call.state is _ABANDONED
+        exposure = call.exposure
         reply_view = None
         if exposure is not None:
             reply_view = exposure.reply_view
             if not self._fence(exposure.end):
                 return True
-        self._end(handle, message)
+        self._end(call, message)
         if not abandoned:
-            if exposure is None and message.chunks is NO_CHUNKS and not message.long and handle.carried is None:
+            if exposure is None and message.chunks is NO_CHUNKS and not message.long and call.carried is None:
                 session.statistics.calls_short += 1
                 decoder: Decoder = (
-                    ResultDecoder(message.data, message.start, None, handle.into)
-                    if handle.into
+                    ResultDecoder(message.data, message.start, None, call.into)
+                    if call.into
                     else Decoder(message.data, message.start)
                 )
-                session.events.append(_tuple(ReplyArrived, (handle, decoder)))
+                session.events.append(_tuple(ReplyArrived, (call, decoder)))
             else:
-                self._open(handle, exposure, message, reply_view, results)
+                self._open(call, exposure, message, reply_view, results)
         if self._outbox.queued:
             self._outbox.drain()
         return True
 
     def on_refused(self, message: Inbound, invalidated: int | None) -> bool:
         """Takes the refusal of a call; False if no call waits for it."""
-        handle = self._calls.get(message.xid)
+        call = self._calls.get(message.xid)
         session = self._session
-        if handle is None or handle.state is _QUEUED:
+        if call is None or call.state is _QUEUED:
             session.statistics.bad_xids += 1
             return False
-        if invalidated is not None and not self._accept_invalidation(handle, invalidated):
+        if invalidated is not None and not self._accept_invalidation(call, invalidated):
             return True
         assert message.refusal is not None
-        abandoned = handle.state is _ABANDONED
-        if handle.exposure is not None and not self._fence(handle.exposure.end):
+        abandoned = call.state is _ABANDONED
+        if call.exposure is not None and not self._fence(call.exposure.end):
             return True
         form = None
-        if not abandoned and not _fewest(message.refusal.cause, handle.chunks):
+        if not abandoned and not _fewest(message.refusal.cause, call.chunks):
             most, possible = session.config.reply_octets_max, session.segment_octets_possible
-            form = form_after(message.refusal, handle.form, handle.into, most, possible)
-            if handle.carried is not None:
-                form = handle.carried.form_after(message.refusal, handle.form, form)
+            form = form_after(message.refusal, call.form, call.into, most, possible)
+            if call.carried is not None:
+                form = call.carried.form_after(message.refusal, call.form, form)
         if form is not None:
-            self._count_again(message.refusal, plain=form.plain and not handle.form.plain)
+            self._count_again(message.refusal, plain=form.plain and not call.form.plain)
             session.window.on_received(message)
-            self._send_again(handle, form)
+            self._send_again(call, form)
         else:
-            self._end(handle, message)
+            self._end(call, message)
             session.statistics.calls_failed += 1
             if not abandoned:
-                session.events.append(CallFailed(handle, error_of(message.refusal)))
+                session.events.append(CallFailed(call, error_of(message.refusal)))
         if session.batcher is not None:
             for xid in session.batcher.refused_with(message):
                 if xid in self._calls:
@@ -355,18 +355,18 @@ class Requester:
 
     def fail(self, xid: int, error: RpcRdmaError) -> bool:
         """Ends a call whose reply is faulty; False if there is no such call."""
-        handle = self._calls.get(xid)
-        if handle is None or handle.state is CallState.QUEUED:
+        call = self._calls.get(xid)
+        if call is None or call.state is CallState.QUEUED:
             return False
-        if handle.exposure is not None and not self._fence(handle.exposure.end):
+        if call.exposure is not None and not self._fence(call.exposure.end):
             return True
         session = self._session
-        abandoned = handle.state is CallState.ABANDONED
-        self._end(handle, Inbound(Kind.REPLY, xid, 0, session.dialect.version))
+        abandoned = call.state is CallState.ABANDONED
+        self._end(call, Inbound(Kind.REPLY, xid, 0, session.dialect.version))
         session.statistics.calls_failed += 1
         session.statistics.bad_replies += isinstance(error, RemoteProtocolError)
         if not abandoned:
-            session.events.append(CallFailed(handle, error))
+            session.events.append(CallFailed(call, error))
         if self._outbox.queued:
             self._outbox.drain()
         return True
@@ -385,46 +385,46 @@ class Requester:
         else:
             statistics.resent_larger += 1
 
-    def _send_again(self, handle: Call, form: CallForm) -> None:
+    def _send_again(self, call: Call, form: CallForm) -> None:
         """Sends a call that the peer has not run in another form, with the same XID."""
-        handle.form = form
-        if handle.carried is not None:
-            handle.carried.end()
-            handle.carried = handle.group = None
-        handle.exposure = None
-        handle.chunks = NO_CHUNKS
-        handle.ends = None
-        handle.long = False
-        handle.state = TRANSITIONS[handle.state, CallInput.REFUSE]
+        call.form = form
+        if call.carried is not None:
+            call.carried.end()
+            call.carried = call.group = None
+        call.exposure = None
+        call.chunks = NO_CHUNKS
+        call.ends = None
+        call.long = False
+        call.state = TRANSITIONS[call.state, CallInput.REFUSE]
         try:
-            self._outbox.send(handle)
+            self._outbox.send(call)
         except LocalProtocolError as error:
-            self.on_unsendable(handle, error)
+            self.on_unsendable(call, error)
 
     def on_closed(self, reason: str, *, protocol_error: bool = False) -> None:
         """Ends every call; no peer can touch memory after the connection has ended."""
         calls = list(self._calls.values())
         self._calls.clear()
         session = self._session
-        for handle in calls:
-            if handle.exposure is not None:
-                for region in handle.exposure.regions:
+        for call in calls:
+            if call.exposure is not None:
+                for region in call.exposure.regions:
                     # Invalidation may fail, and may have ended the connection; the call is reported anyway.
                     with contextlib.suppress(RpcRdmaError):
                         session.pd.invalidate(region)
-            abandoned = handle.state is _ABANDONED
-            handle.state = TRANSITIONS[handle.state, _END]
-            handle.payload = None
+            abandoned = call.state is _ABANDONED
+            call.state = TRANSITIONS[call.state, _END]
+            call.payload = None
             if not abandoned:
-                session.events.append(CallFailed(handle, TransportClosed(reason, protocol_error=protocol_error)))
+                session.events.append(CallFailed(call, TransportClosed(reason, protocol_error=protocol_error)))
 
-    def _accept_invalidation(self, handle: Call, invalidated: int) -> bool:
+    def _accept_invalidation(self, call: Call, invalidated: int) -> bool:
         session = self._session
         # The peer need not have announced the ability itself: Linux servers use it where the client allows it.
         if not session.config.remote_invalidation:
             session.violation("the peer used Send with Invalidate, which was not agreed on")
             return False
-        if not session.dialect.may_end(handle, invalidated):
+        if not session.dialect.may_end(call, invalidated):
             session.violation(f"the peer invalidated handle {invalidated:#010x}, which the call did not expose")
             return False
         session.statistics.remote_invalidations += 1
@@ -440,20 +440,20 @@ class Requester:
             return False
         return True
 
-    def _end(self, handle: Call, message: Inbound) -> None:
+    def _end(self, call: Call, message: Inbound) -> None:
         """Ends an answered call and returns its credit."""
-        del self._calls[handle.xid]
-        handle.state = TRANSITIONS[handle.state, _END]
-        handle.payload = None
-        if handle.carried is not None:
-            handle.carried.end()
+        del self._calls[call.xid]
+        call.state = TRANSITIONS[call.state, _END]
+        call.payload = None
+        if call.carried is not None:
+            call.carried.end()
         session = self._session
         session.window.on_received(message)
         session.statistics.calls += 1
 
     def _open(
         self,
-        handle: Call,
+        call: Call,
         exposure: Exposure | None,
         message: Inbound,
         reply_view: memoryview | None,
@@ -462,27 +462,27 @@ class Requester:
         """Reports a reply that has chunks, or whose call has chunks or a carrier."""
         session = self._session
         statistics = session.statistics
-        if handle.carried is None and not message.long and not handle.chunks.writes and not handle.chunks.reads:
+        if call.carried is None and not message.long and not call.chunks.writes and not call.chunks.reads:
             statistics.calls_short += 1
         targets: Sequence[memoryview | None] = () if exposure is None else exposure.targets
         try:
             returned = None
-            if handle.carried is not None:
-                returned = handle.carried.open(results, message.data, handle.chunks, targets)
+            if call.carried is not None:
+                returned = call.carried.open(results, message.data, call.chunks, targets)
             if returned is None:
-                returned = check_echo(message, handle.chunks, targets, reply_view, may_be_inline=session.splits)
+                returned = check_echo(message, call.chunks, targets, reply_view, may_be_inline=session.splits)
         except RemoteProtocolError as error:
             statistics.calls_failed += 1
             statistics.bad_replies += 1
-            session.events.append(CallFailed(handle, error))
+            session.events.append(CallFailed(call, error))
             return
         statistics.octets_returned += returned.octets
-        statistics.calls_by_rdma += returned.octets > 0 or bool(handle.chunks.reads)
+        statistics.calls_by_rdma += returned.octets > 0 or bool(call.chunks.reads)
         statistics.replies_long += message.long
-        handle.long_reply = message.long
+        call.long_reply = message.long
         decoder: Decoder = (
-            ResultDecoder(returned.data, returned.start, returned.placed, handle.into)
-            if handle.into
+            ResultDecoder(returned.data, returned.start, returned.placed, call.into)
+            if call.into
             else Decoder(returned.data, returned.start, placed=returned.placed)
         )
-        session.events.append(ReplyArrived(handle, decoder))
+        session.events.append(ReplyArrived(call, decoder))

@@ -274,7 +274,7 @@ class TcpConnection(CallsMade):
             MessageTooLong: the call is longer than this side allows; the connection goes on.
         """
         if self._end_error is not None:
-            raise TransportClosed(*self._end_error.args, protocol_error=self._end_error.protocol_error)
+            raise _again(self._end_error)
         if not self._ready:
             raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
         if call.xid in self._pending:
@@ -560,7 +560,7 @@ class TcpConnection(CallsMade):
         self._queue.clear()
         for call in pending:
             call.payload = None
-            call.future.fail(TransportClosed(*error.args, protocol_error=error.protocol_error))
+            call.future.fail(_again(error))
         if self._end is not None and not self._end.done():
             self._end.set_result(None)
         if self._on_ended is not None:
@@ -576,6 +576,11 @@ class TcpConnection(CallsMade):
             self._idle.due_s = self._loop.time() + left_s
         else:
             self.abort(f"idle for {idle_s:g} s")
+
+
+def _again(error: TransportClosed) -> TransportClosed:
+    """The same error as an object of its own: each call that raises it adds its own traceback."""
+    return TransportClosed(*error.args, protocol_error=error.protocol_error)
 
 
 def _may_be_too_long(error: Exception, octets: int) -> bool:
