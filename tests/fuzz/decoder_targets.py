@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import DecodeError, LocalProtocolError, RemoteProtocolError, RpcError
 from rpcrdma.iwarp.config import IwarpConfig
@@ -32,7 +33,7 @@ from rpcrdma.nfs.server.file_handle import HandleSeal, export_identity
 from rpcrdma.nfs.v3 import NFS3_FHSIZE
 from rpcrdma.rpc.auth import AuthSys, decode_auth_sys, encode_auth_sys
 from rpcrdma.rpc.calling import decode_result
-from rpcrdma.rpc.dispatch import Dispatcher, Invocation
+from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.message import decode_call, decode_reply, encode_call, peek_is_call, peek_xid
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver
@@ -163,11 +164,13 @@ def dispatch(data: bytes) -> None:
     position, length = int.from_bytes(data[:2], "big") & ~3, int.from_bytes(data[2:4], "big") % CHUNK_OCTETS
     placed = PlacedByPosition({position: memoryview(bytes(length))}) if position else None
     try:
-        opened = DISPATCHER.open_call(Decoder(data[4:], placed=placed))
+        refused = DISPATCHER.open_call(ServerCall(0, Decoder(data[4:], placed=placed)))
     except ReducedIneligibleItem:
         assert placed is not None
         return
-    assert opened is None or isinstance(opened, Invocation) or opened.length >= 20
+    except DecodeError:
+        return
+    assert refused is None or refused.length >= 20
 
 
 OWN_CALLS = {1: v3.GETATTR, 2: v3.READ, 3: v3.NULL}
@@ -180,11 +183,15 @@ def records_both_ways(data: bytes) -> None:
     for message in messages:
         xid = peek_xid(message)
         if peek_is_call(message):
-            opened = DISPATCHER.open_call(Decoder(message))
-            if isinstance(opened, Invocation):
-                assert opened.xid == xid
-            elif opened is not None:
-                assert bytes(opened.gather()[0][:4]) == message[:4]
+            call = ServerCall(0, Decoder(message))
+            try:
+                refused = DISPATCHER.open_call(call)
+            except DecodeError:
+                continue
+            if refused is None:
+                assert call.xid == xid
+            else:
+                assert bytes(refused.gather()[0][:4]) == message[:4]
         elif xid in OWN_CALLS:
             try:
                 decode_result(Decoder(message), xid, OWN_CALLS[xid])

@@ -249,16 +249,22 @@ class CallCounts(Durations):
 class CountedCall(Protocol):
     """A call that has ended, with the times in nanoseconds that were taken."""
 
-    procedure: Procedure[Any, Any]
+    @property
+    def procedure(self) -> Procedure[Any, Any] | None:
+        """None if it is not known; then `status` is not 0."""
+
     status: int | str
-    transmissions: int
     octets_sent: int
     octets_received: int
     began_ns: int
     """When it was made or, at a server, arrived."""
     sent_ns: int
-    """When it was last sent or, at a server, its handler began; 0: never."""
+    """When it was last sent (0: never) or, at a server, its handler began."""
     ended_ns: int
+
+    @property
+    def transmissions(self) -> int:
+        """How often it was sent; at a server 1."""
 
 
 class CallStatistics:
@@ -299,22 +305,22 @@ class CallStatistics:
                 self._statuses[where] = told + 1
         return counts
 
-    def of_status(self, procedure: Procedure[Any, Any], status: int | str) -> CallCounts:
+    def of_status(self, procedure: Procedure[Any, Any] | None, status: int | str) -> CallCounts:
         """The counts for a status: a name, or a member of the result's own enumeration, where 0 is success."""
-        if not status:
+        if procedure is not None and not status:
             return self.successes.get(procedure) or self.of_success(procedure)
         return self.of(procedure, status.name if isinstance(status, enum.Enum) else str(status))
 
     def count(self, call: CountedCall) -> None:
         """Counts a call that has ended."""
-        status = call.status
+        procedure, status = call.procedure, call.status
         sent_ns = call.sent_ns or call.ended_ns
         waited_ns = sent_ns - call.began_ns
-        if not (status or waited_ns or call.transmissions != 1):
-            counts = self.successes.get(call.procedure) or self.of_success(call.procedure)
+        if procedure is not None and not (status or waited_ns or call.transmissions != 1):
+            counts = self.successes.get(procedure) or self.of_success(procedure)
             counts.note(call.octets_sent, call.octets_received, call.ended_ns - sent_ns)
             return
-        counts = self.of_status(call.procedure, status)
+        counts = self.of_status(procedure, status)
         counts.sent_again += call.transmissions - 1
         counts.bytes_recv += call.octets_received
         if call.transmissions:

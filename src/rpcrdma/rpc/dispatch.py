@@ -1,4 +1,4 @@
-"""The responder's half of a call: which handler answers, with which arguments, and the reply to it.
+"""The responder's half of a call: which handler answers, with which arguments, or why none does.
 
 The order of checks: RPC version, credential, program, version, procedure, arguments. The first check that fails decides
 the reply.
@@ -10,12 +10,12 @@ import functools
 import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.limits import RPC_CREDENTIALS_REMEMBERED
 from rpcrdma.rpc.auth import AuthFlavor, AuthNone, AuthStat, Credential, decode_auth_sys
-from rpcrdma.rpc.call_statistics import REPEATED, CallStatistics
+from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.message import (
     AcceptStat,
     CallHeader,
@@ -24,13 +24,12 @@ from rpcrdma.rpc.message import (
     decode_call,
     encode_accepted,
     encode_auth_error,
-    encode_success,
 )
 from rpcrdma.rpc.program import Procedure, null_procedure
-from rpcrdma.rpc.service import CallContext, Execution, ProcedureUnavailable, Service, execution_of
+from rpcrdma.rpc.service import CallContext, Service, execution_of
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition
 
-__all__ = ["Dispatcher", "Invocation", "RefusedCall", "refusal"]
+__all__ = ["ArrivedCall", "Dispatcher", "Route", "refusal"]
 
 _NO_IDENTITY = AuthNone()
 
@@ -39,8 +38,11 @@ def _answer_null(_args: None, _context: CallContext) -> None:
     pass
 
 
-class _Route:
-    """One procedure that a service offers, and the handler that answers it."""
+class Route:
+    """One procedure that a service offers, and the handler that answers it: `handler(args, context)`.
+
+    `at_most_once`: the service does not declare the procedure idempotent.
+    """
 
     __slots__ = ("at_most_once", "calls", "decode_args", "execution", "handler", "name", "procedure")
 
@@ -56,59 +58,18 @@ class _Route:
         self.name = procedure.name
 
 
-class RefusedCall(Payload):
-    """The reply to a call that no handler answers, the procedure, None if it is none that we know, and the status."""
+class ArrivedCall(Protocol):
+    """A call whose header `decoder` stands at. `Dispatcher.open_call` sets the rest."""
 
-    __slots__ = ("procedure", "status")
-
-    def __init__(
-        self, reply: Payload, status: AcceptStat | RejectStat, procedure: Procedure[Any, Any] | None = None
-    ) -> None:
-        super().__init__(reply.reduced)
-        self.procedure = procedure
-        self.status = status.name
-
-
-class Invocation:
-    """A call that is ready to run: `handler(args, context)` as `execution` says, then `success` or `failure`.
-
-    `at_most_once`: the service does not declare the procedure idempotent. The call is counted under `status`: that of
-    its result, or a name; before a reply is made, the one for calls that are answered along with the call they repeat.
-    """
-
-    __slots__ = ("args", "at_most_once", "credential", "execution", "handler", "procedure", "status", "xid")
-
-    def __init__(self, xid: int, credential: Credential, route: _Route, args: Any) -> None:
-        self.xid = xid
-        self.credential = credential
-        self.procedure: Procedure[Any, Any] = route.procedure
-        self.handler: Callable[[Any, CallContext], Any] = route.handler
-        self.execution: Execution = route.execution
-        self.at_most_once = route.at_most_once
-        self.args = args
-        self.status: int | str = REPEATED
-
-    def __repr__(self) -> str:
-        return f"Invocation({self.procedure.name}, xid={self.xid:#010x}, {self.execution})"
-
-    def success(self, result: Any) -> Payload:
-        """The reply that carries `result`.
-
-        An exception of the encoder means that the handler returned something else than the procedure's result.
-        """
-        enc = Encoder()
-        encode_success(enc, self.xid)
-        procedure = self.procedure
-        procedure.encode_result(enc, result)
-        self.status = procedure.status(result) if procedure.status is not None else 0
-        return enc.finish()
-
-    def failure(self, error: BaseException) -> Payload:
-        """The reply for a handler that raised `error`: PROC_UNAVAIL for `ProcedureUnavailable`, else SYSTEM_ERR."""
-        unavailable = isinstance(error, ProcedureUnavailable)
-        stat = AcceptStat.PROC_UNAVAIL if unavailable else AcceptStat.SYSTEM_ERR
-        self.status = stat.name
-        return refusal(self.xid, stat)
+    decoder: Decoder
+    xid: int
+    credential: Credential
+    route: Route
+    args: Any
+    procedure: Procedure[Any, Any] | None
+    """None while no procedure is known that it could be for."""
+    status: int | str
+    """Of a call that no handler answers: the name of the refusal."""
 
 
 class Dispatcher:
@@ -123,7 +84,7 @@ class Dispatcher:
 
     def __init__(self, services: Iterable[Service]) -> None:
         self.services = tuple(services)
-        self._routes: dict[tuple[int, int, int], _Route] = {}
+        self._routes: dict[tuple[int, int, int], Route] = {}
         self._versions: dict[int, set[int]] = {}
         self.statistics = CallStatistics(served=True)
         """Of the calls that were answered: counted where the replies are sent."""
@@ -145,54 +106,57 @@ class Dispatcher:
             if handler is not None:
                 _check_handler(service, procedure, handler)
                 once = number != 0 and number not in service.IDEMPOTENT
-                self._routes[program.number, program.version, number] = _Route(procedure, handler, at_most_once=once)
+                self._routes[program.number, program.version, number] = Route(procedure, handler, at_most_once=once)
         # Procedure 0 answers by convention whether the program is there (RFC 5531 section 12.1).
         null = (program.number, program.version, 0)
         if null not in self._routes:
             defined = program.procedures.get(0)
-            self._routes[null] = _Route(defined or null_procedure(*null[:2]), _answer_null, at_most_once=False)
+            self._routes[null] = Route(defined or null_procedure(*null[:2]), _answer_null, at_most_once=False)
 
-    def open_call(self, decoder: Decoder) -> Invocation | RefusedCall | None:
-        """The reaction to a received message: run an `Invocation`, reply with a `RefusedCall`, or None: drop it.
-
-        None stands for messages that cannot be answered: no call, or the header is cut short.
+    def open_call(self, call: ArrivedCall) -> Payload | None:
+        """Finds the procedure that a call is for, and decodes the arguments; returns the reply if no handler answers.
 
         Raises:
             ReducedIneligibleItem: an argument that must stay in the stream came in a Read chunk. The transport's own
                 error answers that (RFC 8166 section 6.1); every other fault in the arguments is GARBAGE_ARGS.
+            DecodeError: the message cannot be answered: it is no call, or its header is cut short.
         """
+        decoder = call.decoder
         try:
             header = decode_call(decoder)
         except CallRefused as refused:
             mismatch = refused.field == "rpcvers"
-            return RefusedCall(Payload(refused.reply), RejectStat.RPC_MISMATCH if mismatch else RejectStat.AUTH_ERROR)
+            call.status = (RejectStat.RPC_MISMATCH if mismatch else RejectStat.AUTH_ERROR).name
+            return Payload(refused.reply)
         except DecodeError as error:
             _check_passed_chunks(decoder, error)
-            return None
-        xid, program, version, number, (flavor, body), (verifier_flavor, _) = header
-        credential: Credential
+            raise
+        call.xid, program, version, number, (flavor, body), (verifier_flavor, _) = header
         if flavor == AuthFlavor.AUTH_NONE:
-            credential = _NO_IDENTITY
+            call.credential = _NO_IDENTITY
         elif flavor == AuthFlavor.AUTH_SYS:
             try:
-                credential = self._auth_sys(body)
+                call.credential = self._auth_sys(body)
             except DecodeError:
-                return _auth_error(xid, AuthStat.AUTH_BADCRED)
+                return _auth_error(call, AuthStat.AUTH_BADCRED)
         else:
-            return _auth_error(xid, AuthStat.AUTH_REJECTEDCRED)
+            return _auth_error(call, AuthStat.AUTH_REJECTEDCRED)
         if verifier_flavor != AuthFlavor.AUTH_NONE:
-            return _auth_error(xid, AuthStat.AUTH_BADVERF)
+            return _auth_error(call, AuthStat.AUTH_BADVERF)
         route = self._routes.get((program, version, number))
         if route is None:
-            return self._unavailable(header)
+            return self._unavailable(call, header)
+        call.route = route
+        call.procedure = route.procedure
         try:
-            args = route.decode_args(decoder)
+            call.args = route.decode_args(decoder)
             decoder.done(route.name)
         except DecodeError as error:
             _check_passed_chunks(decoder, error)
-            return RefusedCall(refusal(xid, AcceptStat.GARBAGE_ARGS), AcceptStat.GARBAGE_ARGS, route.procedure)
+            call.status = AcceptStat.GARBAGE_ARGS.name
+            return refusal(call.xid, AcceptStat.GARBAGE_ARGS)
         route.calls += 1
-        return Invocation(xid, credential, route, args)
+        return None
 
     def calls_of_procedures(self) -> dict[str, int]:
         """Calls whose arguments decoded, by the name of the procedure; procedures without calls are left out."""
@@ -202,14 +166,16 @@ class Dispatcher:
             calls[route.name] += route.calls
         return dict(+calls)
 
-    def _unavailable(self, header: CallHeader) -> RefusedCall:
+    def _unavailable(self, call: ArrivedCall, header: CallHeader) -> Payload:
         versions = self._versions.get(header.program)
         if versions is not None and header.version not in versions:
+            call.status = AcceptStat.PROG_MISMATCH.name
             enc = Encoder()
             encode_accepted(enc, header.xid, AcceptStat.PROG_MISMATCH, low=min(versions), high=max(versions))
-            return RefusedCall(enc.finish(), AcceptStat.PROG_MISMATCH)
+            return enc.finish()
         stat = AcceptStat.PROG_UNAVAIL if versions is None else AcceptStat.PROC_UNAVAIL
-        return RefusedCall(refusal(header.xid, stat), stat)
+        call.status = stat.name
+        return refusal(header.xid, stat)
 
 
 def _check_handler(service: Service, procedure: Procedure[Any, Any], handler: Callable[..., Any]) -> None:
@@ -253,7 +219,8 @@ def refusal(xid: int, stat: AcceptStat) -> Payload:
     return enc.finish()
 
 
-def _auth_error(xid: int, stat: AuthStat) -> RefusedCall:
+def _auth_error(call: ArrivedCall, stat: AuthStat) -> Payload:
+    call.status = RejectStat.AUTH_ERROR.name
     enc = Encoder()
-    encode_auth_error(enc, xid, stat)
-    return RefusedCall(enc.finish(), RejectStat.AUTH_ERROR)
+    encode_auth_error(enc, call.xid, stat)
+    return enc.finish()

@@ -11,15 +11,17 @@ from rpcrdma.transport.call_states import CallState
 from rpcrdma.transport.carriers import CarriedCall, IncomingItems
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.exposure import Exposure
-from rpcrdma.transport.message import Inbound, Kind, Outgoing
+from rpcrdma.transport.message import Kind, Outgoing
 from rpcrdma.transport.plan_reply import ReplyPlan
 from rpcrdma.transport.reactions import CallForm
 from rpcrdma.verbs.memory import MemoryRegion
 from rpcrdma.wire.buffers import Buffer, as_view
 from rpcrdma.xdr.codec import Decoder, Payload
 
-__all__ = ["Call", "IncomingCall", "OutgoingReply"]
+__all__ = ["Call", "IncomingCall"]
 
+
+_NO_REPLY = Payload(b"")
 
 _tuple = tuple.__new__
 
@@ -132,58 +134,34 @@ class Call(Outgoing):
         return " + ".join(words) or "short"
 
 
-class OutgoingReply(Outgoing):
-    """The reply to a call. `plan` is None if it goes without chunks, joined with its header."""
+class IncomingCall(Outgoing):
+    """A call of the peer, to be answered once with `Responder.reply`, `fail_call` or `drop`; it is sent as its reply.
 
-    __slots__ = ("incoming", "payload", "plan")
+    `decoder` is at the RPC call header. Its data stay valid until the answer, and until `ReplySent` if that is
+    announced. `chunks` and `long` are those of the call until its reply is prepared, then those of the reply.
+    `payload` is the reply; `plan` is None if it goes without chunks, joined with its header.
+    """
+
+    __slots__ = (
+        "answered", "carried", "decoder", "held_octets", "invalidates", "message_octets", "payload", "pending_reads",
+        "plan", "refusal", "sink", "sink_region",
+    )  # fmt: skip
 
     kind = Kind.REPLY
 
-    def __init__(self, incoming: IncomingCall, payload: Payload, plan: ReplyPlan | None) -> None:
-        self.xid = incoming.xid
+    def __init__(self, xid: int, decoder: Decoder) -> None:
+        self.xid = xid
+        self.decoder = decoder
         self.answers_call = True
         self.chunks = NO_CHUNKS
         self.long = False
         self.ends = None
         self.group = None
-        self.incoming = incoming
-        self.payload = payload
-        self.plan = plan
-
-
-class IncomingCall:
-    """A call to answer once, with `Responder.reply`, `fail_call` or `drop`.
-
-    `decoder` is at the RPC call header. Its data stay valid until the answer, and until `ReplySent` if that is
-    announced. `context` belongs to the owner, None at first.
-    """
-
-    __slots__ = (
-        "answered",
-        "carried",
-        "chunks",
-        "context",
-        "decoder",
-        "ends",
-        "held_octets",
-        "long",
-        "message_octets",
-        "pending_reads",
-        "refusal",
-        "sink",
-        "sink_region",
-        "xid",
-    )
-
-    decoder: Decoder
-
-    def __init__(self, message: Inbound, carried: IncomingItems | None = None) -> None:
-        self.xid = message.xid
-        self.chunks = message.chunks
-        self.ends = message.ends
-        self.long = message.long
-        self.carried = carried
-        self.context: Any = None
+        self.invalidates: int | None = None
+        """The handle of the call's memory that its reply may invalidate."""
+        self.carried: IncomingItems | None = None
+        self.payload = _NO_REPLY
+        self.plan: ReplyPlan | None = None
         self.answered = False
         self.pending_reads = 0
         self.held_octets = 0
@@ -194,4 +172,4 @@ class IncomingCall:
         self.sink_region: MemoryRegion | None = None
 
     def __repr__(self) -> str:
-        return f"IncomingCall(xid={self.xid:#010x})"
+        return f"<{type(self).__name__} xid={self.xid:#010x}>"

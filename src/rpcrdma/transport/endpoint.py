@@ -64,7 +64,7 @@ class Endpoint:
     `receive_octets`. `dialects` are the supported versions, the preferred one first; peers that do not know the others
     understand the last one. A client waits `settle_s` before its first message. `extensions` apply to the versions that
     can be extended. `authenticator` is for this connection alone: a server that requires host authentication offers
-    only versions that have it.
+    only versions that have it. Calls of the peer are objects of the class `incoming`.
 
     With `reverse` a client also takes calls, and a server may make some (RFC 8167) after `Requester.allow`. Without it
     a reverse call is discarded. The directions share only the receives.
@@ -103,6 +103,7 @@ class Endpoint:
         settle_s: float = 0.0,
         authenticator: Authenticator | None = None,
         extensions: Sequence[Extension] = (),
+        incoming: type[IncomingCall] = IncomingCall,
     ) -> None:
         self.role = role
         self._qp = qp
@@ -142,7 +143,8 @@ class Endpoint:
         if role is Role.CLIENT or reverse:
             self.requester = Requester(session, self._outbox, _direction(role, Role.CLIENT))
         if role is Role.SERVER or reverse:
-            self.responder = Responder(session, self._outbox, buffers, memory, _direction(role, Role.SERVER))
+            direction = _direction(role, Role.SERVER)
+            self.responder = Responder(session, self._outbox, buffers, memory, direction, incoming)
         if self._extensions is not None:
             self._extensions.requester = self.requester
             self._extensions.responder = self.responder

@@ -21,7 +21,7 @@ from typing import Protocol, TypeGuard
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import UNSENT_REFUSALS_MAX
-from rpcrdma.transport.call import Call, IncomingCall, OutgoingReply
+from rpcrdma.transport.call import Call, IncomingCall
 from rpcrdma.transport.carriers import Batcher, Transmission
 from rpcrdma.transport.message import Kind, Outgoing, OutgoingError, OutgoingExtension, OutgoingGrant
 from rpcrdma.transport.negotiation import MAY_LEAVE, State
@@ -291,7 +291,7 @@ class Outbox:
             header = encode(OutgoingExtension(message.xid, header_type, 0, (), answer=answers), word)
             self._transmit(message if index == last else None, [header + body[0], *body[1:]])
 
-    def _batchable(self, message: Outgoing) -> TypeGuard[Call | OutgoingReply]:
+    def _batchable(self, message: Outgoing) -> TypeGuard[Call | IncomingCall]:
         """Whether a message is short, and goes inline in one Send regardless of the credits."""
         session = self._session
         if isinstance(message, Call):
@@ -302,7 +302,7 @@ class Outbox:
                 and len(payload.reduced) <= min(session.call_octets, JOIN_OCTETS_MAX)
                 and bound.results <= session.results_octets
             )
-        return isinstance(message, OutgoingReply) and message.plan is None and message.incoming.ends is None
+        return isinstance(message, IncomingCall) and message.plan is None and message.invalidates is None
 
     def _post_batch(self, batcher: Batcher, queue: deque[Outgoing]) -> bool:
         """Sends the first messages of a queue in one Send; False, with nothing done, if fewer than two can share it."""
@@ -376,11 +376,11 @@ class Outbox:
         session.statistics.sends += 1
         owner: IncomingCall | Call | None = None
         ends = None
-        if isinstance(message, OutgoingReply):
+        if isinstance(message, IncomingCall):
             if message.plan is not None:
-                owner = message.incoming
+                owner = message
             if session.remote_invalidation:
-                ends = message.incoming.ends
+                ends = message.invalidates
                 if ends is not None:
                     session.statistics.remote_invalidations += 1
         elif isinstance(message, Call) and message.sending:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
-from rpcrdma.transport.call import IncomingCall, OutgoingReply
+from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.carriers import IncomingItems
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, WriteChunk, fill, split_gather
 from rpcrdma.transport.config import ReverseSupport
@@ -86,6 +86,7 @@ class Responder:
         "_buffers",
         "_direction",
         "_held_octets",
+        "_incoming",
         "_memory",
         "_outbox",
         "_reading",
@@ -99,12 +100,19 @@ class Responder:
     )
 
     def __init__(
-        self, session: Session, outbox: Outbox, buffers: BufferSource, memory: MessageMemory, direction: CallDirection
+        self,
+        session: Session,
+        outbox: Outbox,
+        buffers: BufferSource,
+        memory: MessageMemory,
+        direction: CallDirection,
+        incoming: type[IncomingCall] = IncomingCall,
     ) -> None:
         self._session = session
         self._outbox = outbox
         self._buffers = buffers
         self._direction = direction
+        self._incoming = incoming
         self.unanswered = 0
         self.replies_sent = 0
         self.replies_unsent = 0
@@ -137,47 +145,40 @@ class Responder:
         if outbox.posted - outbox.ended > UNFINISHED_SELDOM and outbox.backlog:
             session.violation("the peer does not read its replies")
             return True
-        incoming = IncomingCall(message, carried)
+        incoming = self._incoming(message.xid, Decoder(message.data, message.start))
+        incoming.chunks = chunks = message.chunks
+        incoming.long = message.long
+        incoming.invalidates = message.ends
+        incoming.carried = carried
         if self._direction is CallDirection.REVERSE:
             session.statistics.reverse_calls += 1
-        chunks = message.chunks
         octets = 0 if carried is None else carried.held_octets
         if len(message.data) > MESSAGE_OCTETS_COPIED_MAX:
             octets += _held_by(message.data)
-        if octets and not self._hold(incoming, octets):
+        if octets and not self._memory.hold(octets):
             self.fail_call(incoming, Cause.TOO_LARGE)
-        elif carried is not None and not chunks.reads and _addressable(chunks, session.segment_octets_taken):
-            incoming.decoder = Decoder(message.data, message.start)
+            return True
+        incoming.message_octets = octets
+        if carried is not None and not chunks.reads and _addressable(chunks, session.segment_octets_taken):
             if carried.placed:
                 incoming.decoder.placed = PlacedByPosition(carried.placed)
             session.events.append(CallArrived(incoming))
         elif chunks is NO_CHUNKS:
-            incoming.decoder = Decoder(message.data, message.start)
             session.events.append(_tuple(CallArrived, (incoming,)))
         elif self._direction is CallDirection.REVERSE and session.reverse_support is not ReverseSupport.GENERAL:
             # An empty Write chunk is an entry of the Write list as well (RFC 8167 section 5.3).
             self.fail_call(incoming, Cause.READ_CHUNKS if chunks.reads else Cause.REPLY_RESOURCE)
         elif not _addressable(chunks, session.segment_octets_taken):
             self.fail_call(incoming, Cause.HEADER)
+        elif chunks.reads:
+            self._queue(incoming, None if message.long else len(message.data) - message.start)
         else:
-            incoming.decoder = Decoder(message.data, message.start)
-            if chunks.reads:
-                self._queue(incoming, message)
-            else:
-                session.events.append(CallArrived(incoming))
+            session.events.append(CallArrived(incoming))
         return True
 
-    def _hold(self, incoming: IncomingCall, octets: int) -> bool:
-        """Counts the receive buffers of a call in long messages; False if that exceeds the limit."""
-        if not self._memory.hold(octets):
-            return False
-        incoming.message_octets = octets
-        return True
-
-    def _queue(self, incoming: IncomingCall, message: Inbound) -> None:
-        """Queues a call with Read chunks until there is memory for them."""
+    def _queue(self, incoming: IncomingCall, inline: int | None) -> None:
+        """Queues a call with Read chunks until there is memory for them; `inline` as in `_well_placed`."""
         reads = incoming.chunks.reads
-        inline = None if message.long else len(message.data) - message.start
         if incoming.carried is None and not _well_placed(reads, inline):
             self.fail_call(incoming, Cause.HEADER)
             return
@@ -269,6 +270,7 @@ class Responder:
                 self.fail_call(incoming, Cause.HEADER)
                 return
             statistics.calls_long += 1
+            incoming.long = False
             incoming.decoder = Decoder(stream, placed=PlacedByPosition(placed) if placed else None)
         elif incoming.carried is not None:
             incoming.decoder.placed = PlacedByPosition({**placed, **incoming.carried.placed})
@@ -324,7 +326,9 @@ class Responder:
                     return False
             self.unanswered -= 1
             session.statistics.calls += 1
-            self._outbox.send(OutgoingReply(incoming, payload, plan))
+            incoming.payload = payload
+            incoming.plan = plan
+            self._outbox.send(incoming)
         except Exception:
             self._give_up(incoming)
             raise
@@ -346,25 +350,26 @@ class Responder:
 
     def prepare(self, message: Outgoing) -> Sequence[Buffer] | None:
         """Posts the RDMA Writes of a reply, and returns the payload; see `Preparer`."""
-        if not isinstance(message, OutgoingReply):
+        if not isinstance(message, IncomingCall):
             return ()
-        payload = message.payload
         if message.plan is _CARRIED:
             return self._carry(message)
         if message.plan is not None:
             return self._place(message, message.plan)
-        if not message.incoming.chunks.reads and message.incoming.carried is None:
+        if message.chunks.reads:
+            message.chunks = NO_CHUNKS
+        elif message.carried is None:
             self._session.statistics.calls_short += 1
-        return (payload.reduced,)
+        return (message.payload.reduced,)
 
     def on_unsendable(self, _message: Outgoing, error: LocalProtocolError) -> None:
         """Never called: a planned reply can always be sent."""
         raise error
 
-    def _place(self, reply: OutgoingReply, plan: ReplyPlan) -> Sequence[Buffer]:
+    def _place(self, incoming: IncomingCall, plan: ReplyPlan) -> Sequence[Buffer]:
         """Posts the RDMA Writes of a reply, and returns the remaining payload."""
-        chunks = reply.incoming.chunks
-        payload = reply.payload
+        chunks = incoming.chunks
+        payload = incoming.payload
         statistics = self._session.statistics
         echo: list[WriteChunk] = []
         for chunk, index in zip(chunks.writes, plan.placed, strict=True):
@@ -388,13 +393,13 @@ class Responder:
             statistics.calls_write_chunk += 1
         elif not long and not chunks.reads:
             statistics.calls_short += 1
-        reply.chunks = ChunkLists((), tuple(echo), reply_chunk) if echo or reply_chunk is not None else NO_CHUNKS
-        reply.long = long
+        incoming.chunks = ChunkLists((), tuple(echo), reply_chunk) if echo or reply_chunk is not None else NO_CHUNKS
+        incoming.long = long
         return gather
 
-    def _carry(self, reply: OutgoingReply) -> Sequence[Buffer] | None:
+    def _carry(self, incoming: IncomingCall) -> Sequence[Buffer] | None:
         """Posts the RDMA Writes of a reply that an extension carries."""
-        incoming, payload = reply.incoming, reply.payload
+        payload = incoming.payload
         assert incoming.carried is not None
         assert incoming.carried.reply is not None
         found = incoming.carried.reply.plan(payload, self._session.window.balance)
@@ -402,7 +407,7 @@ class Responder:
             return None
         for index, chunk in found.written:
             self._write([payload.items[index].data], chunk)
-        reply.group = found.transmissions
+        incoming.group = found.transmissions
         return ()
 
     def _write(self, gather: list[Buffer], chunk: WriteChunk) -> None:
@@ -501,8 +506,8 @@ class Responder:
         `waited` are messages that will not be sent.
         """
         for message in waited:
-            if isinstance(message, OutgoingReply) and message.plan is not None:
-                self.on_sent(message.incoming)
+            if isinstance(message, IncomingCall) and message.plan is not None:
+                self.on_sent(message)
         self._waiting.clear()
         self.wanted_octets = 0
         reading = list(self._reading)

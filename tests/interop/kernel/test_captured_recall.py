@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import nfs41
@@ -13,9 +13,10 @@ from nfs41 import nfs41_cb_operation as cb_op
 from nfs41 import nfs41_operation as op
 from nfs41_callbacks import Callbacks, Recall
 
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.errors import DecodeError
 from rpcrdma.rpc.auth import AuthSys
-from rpcrdma.rpc.dispatch import Dispatcher, Invocation
+from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.message import decode_call, decode_reply
 from rpcrdma.testing.endpoint_pair import BarePeer
 from rpcrdma.transport import CallArrived, Role
@@ -91,10 +92,9 @@ def test_the_recall_of_the_capture_is_answered_as_it_was() -> None:
     assert peer.send(RECALL) == []
     (event,) = peer.endpoint_events()
     assert isinstance(event, CallArrived)
-    invocation = Dispatcher([callbacks]).open_call(event.incoming.decoder)
-    assert isinstance(invocation, Invocation)
-    context: Any = SimpleNamespace(credential=invocation.credential, xid=invocation.xid)
-    peer.endpoint.reply(event.incoming, invocation.success(invocation.handler(invocation.args, context)))
+    call = ServerCall(event.incoming.xid, event.incoming.decoder)
+    assert Dispatcher([callbacks]).open_call(call) is None
+    peer.endpoint.reply(event.incoming, call.success(call.route.handler(call.args, call)))
     peer.run()
     assert peer.received == [ANSWER]
     assert callbacks.recalls.get_nowait() == Recall(DELEGATION, HANDLE, CALLER, MESSAGES[1]["xid"])
@@ -108,7 +108,9 @@ def test_a_recall_cut_short_recalls_nothing(length: int) -> None:
     assert peer.send(RECALL[:length]) == []
     for event in peer.endpoint_events():
         assert isinstance(event, CallArrived)
-        assert not isinstance(Dispatcher([callbacks]).open_call(event.incoming.decoder), Invocation)
+        call = ServerCall(event.incoming.xid, event.incoming.decoder)
+        with contextlib.suppress(DecodeError):
+            assert Dispatcher([callbacks]).open_call(call) is not None
     assert callbacks.recalls.empty()
 
 

@@ -11,13 +11,13 @@ from typing import Any, cast
 import pytest
 
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.drivers import limited_log
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc import errors
 from rpcrdma.rpc.calling import CallEncoder, decode_result
-from rpcrdma.rpc.dispatch import Dispatcher, Invocation
+from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import ProcedureUnavailable, Service, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload
@@ -34,7 +34,21 @@ def decode(dec: Decoder) -> int:
 WORD = Procedure(9, 1, 1, "WORD", "word", encode, decode, encode, decode)
 
 
-def invocation(handler: Any, args: int = 5, *, idempotent: bool = False) -> Invocation:
+class Connection:
+    """A connection on which one call arrives; implements what `CallSource` is asked for here."""
+
+    def __init__(self, pool: BufferPool) -> None:
+        self.host = "192.0.2.7"
+        self.results = pool.share(self.host)
+        self.replies: list[Payload] = []
+        self.done = asyncio.Event()
+
+    def reply(self, _call: ServerCall, reply: Payload) -> None:
+        self.replies.append(reply)
+        self.done.set()
+
+
+def arrived(connection: Connection, handler: Any, args: int = 5, *, idempotent: bool = False) -> ServerCall:
     """A call answered by `handler(args, context)`."""
 
     class One(Service):
@@ -43,27 +57,24 @@ def invocation(handler: Any, args: int = 5, *, idempotent: bool = False) -> Invo
 
     service = One()
     service.word = handler  # type: ignore[attr-defined]
-    opened = Dispatcher([service]).open_call(Decoder(CallEncoder().encode(1, WORD, args).reduced))
-    assert isinstance(opened, Invocation)
-    return opened
+    call = ServerCall(1, Decoder(CallEncoder().encode(1, WORD, args).reduced))
+    call.client = cast("Any", connection)
+    assert Dispatcher([service]).open_call(call) is None
+    return call
 
 
 class Run:
-    """One invocation and what became of it."""
+    """One call and the replies to it."""
 
     def __init__(
         self, runner: HandlerRunner, handler: Any, *, idempotent: bool = False, pool: BufferPool | None = None
     ) -> None:
         self.pool = pool or BufferPool()
-        opened = invocation(handler, idempotent=idempotent)
-        self.context = ServerCallContext(opened, "192.0.2.7", self.pool.share("192.0.2.7"), client=cast("Any", None))
-        self.replies: list[Payload] = []
-        self.done = asyncio.Event()
-        runner.run(opened, self.context, self.on_done)
-
-    def on_done(self, reply: Payload) -> None:
-        self.replies.append(reply)
-        self.done.set()
+        connection = Connection(self.pool)
+        self.call = arrived(connection, handler, idempotent=idempotent)
+        self.replies = connection.replies
+        self.done = connection.done
+        runner.run(self.call)
 
     @property
     def result(self) -> int:
@@ -136,7 +147,7 @@ def test_a_handler_that_would_block_is_entered_once_and_goes_on_in_a_thread_with
 
     def note(context: Any) -> None:
         in_loop = threading.current_thread() is threading.main_thread()
-        seen.append((in_loop, context.may_block, context._share.held_octets))
+        seen.append((in_loop, context.may_block, context.client.results.held_octets))
 
     @inline_or_worker
     def handler(args: int, context: Any) -> Generator[None, None, int]:
@@ -156,7 +167,7 @@ def test_a_handler_that_would_block_is_entered_once_and_goes_on_in_a_thread_with
         assert runner.running == 1
         await run.done.wait()
         assert run.result == 5
-        run.context.release()
+        run.call.release()
         assert run.pool.lent_octets == 0
         assert await runner.drain(1)
 
@@ -201,7 +212,7 @@ def test_a_handler_that_finds_no_memory_in_its_thread_begins_again_in_the_event_
         other.release(taken)
         await run.done.wait()
         assert run.result == 5
-        run.context.release()
+        run.call.release()
         assert await runner.drain(1)
 
     asyncio.run(main())
@@ -267,7 +278,7 @@ def test_a_handler_whose_connection_has_ended_is_not_said_to_have_failed_or_been
     caplog.set_level(logging.DEBUG)
 
     def inline(args: int, context: Any) -> int:
-        context._share.close()
+        context.client.results.close()
         if error is not None:
             raise error
         return len(context.buffer(10))
@@ -296,7 +307,7 @@ def test_a_handler_whose_connection_has_ended_is_not_said_to_have_failed_or_been
 
 def test_a_fault_is_logged_also_when_the_connection_has_ended(caplog: pytest.LogCaptureFixture) -> None:
     def handler(args: int, context: Any) -> int:
-        context._share.close()
+        context.client.results.close()
         raise ValueError(args)
 
     async def main() -> None:
@@ -313,13 +324,12 @@ def test_what_must_not_run_twice_has_memory_after_its_connection_has_ended() -> 
     pool = BufferPool()
 
     async def main() -> None:
-        opened = invocation(lambda args, context: args)
-        assert opened.at_most_once
-        context = ServerCallContext(opened, "192.0.2.7", pool.share("192.0.2.7"), client=cast("Any", None))
-        context._share.close()
-        context.buffer(5000)
+        call = arrived(Connection(pool), lambda args, context: args)
+        assert call.route.at_most_once
+        call.client.results.close()
+        call.buffer(5000)
         assert pool.lent_octets == 8192
-        context.release()
+        call.release()
         assert pool.lent_octets == 0
 
     asyncio.run(main())

@@ -420,14 +420,14 @@ def test_a_fault_of_our_own_costs_one_connection(
             await client.call(v3.NULL, None)
             (faulty,) = server.connections - {there}
 
-            answer = RdmaConnection._answer
+            answer = RdmaConnection._on_call
 
             def fail_there(connection: RdmaConnection, incoming: IncomingCall) -> None:
                 if connection is faulty:
                     raise RuntimeError("on purpose")
                 answer(connection, incoming)
 
-            monkeypatch.setattr(RdmaConnection, "_answer", fail_there)
+            monkeypatch.setattr(RdmaConnection, "_on_call", fail_there)
             with pytest.raises(TransportClosed):
                 await client.call(v3.NULL, None)
             await client.close()

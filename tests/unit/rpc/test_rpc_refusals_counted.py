@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.answering.server_call import ServerCall
+from rpcrdma.errors import DecodeError
 from rpcrdma.nfs import v3
-from rpcrdma.rpc.dispatch import Dispatcher, Invocation, RefusedCall
+from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.service import Service
 from rpcrdma.xdr.codec import Decoder
 
@@ -26,9 +28,9 @@ class Files(Service):
 
 def call(
     *words: int, rpc_version: int = 2, program: int = PROGRAM, version: int = VERSION, number: int = 0
-) -> Invocation | RefusedCall | None:
+) -> ServerCall:
     message = struct.pack(f">6I{len(words)}I", 7, 0, rpc_version, program, version, number, *words)
-    return Dispatcher([Files()]).open_call(Decoder(message))
+    return ServerCall(7, Decoder(message))
 
 
 EMPTY = (0, 0, 0, 0)
@@ -53,7 +55,7 @@ def test_a_refused_call_is_counted_under_its_status(
     words: tuple[int, ...], header: dict[str, int], status: str
 ) -> None:
     refused = call(*words, **header)
-    assert isinstance(refused, RefusedCall)
+    assert Dispatcher([Files()]).open_call(refused) is not None
     assert refused.status == status
     assert (refused.procedure is not None) == (status == "GARBAGE_ARGS")
 
@@ -61,13 +63,15 @@ def test_a_refused_call_is_counted_under_its_status(
 @pytest.mark.parametrize("kind", [1, 2, 0xFFFFFFFF])
 def test_a_message_that_is_no_call_is_dropped(kind: int) -> None:
     message = struct.pack(">10I", 7, kind, 2, PROGRAM, VERSION, 0, *EMPTY)
-    assert Dispatcher([Files()]).open_call(Decoder(message)) is None
+    with pytest.raises(DecodeError):
+        Dispatcher([Files()]).open_call(ServerCall(7, Decoder(message)))
 
 
 @pytest.mark.parametrize("length", [0, 10, 20, 39])
 def test_a_header_that_is_cut_short_is_dropped(length: int) -> None:
     whole = struct.pack(">10I", 7, 0, 2, PROGRAM, VERSION, 0, *EMPTY)
-    assert Dispatcher([Files()]).open_call(Decoder(whole[:length])) is None
+    with pytest.raises(DecodeError):
+        Dispatcher([Files()]).open_call(ServerCall(7, Decoder(whole[:length])))
 
 
 @pytest.mark.parametrize(
@@ -77,15 +81,15 @@ def test_what_is_not_idempotent_runs_at_most_once(number: int, once: bool) -> No
     handle_and_name = (4, 0, 1, 0x61000000)
     arguments = {0: (), v3.READ.number: (4, 0, 0, 0, 0), v3.REMOVE.number: handle_and_name}[number]
     opened = call(*EMPTY, *arguments, number=number)
-    assert isinstance(opened, Invocation)
-    assert opened.at_most_once is once
+    assert Dispatcher([Files()]).open_call(opened) is None
+    assert opened.route.at_most_once is once
     assert opened.status == "REPEATED"
-    assert (opened.xid, opened.procedure.number) == (7, number)
+    assert (opened.xid, opened.route.procedure.number) == (7, number)
 
 
 def test_calls_are_counted_by_procedure() -> None:
     dispatcher = Dispatcher([Files()])
     for number in (0, 0, v3.READ.number):
         words = (*EMPTY, *((4, 0, 0, 0, 0) if number else ()))
-        dispatcher.open_call(Decoder(struct.pack(f">6I{len(words)}I", 7, 0, 2, PROGRAM, VERSION, number, *words)))
+        assert dispatcher.open_call(call(*words, number=number)) is None
     assert dispatcher.calls_of_procedures() == {"NFSPROC3_NULL": 2, "NFSPROC3_READ": 1}

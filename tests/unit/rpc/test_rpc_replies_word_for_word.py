@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.rpc.auth import AuthNone, AuthSys
-from rpcrdma.rpc.dispatch import Dispatcher, Invocation, RefusedCall, refusal
+from rpcrdma.rpc.dispatch import Dispatcher, refusal
 from rpcrdma.rpc.message import AcceptStat
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Execution, ProcedureUnavailable, Service
-from rpcrdma.xdr.codec import Decoder, PlacedByPosition, ReducedIneligibleItem
+from rpcrdma.xdr.codec import Decoder, Payload, PlacedByPosition, ReducedIneligibleItem
 from support.octets import words
 from support.programs import decode_word, encode_word
 
@@ -53,14 +54,21 @@ class Version5(Service):
         return args + 5
 
 
-def opened(
+def arrived(
     *rest: int,
     credential: tuple[int, ...] = NO_AUTH,
     verifier: tuple[int, ...] = NO_AUTH,
     target: tuple[int, int, int] = (NUMBER, 3, 1),
-) -> Invocation | RefusedCall | None:
-    octets = words(XID, 0, 2, *target, *credential, *verifier, *rest)
-    return Dispatcher([Version3(), Version5()]).open_call(Decoder(octets))
+) -> tuple[ServerCall, Payload | None]:
+    """A call, and the reply that refuses it."""
+    call = ServerCall(XID, Decoder(words(XID, 0, 2, *target, *credential, *verifier, *rest)))
+    return call, Dispatcher([Version3(), Version5()]).open_call(call)
+
+
+def opened(*rest: int, **parts: Any) -> ServerCall:
+    call, refused = arrived(*rest, **parts)
+    assert refused is None
+    return call
 
 
 @pytest.mark.parametrize(
@@ -86,24 +94,25 @@ def opened(
     ],
 )
 def test_a_refused_call_is_answered_word_for_word(changes: Any, reply: tuple[int, ...], status: str) -> None:
-    found = opened(**changes)
-    assert isinstance(found, RefusedCall)
-    assert bytes(found.reduced) == words(XID, *reply)
+    found, refused = arrived(**changes)
+    assert refused is not None
+    assert bytes(refused.reduced) == words(XID, *reply)
     assert found.status == status
     assert found.procedure == (ONE if status == "GARBAGE_ARGS" else None)
 
 
 def test_arguments_that_go_on_are_garbage() -> None:
-    found = opened(1, 2)
-    assert isinstance(found, RefusedCall)
-    assert (bytes(found.reduced), found.status) == (words(XID, 1, 0, 0, 0, 4), "GARBAGE_ARGS")
+    found, refused = arrived(1, 2)
+    assert refused is not None
+    assert (bytes(refused.reduced), found.status) == (words(XID, 1, 0, 0, 0, 4), "GARBAGE_ARGS")
 
 
 @pytest.mark.parametrize("rpc_version", [0, 1, 3])
 def test_another_rpc_version_is_refused_with_the_one_there_is(rpc_version: int) -> None:
-    found = Dispatcher([Version3()]).open_call(Decoder(words(XID, 0, rpc_version)))
-    assert isinstance(found, RefusedCall)
-    assert bytes(found.reduced) == words(XID, 1, 1, 0, 2, 2)
+    found = ServerCall(XID, Decoder(words(XID, 0, rpc_version)))
+    refused = Dispatcher([Version3()]).open_call(found)
+    assert refused is not None
+    assert bytes(refused.reduced) == words(XID, 1, 1, 0, 2, 2)
     assert (found.status, found.procedure) == ("RPC_MISMATCH", None)
 
 
@@ -120,24 +129,23 @@ def test_a_refusal_has_its_status_and_nothing_else(stat: AcceptStat) -> None:
         ((NUMBER, 5, 1), 12, True, Execution.INLINE),
     ],
 )
-def test_an_invocation_has_all_of_its_call(
+def test_an_opened_call_has_all_that_its_handler_needs(
     target: tuple[int, int, int], result: int | None, once: bool, execution: Execution
 ) -> None:
     found = opened(7, target=target, credential=(1, 20, 9, 0, 4, 5, 0))
-    assert isinstance(found, Invocation)
-    assert (found.xid, found.args, found.at_most_once, found.execution) == (XID, 7, once, execution)
+    assert (found.xid, found.args, found.route.at_most_once, found.route.execution) == (XID, 7, once, execution)
     assert found.credential == AuthSys(stamp=9, uid=4, gid=5)
-    assert (found.procedure.version, found.procedure.number, found.status) == (*target[1:], "REPEATED")
-    assert repr(found) == f"Invocation({found.procedure.name}, xid=0x0000cafe, {execution})"
+    assert (found.route.procedure.version, found.route.procedure.number, found.status) == (*target[1:], "REPEATED")
+    assert found.procedure is found.route.procedure
+    assert repr(found) == "<ServerCall xid=0x0000cafe>"
     context: Any = None
     if result is not None:
-        assert found.handler(found.args, context) == result
+        assert found.route.handler(found.args, context) == result
 
 
 @pytest.mark.parametrize(("number", "status"), [(1, 0), (2, 77)])
 def test_a_result_is_sent_and_its_status_noted(number: int, status: int) -> None:
     found = opened(7, target=(NUMBER, 3, number))
-    assert isinstance(found, Invocation)
     assert found.credential == AuthNone()
     assert bytes(found.success(77).reduced) == words(XID, 1, 0, 0, 0, 0, 77)
     assert found.status == status
@@ -148,7 +156,6 @@ def test_a_result_is_sent_and_its_status_noted(number: int, status: int) -> None
 )
 def test_a_failure_is_sent_and_its_status_noted(error: type[Exception], stat: int, status: str) -> None:
     found = opened(7)
-    assert isinstance(found, Invocation)
     assert bytes(found.failure(error("x")).reduced) == words(XID, 1, 0, 0, 0, stat)
     assert found.status == status
 
@@ -158,11 +165,11 @@ def test_calls_of_one_name_are_counted_together_over_versions() -> None:
     for version, times in ((3, 2), (5, 3)):
         for _ in range(times):
             octets = words(XID, 0, 2, NUMBER, version, 1, *NO_AUTH, *NO_AUTH, 7)
-            assert isinstance(dispatcher.open_call(Decoder(octets)), Invocation)
+            assert dispatcher.open_call(ServerCall(XID, Decoder(octets))) is None
     for version in (3, 5):
         # Garbage is not counted.
         octets = words(XID, 0, 2, NUMBER, version, 1, *NO_AUTH, *NO_AUTH)
-        assert isinstance(dispatcher.open_call(Decoder(octets)), RefusedCall)
+        assert dispatcher.open_call(ServerCall(XID, Decoder(octets))) is not None
     assert dispatcher.calls_of_procedures() == {"ONE": 5}
     assert dispatcher.statistics.snapshot() == ()
 
@@ -171,12 +178,15 @@ def test_calls_of_one_name_are_counted_together_over_versions() -> None:
 def test_procedure_zero_has_an_answer_of_its_own_in_each_version(number: int) -> None:
     for version in (3, 5):
         found = opened(*[9] * number, target=(NUMBER, version, number))
-        assert isinstance(found, Invocation)
-        assert (found.procedure.program, found.procedure.version, found.procedure.number) == (NUMBER, version, number)
-        assert found.at_most_once is (number == 1)
+        assert (found.route.procedure.program, found.route.procedure.version, found.route.procedure.number) == (
+            NUMBER,
+            version,
+            number,
+        )
+        assert found.route.at_most_once is (number == 1)
         if number == 0:
             context: Any = None
-            assert found.handler(found.args, context) is None
+            assert found.route.handler(found.args, context) is None
             assert bytes(found.success(None).reduced) == words(XID, 1, 0, 0, 0, 0)
 
 
@@ -185,14 +195,13 @@ def test_a_chunk_up_to_the_fault_is_no_garbage(position: int) -> None:
     # The argument's word is missing: decoding fails at 40.
     octets = words(XID, 0, 2, NUMBER, 3, 1, *NO_AUTH, *NO_AUTH)
     placed = PlacedByPosition({position: memoryview(bytes(4))})
-    decoder = Decoder(octets, placed=placed)
+    found = ServerCall(XID, Decoder(octets, placed=placed))
     dispatcher = Dispatcher([Version3()])
     if position <= 40:
         with pytest.raises(ReducedIneligibleItem):
-            dispatcher.open_call(decoder)
+            dispatcher.open_call(found)
     else:
-        found = dispatcher.open_call(decoder)
-        assert isinstance(found, RefusedCall)
+        assert dispatcher.open_call(found) is not None
         assert found.status == "GARBAGE_ARGS"
 
 
@@ -200,6 +209,6 @@ def test_bodies_that_do_not_decode_are_refused_each_time() -> None:
     dispatcher = Dispatcher([Version3()])
     for _ in range(3):
         octets = words(XID, 0, 2, NUMBER, 3, 1, 1, 4, 0, *NO_AUTH, 7)
-        found = dispatcher.open_call(Decoder(octets))
-        assert isinstance(found, RefusedCall)
-        assert bytes(found.reduced) == words(XID, 1, 1, 1, 1)
+        refused = dispatcher.open_call(ServerCall(XID, Decoder(octets)))
+        assert refused is not None
+        assert bytes(refused.reduced) == words(XID, 1, 1, 1, 1)

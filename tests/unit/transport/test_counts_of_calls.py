@@ -12,13 +12,13 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import SPARE_RECEIVES
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, made_call, message
 from rpcrdma.transport import CallArrived, CallFailed, ReplyBound, Role, TransportConfig, TransportStatistics
-from rpcrdma.transport.call import Call, IncomingCall, OutgoingReply
+from rpcrdma.transport.call import Call, IncomingCall
 from rpcrdma.transport.call_window import CallWindow
 from rpcrdma.transport.dialects import Window
-from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.outbox import SendMark
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Decoder
 from support.octets import words
 
 CALL, REPLY = 0, 1
@@ -166,8 +166,9 @@ def test_one_send_in_sixteen_reports_its_end(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(LoopbackQueuePair, "post_send", posted)
     outbox = peer.endpoint._outbox
     for xid in range(1, 50):
-        incoming = IncomingCall(Inbound(Kind.CALL, xid, 1, 1))
-        outbox.send(OutgoingReply(incoming, message(xid, REPLY), None))
+        incoming = IncomingCall(xid, Decoder(b""))
+        incoming.payload = message(xid, REPLY)
+        outbox.send(incoming)
         assert (outbox.posted, outbox.queued) == (xid, 0)
     assert [number for number, each in enumerate(signaled, 1) if each] == [16, 32, 48]
     peer.run()

@@ -16,10 +16,9 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, made_call, message
 from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
 from rpcrdma.transport import session as session_module
-from rpcrdma.transport.call import IncomingCall, OutgoingReply
+from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.message import (
     Cause,
-    Inbound,
     Kind,
     Outgoing,
     OutgoingError,
@@ -30,6 +29,7 @@ from rpcrdma.transport.message import (
 from rpcrdma.transport.negotiation import MAY_LEAVE, TRANSITIONS, Input, State
 from rpcrdma.transport.routing import ROUTES
 from rpcrdma.verbs import Access
+from rpcrdma.xdr.codec import Decoder
 from support import raw_messages as raw
 from support.bare_messages import BareMessages
 from support.raw_messages import CONNPROP, MORE, NOMSG, RESPONSE
@@ -272,8 +272,9 @@ def outgoing(kind: Kind) -> Outgoing:
     if kind is Kind.CALL:
         return made_call(XID, message(XID, CALL), ReplyBound(8), ())
     if kind is Kind.REPLY:
-        arrived = Inbound(Kind.CALL, XID, 0, 2)
-        return OutgoingReply(IncomingCall(arrived), message(XID, REPLY), None)
+        incoming = IncomingCall(XID, Decoder(b""))
+        incoming.payload = message(XID, REPLY)
+        return incoming
     if kind is Kind.ERROR:
         return OutgoingError(XID, 2, Refusal(Cause.SYSTEM), answers_call=False)
     if kind is Kind.PROPERTIES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -12,10 +13,11 @@ from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, made_call, mes
 from rpcrdma.transport import offered
 from rpcrdma.transport.assembly import Assembly
 from rpcrdma.transport.authenticator import HostPolicy
-from rpcrdma.transport.call import IncomingCall, OutgoingReply
+from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.call_states import CallState
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.config import Role
+from rpcrdma.transport.events import CallArrived
 from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator, _Tls
 from rpcrdma.transport.message import (
     Cause,
@@ -31,7 +33,7 @@ from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.message_windows import CumulativeWindow, IncrementalWindow
 from rpcrdma.transport.outbox import SendMark
 from rpcrdma.transport.responder import PlainBuffers
-from rpcrdma.xdr.codec import Payload
+from rpcrdma.xdr.codec import Decoder, Payload
 
 
 def slots_of(made: object) -> list[str]:
@@ -73,7 +75,7 @@ def test_pieces_count_in_the_memory_of_their_connection(role: Role, version: str
 
 
 def test_a_call_that_arrives_waits_for_no_reads_at_first() -> None:
-    incoming = IncomingCall(Inbound(Kind.CALL, 7, 9, 1))
+    incoming = IncomingCall(7, Decoder(b""))
     assert (incoming.xid, incoming.pending_reads) == (7, 0)
 
 
@@ -109,15 +111,11 @@ def test_no_attribute_of_a_connection_is_missing(version: str, reverse: bool) ->
         assert [each for part in parts_of(whole) for each in missing(part)] == []
 
 
-def inbound() -> Inbound:
-    return Inbound(Kind.CALL, 7, 1, 1, ends=5)
-
-
 MADE: dict[str, Callable[[], Any]] = {
     "Assembly": Assembly,
     "Call": lambda: made_call(7, Payload(b""), ReplyBound(8), ()),
     "HostAuthenticator": lambda: HostAuthenticator(None, Role.CLIENT, HostPolicy.OFF),
-    "IncomingCall": lambda: IncomingCall(inbound()),
+    "IncomingCall": lambda: IncomingCall(7, Decoder(b"")),
     "MessageMemory": MessageMemory,
     "CumulativeWindow": lambda: CumulativeWindow(4, 4),
     "IncrementalWindow": lambda: IncrementalWindow(4, 4),
@@ -125,15 +123,12 @@ MADE: dict[str, Callable[[], Any]] = {
     "OutgoingExtension": lambda: OutgoingExtension(7, 1, 0, (), answer=False),
     "OutgoingGrant": OutgoingGrant,
     "OutgoingProperties": lambda: OutgoingProperties(7, ()),
-    "OutgoingReply": lambda: OutgoingReply(IncomingCall(inbound()), Payload(b""), None),
 }
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_no_attribute_is_missing(name: str) -> None:
-    made = MADE[name]()
-    # The responder sets it before anything else.
-    assert [each for each in missing(made) if each != "IncomingCall.decoder"] == []
+    assert missing(MADE[name]()) == []
 
 
 def test_a_call_begins_with_nothing_in_progress() -> None:
@@ -150,17 +145,20 @@ def test_a_call_begins_with_nothing_in_progress() -> None:
 
 @pytest.mark.parametrize(("long", "ends"), [(False, None), (True, 5)])
 def test_an_arrived_call_begins_as_its_message_says(long: bool, ends: int | None) -> None:
-    incoming = IncomingCall(Inbound(Kind.CALL, 7, 1, 1, long=long, ends=ends))
-    assert (incoming.xid, incoming.long, incoming.ends, incoming.carried) == (7, long, ends, None)
+    server = BarePeer(Role.SERVER)
+    assert server.endpoint.responder is not None
+    data = struct.pack(">II", 7, 0)
+    assert server.endpoint.responder.on_call(Inbound(Kind.CALL, 7, 1, 1, data=data, long=long, ends=ends), None)
+    (event,) = server.endpoint_events()
+    assert isinstance(event, CallArrived)
+    incoming = event.incoming
+    assert (incoming.xid, incoming.long, incoming.invalidates, incoming.carried) == (7, long, ends, None)
     assert incoming.chunks is NO_CHUNKS
-    assert (incoming.context, incoming.answered, incoming.refusal) == (None, False, "")
+    assert (incoming.answered, incoming.refusal, incoming.plan) == (False, "", None)
     assert (incoming.pending_reads, incoming.held_octets, incoming.message_octets) == (0, 0, 0)
     assert (incoming.sink, incoming.sink_region) == (None, None)
-    assert repr(incoming) == "IncomingCall(xid=0x00000007)"
-    reply = OutgoingReply(incoming, Payload(b"reply"), None)
-    assert (reply.xid, reply.kind, reply.incoming, reply.plan) == (7, Kind.REPLY, incoming, None)
-    assert (reply.answers_call, reply.long, reply.ends, reply.group) == (True, False, None, None)
-    assert reply.chunks is NO_CHUNKS
+    assert repr(incoming) == "<IncomingCall xid=0x00000007>"
+    assert (incoming.kind, incoming.answers_call, incoming.ends, incoming.group) == (Kind.REPLY, True, None, None)
 
 
 @pytest.mark.parametrize("answers", [False, True])

@@ -10,7 +10,6 @@ from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError
 from rpcrdma.rpc.calling import ResultDecoder
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
-from rpcrdma.transport.call import OutgoingReply
 from rpcrdma.transport.carriers import IncomingItems, ResponseGroup
 from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.responder import Responder
@@ -246,6 +245,6 @@ def test_a_carried_reply_is_planned_within_the_credits_that_there_are(waits: boo
     assert server.responder.on_call(message_in, None, IncomingItems({}, 0, carried))
     (event,) = server.endpoint_events()
     assert isinstance(event, CallArrived)
-    reply = OutgoingReply(event.incoming, message(7, REPLY), None)
-    assert server.responder._carry(reply) == (None if waits else ())
+    event.incoming.payload = message(7, REPLY)
+    assert server.responder._carry(event.incoming) == (None if waits else ())
     assert carried.rooms == [server.endpoint._session.window.balance]

@@ -8,38 +8,58 @@ than the memory that it had offered. Calls of procedures that a service declares
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import Callable
-from typing import TypeAlias
 
-from rpcrdma.aio.answering.call_context import ServerCallContext
-from rpcrdma.aio.answering.handler_runner import HandlerRunner, Unanswered
-from rpcrdma.rpc.dispatch import Invocation
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, ReplyCacheConfig, call_key, detached
-from rpcrdma.xdr.codec import Decoder, Payload
+from rpcrdma.xdr.codec import Payload
 
-__all__ = ["REPLY_NOT_KEPT", "AtMostOnce"]
-
-
-Answer: TypeAlias = Callable[[Payload | Unanswered], bool]
-"""As `Done`; False: the reply fits nothing that the call has offered, and the requester has been told so."""
-
-REPLY_NOT_KEPT = RuntimeError("the reply to the call that this one repeats is not kept")
-"""The error that a refused repeat gets where the transport has no refusal of its own."""
+__all__ = ["AtMostOnce"]
 
 
-class _Asking:
-    """The connections that a running call came on: `first`, whose memory its handler uses, and that of the last repeat.
+class _Run:
+    """The run of a handler; implements `OneRun`.
 
-    `newest` gets the reply. `repeat` is the last repeat, to be run should the first be let go; None without repeats.
+    `first` is the call whose connection and memory the handler uses, `newest` the last repeat of it, which gets the
+    reply and is run should the first be let go; without repeats both are the same.
     """
 
-    __slots__ = ("first", "newest", "repeat")
+    __slots__ = ("_at_most_once", "_known", "first", "newest")
 
-    def __init__(self, answer: Answer) -> None:
-        self.first = answer
-        self.newest = answer
-        self.repeat: tuple[Invocation, ServerCallContext] | None = None
+    def __init__(self, at_most_once: AtMostOnce, known: KnownCall, call: ServerCall) -> None:
+        self._at_most_once = at_most_once
+        self._known = known
+        self.first = self.newest = call
+
+    def answer(self, reply: Payload) -> None:
+        first, newest, known = self.first, self.newest, self._known
+        first.once = known.context = None
+        lasting = detached(reply)
+        self._at_most_once.finish(known, lasting)
+        if newest is first:
+            first.answer(reply)
+        else:
+            newest.answer(lasting)
+            first.drop()
+        if newest.refusal:
+            self._at_most_once.cache.hold(known, lasting)
+
+    def join(self, repeat: ServerCall) -> None:
+        superseded, self.newest = self.newest, repeat
+        if superseded is not self.first:
+            superseded.drop()
+
+    def let_go(self) -> None:
+        first, newest = self.first, self.newest
+        first.once = None
+        if newest is first:
+            # One that comes later runs.
+            self._at_most_once.cache.forget(self._known)
+        else:
+            self.first = newest
+            newest.once = self
+            self._at_most_once.runner.run_unless_ended(newest)
+        first.drop()
 
 
 class AtMostOnce:
@@ -47,62 +67,30 @@ class AtMostOnce:
 
     def __init__(self, runner: HandlerRunner, config: ReplyCacheConfig | None = None) -> None:
         self._time = asyncio.get_running_loop().time
-        self._runner = runner
+        self.runner = runner
         self.cache = ReplyCache(config)
 
-    def run(self, invocation: Invocation, stream: Decoder, context: ServerCallContext, answer: Answer) -> None:
-        """Runs the handler, unless it runs or has run; calls `answer` exactly once, as `HandlerRunner.run` does.
-
-        `stream` is the decoder that `invocation` was opened from.
-        """
-        key = call_key(context.peer, invocation.xid, invocation.procedure, stream)
+    def run(self, call: ServerCall) -> None:
+        """Runs the handler, unless it runs or has run; the call ends as by `HandlerRunner.run`, or is refused."""
+        key = call_key(call.peer, call.xid, call.route.procedure, call.decoder)
         known = self.cache.find(key, self._time())
         if known is None:
-            call = self.cache.begin(key)
-            call.context = _Asking(answer)
-            self._runner.run(invocation, context, functools.partial(self._done, call))
+            known = self.cache.begin(key)
+            known.context = call.once = _Run(self, known, call)
+            self.runner.run(call)
         elif known.running:
-            asking: _Asking = known.context
-            superseded, asking.newest = asking.newest, answer
-            asking.repeat = invocation, context
-            if superseded is not asking.first:
-                superseded(Unanswered.SUPERSEDED)
+            known.context.join(call)
         else:
             reply = self.cache.held(known)
             if reply is None:
-                answer(Unanswered.NOT_KEPT)
-            elif answer(reply):
-                self.cache.sent(known)
-            else:
+                call.refuse()
+                return
+            call.answer(reply)
+            if call.refusal:
                 self.cache.hold(known, reply)
+            else:
+                self.cache.sent(known)
 
-    def _done(self, call: KnownCall, reply: Payload | Unanswered) -> None:
-        asking: _Asking = call.context
-        if isinstance(reply, Unanswered):
-            self._let_go(call, asking)
-            return
-        call.context = None
-        lasting = detached(reply)
-        self.cache.finish(call, lasting, self._time())
-        if asking.newest is asking.first:
-            sent = asking.first(reply)
-        else:
-            sent = asking.newest(lasting)
-            asking.first(Unanswered.SUPERSEDED)
-        if not sent:
-            self.cache.hold(call, lasting)
-
-    def _let_go(self, call: KnownCall, asking: _Asking) -> None:
-        """The connection of the first ended before its handler began: the repeat is run in its place, if there is one.
-
-        Without a repeat the call is forgotten, so that one that comes later runs.
-        """
-        first = asking.first
-        if asking.repeat is None:
-            self.cache.forget(call)
-            first(Unanswered.LET_GO)
-            return
-        (invocation, context), asking.repeat = asking.repeat, None
-        asking.first = asking.newest
-        self._runner.run_unless_ended(invocation, context, functools.partial(self._done, call))
-        first(Unanswered.SUPERSEDED)
+    def finish(self, known: KnownCall, reply: Payload) -> None:
+        """Keeps the reply to a call that has run."""
+        self.cache.finish(known, reply, self._time())

@@ -6,42 +6,27 @@ Knows nothing of how calls arrive and replies leave, so every server uses it.
 from __future__ import annotations
 
 import asyncio
-import enum
 import functools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Generator
 from time import perf_counter_ns
 from typing import Any, TypeAlias
 
 from rpcrdma.aio.answering.buffer_pool import OutOfBuffers
-from rpcrdma.aio.answering.call_context import ServerCallContext
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.answering.worker_pool import ConnectionCalls, WorkerPool
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.errors import TransportClosed
-from rpcrdma.rpc.dispatch import Invocation
 from rpcrdma.rpc.service import Execution, ProcedureUnavailable
 from rpcrdma.xdr.codec import Payload
 
-__all__ = ["Done", "HandlerRunner", "Unanswered"]
+__all__ = ["HandlerRunner"]
 
 
-class Unanswered(enum.Enum):
-    """Why a call gets no reply."""
-
-    LET_GO = "let go"
-    """Its connection ended before its handler began, or before the handler of a call that may run again was done."""
-    SUPERSEDED = "superseded"
-    """A repeat of it has come meanwhile, which gets the reply: this call is dropped."""
-    NOT_KEPT = "not kept"
-    """It is the repeat of a call whose reply is no longer kept: refused in the transport's way (RFC 8166 section 4.5.3:
-    ERR_CHUNK), lest the requester go on repeating it."""
-
-
-Done: TypeAlias = Callable[[Payload | Unanswered], object]
 _Rest: TypeAlias = Generator[None, None, Any]
 """What is left of a handler that has begun."""
-_Result: TypeAlias = tuple[Done, Payload, Invocation, ServerCallContext, BaseException | None, ConnectionCalls]
+_Result: TypeAlias = tuple[ServerCall, Payload, BaseException | None, ConnectionCalls]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _WORKERS = 8
@@ -53,7 +38,7 @@ _STOPPED = RuntimeError("the server has stopped")
 
 
 class HandlerRunner:
-    """Runs invocations on the running event loop, with `workers` threads for handlers that may block."""
+    """Runs the handlers of calls on the running event loop, with `workers` threads for handlers that may block."""
 
     def __init__(self, *, workers: int = _WORKERS, logger: logging.Logger = _LOGGER) -> None:
         self._loop = asyncio.get_running_loop()
@@ -67,52 +52,53 @@ class HandlerRunner:
         self.running = 0
         """Calls in worker threads and tasks."""
 
-    def run(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
-        """Runs the handler and calls `done` with the reply, or with LET_GO, exactly once, in the event loop.
+    def run(self, call: ServerCall) -> None:
+        """Runs the handler and answers the call, or lets it go, exactly once, in the event loop.
 
         An inline handler is done when this returns. A call of a client that holds its share of memory waits first; one
         that finds none while it runs is run again later, if it is idempotent. After `drain` has run into its deadline
-        `done` is not called for handlers that were still running; a call that comes later is answered with SYSTEM_ERR.
+        calls whose handlers were still running are not answered; a call that comes later is answered with SYSTEM_ERR.
         """
         if self._drained:
-            done(invocation.failure(_STOPPED))
+            call.answer(call.failure(_STOPPED))
             return
-        if context.wait_if_crowded(self.run_unless_ended, invocation, context, done):
+        if call.client.results.client.held and call.wait_if_crowded(self.run_unless_ended):
             return
-        execution = invocation.execution
+        route = call.route
+        execution = route.execution
         if execution is _INLINE or execution is _INLINE_OR_WORKER:
             try:
-                result = invocation.handler(invocation.args, context)
+                result = route.handler(call.args, call)
                 if execution is _INLINE_OR_WORKER:
                     try:
                         next(result)
                     except StopIteration as end:
-                        reply = invocation.success(end.value)
+                        reply = call.success(end.value)
                     else:
-                        self._start_worker(invocation, context, done, result)
+                        self._start_worker(call, result)
                         return
                 elif result is None or not hasattr(result, "__await__"):
-                    reply = invocation.success(result)
+                    reply = call.success(result)
                 else:
-                    self._start_task(invocation, result, context, done)
+                    self._start_task(call, result)
                     return
             except Exception as error:  # noqa: BLE001 - any error of a handler is answered
-                if self._waits(error, invocation, context, done):
+                if self._waits(error, call):
                     return
-                reply = self._failed(invocation, context, error)
-            done(reply)
+                reply = self._failed(call, error)
+            call.answer(reply)
         elif execution is Execution.WORKER:
-            self._start_worker(invocation, context, done)
+            self._start_worker(call)
         else:
-            self._start_task(invocation, invocation.handler(invocation.args, context), context, done)
+            self._start_task(call, route.handler(call.args, call))
 
-    def run_unless_ended(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
+    def run_unless_ended(self, call: ServerCall) -> None:
         """As `run`, for a call that has waited: its connection may have ended meanwhile."""
-        context.begun_ns = perf_counter_ns()
-        if context.ended:
-            done(Unanswered.LET_GO)
+        call.sent_ns = perf_counter_ns()
+        if call.ended:
+            call.let_go()
         else:
-            self.run(invocation, context, done)
+            self.run(call)
 
     def connection_ended(self, connection: object) -> None:
         """Lets go of the calls of an ended connection that wait for a thread.
@@ -145,9 +131,9 @@ class HandlerRunner:
         self._log.flush()
         return finished
 
-    def _failed(self, invocation: Invocation, context: ServerCallContext, error: BaseException) -> Payload:
-        name = invocation.procedure.name
-        if context.ended and isinstance(error, OutOfBuffers | TransportClosed):
+    def _failed(self, call: ServerCall, error: BaseException) -> Payload:
+        name = call.route.name
+        if call.ended and isinstance(error, OutOfBuffers | TransportClosed):
             # The connection has ended, and with it the memory or the peer that the handler needed: no fault.
             pass
         elif isinstance(error, OutOfBuffers):
@@ -155,13 +141,13 @@ class HandlerRunner:
             self._log.log(logging.WARNING, "buffers", "%s was answered with SYSTEM_ERR: %s", name, error)
         elif not isinstance(error, ProcedureUnavailable):
             kind = f"{name} {type(error).__qualname__}"
-            became = "; its connection has ended" if context.ended else " and was answered with SYSTEM_ERR"
+            became = "; its connection has ended" if call.ended else " and was answered with SYSTEM_ERR"
             self._log.log(logging.ERROR, kind, f"%s failed{became}", name, error=error)
-        return invocation.failure(error)
+        return call.failure(error)
 
-    def log_unfit_reply(self, invocation: Invocation, why: str) -> None:
+    def log_unfit_reply(self, call: ServerCall, why: str) -> None:
         """Logs that a reply was made that cannot be sent, and the setting that would permit it."""
-        name = invocation.procedure.name
+        name = call.route.name
         self._log.log(logging.WARNING, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
 
     def log_long_call(self, peer: str, why: str) -> None:
@@ -177,84 +163,71 @@ class HandlerRunner:
         if not self.running and self._idle is not None:
             self._idle.set()
 
-    def _waits(self, error: BaseException, invocation: Invocation, context: ServerCallContext, done: Done) -> bool:
+    def _waits(self, error: BaseException, call: ServerCall) -> bool:
         """Whether the call waits for memory and is run again, which a call that must not run twice cannot."""
-        if not isinstance(error, OutOfBuffers) or invocation.at_most_once or self._drained:
+        if not isinstance(error, OutOfBuffers) or call.route.at_most_once or self._drained:
             return False
         # It begins in the event loop again.
-        context.may_block = False
-        return context.wait_for_buffers(functools.partial(self.run_unless_ended, invocation, context, done))
+        call.may_block = False
+        return call.wait_for_buffers(self.run_unless_ended)
 
-    def _start_task(
-        self, invocation: Invocation, result: Awaitable[Any], context: ServerCallContext, done: Done
-    ) -> None:
+    def _start_task(self, call: ServerCall, result: Awaitable[Any]) -> None:
         self.running += 1
-        task = self._loop.create_task(self._await(invocation, result, context, done))
+        task = self._loop.create_task(self._await(call, result))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _await(
-        self, invocation: Invocation, result: Awaitable[Any], context: ServerCallContext, done: Done
-    ) -> None:
-        context.begun_ns = perf_counter_ns()
+    async def _await(self, call: ServerCall, result: Awaitable[Any]) -> None:
+        call.sent_ns = perf_counter_ns()
         try:
             try:
-                reply = invocation.success(await result)
+                reply = call.success(await result)
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
                     raise
                 # Something that the handler awaited was cancelled, not the call.
-                reply = self._failed(invocation, context, error)
+                reply = self._failed(call, error)
             except Exception as error:  # noqa: BLE001 - any error of a handler is answered
-                if self._waits(error, invocation, context, done):
+                if self._waits(error, call):
                     return
-                reply = self._failed(invocation, context, error)
+                reply = self._failed(call, error)
             if not self._drained:
-                done(reply)
+                call.answer(reply)
         finally:
             self._finished()
 
-    def _start_worker(
-        self, invocation: Invocation, context: ServerCallContext, done: Done, rest: _Rest | None = None
-    ) -> None:
+    def _start_worker(self, call: ServerCall, rest: _Rest | None = None) -> None:
         """Runs the handler, or the `rest` of it, in a thread."""
-        context.may_block = True
+        call.may_block = True
         self.running += 1
-        work = functools.partial(self._work, invocation, context, done, rest)
+        work = functools.partial(self._work, call, rest)
         let_go = None
-        if rest is None or not invocation.at_most_once:
-            let_go = functools.partial(self._let_go, invocation, context, done, rest)
-        self._workers.submit(context.peer, context.client, work, let_go)
+        if rest is None or not call.route.at_most_once:
+            let_go = functools.partial(self._let_go, call, rest)
+        self._workers.submit(call.peer, call.client, work, let_go)
 
-    def _let_go(self, invocation: Invocation, context: ServerCallContext, done: Done, rest: _Rest | None) -> None:
+    def _let_go(self, call: ServerCall, rest: _Rest | None) -> None:
         try:
             if rest is not None:
                 rest.close()
         except Exception as error:  # noqa: BLE001 - logged; other calls are let go as well
-            self._failed(invocation, context, error)
+            self._failed(call, error)
         try:
-            done(Unanswered.LET_GO)
+            call.let_go()
         finally:
             self._finished()
 
-    def _work(
-        self,
-        invocation: Invocation,
-        context: ServerCallContext,
-        done: Done,
-        rest: _Rest | None,
-        calls: ConnectionCalls,
-    ) -> None:
-        context.begun_ns = perf_counter_ns()
+    def _work(self, call: ServerCall, rest: _Rest | None, calls: ConnectionCalls) -> None:
+        call.sent_ns = perf_counter_ns()
         failure: BaseException | None = None
         try:
-            result = invocation.handler(invocation.args, context) if rest is None else _finished(rest)
-            reply = invocation.success(result)
+            result = call.route.handler(call.args, call) if rest is None else _finished(rest)
+            reply = call.success(result)
         except BaseException as error:  # noqa: BLE001 - in a thread even a SystemExit would go unnoticed
-            reply = invocation.failure(error)
+            reply = call.failure(error)
             failure = error
-        self._results.append((done, reply, invocation, context, failure, calls))
+        self._results.append((call, reply, failure, calls))
         # One wake-up serves all results that are there when the loop comes to it: it clears the flag first.
         if not self._woken:
             self._woken = True
@@ -269,15 +242,15 @@ class HandlerRunner:
         results = self._results
         # Results that threads add meanwhile come later: a flood of calls must not keep the loop from other connections.
         for _ in range(len(results)):
-            done, reply, invocation, context, failure, calls = results.popleft()
+            call, reply, failure, calls = results.popleft()
             self._workers.release(calls)
             try:
                 if failure is not None:
-                    if self._waits(failure, invocation, context, done):
+                    if self._waits(failure, call):
                         continue
-                    self._failed(invocation, context, failure)
+                    self._failed(call, failure)
                 if not self._drained:
-                    done(reply)
+                    call.answer(reply)
             finally:
                 self._finished()
 

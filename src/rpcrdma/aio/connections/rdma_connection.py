@@ -14,7 +14,7 @@ from time import monotonic, perf_counter_ns
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.call_context import ServerCallContext
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.connections.calls_made import CallFuture, CallObserver, CallsMade
 from rpcrdma.aio.connections.negotiated import Negotiated, negotiated
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
@@ -67,7 +67,7 @@ _REMEDY = (
 
 
 class RdmaConnection(CallsMade):
-    """A connection over any provider's link; implements `rpcrdma.aio.answering.answering.CallSource`, on either side.
+    """A connection over any provider's link; implements `rpcrdma.aio.answering.server_call.CallSource`, on either side.
 
     The end that connects is the client.
     `answering` answers the peer's calls; a client without it takes none. `authenticators` makes one for it.
@@ -127,7 +127,7 @@ class RdmaConnection(CallsMade):
         self._turn_due = False
         self._starting = True
         self._broken = False
-        self._deferred: list[IncomingCall] = []
+        self._deferred: list[ServerCall] = []
         self._observer = observer
         # Calls whose times are taken and that wait for a credit, in the order in which they are sent.
         self._queued: list[Call] = []
@@ -154,6 +154,7 @@ class RdmaConnection(CallsMade):
             receive_pool=receive_pool,
             dialects=offered(version),
             extensions=extensions,
+            incoming=ServerCall,
             settle_s=link.settle_s,
             authenticator=authenticator,
         )
@@ -319,6 +320,7 @@ class RdmaConnection(CallsMade):
     def drain(self) -> None:
         """Answers only calls that run already: the connection is about to end."""
         self._draining = True
+        self._drop_deferred()
 
     async def close(self) -> None:
         """Ends the connection: calls still waiting fail with `TransportClosed`."""
@@ -362,10 +364,13 @@ class RdmaConnection(CallsMade):
                     event = events.popleft()
                     if isinstance(event, ReplyArrived):
                         self._on_reply(event)
+                    elif isinstance(event, CallArrived):
+                        self._on_call(event.incoming)
                     else:
                         self._on_event(event)
                 while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
-                    self._answer(self._deferred.pop(0))
+                    assert self._answering is not None
+                    self._answering.take(self._deferred.pop(0), self)
                     busy = True
                     if monotonic() > self._turn_ends_s:
                         break
@@ -402,18 +407,12 @@ class RdmaConnection(CallsMade):
             self._endpoint.resume_pulls()
             self._turn()
 
-    def _on_event(self, event: Ready | CallArrived | CallFailed | ReplySent | Closed) -> None:
-        if isinstance(event, CallArrived):
-            self._active_at = self._loop.time()
-            if self._deferred or self._unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX or monotonic() > self._turn_ends_s:
-                self._deferred.append(event.incoming)
-            else:
-                self._answer(event.incoming)
-        elif isinstance(event, ReplySent):
-            context = event.incoming.context
-            if context is not None:
-                self._unsent_octets -= context.unsent_octets
-                context.release()
+    def _on_event(self, event: Ready | CallFailed | ReplySent | Closed) -> None:
+        if isinstance(event, ReplySent):
+            call = event.incoming
+            assert isinstance(call, ServerCall)
+            self._unsent_octets -= call.unsent_octets
+            call.release()
         elif isinstance(event, CallFailed):
             event.call.future.fail(self._failure_of(event.call, event.error))
         elif isinstance(event, Ready):
@@ -468,41 +467,49 @@ class RdmaConnection(CallsMade):
         if call.began_ns:
             call.octets_received = decoder.position
 
-    def _answer(self, incoming: IncomingCall) -> None:
+    def _on_call(self, call: IncomingCall) -> None:
+        """Answers a call that has arrived, unless replies wait to be sent or the turn has taken long: then later."""
+        assert isinstance(call, ServerCall)
+        self._active_at = self._loop.time()
         if self._draining or self._answering is None:
-            self.drop(incoming)
+            self.drop(call)
+        elif self._deferred or self._unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX or monotonic() > self._turn_ends_s:
+            self._deferred.append(call)
         else:
-            self._answering.answer(incoming.decoder, self, incoming)
+            self._answering.take(call, self)
 
-    def reply(self, call: IncomingCall, reply: Payload) -> bool:
+    def _drop_deferred(self) -> None:
+        while self._deferred:
+            self.drop(self._deferred.pop(0))
+
+    def reply(self, call: ServerCall, reply: Payload) -> None:
         """See `CallSource.reply`."""
         if self.end_reason is not None:
             self.drop(call)
-            return True
-        context: ServerCallContext | None = call.context
+            return
         in_use = False
         assert self._responder is not None
         try:
             in_use = self._responder.reply(call, reply)
-            if call.refusal:
-                self._log_refusal(call)
         except Exception as error:  # noqa: BLE001 - logged; the result may come from another connection, which goes on
             self._break(error)
-        if context is not None:
-            if in_use:
-                context.unsent_octets = reply.length
-                self._unsent_octets += reply.length
-            else:
-                context.release()
+        if call.refusal:
+            self._log_refusal(call)
+        else:
+            call.octets_sent = reply.length
+        if in_use:
+            call.unsent_octets = reply.length
+            self._unsent_octets += reply.length
+        elif call.buffers is not None:
+            call.release()
         if not self._in_turn:
             self._active_at = self._loop.time()
             if self._holds:
                 self._turn_soon()
             else:
                 self._turn()
-        return not call.refusal
 
-    def refuse(self, call: IncomingCall) -> bool:
+    def refuse(self, call: ServerCall) -> bool:
         """See `CallSource.refuse`: with ERR_CHUNK."""
         if self.end_reason is not None:
             self.drop(call)
@@ -512,35 +519,32 @@ class RdmaConnection(CallsMade):
             self._responder.fail_call(call, Cause.INELIGIBLE)
         except Exception as error:  # noqa: BLE001 - logged, as of a reply
             self._break(error)
-        if call.context is not None:
-            call.context.release()
+        call.release()
         if not self._in_turn:
             self._active_at = self._loop.time()
             self._turn()
         return True
 
-    def drop(self, call: IncomingCall) -> None:
+    def drop(self, call: ServerCall) -> None:
         """See `CallSource.drop`."""
         assert self._responder is not None
         self._responder.drop(call)
-        if call.context is not None:
-            call.context.release()
+        call.release()
 
-    def _log_refusal(self, call: IncomingCall) -> None:
-        if self._answering is not None and call.context is not None:
-            self._answering.log_unfit_reply(
+    def _log_refusal(self, call: ServerCall) -> None:
+        if self._answering is not None and call.procedure is not None:
+            self._answering.runner.log_unfit_reply(
                 call,
                 f"{call.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({_REMEDY})",
             )
 
     def _on_end(self, event: Closed) -> None:
         self.end_reason = event
-        while self._deferred:
-            self.drop(self._deferred.pop(0))
+        self._drop_deferred()
         self._arguments.close()
         self.results.close()
         if self._answering is not None:
-            self._answering.connection_ended(self)
+            self._answering.runner.connection_ended(self)
         self._driver.expect_end()
         if not self._established.done():
             closed = TransportClosed(event.reason, protocol_error=event.protocol_error)

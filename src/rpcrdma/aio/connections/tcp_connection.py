@@ -14,8 +14,8 @@ from typing import Any, Self
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.answering.call_memory import CallMemory
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.connections.calls_made import CallFuture, CallObserver, CallsMade
 from rpcrdma.aio.drivers.deadline_timer import Alarm
 from rpcrdma.aio.drivers.record_stream import RecordStream
@@ -71,20 +71,8 @@ class TcpBounds:
     """While calls wait for memory: how long a client may leave its replies unread, or take to send one call."""
 
 
-class _CallToAnswer:
-    """The part of a call that a connection keeps until its reply has left; it is the reply's ticket."""
-
-    __slots__ = ("context", "octets")
-
-    def __init__(self, octets: int) -> None:
-        self.context: ServerCallContext | None = None
-        """None if no handler is run."""
-        self.octets = octets
-        """Of the call: counted while it is unanswered."""
-
-
 class TcpConnection(CallsMade):
-    """A connection over a socket; implements `rpcrdma.aio.answering.answering.CallSource`, on either side.
+    """A connection over a socket; implements `rpcrdma.aio.answering.server_call.CallSource`, on either side.
 
     The `active` end is the one that connects: the client. Its peer's calls beyond the bounds are refused: it reads on,
     because the replies to its own calls come after them. A server reads nothing more instead. While calls of its own
@@ -442,7 +430,9 @@ class TcpConnection(CallsMade):
         self.octets_taken += len(message)
         self._outstanding += 1
         self._running += 1
-        self._answering.answer(Decoder(message), self, _CallToAnswer(len(message)))
+        call = ServerCall(int.from_bytes(message[:4], "big"), Decoder(message))
+        call.message_octets = len(message)
+        self._answering.take(call, self)
 
     def _on_expected(self, octets: int) -> None:
         if not self._memory.expected:
@@ -497,32 +487,37 @@ class TcpConnection(CallsMade):
         self._expected_at = self._loop.time()
         self._go_on()
 
-    def reply(self, call: _CallToAnswer, reply: Payload) -> bool:
+    def reply(self, call: ServerCall, reply: Payload) -> None:
         """See `CallSource.reply`."""
-        if self._stream.closed:
-            self._running -= 1
-            self._answered(call)
-            return True
-        self._send(reply, call)
-        # A reply that is too long is followed by another one.
         self._running -= 1
-        return True
+        if self._stream.closed:
+            self._answered(call)
+            return
+        call.octets_sent = reply.length
+        try:
+            self._send(reply, call)
+        except MessageTooLong as error:
+            assert self._answering is not None
+            self._answering.runner.log_unfit_reply(call, str(error))
+            failure = call.failure(error)
+            call.octets_sent = failure.length
+            self._send(failure, call)
 
-    def refuse(self, _call: _CallToAnswer) -> bool:
+    def refuse(self, _call: ServerCall) -> bool:
         """See `CallSource.refuse`."""
         return False
 
-    def drop(self, call: _CallToAnswer) -> None:
+    def drop(self, call: ServerCall) -> None:
         """See `CallSource.drop`."""
         assert self._answering is not None
         self._running -= 1
         self._answered(call)
-        if call.context is None:
+        if call.procedure is None:
             self._answering.runner.log_no_call(self.name)
         else:
             self._go_on()
 
-    def _send(self, reply: Payload, call: _CallToAnswer | None = None) -> None:
+    def _send(self, reply: Payload, call: ServerCall | None = None) -> None:
         self._stream.send(reply, call)
         if self._active:
             bounds = self._bounds
@@ -532,15 +527,14 @@ class TcpConnection(CallsMade):
 
     def _on_sent(self, ticket: Any) -> None:
         self._active_at = self._sent_at = self._loop.time()
-        if isinstance(ticket, _CallToAnswer):
+        if isinstance(ticket, ServerCall):
             self._answered(ticket)
         self._go_on()
 
-    def _answered(self, call: _CallToAnswer) -> None:
-        if call.context is not None:
-            call.context.release()
+    def _answered(self, call: ServerCall) -> None:
+        call.release()
         self._outstanding -= 1
-        self._memory.remove(call.octets)
+        self._memory.remove(call.message_octets)
 
     def _lost(self, error: TransportClosed) -> None:
         """The stream is closed: calls of both sides end."""
@@ -550,9 +544,9 @@ class TcpConnection(CallsMade):
         self.results.close()
         self._memory.close()
         if self._answering is not None:
-            self._answering.connection_ended(self)
+            self._answering.runner.connection_ended(self)
         for ticket in self._stream.unsent_tickets():
-            if isinstance(ticket, _CallToAnswer):
+            if isinstance(ticket, ServerCall):
                 self._answered(ticket)
         self._end_error = error
         pending = list(self._pending.values())
