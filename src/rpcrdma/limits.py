@@ -156,7 +156,8 @@ CALL_OCTETS_PULLED_MAX = (1 << 20) + (1 << 18)
 """Octets that the Read chunks of one call make a responder hold: a WRITE of 1 MiB and its headers."""
 
 CONNECTION_OCTETS_PULLED_MAX = 32 << 20
-"""Octets pulled for unanswered calls of one connection; further calls wait, and hold only their headers meanwhile."""
+"""Octets pulled for unanswered calls of one connection; further calls wait, and hold only their headers meanwhile. A
+single call may hold more where `TransportConfig.call_octets_pulled_max` allows it."""
 
 CONNECTION_MESSAGE_OCTETS_MAX = 32 << 20
 """Octets of the messages in which unanswered calls of one connection came, small ones not counted, and of the one that

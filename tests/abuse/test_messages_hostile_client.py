@@ -305,7 +305,7 @@ def test_chunk_lists_beyond_the_limits_are_answered_with_the_limit(
 
 @pytest.mark.req("V2-60", "V2-99")
 def test_more_than_is_pulled_of_one_call_is_refused_for_good(raw: Raw) -> None:
-    peer = server(raw, TransportConfig(call_octets_pulled_max=9000, connection_octets_pulled_max=9000))
+    peer = server(raw, TransportConfig(call_octets_pulled_max=9000))
     assert answered(peer, raw.message(XID, CALL, reads=raw.read_segment(8, (1, 9001, 3)))) == (raw.SYSTEM,)
     assert answered(peer, long_call(raw, (1, 9000, 3), (1, 4, 3))) == (raw.SYSTEM,)
     assert_works(peer)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma import limits
 from rpcrdma.aio.client.connect import connect
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.iwarp import IwarpConfig
@@ -177,12 +178,11 @@ def test_more_sends_than_receives(scene: Scenes) -> None:
     asyncio.run(main())
 
 
-def test_many_calls_wait_for_one_that_is_not_delivered(scene: Scenes) -> None:
+def test_many_calls_wait_for_one_that_is_not_delivered(scene: Scenes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls beyond the bound on what is pulled wait; a thousand bad ones behind are refused one after the other."""
     credits_ = 1500
-    transport = TransportConfig(
-        credits_granted=credits_, call_octets_pulled_max=5000, connection_octets_pulled_max=5000
-    )
+    transport = TransportConfig(credits_granted=credits_, call_octets_pulled_max=5000)
+    monkeypatch.setattr(limits, "CONNECTION_OCTETS_PULLED_MAX", 5000)
 
     async def main() -> None:
         async with scene(transport=transport) as it:

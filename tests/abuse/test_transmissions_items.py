@@ -40,7 +40,7 @@ from transmission_peer import (
 
 BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)
 DATA = bytes((n * 37 + n // 251) & 0xFF for n in range(1 << 17))
-EXACT = TransportConfig(offered_receive_octets=OCTETS, offered_send_octets=OCTETS, direct_octets_min=1024)
+EXACT = TransportConfig(offered_receive_octets=OCTETS, offered_send_octets=OCTETS)
 MORE = 3 * PAGE
 """Of bulk data in one transmission."""
 

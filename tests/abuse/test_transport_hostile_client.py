@@ -455,8 +455,9 @@ def test_more_calls_than_granted_end_the_connection() -> None:
     assert_ended(peer, "credits")
 
 
-def test_calls_waiting_for_memory_count_against_the_credits() -> None:
-    config = TransportConfig(credits_granted=4, call_octets_pulled_max=100, connection_octets_pulled_max=100)
+def test_calls_waiting_for_memory_count_against_the_credits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CONNECTION_OCTETS_PULLED_MAX", 100)
+    config = TransportConfig(credits_granted=4, call_octets_pulled_max=100)
     peer = server(config)
     region = peer.pd.register(bytearray(100), Access.REMOTE_READ)
     for _ in range(4):

@@ -10,6 +10,7 @@ import struct
 
 from case_script import Script
 from decoder_targets import FuzzTarget, golden
+from rpcrdma import limits
 from rpcrdma.errors import DecodeError, LocalProtocolError, TransportClosed
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import BarePeer, message
@@ -44,10 +45,8 @@ CONFIG = TransportConfig(
     inline_receive_octets=1024,
     credits_requested=4,
     credits_granted=4,
-    direct_octets_min=16,
     segment_octets_max=300,
     call_octets_pulled_max=4096,
-    connection_octets_pulled_max=8192,
     reverse_credits_requested=3,
     reverse_credits_granted=3,
     reverse_chunks=True,
@@ -73,7 +72,7 @@ class Memory:
             return None
         buffer = memoryview(bytearray(length))
         self.lent[id(buffer.obj)] = buffer
-        assert sum(map(len, self.lent.values())) <= 3 * CONFIG.connection_octets_pulled_max
+        assert sum(map(len, self.lent.values())) <= 3 * limits.CONNECTION_OCTETS_PULLED_MAX
         return buffer
 
     def release(self, buffer: memoryview) -> None:

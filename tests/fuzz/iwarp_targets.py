@@ -197,7 +197,7 @@ class Owner:
 CONFIGS = [
     IwarpConfig(),
     IwarpConfig(crc=False, inbound_reads=2, outbound_reads=1),
-    IwarpConfig(peer_to_peer=True, fpdu_limit=128),
+    IwarpConfig(peer_to_peer=True),
     IwarpConfig(enhanced=False, crc=False),
     IwarpConfig(ready_frames=ReadyFrame.SEND, inbound_reads=0),
     IwarpConfig(flush_each_message=True, inbound_reads=1),

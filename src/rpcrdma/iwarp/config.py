@@ -40,7 +40,6 @@ class IwarpConfig:
     `inbound_reads`, `outbound_reads`: RDMA Reads that the peer, and this side, may have outstanding (IRD, ORD).
     `peer_to_peer`: as initiator, ask for the model in which the responder may send first.
     `ready_frames`: the RTR frames supported.
-    `fpdu_limit`: the largest ULPDU in octets, 128 to 64768, instead of the value derived from the TCP segment size.
     `flush_each_message`: hand out at most one message's end at a time, so that a capture shows messages one by one.
     `startup_timeout_s`: how long the peer's start-up frames may take.
     `first_send_pause_s`: how long the driver of an initiator waits between the peer's Reply and its own first message.
@@ -58,7 +57,6 @@ class IwarpConfig:
     outbound_reads: int = 32
     peer_to_peer: bool = False
     ready_frames: ReadyFrame = ReadyFrame.SEND | ReadyFrame.WRITE | ReadyFrame.READ
-    fpdu_limit: int | None = None
     flush_each_message: bool = False
     startup_timeout_s: float = 10.0
     first_send_pause_s: float = 0.003
@@ -72,9 +70,6 @@ class IwarpConfig:
             raise ValueError(f"first_send_pause_s is {self.first_send_pause_s}, not within 0 to startup_timeout_s")
         if self.nudge_after_s < 0:
             raise ValueError(f"nudge_after_s is {self.nudge_after_s}, below 0")
-        limit = self.fpdu_limit
-        if limit is not None and not ULPDU_OCTETS_MIN <= limit <= ULPDU_OCTETS_MAX:
-            raise ValueError(f"fpdu_limit is {limit}, not within {ULPDU_OCTETS_MIN} to {ULPDU_OCTETS_MAX}")
         if not self.ready_frames:
             raise ValueError("ready_frames is empty: peer-to-peer set-up needs at least one (RFC 6581 section 9.2)")
         if self.peer_to_peer and not self.enhanced:

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.iwarp.config import IwarpConfig, MpaRole, ReadyFrame
+from rpcrdma.iwarp.framing import size_mulpdu
 from rpcrdma.iwarp.receiver import Receiver, Scratch
 from rpcrdma.iwarp.runs import Receive
 from rpcrdma.iwarp.segments import READ_REQUEST, SEND, SEND_INVALIDATE, WRITE
@@ -346,7 +347,7 @@ class IwarpQueuePair:
             else:
                 self._replied(frame)
         except StartupRefused as refusal:
-            self._sender.start(self._emss, self.config.fpdu_limit, 0, crc=True, markers=False)
+            self._sender.start(size_mulpdu(self._emss, markers=False), 0, crc=True, markers=False)
             self._terminate(TerminateFault(str(refusal), refusal.code))
         except RemoteProtocolError as error:
             self._end(str(error), by_peer=True, protocol_error=True)
@@ -383,13 +384,8 @@ class IwarpQueuePair:
         self.crc = self._receiver.crc = agreement.crc
         self.inbound_reads = self._receiver.inbound_reads = agreement.inbound_reads
         self.outbound_reads = agreement.outbound_reads
-        self._sender.start(
-            self._emss,
-            self.config.fpdu_limit,
-            agreement.outbound_reads,
-            crc=agreement.crc,
-            markers=agreement.markers,
-        )
+        mulpdu = size_mulpdu(self._emss, markers=agreement.markers)
+        self._sender.start(mulpdu, agreement.outbound_reads, crc=agreement.crc, markers=agreement.markers)
 
     def _established(self) -> None:
         self._events.append(

@@ -23,7 +23,6 @@ from rpcrdma.iwarp.framing import (
     build_marked_fpdu,
     build_tagged_run,
     size_fpdu,
-    size_mulpdu,
 )
 from rpcrdma.iwarp.outbound import Outbound, ResponseSource
 from rpcrdma.iwarp.segments import (
@@ -136,12 +135,11 @@ class Sender:
         self.drained = False
         self.outbound_reads = 0
 
-    def start(self, emss: int, fpdu_limit: int | None, outbound_reads: int, *, crc: bool, markers: bool) -> None:
-        """Enters full operation on the agreed terms."""
+    def start(self, mulpdu: int, outbound_reads: int, *, crc: bool, markers: bool) -> None:
+        """Enters full operation on the agreed terms, with ULPDUs of up to `mulpdu` octets."""
         self.crc = crc
         self.markers = markers
         self.outbound_reads = outbound_reads
-        mulpdu = fpdu_limit or size_mulpdu(emss, markers=markers)
         # Without padding: a full FPDU then fills a TCP segment to the last octet (RFC 5044 section 5.1).
         self._tagged_max = mulpdu - TAGGED_OCTETS & ~3
         self._untagged_max = mulpdu - UNTAGGED_OCTETS & ~3

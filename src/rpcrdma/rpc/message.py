@@ -1,6 +1,6 @@
 """The headers of RPC calls and replies: rpc_msg without arguments and results (RFC 5531 section 9).
 
-Whole fixed runs are read and written at once; unusual headers (a long verifier, an error) are decoded field by field,
+Whole fixed runs are read and written at once; unusual calls (a long verifier, an error) are decoded field by field,
 with the same result.
 """
 
@@ -254,17 +254,6 @@ def decode_reply(dec: Decoder, xid: int) -> None:
         RpcError: the responder answered with an error; see `rpcrdma.rpc.errors`.
         DecodeError: the header does not decode, or answers another call.
     """
-    start = dec.pos
-    if start + REPLY_HEADER_OCTETS <= dec.end:
-        words = _SIX.unpack_from(dec.data, start)
-        # Any flavor of verifier is accepted: with an empty body it does not move the results.
-        if words[0] == xid and words[1] == 1 and not (words[2] or words[4] or words[5]):
-            dec.pos = start + REPLY_HEADER_OCTETS
-            return
-    _decode_reply_in_steps(dec, xid)
-
-
-def _decode_reply_in_steps(dec: Decoder, xid: int) -> None:
     got_xid, message_type, reply_stat = dec.take(_THREE, "xid, msg_type, reply_stat")
     if got_xid != xid:
         raise DecodeError("xid", 0, f"{xid:#010x}", f"{got_xid:#010x}", rfc="5531 9")

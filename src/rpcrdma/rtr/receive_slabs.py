@@ -99,15 +99,19 @@ class SlabBuffer(ScatteredBuffer):
 
 
 class SlabStore:
-    """The memory that connections share: heads of `head_octets`, slabs with slots of `slot_octets`."""
+    """The memory that connections share: heads of `head_octets`, slabs with slots of `slot_octets`.
 
-    __slots__ = ("_heads", "_retired", "_shorts", "_started", "head_octets", "memory", "slot_octets")
+    `shorts` are unused buffers for messages of up to `short_octets`.
+    """
+
+    __slots__ = ("_heads", "_retired", "_started", "head_octets", "memory", "short_octets", "shorts", "slot_octets")
 
     def __init__(self, head_octets: int, slot_octets: int) -> None:
         self.head_octets = head_octets
         self.slot_octets = slot_octets
+        self.short_octets = min(_SHORT_OCTETS, head_octets + slot_octets)
         self._heads: list[memoryview] = []
-        self._shorts: list[memoryview] = []
+        self.shorts: list[memoryview] = []
         self._started: list[Slab] = []
         self._retired: deque[Slab] = deque()
         self.memory: weakref.WeakSet[Slab] = weakref.WeakSet()
@@ -121,20 +125,6 @@ class SlabStore:
         """Takes back the memory of a head."""
         if len(self._heads) < RECEIVE_BUFFERS_KEPT_MAX:
             self._heads.append(head)
-
-    def take_short(self) -> memoryview:
-        """Returns page-aligned memory for a short message."""
-        return self._shorts.pop() if self._shorts else memoryview(mmap.mmap(-1, self.short_octets))
-
-    def give_short(self, short: memoryview) -> None:
-        """Takes back the memory of a short message."""
-        if len(self._shorts) < RECEIVE_BUFFERS_KEPT_MAX:
-            self._shorts.append(short)
-
-    @property
-    def short_octets(self) -> int:
-        """The largest short message."""
-        return min(_SHORT_OCTETS, self.head_octets + self.slot_octets)
 
     def take_slab(self) -> Slab:
         """Returns a slab with free slots; beyond the limit on slabs, a slab of one slot."""
@@ -196,8 +186,9 @@ class SlabReceives:
         self._to_come = 0
 
     def take(self) -> memoryview:
-        """Returns a buffer for a short message."""
-        return self._store.take_short()
+        """Returns a page-aligned buffer for a short message."""
+        store = self._store
+        return store.shorts.pop() if store.shorts else memoryview(mmap.mmap(-1, store.short_octets))
 
     def in_parts(self, buffer: memoryview) -> SlabBuffer:
         """Divides a short message like a buffer from `draw`."""
@@ -241,7 +232,9 @@ class SlabReceives:
     def give_back(self, buffer: ReceiveBuffer) -> None:
         """Takes back a buffer that nothing refers to."""
         if isinstance(buffer, memoryview):
-            self._store.give_short(buffer)
+            shorts = self._store.shorts
+            if len(shorts) < RECEIVE_BUFFERS_KEPT_MAX:
+                shorts.append(buffer)
             return
         assert isinstance(buffer, SlabBuffer)
         slab = buffer.slab

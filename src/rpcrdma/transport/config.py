@@ -77,8 +77,6 @@ class TransportConfig:
     """
     segment_octets_max: int = 1 << 20
     """The most that one segment of an exposed region names; 1 MiB is what Linux registers at once."""
-    direct_octets_min: int = 1024
-    """Smaller items stay in the stream even where that travels in a chunk: a copy costs less than a registration."""
     read_chunks_max: int = limits.READ_CHUNKS_MAX - 1
     """Argument items of one call that travel in Read chunks of their own."""
     remote_invalidation: bool = True
@@ -88,8 +86,6 @@ class TransportConfig:
     reply_octets_max: int = limits.REPLY_OCTETS_MAX
     """What a call offers at most for its result, and for each item that is placed directly where the caller gives no
     memory for it, if by the program's definition there could be more. Larger results are refused with ERR_CHUNK."""
-    connection_octets_pulled_max: int = limits.CONNECTION_OCTETS_PULLED_MAX
-    """Server: what unanswered calls of one connection may hold; further calls wait."""
     stalled_s: float = limits.RDMA_STALLED_S
     """Seconds in which a peer must have answered the RDMA Reads of one call, sent all of one message that it sends in
     pieces, and taken one reply."""
@@ -118,8 +114,6 @@ class TransportConfig:
             raise ValueError("in_messages_octets_max must be at least 0")
         if self.stalled_s <= 0:
             raise ValueError("stalled_s must be more than 0")
-        if self.connection_octets_pulled_max < self.call_octets_pulled_max:
-            raise ValueError("connection_octets_pulled_max must be at least call_octets_pulled_max")
 
     @property
     def abilities(self) -> PrivateData:

@@ -25,7 +25,7 @@ from rpcrdma.transport.negotiation import Input, State
 from rpcrdma.transport.outbox import Outbox, SendMark
 from rpcrdma.transport.private_data import decode_private_data
 from rpcrdma.transport.properties import Properties
-from rpcrdma.transport.receive_buffers import ReceiveBuffers
+from rpcrdma.transport.receive_buffers import AHEAD, ReceiveBuffers
 from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import BufferSource, PlainBuffers, Responder
 from rpcrdma.transport.routing import Halves, Handler, routes
@@ -409,18 +409,18 @@ class Endpoint:
             self._outbox.drain()
 
     def _on_receive(self, completion: Completion) -> None:
-        session = self._session
-        if session.state is _OPEN:
-            session.statistics.receives += 1
-            data = self._receives.take(completion)
-            message = session.dialect.decode(data)
-        elif session.state is State.BROKEN:
-            self._receives.give_back(completion)
+        session, receives = self._session, self._receives
+        if session.state is State.BROKEN:
+            receives.give_back(completion)
             return
-        else:
-            session.statistics.receives += 1
-            data = self._receives.take(completion)
-            message = self._receive_early(data)
+        session.statistics.receives = count = session.statistics.receives + 1
+        if not count % AHEAD:
+            receives.replace()
+        if receives.arrived is not None:
+            # No handler has taken the previous message.
+            receives.close()
+        data = completion.wr if type(completion.wr) is bytes else receives.take(completion)
+        message = session.dialect.decode(data) if session.state is _OPEN else self._receive_early(data)
         if message is None or message.kind >= _PIECE:
             self._in_pieces = True
         window = session.window

@@ -22,11 +22,14 @@ from rpcrdma import limits
 from rpcrdma.transport.chunks import segments_needed
 from rpcrdma.transport.dialects.dialect import Geometry
 
-__all__ = ["REPLY_ALLOWANCE_OCTETS", "CallPlan", "PlanLimits", "cheap_call_octets", "plan_call"]
+__all__ = ["DIRECT_OCTETS_MIN", "REPLY_ALLOWANCE_OCTETS", "CallPlan", "PlanLimits", "cheap_call_octets", "plan_call"]
 
 REPLY_ALLOWANCE_OCTETS = 32
 """The RPC reply header with an empty verifier, 24 octets (RFC 5531 section 9), and the two words that PROG_MISMATCH
 adds: every refusal of RPC fits."""
+
+DIRECT_OCTETS_MIN = 1024
+"""Smaller items stay in the stream even where that travels in a chunk: a copy costs less than a registration."""
 
 _CALL_MESSAGES_MAX = 3
 """A call in so many messages takes about 10 % less processor time than with an argument that is read by RDMA, in fewer
@@ -54,7 +57,7 @@ class PlanLimits(NamedTuple):
 
     Calls and replies with headers of up to `call_octets_max` and `reply_octets_max` go in messages although RDMA could
     move their items: up to the largest message, unless the version continues messages. `segments_max` is the peer's
-    limit for one header.
+    limit for one header. Items of `direct_octets_min` or more are worth a chunk.
     """
 
     send_octets: int

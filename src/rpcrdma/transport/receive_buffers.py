@@ -9,7 +9,7 @@ from rpcrdma.verbs.queue_pair import Completion, QueuePair
 from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["MESSAGE_OCTETS_COPIED_MAX", "ReceiveBuffers"]
+__all__ = ["AHEAD", "MESSAGE_OCTETS_COPIED_MAX", "ReceiveBuffers"]
 
 MESSAGE_OCTETS_COPIED_MAX = 16384
 """Messages up to this length are copied, so that their memory serves the next message at once; handlers and callers
@@ -19,7 +19,7 @@ WRITE, 1 and 16 in flight); above this length the copy saves less than half of a
 _VERSION_AND_TYPE = struct.Struct(">4xI4xI")
 """The version and header type of any version."""
 
-_AHEAD = 8
+AHEAD = 8
 """Receives beyond the required number: so many messages can arrive before one step replaces their receives. An unused
 receive holds no memory."""
 
@@ -27,36 +27,32 @@ receive holds no memory."""
 class ReceiveBuffers:
     """The receives of one queue pair, with memory from `pool`; `posted` is the guaranteed number of receives.
 
+    The owner calls `replace` after every AHEAD messages, and `take` for messages that were not delivered as `bytes`.
     Messages with the versions and header types in `kept_scattered` stay in their pieces of memory. For such a message,
-    `arrived` has its buffer and its length until the next message comes.
+    `arrived` has its buffer and its length; the owner calls `close` before the next message if it is still there.
     """
 
-    __slots__ = ("_qp", "_used", "arrived", "kept_scattered", "pool", "posted")
+    __slots__ = ("_qp", "arrived", "kept_scattered", "pool", "posted")
 
     def __init__(self, qp: QueuePair, pool: ReceiveSource) -> None:
         self._qp = qp
         self.pool = pool
-        self._used = _AHEAD
         self.posted = 0
         self.kept_scattered: Container[tuple[int, ...]] = ()
         self.arrived: tuple[ScatteredBuffer, int] | None = None
 
     def post(self, wanted: int) -> None:
         """Posts receives so that `wanted` messages can arrive (RFC 8166 section 3.3.1, RFC 8167 section 4.3)."""
-        count = wanted - self.posted + self._used
+        count = wanted - self.posted if self.posted else wanted + AHEAD
         self.posted = wanted
-        self._used = 0
         self._qp.post_receives(count, self.pool)
 
+    def replace(self) -> None:
+        """Replaces the receives of AHEAD messages."""
+        self._qp.post_receives(AHEAD, self.pool)
+
     def take(self, completion: Completion) -> Buffer:
-        """Returns the message that has arrived."""
-        self._used = used = self._used + 1
-        if used == _AHEAD:
-            self._used = 0
-            self._qp.post_receives(used, self.pool)
-        if self.arrived is not None:
-            # No handler has taken the previous message.
-            self.close()
+        """Returns the message that has arrived in a buffer of `pool`."""
         buffer = completion.wr
         length = completion.length
         if not isinstance(buffer, memoryview):
@@ -72,8 +68,8 @@ class ReceiveBuffers:
 
     def give_back(self, completion: Completion) -> None:
         """Takes back the buffer of a message that is not read, because the connection is about to end."""
-        assert isinstance(completion.wr, ReceiveBuffer)
-        self.pool.give_back(completion.wr)
+        if isinstance(completion.wr, ReceiveBuffer):
+            self.pool.give_back(completion.wr)
 
     def close(self) -> None:
         """Releases the last scattered message."""

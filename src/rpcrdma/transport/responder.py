@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.transport.call import IncomingCall
@@ -489,10 +490,11 @@ class Responder:
             return
         self._resuming = True
         waiting, session = self._waiting, self._session
+        most = max(limits.CONNECTION_OCTETS_PULLED_MAX, session.config.call_octets_pulled_max)
         self.wanted_octets = 0
         while waiting and session.state is State.OPEN:
             incoming = waiting[0]
-            if self._held_octets + incoming.held_octets > session.config.connection_octets_pulled_max:
+            if self._held_octets + incoming.held_octets > most:
                 break
             if not self._pull(incoming):
                 self.wanted_octets = incoming.held_octets

@@ -13,7 +13,7 @@ from rpcrdma.transport.dialects import Dialect
 from rpcrdma.transport.events import EndpointEvent
 from rpcrdma.transport.message import Inbound
 from rpcrdma.transport.negotiation import TRANSITIONS, Input, State
-from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, PlanLimits, cheap_call_octets
+from rpcrdma.transport.plan_call import DIRECT_OCTETS_MIN, REPLY_ALLOWANCE_OCTETS, PlanLimits, cheap_call_octets
 from rpcrdma.transport.private_data import PrivateData
 from rpcrdma.transport.properties import Properties, decode_properties, properties_of
 from rpcrdma.transport.statistics import TransportStatistics
@@ -200,7 +200,7 @@ class Session:
             send_octets,
             receive_octets,
             config.segment_octets_max,
-            config.direct_octets_min,
+            DIRECT_OCTETS_MIN,
             config.read_chunks_max,
             geometry,
             send_octets,

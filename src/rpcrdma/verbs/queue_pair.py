@@ -110,10 +110,10 @@ class QueuePair(Protocol):
     def post_receives(self, count: int, pool: ReceiveSource) -> None:
         """Posts `count` more receives with buffers of `pool` (always the same pool), after those posted already.
 
-        A buffer is taken from the pool when a message begins to arrive, so that idle connections hold none: a short one
-        where the whole message is known to be short, which a provider need not find out. It is the
-        `wr` of the completion, and belongs to the caller of `poll_completion`. Receives into which no message has begun
-        to arrive are dropped without a completion when the connection ends.
+        A buffer is taken from the pool when a message begins to arrive, so that idle connections hold none. It is the
+        `wr` of the completion, and belongs to the caller of `poll_completion`. A message that `ReceiveSource` allows to
+        be delivered as `bytes` is itself the `wr`. Receives into which no message has begun to arrive are dropped
+        without a completion when the connection ends.
         """
 
     def post_send(

@@ -61,7 +61,7 @@ class ReceiveSource(Protocol):
 
     A message of certainly at most `short_octets`, a number that may change, goes into a buffer from `take`, any other
     one into a buffer from `draw`. The queue pair calls both in the order in which messages arrive, after all octets of
-    the previous messages are in place. Messages of up to `plain_octets` never stay where they arrive.
+    the previous messages are in place. A short message of at most `plain_octets` may also be delivered as `bytes`.
     """
 
     octets: int

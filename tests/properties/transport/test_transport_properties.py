@@ -83,7 +83,6 @@ CONFIGS = st.builds(
     inline_send_octets=st.sampled_from([1024, 2048, 4096, 16384]),
     inline_receive_octets=st.sampled_from([1024, 2048, 4096, 16384]),
     segment_octets_max=st.sampled_from([1500, 4096, 1 << 20]),
-    direct_octets_min=st.sampled_from([0, 64, 1024]),
     remote_invalidation=st.booleans(),
 )
 PARTS = st.lists(st.tuples(st.integers(0, 2000).map(lambda n: 4 * n), LENGTHS), max_size=3)

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.client import connect as connect_module
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.client.known_versions import KnownVersions
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import ConnectFailed, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
+from rpcrdma.limits import VERSION_AGAIN_S
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import CallContext
@@ -49,6 +51,13 @@ class Files(v3.NFS_V3_Service):
 def serving(version: str, files: Files | None = None, url: str = "rdma://127.0.0.1:0") -> Any:
     options = ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=version), drain_s=0)
     return serve([files or Files()], [url], options=options)
+
+
+def known(monkeypatch: pytest.MonkeyPatch, again_s: float = VERSION_AGAIN_S) -> KnownVersions:
+    """A memory of versions for this test alone."""
+    versions = KnownVersions(again_s=again_s)
+    monkeypatch.setattr(connect_module, "_KNOWN_VERSIONS", versions)
+    return versions
 
 
 async def null_over(url: str, **settings: Any) -> Connection:
@@ -140,30 +149,31 @@ def test_a_server_that_is_known_to_speak_the_older_version_costs_nothing_extra(s
     run(main)
 
 
-def test_what_is_known_can_be_kept_apart() -> None:
+def test_what_is_known_belongs_to_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with serving(OLD) as server:
             url = server.listening[0]
             await null_over(url)
-            apart = KnownVersions()
-            assert messages_of(await null_over(url, known_versions=apart)) == (2, 2)
+            apart = known(monkeypatch)
+            assert messages_of(await null_over(url)) == (2, 2)
             assert len(apart) == 1
-            assert messages_of(await null_over(url, known_versions=KnownVersions(again_s=0))) == (2, 2)
+            known(monkeypatch, again_s=0)
+            assert messages_of(await null_over(url)) == (2, 2)
 
     run(main)
 
 
-def test_the_newer_version_is_tried_again_after_a_time() -> None:
+def test_the_newer_version_is_tried_again_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        known = KnownVersions(again_s=900)
+        versions = known(monkeypatch, again_s=900)
         async with serving(OLD) as old:
             url = old.listening[0]
-            await null_over(url, known_versions=known)
+            await null_over(url)
         async with serving("auto", url=url):
-            assert version_of(await null_over(url, known_versions=known)) == OLD
-            (found,) = known._found.values()
-            known._found[("iwarp", "127.0.0.1", int(url.rpartition(":")[2]))] = found._replace(at_s=found.at_s - 900)
-            assert version_of(await null_over(url, known_versions=known)) == NEW
+            assert version_of(await null_over(url)) == OLD
+            (found,) = versions._found.values()
+            versions._found[("iwarp", "127.0.0.1", int(url.rpartition(":")[2]))] = found._replace(at_s=found.at_s - 900)
+            assert version_of(await null_over(url)) == NEW
 
     run(main)
 
@@ -205,15 +215,15 @@ def test_a_version_that_the_server_does_not_speak_is_an_error_that_names_both(cl
 
 
 @pytest.mark.parametrize(("before", "after"), [(OLD, NEW), (NEW, OLD), ("auto", OLD), (OLD, "auto")])
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("known_before", [True, False])
 def test_unanswered_calls_are_sent_again_in_the_version_of_the_server_that_follows(
-    before: str, after: str, *, known: bool
+    before: str, after: str, *, known_before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Known or not: a server that is known to speak the older version only may be replaced by one without it."""
 
     async def main() -> None:
-        versions = KnownVersions() if known else KnownVersions(again_s=0)
-        options = ConnectOptions(known_versions=versions, reconnect_delay_max_s=0.05)
+        known(monkeypatch, again_s=VERSION_AGAIN_S if known_before else 0)
+        options = ConnectOptions(reconnect_delay_max_s=0.05)
         first, second = Files(), Files()
         server: Server = await serving(before, first)
         url = server.listening[0]
@@ -227,7 +237,7 @@ def test_unanswered_calls_are_sent_again_in_the_version_of_the_server_that_follo
             second.gate.set()
             async with serving(after, second, url) as it:
                 assert [reply.value.access for reply in await asyncio.gather(*calls)] == [7] * 3
-                expected = (OLD if known and before == OLD else NEW) if after == "auto" else after
+                expected = (OLD if known_before and before == OLD else NEW) if after == "auto" else after
                 assert version_of(connection) == expected
                 assert second.ran == 3
                 while len(it.connections) > 1:  # noqa: ASYNC110 - what is waited for has no event

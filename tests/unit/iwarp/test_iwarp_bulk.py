@@ -11,8 +11,8 @@ from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import JoinedPair
 from rpcrdma.verbs import Access, SoftwareProtectionDomain
 
-ULPDU_OCTETS = 1024
-PAYLOAD_OCTETS = ULPDU_OCTETS - 16
+EMSS = 1030
+PAYLOAD_OCTETS = 1008
 """Of one full FPDU: 14 octets are its header, two would be padding."""
 
 
@@ -25,9 +25,9 @@ def domain(seed: int) -> SoftwareProtectionDomain:
 @pytest.mark.parametrize("last", [0, 1, 4, 511, 512, 513, 1000])
 @pytest.mark.parametrize("read", [False, True])
 def test_bulk_whose_last_frame_is_small(last: int, gather_octets: int, read: bool) -> None:
-    config = IwarpConfig(fpdu_limit=ULPDU_OCTETS)
-    near = IwarpQueuePair(MpaRole.INITIATOR, domain(2), config, 1460)
-    far = IwarpQueuePair(MpaRole.RESPONDER, domain(99), config, 1460)
+    config = IwarpConfig()
+    near = IwarpQueuePair(MpaRole.INITIATOR, domain(2), config, EMSS)
+    far = IwarpQueuePair(MpaRole.RESPONDER, domain(99), config, EMSS)
     joined = JoinedPair(near, far, gather_octets=gather_octets, recording=True)
     joined.progress()
     far.accept(b"")

@@ -195,12 +195,6 @@ def test_full_frames_fill_a_tcp_segment(emss: int, frame: int) -> None:
     assert frame == first + 6
 
 
-def test_the_segment_size_can_be_set() -> None:
-    raw = connected(config=IwarpConfig(fpdu_limit=8192))
-    raw.qp.post_write(None, [bytes(20_000)], 7, 0)
-    assert gather_length(raw.qp.next_gather(1)) == 14 + 8176 + 6
-
-
 @pytest.mark.req("MPA-9", "MPA-23")
 def test_without_crcs_the_field_is_zero_and_not_looked_at() -> None:
     raw = connected(config=IwarpConfig(crc=False), crc=False)

@@ -10,6 +10,7 @@ import pytest
 from iwarp_watch import bound_gather
 
 from rpcrdma.errors import LocalProtocolError
+from rpcrdma.iwarp.framing import size_mulpdu
 from rpcrdma.iwarp.segments import ReadHeader
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.terminate import Code, TerminateFault, TerminateMessage
@@ -44,7 +45,7 @@ class Scene:
         self.completions: deque[Completion] = deque()
         self.sender = Sender(self.pd, self.completions, flush_each_message=one_message)
         assert (self.sender.under_way, self.sender.open, self.sender.drained) == (False, False, False)
-        self.sender.start(1460, limit, reads, crc=crc, markers=markers)
+        self.sender.start(limit, reads, crc=crc, markers=markers)
         self.sender.open = True
         self.memory = bytearray(pattern(2000))
         self.region = MemoryRegion(HANDLE, BASE, memoryview(self.memory), Access.REMOTE_READ)
@@ -128,7 +129,7 @@ def test_a_new_sender_has_nothing_and_may_not_speak() -> None:
         False,
     )
     assert (sender.outbound_reads, sender._frame_max, sender._tagged_max, sender._untagged_max) == (0, 0, 0, 0)
-    sender.start(1460, None, 3, crc=False, markers=True)
+    sender.start(1460, 3, crc=False, markers=True)
     assert (sender.outbound_reads, sender.crc, sender.markers, sender.open) == (3, False, True, False)
     sender.send_queue.append(Work(1, Verb.SEND, SEND, [b"x"], 1))
     assert sender.next_gather(1 << 16) == []
@@ -151,7 +152,7 @@ def test_sizes_follow_from_the_segment_size_or_the_setting(
     emss: int, limit: int | None, markers: bool, sizes: tuple[int, int, int]
 ) -> None:
     sender = Sender(SoftwareProtectionDomain(lambda bits: 0), deque(), flush_each_message=False)
-    sender.start(emss, limit, 1, crc=True, markers=markers)
+    sender.start(limit or size_mulpdu(emss, markers=markers), 1, crc=True, markers=markers)
     assert (sender._tagged_max, sender._untagged_max, sender._frame_max) == sizes
 
 

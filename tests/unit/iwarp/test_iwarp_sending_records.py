@@ -32,7 +32,7 @@ class Sending:
         self.sender = Sender(pd, deque(), flush_each_message=False)
         self.watch = Watch(self.sender, self.sender.out)
         self.watch.changes()
-        self.sender.start(1460, 128, reads, crc=True, markers=markers)
+        self.sender.start(128, reads, crc=True, markers=markers)
         self.sender.open = True
         # Behind the numbers of the two queues stands one that is none.
         self.sender._msn.append(77)

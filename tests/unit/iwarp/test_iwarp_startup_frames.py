@@ -334,8 +334,6 @@ def test_plain_replies_leave_one_read() -> None:
     [
         ({"inbound_reads": -1}, "inbound_reads"),
         ({"outbound_reads": NOT_NEGOTIATED}, "outbound_reads"),
-        ({"fpdu_limit": 127}, "fpdu_limit"),
-        ({"fpdu_limit": 64769}, "fpdu_limit"),
         ({"ready_frames": NONE}, "ready_frames"),
         ({"peer_to_peer": True, "enhanced": False}, "peer_to_peer"),
     ],

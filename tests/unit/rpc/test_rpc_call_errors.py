@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import struct
+from collections.abc import Callable
+
 import pytest
 
-from rpcrdma.errors import RpcError
+from rpcrdma.errors import DecodeError, RpcError
 from rpcrdma.rpc import errors
 from rpcrdma.rpc.auth import NO_AUTH, AuthNone, AuthStat, OpaqueAuth
-from rpcrdma.rpc.calling import CallEncoder, XidSource
-from rpcrdma.rpc.message import CallHeader
+from rpcrdma.rpc.calling import CallEncoder, XidSource, decode_result
+from rpcrdma.rpc.message import CallHeader, decode_reply
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.rpc.reply_bound import UNSTATED, ReplyBound
 from rpcrdma.rpc.service import Service
+from rpcrdma.xdr.codec import Decoder
 
 
 @pytest.mark.parametrize(("low", "high", "versions"), [(3, 3, "version 3"), (3, 4, "versions 3 to 4")])
@@ -63,9 +68,9 @@ class Out(set[int]):
 @pytest.mark.parametrize("first", [0, 1, 5, 0xFFFFFFFC, 0xFFFFFFFF, 1 << 32, (1 << 32) + 5])
 def test_a_free_identifier_is_the_next_one_round_the_end(first: int) -> None:
     source = XidSource(first)
-    source._out = Out({(first + step) % (1 << 32) for step in (1, 2, 4)})
+    source.taken = Out({(first + step) % (1 << 32) for step in (1, 2, 4)})
     assert [source.take() for _ in range(3)] == [(first + step) % (1 << 32) for step in (0, 3, 5)]
-    source.give_back((first + 6) % (1 << 32))
+    source.taken.discard((first + 6) % (1 << 32))
     assert source.take() == (first + 6) % (1 << 32)
 
 
@@ -76,3 +81,32 @@ def test_a_credential_adds_its_body_with_padding(length: int) -> None:
     plain = len(CallEncoder().encode(1, null_procedure(7, 1), None).reduced)
     assert encoder.credential_octets == len(encoder.encode(1, null_procedure(7, 1), None).reduced) - plain
     assert encoder.credential_octets == (0, 4, 4, 4, 4, 8, 8, 8, 8, 12)[length]
+
+
+def outcome(read: Callable[[Decoder], object], data: bytes, start: int) -> object:
+    """The place behind what is read, or the error."""
+    dec = Decoder(bytes(start) + data, start)
+    try:
+        read(dec)
+    except (RpcError, DecodeError) as error:
+        return type(error), str(error)
+    return dec.pos
+
+
+@pytest.mark.parametrize("start", [0, 5])
+@pytest.mark.parametrize("xid", [0, 1, 2])
+def test_the_usual_header_of_a_reply_is_read_as_any_other(xid: int, start: int) -> None:
+    procedure = null_procedure(7, 1)
+    for header in itertools.product(range(3), repeat=6):
+        data = struct.pack(">6I", *header)
+        for length in (24, 23):
+            found = outcome(lambda dec: decode_result(dec, xid, procedure), data[:length], start)
+            assert found == outcome(lambda dec: decode_reply(dec, xid), data[:length], start)
+
+
+def test_nothing_follows_a_result() -> None:
+    data = struct.pack(">6I", 9, 1, 0, 0, 0, 0)
+    procedure = null_procedure(7, 1)
+    decode_result(Decoder(data), 9, procedure)
+    with pytest.raises(DecodeError, match="4 more octets"):
+        decode_result(Decoder(data + bytes(4)), 9, procedure)

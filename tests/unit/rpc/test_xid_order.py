@@ -24,7 +24,7 @@ class Out(set[int]):
 def test_each_identifier_is_the_next_that_is_free(first: int) -> None:
     draw = random.Random(first)
     xids = XidSource(first)
-    xids._out = Out()
+    xids.taken = Out()
     out: list[int] = []
     following = first % (1 << 32)
     for _ in range(200):
@@ -35,8 +35,8 @@ def test_each_identifier_is_the_next_that_is_free(first: int) -> None:
         following = (following + 1) % (1 << 32)
         if draw.random() < 0.4:
             back = out.pop(draw.randrange(len(out)))
-            xids.give_back(back)
-            xids.give_back(back)
+            xids.taken.discard(back)
+            xids.taken.discard(back)
         if draw.random() < 0.2 and out:
             # After a round through all numbers the source comes to calls that are still out.
             xids._next = following = out[0]

@@ -124,9 +124,10 @@ def test_short_messages_have_16_kib_or_the_whole_buffer(head: int, slot: int, sh
 def test_so_many_heads_and_short_pieces_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receive_slabs, "RECEIVE_BUFFERS_KEPT_MAX", 2)
     store = SlabStore(HEAD, SLOT)
+    receives = SlabReceives(store)
     for take, give, octets in (
         (store.take_head, store.give_head, HEAD),
-        (store.take_short, store.give_short, HEAD + SLOT),
+        (receives.take, receives.give_back, HEAD + SLOT),
     ):
         given = [take() for _ in range(4)]
         assert [len(each) for each in given] == [octets] * 4

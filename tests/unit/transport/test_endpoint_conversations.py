@@ -15,9 +15,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import CallArrived, CallFailed, Closed, Endpoint, IncomingCall, ReplyBound, Role, TransportConfig
@@ -343,8 +345,9 @@ def cancelled_calls(recording: Recording) -> None:
 
 
 @conversation
+@mock.patch.object(limits, "CONNECTION_OCTETS_PULLED_MAX", 16_000)
 def calls_that_wait_for_others(recording: Recording) -> None:
-    bounds = TransportConfig(call_octets_pulled_max=10_000, connection_octets_pulled_max=16_000)
+    bounds = TransportConfig(call_octets_pulled_max=10_000)
     pair = Pair(recording, server=bounds)
     pair.client.call(1, message(1, CALL), NOTHING)
     pair.served(pair.reply())

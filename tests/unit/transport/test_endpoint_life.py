@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError, TransportClosed
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import (
@@ -401,9 +402,10 @@ def test_calls_wait_in_order_while_there_is_no_memory() -> None:
     assert not buffers.out
 
 
-def test_memory_held_for_one_connection_is_bounded_and_further_calls_wait() -> None:
+def test_memory_held_for_one_connection_is_bounded_and_further_calls_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CONNECTION_OCTETS_PULLED_MAX", 20_000)
     buffers = CountingBuffers()
-    config = TransportConfig(call_octets_pulled_max=10_000, connection_octets_pulled_max=20_000)
+    config = TransportConfig(call_octets_pulled_max=10_000)
     pair = EndpointPair(TransportConfig(), config, buffers=buffers).connect()
     for xid in range(20):
         pair.client.call(xid, message(xid, CALL, (b"", bytes([xid]) * 7000)), NOTHING)
@@ -472,11 +474,12 @@ def test_reply_that_came_before_the_end_is_reported() -> None:
     assert kinds(pair.client_events()) == [ReplyArrived, Closed]
 
 
-def test_buffers_are_free_when_the_connection_ends_whatever_had_begun() -> None:
+def test_buffers_are_free_when_the_connection_ends_whatever_had_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CONNECTION_OCTETS_PULLED_MAX", 12_000)
     buffers = CountingBuffers()
     pair = EndpointPair(
         TransportConfig(),
-        TransportConfig(call_octets_pulled_max=6000, connection_octets_pulled_max=12_000),
+        TransportConfig(call_octets_pulled_max=6000),
         buffers=buffers,
     ).connect()
     pair.client.call(0, message(0, CALL), NOTHING)

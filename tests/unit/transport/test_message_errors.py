@@ -140,7 +140,7 @@ def test_a_version_error_in_mid_connection_fails_the_call() -> None:
 
 @pytest.mark.req("V2-60")
 def test_a_call_that_is_more_than_a_server_pulls_is_refused_for_good() -> None:
-    pair = Pair(server=TransportConfig(call_octets_pulled_max=9000, connection_octets_pulled_max=9000))
+    pair = Pair(server=TransportConfig(call_octets_pulled_max=9000))
     failed = pair.fails(message(XID, CALL, (b"", bytes(9001))), message(XID, REPLY), ReplyBound(0))
     assert isinstance(failed.error, CallRefused)
     assert failed.error.refusal.cause is Cause.SYSTEM

@@ -101,7 +101,6 @@ def test_thresholds_are_the_smaller_and_invalidation_needs_both(mine: bool, thei
         {"credits_granted": 0},
         {"segment_octets_max": 0},
         {"call_octets_pulled_max": 0},
-        {"connection_octets_pulled_max": 1000, "call_octets_pulled_max": 1001},
     ],
 )
 def test_configuration_is_checked(options: dict[str, int]) -> None:

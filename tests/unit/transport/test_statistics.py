@@ -22,7 +22,7 @@ def test_linux_names_stand_for_counters_that_there_are(names: dict[str, str]) ->
 
 def exchange(argument: bytes, results: int, items: tuple[int, ...], reply: tuple[bytes, bytes | None]) -> EndpointPair:
     """One call whose segments are of at most 1,000 octets."""
-    pair = EndpointPair(TransportConfig(segment_octets_max=1000, direct_octets_min=16)).connect()
+    pair = EndpointPair(TransportConfig(segment_octets_max=1000)).connect()
     pair.client.call(7, message(7, 0, (b"", argument)), ReplyBound(results, items))
     (incoming,) = pair.arrived()
     pair.server.reply(incoming, message(7, 1, reply))

@@ -23,12 +23,10 @@ DEFAULTS: dict[str, Any] = {
     "reverse_credits_granted": 16,
     "reverse_chunks": False,
     "segment_octets_max": 1 << 20,
-    "direct_octets_min": 1 << 10,
     "read_chunks_max": limits.READ_CHUNKS_MAX - 1,
     "remote_invalidation": True,
     "call_octets_pulled_max": limits.CALL_OCTETS_PULLED_MAX,
     "reply_octets_max": limits.REPLY_OCTETS_MAX,
-    "connection_octets_pulled_max": limits.CONNECTION_OCTETS_PULLED_MAX,
     "stalled_s": limits.RDMA_STALLED_S,
 }
 
@@ -51,11 +49,10 @@ def test_settings_that_are_not_given_have_the_values_of_the_manual() -> None:
         ("reverse_credits_requested", [1, 2], [-1, 0]),
         ("reverse_credits_granted", [1, 2], [-1, 0]),
         ("segment_octets_max", [1, 2], [-1, 0]),
-        ("call_octets_pulled_max", [1, 2, limits.CONNECTION_OCTETS_PULLED_MAX], [-1, 0]),
+        ("call_octets_pulled_max", [1, 2], [-1, 0]),
         ("reply_octets_max", [1, 2], [-1, 0]),
         ("in_messages_octets_max", [None, 0, 1], [-1]),
         ("stalled_s", [0.5, 1.0], [0.0, -0.5]),
-        ("connection_octets_pulled_max", [limits.CALL_OCTETS_PULLED_MAX], [limits.CALL_OCTETS_PULLED_MAX - 1, 1]),
     ],
 )
 def test_each_setting_has_its_bounds(name: str, taken: list[Any], refused: list[Any]) -> None:
@@ -64,11 +61,6 @@ def test_each_setting_has_its_bounds(name: str, taken: list[Any], refused: list[
     for value in refused:
         with pytest.raises(ValueError, match=f"^{name} must be "):
             TransportConfig(**{name: value})
-
-
-def test_one_call_may_pull_no_more_than_a_connection() -> None:
-    with pytest.raises(ValueError, match=r"^connection_octets_pulled_max must be at least call_octets_pulled_max"):
-        TransportConfig(call_octets_pulled_max=limits.CONNECTION_OCTETS_PULLED_MAX + 1)
 
 
 @pytest.mark.parametrize("invalidation", [False, True])

@@ -75,8 +75,6 @@ class ConnectOptions:
     an object of your own, see `rpcrdma.aio.drivers.provider`."""
     rpcrdma_version: str | int = "auto"
     """One of `rpcrdma.transport.VERSION_CHOICES`; "auto" is the newest that the server speaks."""
-    known_versions: KnownVersions = field(default_factory=lambda: _KNOWN_VERSIONS)
-    """What "auto" has found out about servers, and what it finds out: that of all connections of this process."""
     credential: Credential = field(default_factory=own_credential)
     """An AUTH_SYS credential whose stamp is 0 gets one at random for each `Connection`: it tells the calls of one from
     those of another where a server looks for repeats."""
@@ -305,7 +303,7 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
         url,
         make,
         version=version_choice(options.rpcrdma_version),
-        known=KnownVersions() if required else options.known_versions,
+        known=KnownVersions() if required else _KNOWN_VERSIONS,
         timeout_s=options.connect_timeout_s,
         reserved_port=options.reserved_port,
     )

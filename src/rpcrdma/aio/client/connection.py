@@ -125,7 +125,7 @@ class Connection:
                 ended(call, observer, None, error)
             raise
         finally:
-            keeper.xids.give_back(call.xid)
+            keeper.xids.taken.discard(call.xid)
         keeper.heard += 1
         if observer is not None:
             ended(call, observer, result)

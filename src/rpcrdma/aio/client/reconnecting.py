@@ -358,7 +358,7 @@ class ConnectionKeeper:
         finally:
             if self._observer is not None:
                 ended(call, self._observer, None, error)
-            self.xids.give_back(call.xid)
+            self.xids.taken.discard(call.xid)
         self._asked += 1
         keep_alive.answered()
         connection.timer.look()
