@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -26,6 +27,7 @@ from rpcrdma.nfs.watch import (
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.program import Caller
 from rpcrdma.rpc.service import CallContext
+from support.waiting import until
 
 __all__ = [
     "Cut",
@@ -39,11 +41,12 @@ __all__ = [
     "status",
     "subscription",
     "take",
-    "until",
+    "take_until",
     "words",
 ]
 
 K = ChangeKind
+_LOGGER = logging.getLogger(__name__)
 
 
 class Cut:
@@ -132,13 +135,16 @@ async def serving(tmp_path: Path, scheme: str, *, read_only: bool = False, **opt
     services = build(top, state, read_only=read_only)
     service = WatchService(services.nfs.backend, **options)
     listen = [f"{scheme}://127.0.0.1:0", "tcp://127.0.0.1:0"]
-    async with serve([*services, service], listen, options=ServeOptions(drain_s=0.1)) as server:
-        port, mount_port = (parse_url(url).port for url in server.listening)
-        async with Cut(port) as cut:
-            yield Rig(top, scheme, services, service, server, cut, mount_port)
+    try:
+        async with serve([*services, service], listen, options=ServeOptions(drain_s=0.1)) as server:
+            port, mount_port = (parse_url(url).port for url in server.listening)
+            async with Cut(port) as cut:
+                yield Rig(top, scheme, services, service, server, cut, mount_port)
+    finally:
+        # Its thread would keep the process from ending.
         await service.close()
-    services.nfs.close()
-    state.close()
+        services.nfs.close()
+        state.close()
 
 
 async def reconnected(changes: Changes, before: int) -> None:
@@ -146,14 +152,26 @@ async def reconnected(changes: Changes, before: int) -> None:
 
 
 async def take(changes: Changes, count: int) -> list[Change]:
-    async with asyncio.timeout(10):
-        return [await anext(changes) for _ in range(count)]
+    taken: list[Change] = []
+    try:
+        while len(taken) < count:
+            taken.append(await anext(changes))
+    except asyncio.CancelledError:
+        _LOGGER.warning("%d changes were awaited; there came %s", count, words(taken))
+        raise
+    return taken
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.005)
+async def take_until(changes: Changes, last: str) -> list[str]:
+    """The changes up to `last`, in words: batches end at any time, so how often a file has changed depends on it."""
+    taken: list[str] = []
+    try:
+        while last not in taken:
+            taken += words([await anext(changes)])
+    except asyncio.CancelledError:
+        _LOGGER.warning("%r was awaited; there came %s", last, taken)
+        raise
+    return taken
 
 
 def words(changes: list[Change]) -> list[str]:

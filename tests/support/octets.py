@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import array
 import struct
+import sys
 
 __all__ = ["pattern", "words"]
 
@@ -14,4 +16,7 @@ def words(*numbers: int) -> bytes:
 
 def pattern(length: int) -> bytes:
     """Data in which each word differs, so that a misplaced piece shows."""
-    return b"".join(number.to_bytes(4, "big") for number in range(length // 4 + 1))[:length]
+    data = array.array("I", range(length // 4 + 1))
+    if sys.byteorder == "little":
+        data.byteswap()
+    return data.tobytes()[:length]

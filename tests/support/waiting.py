@@ -1,8 +1,9 @@
-"""Waiting on the event loop; pytest-timeout bounds the time."""
+"""Waiting on the event loop; pytest-timeout bounds the time, and the log says what was awaited then."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -15,9 +16,15 @@ _PAUSE_S = 0.001
 async def until(condition: Callable[[], Any]) -> None:
     """Lets the event loop turn until the condition holds; a long wait leaves the processor to other processes."""
     turns = 0
-    while not condition():
-        turns += 1
-        await asyncio.sleep(0 if turns < _BUSY_TURNS else _PAUSE_S)
+    try:
+        while not condition():
+            turns += 1
+            await asyncio.sleep(0 if turns < _BUSY_TURNS else _PAUSE_S)
+    except asyncio.CancelledError:
+        code = getattr(condition, "__code__", None)
+        where = f" of {code.co_filename}:{code.co_firstlineno}" if code else f" {condition}"
+        logging.getLogger(__name__).warning("the condition%s was awaited and did not hold", where)
+        raise
 
 
 async def closing(fs: Any, work: Coroutine[Any, Any, Any]) -> Any:

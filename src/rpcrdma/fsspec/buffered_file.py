@@ -16,6 +16,7 @@ from fsspec.spec import AbstractBufferedFile
 
 from rpcrdma.fsspec.waiting import sync
 from rpcrdma.nfs.client import NfsFile
+from rpcrdma.nfs.client.streams.direct_read import LentMemory
 from rpcrdma.nfs.client.streams.read_ahead import SequentialRun
 from rpcrdma.nfs.client.trees.local_files import temporary_name
 from rpcrdma.wire.buffers import Buffer, as_view
@@ -107,6 +108,7 @@ class BufferedNfsFile(AbstractBufferedFile):
             fs, path, mode, block_size, autocommit, cache_type, cache_options, size=self._file.size, **kwargs
         )
         if mode != "rb":
+            self.buffer = LentMemory()
             self.loc = self._file.tell()
             fs.note_writer(self)
 
@@ -248,7 +250,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         try:
             self._send()
         finally:
-            self.buffer = io.BytesIO()
+            self.buffer = LentMemory()
             try:
                 self._await(self._file.close)
             finally:
@@ -263,7 +265,7 @@ class BufferedNfsFile(AbstractBufferedFile):
     def discard(self) -> None:
         """Removes a file of a transaction that has failed; its writer may have left it open."""
         if not self.closed:
-            self.buffer = io.BytesIO()
+            self.buffer = LentMemory()
             with contextlib.suppress(Exception):
                 self.close()
         if self._temporary is not None:
@@ -298,7 +300,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         finally:
             # The frames of an exception refer to the memory of the buffer, which therefore cannot grow. An interrupt
             # may have come after the data was taken.
-            left = io.BytesIO()
+            left = LentMemory()
             if self._file.tell() == before:
                 left.write(unsent.getvalue())
             self.buffer = left

@@ -19,7 +19,20 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             fsspec.filesystem(protocol, **running.options(protocol)).close()
 
 
-@pytest.fixture(params=sorted(SCHEMES))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs a test over both protocols, unless it names its own.
+
+    They differ in their URLs and default ports, and in the form of path that fsspec's suite uses with each. The suite's
+    table of glob patterns runs over TCP, with paths that name their server: fsspec expands a pattern from listings, in
+    which the transport has no part. Other tests of the suite have patterns, too, with both forms of paths.
+    """
+    marked = {mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")}
+    if "protocol" in metafunc.fixturenames and "protocol" not in marked:
+        in_a_table = metafunc.function.__name__.endswith("_glob_edge_cases")
+        metafunc.parametrize("protocol", ["nfstcp"] if in_a_table else sorted(SCHEMES), indirect=True)
+
+
+@pytest.fixture
 def protocol(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

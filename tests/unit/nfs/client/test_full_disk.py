@@ -14,12 +14,17 @@ from rpcrdma.nfs.client import volume
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.v3 import FSSTAT3resok, nfsstat3, post_op_attr
 
-BLOCK = 1 << 16
+BLOCK = 1 << 12
 FILES = 12
 FILE_OCTETS = 40 * BLOCK
 FIT = 3
 ROOM = FIT * FILE_OCTETS + 2 * BLOCK
 """For a few of the files, which are all in work at the same time and grow together."""
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(server: Any) -> None:
+    server.read_max = server.write_max = BLOCK
 
 
 async def copied(fs: Any, method: str, source: Any, target: Any) -> Any:

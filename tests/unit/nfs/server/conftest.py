@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Callable, Generator, Iterator
@@ -44,10 +45,12 @@ class Server:
 
     def __init__(self, exports: list[Export], state: Path, *, open_by_handle: bool = True) -> None:
         self.state = open_state(state, os.urandom)
-        with pytest.MonkeyPatch.context() as patch:
+        with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as undo:
+            undo.callback(self.state.close)
             if not open_by_handle:
                 patch.setattr(object_tree, "open_by_handle", not_permitted)
             self.services: NfsServices = build_services(exports, state=self.state)
+            undo.pop_all()
         self.credential: Credential = ROOT if os.geteuid() == 0 else AuthNone()
         self.peer = "127.0.0.1"
         self.contexts: list[FakeContext] = []

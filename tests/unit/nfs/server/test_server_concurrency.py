@@ -111,7 +111,7 @@ def test_trees_come_and_go_at_once(server: Any) -> None:
     root = server.mount()
 
     def work(number: int) -> None:
-        for turn in range(15):
+        for turn in range(8):
             name = f"dir-{number}"
             reply = server.call("mkdir", v3.MKDIR3args(server.dirop(root, name), server.sattr(mode=0o755)))
             directory = reply.value.obj.value.data

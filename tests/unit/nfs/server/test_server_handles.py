@@ -226,9 +226,13 @@ def test_an_object_far_down_goes_stale_like_others(restart: Start, tree: Path, t
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """What the server takes for the time, in nanoseconds: it stands still unless a test moves it."""
+    """What the server takes for the time, in nanoseconds: it stands still unless a test moves it.
+
+    Searches of more than 50 entries need a rest, so that the trees can be small.
+    """
     now = [10**18]
-    monkeypatch.setattr("rpcrdma.nfs.server.tree_search.file_clock_ns", lambda: now[0])
+    monkeypatch.setattr(tree_search, "file_clock_ns", lambda: now[0])
+    monkeypatch.setattr(tree_search, "NFS_SEARCH_FREE_ENTRIES", 50)
     return now
 
 
@@ -286,12 +290,12 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 
 @pytest.fixture
-def lost(tree: Path, tmp_path: Path) -> Callable[[Any], list[bytes]]:
-    """Handles of files of which half have been deleted and half have left the export, among 600 names."""
+def lost(tree: Path, tmp_path: Path, clock: list[int]) -> Callable[[Any], list[bytes]]:
+    """Handles of files of which half have been deleted and half have left the export, among 60 names."""
 
     def lose(server: Any) -> list[bytes]:
         (tmp_path / "outside").mkdir()
-        for number in range(600):
+        for number in range(60):
             (tree / "a" / f"kept-{number}").touch()
         directory = server.mount()
         handles: list[bytes] = []
@@ -317,7 +321,7 @@ def test_one_search_serves_for_all_lost_handles(
     for _ in range(2):
         assert {again.getattr_status(handle) for handle in handles} == {"STALE"}
     assert len(directories_read) == 3
-    clock[0] += 600 * NFS_SEARCH_REST_NS
+    clock[0] += 60 * NFS_SEARCH_REST_NS
     assert {again.getattr_status(handle) for handle in handles} == {"STALE"}
     assert len(directories_read) == 3
     clock[0] += 20 * NFS_SEARCH_REST_NS
@@ -328,11 +332,11 @@ def test_one_search_serves_for_all_lost_handles(
 def test_one_search_finds_all_objects_whose_places_were_lost(
     start: Start, tree: Path, tmp_path: Path, directories_read: list[bytes], clock: list[int]
 ) -> None:
-    for number in range(600):
+    for number in range(60):
         (tree / "a" / "b" / f"{number}").touch()
     server = start(open_by_handle=False)
     directory = server.lookup(server.mount(), "a", "b")
-    files = {number: server.lookup(directory, f"{number}") for number in range(0, 600, 9)}
+    files = {number: server.lookup(directory, f"{number}") for number in range(0, 60, 3)}
     server.close()
     forget_places(tmp_path)
     again = start(open_by_handle=False)
@@ -344,7 +348,7 @@ def test_one_search_finds_all_objects_whose_places_were_lost(
 def test_what_was_renamed_since_the_last_search_is_put_off_until_the_next(
     start: Start, tree: Path, tmp_path: Path, clock: list[int]
 ) -> None:
-    for number in range(600):
+    for number in range(60):
         (tree / "a" / "b" / f"{number}").touch()
     server = start(open_by_handle=False)
     directory = server.lookup(server.mount(), "a", "b")
@@ -369,7 +373,7 @@ def test_not_every_name_of_an_inode_is_tried(
 ) -> None:
     """A file of many names, all renamed since the last search: the next search finds it."""
     (tree / "file-0").write_bytes(b"data")
-    for number in range(1, 600):
+    for number in range(1, 60):
         (tree / f"file-{number}").hardlink_to(tree / "file-0")
     server = start(open_by_handle=False)
     file, other = server.lookup(server.mount(), "file-0"), server.lookup(server.mount(), "hello.txt")
@@ -377,7 +381,7 @@ def test_not_every_name_of_an_inode_is_tried(
     forget_places(tmp_path)
     again = start(open_by_handle=False)
     assert again.getattr_status(other) == "OK"
-    for number in range(600):
+    for number in range(60):
         (tree / f"file-{number}").rename(tree / f"renamed-{number}")
     opened.clear()
     assert again.getattr_status(file) == "JUKEBOX"

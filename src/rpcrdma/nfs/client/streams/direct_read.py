@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Awaitable, Callable
 
@@ -10,7 +11,20 @@ from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.workers import run_workers
 from rpcrdma.nfs.v3 import nfs_fh3, post_op_attr
 
-__all__ = ["placed_bytes", "read_direct", "read_whole"]
+__all__ = ["LentMemory", "placed_bytes", "read_direct", "read_whole"]
+
+
+class LentMemory(io.BytesIO):
+    """Memory that a call uses while the call lasts.
+
+    The frames of a failed call's exception may refer to the memory until garbage is collected. The collector closes an
+    `io.BytesIO` first, which fails then, and Python 3.13 prints such failures.
+    """
+
+    def close(self) -> None:
+        """Gives the memory back, or leaves that to its last user."""
+        with contextlib.suppress(BufferError):
+            super().close()
 
 
 async def placed_bytes(size: int, fill: Callable[[memoryview], Awaitable[int]]) -> bytes:
@@ -26,7 +40,7 @@ async def placed_bytes(size: int, fill: Callable[[memoryview], Awaitable[int]]) 
     if not size:
         return b""
     try:
-        memory = io.BytesIO(bytes(size))
+        memory = LentMemory(bytes(size))
     except (MemoryError, OverflowError):
         raise OutOfMemory(f"{size} octets do not fit in memory: read the file in parts, by open()") from None
     with memory.getbuffer() as buffer:
