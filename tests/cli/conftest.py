@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ import pytest
 import rpcrdma
 from rpcrdma.cli.main import main
 from rpcrdma.rpc.service import Service
+from support.command_process import CommandProcess
 
 STOP_S = 10
 
@@ -37,7 +37,7 @@ def hang_ups_end_programs() -> Iterator[None]:
 class Served:
     """A running `rpcrdma serve --json`."""
 
-    process: subprocess.Popen[str]
+    process: CommandProcess
     root: Path
     urls: dict[str, str] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -81,11 +81,11 @@ class Served:
 
 
 def start_server(root: Path, state: Path, *options: str, named_only: bool = False) -> Served:
-    command = [sys.executable, "-m", "rpcrdma", "serve", "--json", "--stop-at-eof", "--state-dir", str(state)]
+    command = ["serve", "--json", "--stop-at-eof", "--state-dir", str(state)]
     command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0", *options]
     if os.geteuid() == 0:
         command.append("--no-root-squash")
-    process = subprocess.Popen(
+    process = CommandProcess(
         command if named_only else [*command, str(root)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

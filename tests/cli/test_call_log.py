@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +14,7 @@ from rpcrdma.cli.call_log import call_logger
 from rpcrdma.cli.main import main
 from rpcrdma.cli.options import connect_options
 from rpcrdma.transport import TransportConfig
+from support.command_process import run_command
 
 if TYPE_CHECKING:
     from conftest import Remote, Served
@@ -96,8 +95,8 @@ def test_connections_and_mounts_are_shown(remote: Remote, caplog: pytest.LogCapt
 
 @pytest.mark.parametrize(("option", "level"), [("-v", "INFO"), ("-vv", "DEBUG")])
 def test_it_goes_to_standard_error(server: Served, option: str, level: str) -> None:
-    command = [sys.executable, "-m", "rpcrdma", "ping", "-c", "2", option, "--json", server.urls["rdma"]]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    done = run_command("ping", "-c", "2", option, "--json", server.urls["rdma"])
+    assert done.returncode == 0
     assert done.stdout.count("\n") == 1
     assert done.stderr.startswith("INFO connected to ")
     assert done.stderr.count("DEBUG xid ") == (2 if level == "DEBUG" else 0)

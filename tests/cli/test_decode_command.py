@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.cli.main import main
+from support.command_process import run_command
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
 V1_CALL = "0a0b0c0d 00000001 00000020 00000000 00000000 00000000 00000000 "
@@ -226,20 +226,15 @@ def test_every_message_of_the_demo_is_understood(tmp_path: Path, version: str) -
     tree.mkdir()
     for size in (0, 100, 3000, 70_000, 300_000):
         (tree / f"file-{size}").write_bytes(os.urandom(size))
-    for number in range(150):
-        (tree / f"one of many, number {number:04}").write_bytes(b"")
-    command = [sys.executable, "-m", "rpcrdma"]
-    demo = subprocess.run(
-        [*command, "demo", "--rpcrdma-version", version, "--source", str(tree), "--pcap", str(file), "--json"],
-        capture_output=True,
-        check=False,
-    )
+    for number in range(40):
+        (tree / f"so long that a listing takes a long reply {number:0120}").write_bytes(b"")
+    demo = run_command("demo", "--rpcrdma-version", version, "--source", tree, "--pcap", file, "--json")
     assert demo.returncode == 0, demo.stderr
     report = json.loads(demo.stdout)
     draft = ["--rpcrdma-version", version] if version == "2-07" else []
-    done = subprocess.run([*command, "decode", "--json", *draft, str(file)], capture_output=True, check=False)
+    done = run_command("decode", "--json", *draft, file)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-    messages = objects(done.stdout.decode())[1:]
+    messages = objects(done.stdout)[1:]
     kinds = Counter(message["facts"].get("message") for message in messages if message["protocol"] == "rpcrdma")
     properties_told = 0 if version == "1" else 2
     assert kinds.pop(None, 0) == properties_told + report["rdma"]["pieces"], "neither a call nor a reply"

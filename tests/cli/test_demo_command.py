@@ -16,7 +16,7 @@ from rpcrdma.cli.options import connect_options
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.transport import VERSION_CHOICES, TransportConfig
 
-FILES = 60
+FILES = 24
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def tree(tmp_path: Path) -> Path:
     (root / "below").mkdir(parents=True)
     for number in range(FILES - 1):
         (root / "below" / f"{number:03}").write_bytes(bytes([number]) * number * 100)
-    (root / "large").write_bytes(bytes(range(256)) * 8192)
+    (root / "large").write_bytes(bytes(range(256)) * 4096)
     return root
 
 
@@ -69,11 +69,11 @@ def test_the_demo_moves_a_tree_both_ways(
 
 
 def test_the_demo_prints_a_table(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    command = ["demo", "--source", str(tree), "--limit-bytes", "100k", "--rpcrdma-version", "2", "--extension", "rtr"]
+    command = ["demo", "--source", str(tree), "--limit-bytes", "20k", "--rpcrdma-version", "2", "--extension", "rtr"]
     assert main(command) == 0
     rows = [re.split("  +", line.strip()) for line in capfd.readouterr().out.splitlines()]
     values = {name: value for name, value, *_ in rows}
-    assert int(values["files"]) == 46
+    assert int(values["files"]) == 21
     assert values["mismatches"] == "0"
     # Data of 1 KiB and more goes by Send, what is less in the message itself.
     assert int(values["went by Send"]) == int(values["placed by Send"]) > 0

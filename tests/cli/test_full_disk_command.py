@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from conftest import Served
 
 MIB = 1 << 20
-FILES, FILE_OCTETS, ROOM = 10, 16 * MIB, 52 * MIB
+FILES, FILE_OCTETS, ROOM = 10, 4 * MIB, 13 * MIB
 
 
 def namespace_with_mounts() -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +11,7 @@ import pytest
 from host_pair import Hosts
 from rpcrdma.cli.host_options import host_authentication
 from rpcrdma.cli.main import build_parser, main
+from support.command_process import run_command
 
 if TYPE_CHECKING:
     from conftest import StartServer
@@ -118,9 +117,9 @@ def test_hosts_that_know_each_other(
 
 
 def test_people_are_told_what_is_left_over_tcp(hosts: Hosts, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "rpcrdma", "serve", "--stop-at-eof", "--state-dir", str(tmp_path / "state")]
+    command = ["serve", "--stop-at-eof", "--state-dir", str(tmp_path / "state")]
     command += ["--host-cert", str(hosts.server), "--host-ca", str(hosts.authority.path), str(tmp_path)]
     command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
-    done = subprocess.run(command, input="", capture_output=True, text=True, check=False, timeout=30)
+    done = run_command(*command, input="")
     assert done.returncode == 0
     assert "hosts have to authenticate themselves: over TCP there is MOUNT and nothing else" in done.stderr

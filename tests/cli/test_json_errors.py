@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import socket
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rpcrdma.cli.main import main
+from support.command_process import run_command
 
 if TYPE_CHECKING:
     from conftest import Remote, Served, StartServer
@@ -108,8 +108,7 @@ def test_a_protocol_violation_is_an_object(capfd: pytest.CaptureFixture[str]) ->
 def test_event_streams_carry_errors_as_events(tmp_path: Path) -> None:
     words = ["serve", "--json", "--state-dir", str(tmp_path), str(tmp_path / "none")]
     # A process of its own: a server changes the logging of the one that it runs in.
-    command = [sys.executable, "-m", "rpcrdma", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    done = run_command(*words)
     assert done.returncode == 1
     event = json.loads(done.stdout)
     assert event["event"] == "error"
@@ -200,6 +199,6 @@ def test_exports_of_a_tree_name_failures_as_urls_do(start: StartServer, tmp_path
 
 def _run(served: Served, command: str, option: str, path: str, target: str) -> Any:
     url = f"{served.urls['rdma']}{path}?mountport={served.urls['tcp'].rpartition(':')[2]}"
-    words = [sys.executable, "-m", "rpcrdma", command, option, url, target]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
+    done = run_command(command, option, url, target)
+    assert done.returncode == 0
     return json.loads(done.stdout)

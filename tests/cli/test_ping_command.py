@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 from rpcrdma.transport import Properties
+from support.command_process import CommandProcess
 
 if TYPE_CHECKING:
     from conftest import Remote, Served
@@ -115,8 +115,8 @@ def test_ping_of_an_rdma_port_over_tcp_says_that_it_may_be_the_wrong_one(remote:
 
 def test_ping_shows_each_call_when_it_has_ended(server: Served) -> None:
     """With an hour to the next one, a line that came only at the end would not come."""
-    command = [sys.executable, "-m", "rpcrdma", "ping", "--interval", "3600", server.urls["rdma"]]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = ["ping", "--interval", "3600", server.urls["rdma"]]
+    with CommandProcess(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             first = process.stdout.readline()

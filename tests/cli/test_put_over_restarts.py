@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import random
 import re
-import sys
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.nfs import v3
+from support.command_process import run_command
 
 if TYPE_CHECKING:
     from conftest import Served, StartServer
@@ -178,27 +178,13 @@ def contents(root: Path) -> dict[str, bytes | str | None]:
 
 async def put(proxy: Restarting, mount_port: int, port: int, scheme: str, source: Path) -> str:
     """What the command says; its exit status is 0."""
-    command = [
-        "-m",
-        "rpcrdma",
-        "--mount-port",
-        str(mount_port),
-        "put",
-        str(source),
-        f"{scheme}://127.0.0.1:{port}/copy",
-    ]
-    process = await asyncio.create_subprocess_exec(sys.executable, *command, stderr=asyncio.subprocess.PIPE)
+    command = ["--mount-port", str(mount_port), "put", str(source), f"{scheme}://127.0.0.1:{port}/copy"]
     try:
-        async with asyncio.timeout(PUT_S):
-            _, said = await process.communicate()
-    except TimeoutError:
+        done = await asyncio.to_thread(run_command, *command, timeout=PUT_S)
+    except subprocess.TimeoutExpired:
         raise AssertionError(f"put did not end in {PUT_S:g} s; the server was killed {proxy.killed} times") from None
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-    assert process.returncode == 0, said.decode()
-    return said.decode()
+    assert done.returncode == 0, done.stderr
+    return str(done.stderr)
 
 
 def put_over_restarts(

@@ -23,6 +23,7 @@ import pytest
 from rpcrdma.cli.main import main
 from rpcrdma.limits import METRICS_CONNECTIONS_MAX
 from rpcrdma.transport import VERSION_CHOICES
+from support.command_process import CommandProcess, run_command
 
 if TYPE_CHECKING:
     from conftest import Served, StartServer
@@ -43,8 +44,7 @@ def data(tmp_path: Path) -> Path:
 
 def serve_and_end(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A server that does not come up."""
-    command = [sys.executable, "-m", "rpcrdma", "serve", "--listen", "tcp://127.0.0.1:0", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    return run_command("serve", "--listen", "tcp://127.0.0.1:0", *arguments)
 
 
 def names(served: Served) -> list[str]:
@@ -97,8 +97,8 @@ def test_serve_tells_of_connections(start: StartServer, data: Path, tmp_path: Pa
 
 
 def test_serve_goes_on_when_its_events_are_not_read(data: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "rpcrdma", "serve", str(data), "--json", "--state-dir", str(tmp_path / "state")]
-    with subprocess.Popen([*command, "--listen", "tcp://127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as process:
+    command = ["serve", str(data), "--json", "--state-dir", str(tmp_path / "state")]
+    with CommandProcess([*command, "--listen", "tcp://127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
@@ -123,17 +123,10 @@ def test_a_server_whose_events_are_never_read_ends_all_the_same(data: Path, tmp_
     reading, writing = os.pipe()
     fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, 4096)
     os.write(writing, bytes(4096))
-    command = [sys.executable, "-m", "rpcrdma", "serve", str(data), "--json", "--stop-at-eof"]
+    command = ["serve", str(data), "--json", "--stop-at-eof"]
     try:
-        ended = subprocess.run(
-            [*command, "--listen", "tcp://127.0.0.1:0", "--state-dir", str(tmp_path / "state")],
-            stdin=subprocess.DEVNULL,
-            stdout=writing,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-            timeout=50,
-        )
+        command += ["--listen", "tcp://127.0.0.1:0", "--state-dir", str(tmp_path / "state")]
+        ended = run_command(*command, stdin=subprocess.DEVNULL, stdout=writing, timeout=50)
     finally:
         os.close(reading)
         os.close(writing)
@@ -195,9 +188,9 @@ def test_serve_refuses_bounds_that_are_none(option: str, value: str, complaint: 
 
 
 def test_serve_without_json_says_where_it_listens(data: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "rpcrdma", "serve", "--state-dir", str(tmp_path / "state"), str(data)]
+    command = ["serve", "--state-dir", str(tmp_path / "state"), str(data)]
     command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with CommandProcess(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         urls = [process.stdout.readline().removeprefix("listening at ").strip() for _ in range(2)]
@@ -403,16 +396,15 @@ def test_a_protocol_violation_has_a_status_of_its_own(start: StartServer, capfd:
 def test_a_reader_that_goes_away_is_no_error(server: Served) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "rpcrdma", "ping", "-c", "1", server.urls["tcp"]]
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=10)
+    done = run_command("ping", "-c", "1", server.urls["tcp"], stdout=writing)
     os.close(writing)
     assert done.returncode == 141
     assert done.stderr == ""
 
 
 def test_ping_ends_with_what_it_has_when_interrupted(server: Served) -> None:
-    command = [sys.executable, "-m", "rpcrdma", "ping", "--interval", "3600", "--json", server.urls["tcp"]]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = ["ping", "--interval", "3600", "--json", server.urls["tcp"]]
+    with CommandProcess(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             assert process.stderr.readline().startswith("call 1: ")

@@ -19,6 +19,7 @@ import pytest
 
 from rpcrdma.cli.main import main
 from rpcrdma.cli.serve import _stop_on_signals
+from support.command_process import CommandProcess
 
 if TYPE_CHECKING:
     from conftest import Served, StartServer
@@ -40,13 +41,13 @@ def unfinished(*directories: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def command(served: Served, *arguments: str, ignoring: str = "") -> Iterator[subprocess.Popen[bytes]]:
+def command(
+    served: Served, *arguments: str, ignoring: signal.Signals | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """The running command."""
     port = served.urls["tcp"].rpartition(":")[2]
-    line = [sys.executable, "-m", "rpcrdma", "--mount-port", port, *arguments]
-    if ignoring:
-        line = ["sh", "-c", f'trap "" {ignoring}; exec "$@"', "sh", *line]
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    line = ["--mount-port", port, *arguments]
+    process = CommandProcess(line, ignoring=ignoring, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with process:
         try:
             yield process
@@ -54,7 +55,7 @@ def command(served: Served, *arguments: str, ignoring: str = "") -> Iterator[sub
             process.kill()
 
 
-def wait_until(process: subprocess.Popen[bytes], condition: Callable[[], object], what: str) -> None:
+def wait_until(process: CommandProcess, condition: Callable[[], object], what: str) -> None:
     """Waits for something that the running process brings about."""
     for _ in range(1000):
         if condition():
@@ -66,7 +67,7 @@ def wait_until(process: subprocess.Popen[bytes], condition: Callable[[], object]
     raise AssertionError(f"there was no {what} in 20 s")
 
 
-def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+def ended(process: CommandProcess) -> tuple[int, str]:
     try:
         _, said = process.communicate(timeout=END_S)
     except subprocess.TimeoutExpired:
@@ -135,7 +136,7 @@ def test_a_copy_that_is_ended_leaves_nothing_unfinished(
 def test_a_process_that_ignores_interrupts_is_terminated_all_the_same(served: Served, tmp_path: Path) -> None:
     huge_files(tmp_path / "source")
     url = f"{served.urls['rdma']}/copy"
-    with command(served, "put", str(tmp_path / "source"), url, ignoring="INT") as process:
+    with command(served, "put", str(tmp_path / "source"), url, ignoring=signal.SIGINT) as process:
         wait_until(process, lambda: unfinished(served.root), "unfinished file")
         process.send_signal(signal.SIGINT)
         size = sum(path.stat().st_size for path in unfinished(served.root))
@@ -199,10 +200,9 @@ def test_a_hangup_does_not_abort_a_stop_that_has_begun(monkeypatch: pytest.Monke
 
 
 def test_a_server_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
-    line = [sys.executable, "-m", "rpcrdma", "serve", "--json", "--state-dir", str(tmp_path / "state"), str(tmp_path)]
+    line = ["serve", "--json", "--state-dir", str(tmp_path / "state"), str(tmp_path)]
     line += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
-    line = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *line]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
+    with CommandProcess(line, ignoring=signal.SIGHUP, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             url = json.loads(process.stdout.readline())["url"]

@@ -18,6 +18,7 @@ from rpcrdma.aio.client import metrics_page
 from rpcrdma.aio.client.metrics_page import Times, read_page, since
 from rpcrdma.cli.main import main
 from rpcrdma.errors import RemoteProtocolError
+from support.command_process import CommandProcess
 
 if TYPE_CHECKING:
     from conftest import StartServer
@@ -62,8 +63,8 @@ def test_stats_shows_all_since_the_start(metrics: tuple[str, str], capsys: pytes
 
 def test_watch_shows_each_interval_until_it_is_interrupted(metrics: tuple[str, str]) -> None:
     url, rdma = metrics
-    command = [sys.executable, "-m", "rpcrdma", "stats", "--watch", "--interval", "0.05", "--json", url]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = ["stats", "--watch", "--interval", "0.05", "--json", url]
+    with CommandProcess(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             first = json.loads(process.stdout.readline())
@@ -100,8 +101,8 @@ def test_a_command_tells_of_its_own_calls_while_it_runs(
     metrics: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, rdma = metrics
-    command = [sys.executable, "-m", "rpcrdma", "ping", "--interval", "0.05", "--client-metrics", "127.0.0.1:0", rdma]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = ["ping", "--interval", "0.05", "--client-metrics", "127.0.0.1:0", rdma]
+    with CommandProcess(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             assert process.stderr is not None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
+
+from support.command_process import CommandProcess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def watching(remote: Remote, *options: str) -> Iterator[subprocess.Popen[str]]:
+def watching(remote: Remote, *options: str) -> Iterator[CommandProcess]:
     """The command in a process of its own."""
-    command = [sys.executable, "-m", "rpcrdma", "--mount-port", remote.mount_port, "watch", remote.url(), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = ["--mount-port", remote.mount_port, "watch", remote.url(), *options]
+    with CommandProcess(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
         finally:
@@ -76,8 +77,8 @@ def test_a_server_stops_at_once_though_it_is_watched(start: StartServer, tmp_pat
     (tmp_path / "export").mkdir()
     with start(tmp_path / "export", tmp_path / "state") as served:
         url, port = served.urls["rdma"], served.urls["tcp"].rpartition(":")[2]
-        command = [sys.executable, "-m", "rpcrdma", "--mount-port", port, "watch", url]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        command = ["--mount-port", port, "watch", url]
+        with CommandProcess(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             try:
                 assert line(process.stderr) == f"watching {url}"
                 (tmp_path / "export" / "a").touch()
@@ -93,8 +94,8 @@ def test_a_server_that_is_started_again_is_watched_on(start: StartServer, tmp_pa
     (tmp_path / "export").mkdir()
     with start(tmp_path / "export", tmp_path / "state") as first:
         url, port = first.urls["tcp"], first.urls["tcp"].rpartition(":")[2]
-        command = [sys.executable, "-m", "rpcrdma", "--mount-port", port, "watch", "--count", "2", url]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        command = ["--mount-port", port, "watch", "--count", "2", url]
+        with CommandProcess(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             try:
                 assert line(process.stderr) == f"watching {url}"
                 first.process.kill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pydoc
+import re
 import subprocess
 import sys
 
@@ -33,8 +34,9 @@ assert set(sys.modules) == before
 
 def test_help_describes_the_public_names() -> None:
     text = pydoc.plain(pydoc.render_doc(rpcrdma))
-    for name in ("class ConnectOptions", "class CallTimeout", "connect(url", "nfs_open(url", "serve("):
-        assert name in text
+    for name in ("class ConnectOptions", "class CallTimeout", "connect", "nfs_open", "serve"):
+        # Since Python 3.13 the parameters of a long signature have a line each.
+        assert re.search(rf"^    {name}\(", text, re.MULTILINE), name
 
 
 def test_a_connection_shows_its_url() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rpcrdma.dissect.conversation import Conversation
-from rpcrdma.dissect.fields import Fault, Field
+from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.headers import HeaderVersion, header_versions
 from rpcrdma.dissect.message import Message
 from rpcrdma.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms, StartupSeen
@@ -111,4 +111,4 @@ def cut_off(half: MpaHalf) -> Message | None:
         return None
     reason = f"the stream ends after {half.unread} octets of a frame"
     group = Field("MPA", 0, half.unread, faults=[reason])
-    return Message("mpa", reason, groups=[group], faults=[Fault("FPDU", 0, reason, "RFC 5044 4.1")])
+    return Message("mpa", reason, groups=[group], faults=[FieldFault("FPDU", 0, reason, "RFC 5044 4.1")])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from rpcrdma import limits
 from rpcrdma.dissect.credit_accounts import CreditAccount, account_for
-from rpcrdma.dissect.fields import Fault, Field
+from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.headers import Header, HeaderVersion, MemorySegment, walk_message_header
 from rpcrdma.dissect.message import Message
 from rpcrdma.dissect.rdmap_messages import RdmapMessage
@@ -283,7 +283,7 @@ class Conversation:
         if said.beyond and not self.late:
             field_ = header.find("rdma_credit")
             assert field_ is not None
-            header.faults.append(Fault("message", 0, said.beyond, field_.section))
+            header.faults.append(FieldFault("message", 0, said.beyond, field_.section))
 
 
 def _reply_shown(call: _Call | None, rpc: RpcHeader | None) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["Fault", "Field", "octets_shown"]
+__all__ = ["Field", "FieldFault", "octets_shown"]
 
 _OCTETS_SHOWN = 16
 
 
-class Fault(NamedTuple):
+class FieldFault(NamedTuple):
     """A violation of a rule: the field, the offset of its first octet, the reason, and the section with the rule."""
 
     field: str

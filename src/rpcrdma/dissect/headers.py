@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rpcrdma.dissect.definitions import Definition, Note, definition
-from rpcrdma.dissect.fields import Fault, Field
+from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.rule_table import LIST_RULES, broken
 from rpcrdma.dissect.xdr_walk import Walk
 
@@ -75,7 +75,7 @@ class Header:
 
     version: HeaderVersion
     group: Field
-    faults: list[Fault]
+    faults: list[FieldFault]
     size: int
     kind: str = ""
     reads: list[tuple[int, MemorySegment]] = field(default_factory=list)
@@ -117,12 +117,12 @@ class Header:
         if found is not None:
             self.fault_at(found, reason, section)
         else:
-            self.faults.append(Fault(name, 0, reason, section))
+            self.faults.append(FieldFault(name, 0, reason, section))
 
     def fault_at(self, where: Field, reason: str, section: str) -> None:
         """Notes that a rule is broken, at this field."""
         where.faults.append(reason)
-        self.faults.append(Fault(where.name, where.offset, reason, section))
+        self.faults.append(FieldFault(where.name, where.offset, reason, section))
 
 
 def walk_header(version: HeaderVersion, data: bytes) -> Header:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from rpcrdma.dissect.fields import Fault, Field, octets_shown
+from rpcrdma.dissect.fields import Field, FieldFault, octets_shown
 from rpcrdma.iwarp.startup import NOT_NEGOTIATED
 from rpcrdma.iwarp.terminate import decode_terminate
 
@@ -102,7 +102,7 @@ class Table:
         self.rows = rows
         self.size = max(row.offset + row.size for row in rows)
 
-    def read(self, data: bytes, at: int = 0) -> tuple[Field, list[Fault]]:
+    def read(self, data: bytes, at: int = 0) -> tuple[Field, list[FieldFault]]:
         """The header that starts at `at`, with as many rows as there are octets for."""
         group = Field(self.title, 0, min(self.size, max(len(data) - at, 0)))
         for row in self.rows:
@@ -111,7 +111,7 @@ class Table:
                 reason = f"{row.size} octets needed, {max(have, 0)} left"
                 field = Field(row.name, row.offset, meaning=row.meaning, section=row.section, faults=[reason])
                 group.fields.append(field)
-                return group, [Fault(row.name, row.offset, reason, row.section)]
+                return group, [FieldFault(row.name, row.offset, reason, row.section)]
             group.fields.append(row.read(data, at))
         return group, []
 
@@ -218,7 +218,7 @@ TERMINATE_ROWS = Table(
 )
 
 
-def enhanced_fields(data: bytes) -> tuple[Field, list[Fault]]:
+def enhanced_fields(data: bytes) -> tuple[Field, list[FieldFault]]:
     """The four octets before the private data of a frame with S set, `data` being all after its header."""
     return _moved(_ENHANCED_ROWS, data, 0, STARTUP_ROWS.size)
 
@@ -231,14 +231,14 @@ def private_data_fields(data: bytes, start: int, found_at: int) -> Field:
     return group
 
 
-def _moved(table: Table, data: bytes, at: int, offset: int) -> tuple[Field, list[Fault]]:
+def _moved(table: Table, data: bytes, at: int, offset: int) -> tuple[Field, list[FieldFault]]:
     group, faults = table.read(data, at)
     for one in group.walk():
         one.offset += offset
     return group, [fault._replace(offset=fault.offset + offset) for fault in faults]
 
 
-def terminate_fields(payload: bytes) -> tuple[Field, list[Fault], str]:
+def terminate_fields(payload: bytes) -> tuple[Field, list[FieldFault], str]:
     """A Terminate header with the headers that it quotes, and its cause in words; `payload` must decode as one."""
     message = decode_terminate(payload)
     group, faults = TERMINATE_ROWS.read(payload)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rpcrdma.dissect.fields import Fault, Field
+from rpcrdma.dissect.fields import Field, FieldFault
 
 __all__ = ["Message"]
 
@@ -25,7 +25,7 @@ class Message:
     source: str = ""
     destination: str = ""
     groups: list[Field] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[FieldFault] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rpcrdma.dissect.fields import Fault, Field
+from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.iwarp_fields import STARTUP_ROWS, enhanced_fields, private_data_fields
 from rpcrdma.iwarp.framing import CRC, MARKER_SPACING_OCTETS
 from rpcrdma.iwarp.startup import HEADER_OCTETS, PRIVATE_DATA_OCTETS_MAX, FrameKind
@@ -48,7 +48,7 @@ class StartupSeen:
 
     kind: FrameKind
     group: Field
-    faults: list[Fault]
+    faults: list[FieldFault]
 
 
 class Fpdu(NamedTuple):
@@ -56,7 +56,7 @@ class Fpdu(NamedTuple):
 
     ulpdu: bytes
     crc: Field
-    faults: list[Fault]
+    faults: list[FieldFault]
 
 
 Unit = StartupSeen | Fpdu
@@ -178,7 +178,7 @@ class MpaHalf:
         """The next FPDU without its markers, which stand at every 512th octet of the stream."""
         pending = self._pending
         plain = bytearray()
-        faults: list[Fault] = []
+        faults: list[FieldFault] = []
         start = at = 0
         need = 2
         covered = 0
@@ -191,7 +191,7 @@ class MpaHalf:
                 pointer = int.from_bytes(pending[at + 2 : at + 4]) & ~3
                 if pointer != (at - start if at > start else 0):
                     reason = f"it points back {pointer} octets, the FPDU began {max(at - start, 0)} before it"
-                    faults.append(Fault("marker", at, reason, "RFC 5044 4.3"))
+                    faults.append(FieldFault("marker", at, reason, "RFC 5044 4.3"))
                 at += 4
             if len(plain) == need and need > 2:
                 covered = at
@@ -215,19 +215,19 @@ class MpaHalf:
         del self._pending[:octets]
         self._position = (self._position + octets) % MARKER_SPACING_OCTETS
 
-    def _checked(self, octets: bytes, own: int, digest: int, faults: list[Fault]) -> Fpdu:
+    def _checked(self, octets: bytes, own: int, digest: int, faults: list[FieldFault]) -> Fpdu:
         crc = Field("CRC", len(octets), CRC.size, digest, f"{digest:#010x}", "CRC-32C of the FPDU", "RFC 5044 4.4")
         length = int.from_bytes(octets[:2])
         if not self.terms.crc:
             crc.shown += " (CRCs are off)"
         elif digest != own:
             crc.faults.append(f"the octets have {own:#010x}")
-            faults.append(Fault("CRC", crc.offset, crc.faults[0], crc.section))
+            faults.append(FieldFault("CRC", crc.offset, crc.faults[0], crc.section))
         else:
             crc.shown += " (good)"
         if length < _SMALLEST_ULPDU:
             reason = f"{length} octets hold no DDP header"
-            faults.append(Fault("ULPDU_Length", 0, reason, "RFC 5041 4"))
+            faults.append(FieldFault("ULPDU_Length", 0, reason, "RFC 5041 4"))
         return Fpdu(octets[: 2 + length], crc, faults)
 
 
@@ -256,8 +256,8 @@ def _startup_fields(kind: FrameKind, frame: bytes) -> StartupSeen:
     return StartupSeen(kind, group, faults)
 
 
-def _judge(group: Field, faults: list[Fault], name: str, right: Callable[[int], bool], reason: str) -> None:
+def _judge(group: Field, faults: list[FieldFault], name: str, right: Callable[[int], bool], reason: str) -> None:
     field_ = group.member(name)
     if field_ is not None and isinstance(field_.value, int) and not right(field_.value):
         field_.faults.append(f"{field_.value}, {reason}")
-        faults.append(Fault(name, field_.offset, field_.faults[-1], field_.section))
+        faults.append(FieldFault(name, field_.offset, field_.faults[-1], field_.section))

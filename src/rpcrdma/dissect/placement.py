@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rpcrdma import limits
-from rpcrdma.dissect.fields import Fault, Field
+from rpcrdma.dissect.fields import Field, FieldFault
 
 __all__ = ["Part", "PlacedItem", "Structure", "check_places", "find_parts", "lay_out", "structure_of"]
 
@@ -106,10 +106,10 @@ def find_parts(items: Sequence[PlacedItem], structure: Structure) -> dict[int, l
     return found
 
 
-def lay_out(parts: Sequence[Part] | None, data: bytes, start: int) -> tuple[list[Field], list[Fault]]:
+def lay_out(parts: Sequence[Part] | None, data: bytes, start: int) -> tuple[list[Field], list[FieldFault]]:
     """The octets of a transmission from `start` on: parts of items, and padding; None if they are not known."""
     fields: list[Field] = []
-    faults: list[Fault] = []
+    faults: list[FieldFault] = []
     if parts is None:
         if start < len(data):
             meaning = "padding and bulk data; what the receiver's buffers are made of is not in the input"
@@ -124,7 +124,7 @@ def lay_out(parts: Sequence[Part] | None, data: bytes, start: int) -> tuple[list
             _pad(data, start, min(part.start, len(data)), fields, faults)
         if part.end > len(data):
             place.faults.append("goes beyond the end of the message")
-        faults += [Fault(place.name, part.start, reason, _PLACES) for reason in place.faults]
+        faults += [FieldFault(place.name, part.start, reason, _PLACES) for reason in place.faults]
         start = max(start, min(part.end, len(data)))
         if part.start < len(data):
             place.size = min(part.end, len(data)) - part.start
@@ -133,11 +133,11 @@ def lay_out(parts: Sequence[Part] | None, data: bytes, start: int) -> tuple[list
     return fields, faults
 
 
-def _pad(data: bytes, start: int, end: int, fields: list[Field], faults: list[Fault]) -> None:
+def _pad(data: bytes, start: int, end: int, fields: list[Field], faults: list[FieldFault]) -> None:
     if start == end:
         return
     padding = Field("padding", start, end - start, shown=f"{end - start} octets", meaning="zeros", section=_PADDING)
     fields.append(padding)
     if any(memoryview(data)[start:end]):
         padding.faults.append("the padding is not zero")
-        faults.append(Fault("padding", start, "the padding is not zero", _PADDING))
+        faults.append(FieldFault("padding", start, "the padding is not zero", _PADDING))

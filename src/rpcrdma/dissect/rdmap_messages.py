@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rpcrdma import limits
-from rpcrdma.dissect.fields import Fault, Field
+from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.iwarp_fields import (
     OPCODES,
     QUEUES,
@@ -36,7 +36,7 @@ class RdmapMessage:
 
     opcode: int
     groups: list[Field]
-    faults: list[Fault]
+    faults: list[FieldFault]
     handle: int = 0
     offset: int = 0
     number: int = 0
@@ -96,12 +96,12 @@ class RdmapHalf:
         return self._untagged(group, faults, ulpdu, last=last)
 
     @staticmethod
-    def _check_control(group: Field, faults: list[Fault], opcode: int, *, tagged: bool) -> None:
+    def _check_control(group: Field, faults: list[FieldFault], opcode: int, *, tagged: bool) -> None:
         def wrong(name: str, reason: str, section: str) -> None:
             member = group.member(name)
             assert member is not None
             member.faults.append(reason)
-            faults.append(Fault(name, member.offset, reason, section))
+            faults.append(FieldFault(name, member.offset, reason, section))
 
         if group.number("DV") != 1:
             wrong("DV", "1 is needed", "RFC 5041 4.1")
@@ -115,20 +115,20 @@ class RdmapHalf:
         elif not tagged and group.number("QN") != known.queue:
             wrong("QN", f"{known.name} belongs to queue {known.queue}", "RFC 5040 4.1")
 
-    def _tagged(self, group: Field, faults: list[Fault], ulpdu: bytes, *, last: bool) -> RdmapMessage | None:
+    def _tagged(self, group: Field, faults: list[FieldFault], ulpdu: bytes, *, last: bool) -> RdmapMessage | None:
         handle, offset = group.number("STag") or 0, group.number("TO") or 0
         payload = ulpdu[TAGGED_ROWS.size :]
         message = self._unfinished.pop(None, None)
         if message is not None and (message.handle, message.opcode) != (handle, ulpdu[3] & 0x0F):
             reason = f"{message.name} to {message.handle:#010x} has not ended"
-            faults.append(Fault("STag", 4, reason, "RFC 5041 5.3"))
+            faults.append(FieldFault("STag", 4, reason, "RFC 5041 5.3"))
             message = None
         if message is None:
             message = RdmapMessage(ulpdu[3] & 0x0F, [group], faults, handle, offset)
         else:
             if offset != message.offset + message.octets:
                 reason = f"{message.offset + message.octets:#018x} is next in this message"
-                faults.append(Fault("TO", 8, reason, "RFC 5041 5.2"))
+                faults.append(FieldFault("TO", 8, reason, "RFC 5041 5.2"))
             self._join(message, faults)
         message.octets += len(payload)
         if len(message.data) < _TAGGED_HEAD_OCTETS:
@@ -138,14 +138,14 @@ class RdmapHalf:
         self._unfinished[None] = message
         return None
 
-    def _untagged(self, group: Field, faults: list[Fault], ulpdu: bytes, *, last: bool) -> RdmapMessage | None:
+    def _untagged(self, group: Field, faults: list[FieldFault], ulpdu: bytes, *, last: bool) -> RdmapMessage | None:
         queue, number, place = (group.number(name) or 0 for name in ("QN", "MSN", "MO"))
         payload = ulpdu[UNTAGGED_ROWS.size :]
         queue = queue if queue in QUEUES else -1
         message = self._unfinished.pop(queue, None)
         following = 0 if message is None else message.octets
         if place != following:
-            faults.append(Fault("MO", 16, f"{place}, {following} is next in this message", "RFC 5041 5.2"))
+            faults.append(FieldFault("MO", 16, f"{place}, {following} is next in this message", "RFC 5041 5.2"))
         if message is None:
             self._check_number(faults, queue, number)
             message = RdmapMessage(ulpdu[3] & 0x0F, [group], faults, group.number("Invalidate STag") or 0)
@@ -153,11 +153,13 @@ class RdmapHalf:
         else:
             if number != message.number:
                 reason = f"message {message.number} of this queue has not ended"
-                faults.append(Fault("MSN", 12, reason, "RFC 5041 5.3"))
+                faults.append(FieldFault("MSN", 12, reason, "RFC 5041 5.3"))
             self._join(message, faults)
         most = limits.DISSECTED_MESSAGE_OCTETS_MAX
         if message.octets <= most < message.octets + len(payload):
-            message.faults.append(Fault("L", 2, f"the message has more than {most} octets, the rest is left out", ""))
+            message.faults.append(
+                FieldFault("L", 2, f"the message has more than {most} octets, the rest is left out", "")
+            )
         message.octets += len(payload)
         message.data += payload[: most - len(message.data)]
         if not last:
@@ -165,14 +167,14 @@ class RdmapHalf:
             return None
         return self._finish(message)
 
-    def _check_number(self, faults: list[Fault], queue: int, number: int) -> None:
+    def _check_number(self, faults: list[FieldFault], queue: int, number: int) -> None:
         expected = self._expected.get(queue, number if self.late else 1)
         if number != expected:
-            faults.append(Fault("MSN", 12, f"{number}, {expected} is next in this queue", "RFC 5041 4.3"))
+            faults.append(FieldFault("MSN", 12, f"{number}, {expected} is next in this queue", "RFC 5041 4.3"))
         self._expected[queue] = (number + 1) % _SEQUENCE
 
     @staticmethod
-    def _join(message: RdmapMessage, faults: list[Fault]) -> None:
+    def _join(message: RdmapMessage, faults: list[FieldFault]) -> None:
         message.segments += 1
         # One reason of a kind says it: a message of a thousand segments may break the same rule in each.
         if len(message.faults) < limits.DISSECTED_FAULTS_MAX:
@@ -187,13 +189,13 @@ class RdmapHalf:
             message.faults += faults
             if len(data) > READ_REQUEST_ROWS.size:
                 reason = f"{len(data) - READ_REQUEST_ROWS.size} more octets follow"
-                message.faults.append(Fault(group.name, READ_REQUEST_ROWS.size, reason, "RFC 5040 4.4"))
+                message.faults.append(FieldFault(group.name, READ_REQUEST_ROWS.size, reason, "RFC 5040 4.4"))
         elif message.opcode == _TERMINATE:
             try:
                 group, faults, message.words = terminate_fields(data)
             except DecodeError as error:
                 reason = f"{error.need} needed, {error.have} left"
-                message.faults.append(Fault(error.field, error.offset, reason, "RFC 5040 4.8"))
+                message.faults.append(FieldFault(error.field, error.offset, reason, "RFC 5040 4.8"))
             else:
                 message.groups.append(group)
                 message.faults += faults

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rpcrdma.dissect.definitions import Note, definition
-from rpcrdma.dissect.fields import Fault, Field
+from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.xdr_walk import Walk
 from rpcrdma.rpc.auth import AuthFlavor
 from rpcrdma.rpc.message import RPC_VERSION, MessageType
@@ -43,7 +43,7 @@ class RpcHeader:
     """
 
     group: Field
-    faults: list[Fault]
+    faults: list[FieldFault]
     size: int
     xid: int | None
     is_call: bool | None
@@ -75,7 +75,7 @@ def _finish_call(header: RpcHeader, names: ProgramNames) -> None:
     version = body.member("rpcvers")
     if version is not None and version.value not in {None, RPC_VERSION}:
         version.faults.append(f"{RPC_VERSION} is needed")
-        header.faults.append(Fault("rpcvers", version.offset, f"{RPC_VERSION} is needed", version.section))
+        header.faults.append(FieldFault("rpcvers", version.offset, f"{RPC_VERSION} is needed", version.section))
     program, program_version, procedure = (body.number(name) for name in ("prog", "vers", "proc"))
     if program is not None and program_version is not None and procedure is not None:
         header.procedure = names.name(program, program_version, procedure)

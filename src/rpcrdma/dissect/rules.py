@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpcrdma.dissect.fields import Fault
+from rpcrdma.dissect.fields import FieldFault
 from rpcrdma.dissect.headers import Header
 from rpcrdma.dissect.rpc_header import RpcHeader
 from rpcrdma.dissect.rule_table import RULES, broken
@@ -58,7 +58,7 @@ def add_property_values(header: Header) -> None:
             continue
         if which in seen:
             entry.faults.append("this property is there twice")
-            header.faults.append(Fault("rdma_which", entry.offset, "this property is there twice", section))
+            header.faults.append(FieldFault("rdma_which", entry.offset, "this property is there twice", section))
         seen.add(which)
         if not data.value:
             data.shown = "empty: the default"
@@ -68,4 +68,4 @@ def add_property_values(header: Header) -> None:
             for below in one.walk():
                 below.offset += data.offset
             data.fields.append(one)
-        header.faults += [Fault(name, offset + data.offset, why, section) for name, offset, why, _ in walk.faults]
+        header.faults += [FieldFault(name, offset + data.offset, why, section) for name, offset, why, _ in walk.faults]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rpcrdma import limits
-from rpcrdma.dissect.fields import Fault, Field
+from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.headers import Header
 from rpcrdma.dissect.xdr_walk import Walk
 
@@ -34,7 +34,7 @@ class Piece:
     pieces: int = 1
     octets: int = 0
     note: str = ""
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[FieldFault] = field(default_factory=list)
     behind: list[Field] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -73,7 +73,7 @@ class Sequences:
         piece = Piece()
         if sequence is not None and (sequence.xid, sequence.family) != (header.xid, family):
             reason = f"the sequence with XID {sequence.xid or 0:#010x} has not ended"
-            piece.faults.append(Fault("rdma_xid", 0, reason, _section(header)))
+            piece.faults.append(FieldFault("rdma_xid", 0, reason, _section(header)))
             del self._unfinished[end]
             sequence = None
         if sequence is None:
@@ -102,7 +102,7 @@ class Sequences:
         left = remaining.value if remaining is not None and isinstance(remaining.value, int) else None
         if sequence.remaining is not None and sequence.remaining - len(part) != (left or 0):
             reason = f"{sequence.remaining} octets were to follow, these are {len(part)} and then {left or 0}"
-            piece.faults.append(Fault("rdma_remaining", 16, reason, _section(header)))
+            piece.faults.append(FieldFault("rdma_remaining", 16, reason, _section(header)))
         sequence.remaining = left
         sequence.pieces += 1
         sequence.octets += len(part)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rpcrdma import limits
-from rpcrdma.dissect.fields import Fault, Field
+from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.headers import Header, MemorySegment
 from rpcrdma.dissect.placement import Part, PlacedItem, Structure, check_places, find_parts, lay_out, structure_of
 from rpcrdma.dissect.sequences import MESSAGE_START_OCTETS, Piece, is_grant
@@ -95,7 +95,7 @@ class Transmissions:
             if one.name == "rtr_structure":
                 told.structure, wrong = structure_of(one)
                 one.faults += wrong
-                header.faults += [Fault("rtr_structure", one.offset, why, "rtrext 8.3") for why in wrong]
+                header.faults += [FieldFault("rtr_structure", one.offset, why, "rtrext 8.3") for why in wrong]
             elif isinstance(one.value, int) and one.name in {
                 "rtr_support",
                 "rtr_request_limit",
@@ -154,7 +154,7 @@ class Transmissions:
         group = self._groups.pop(end, None)
         if group is not None:
             reason = f"the group with XID {group.xid or 0:#010x} has not ended"
-            piece.faults.append(Fault("rdma_htype", 12, reason, section))
+            piece.faults.append(FieldFault("rdma_htype", 12, reason, section))
 
     def _begun(self, end: int, header: Header, prefix: str, piece: Piece) -> _Group:
         self._end_unfinished(end, piece, "rtrext 9.5")
@@ -297,4 +297,4 @@ def _fault(header: Header, piece: Piece, name: str, reason: str, section: str, w
     found = next((one for one in (within or header.group).walk() if one.name == name), None)
     if found is not None:
         found.faults.append(reason)
-    piece.faults.append(Fault(name, found.offset if found is not None else 0, reason, section))
+    piece.faults.append(FieldFault(name, found.offset if found is not None else 0, reason, section))

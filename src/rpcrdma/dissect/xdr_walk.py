@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from rpcrdma import limits
 from rpcrdma.dissect.definitions import Definition, Note
-from rpcrdma.dissect.fields import Fault, Field, octets_shown
+from rpcrdma.dissect.fields import Field, FieldFault, octets_shown
 from rpcrdma.errors import DecodeError
 from rpcrdma.wire.cursor import Reader
 from rpcrdma.xdr.language import model
@@ -56,7 +56,7 @@ class Walk:
 
     def __init__(self, definition: Definition, data: bytes, start: int = 0, end: int | None = None) -> None:
         self.definition = definition
-        self.faults: list[Fault] = []
+        self.faults: list[FieldFault] = []
         self._reader = Reader(data, start, end)
         self._room = limits.DISSECTED_FIELDS_MAX
 
@@ -75,7 +75,7 @@ class Walk:
     def done(self, what: str, note: Note) -> None:
         """Notes a fault unless everything was read."""
         if self._reader.remaining and not self.faults:
-            self.faults.append(Fault(what, self._at, f"{self._reader.remaining} more octets follow", note.section))
+            self.faults.append(FieldFault(what, self._at, f"{self._reader.remaining} more octets follow", note.section))
 
     @property
     def _at(self) -> int:
@@ -83,7 +83,7 @@ class Walk:
 
     def _fail(self, field: Field, offset: int, reason: str, section: str) -> _FaultFound:
         field.faults.append(reason)
-        self.faults.append(Fault(field.name, offset, reason, section))
+        self.faults.append(FieldFault(field.name, offset, reason, section))
         return _FaultFound()
 
     def _word(self, field: Field, octets: int = 4) -> int:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcrdma.dissect.definitions import definition
-from rpcrdma.dissect.fields import Fault, Field
+from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.headers import Header, MemorySegment, header_versions, walk_header
 from rpcrdma.dissect.rpc_header import ProgramNames, RpcHeader, walk_rpc_header
 from rpcrdma.dissect.xdr_walk import Walk
@@ -239,7 +239,7 @@ def compare_rpc(octets: bytes) -> None:
         assert found.size == decoder.pos
 
 
-def unforgiven(found: RpcHeader) -> list[Fault]:
+def unforgiven(found: RpcHeader) -> list[FieldFault]:
     """Requesters do not look at the padding of a reply's verifier."""
     return [fault for fault in found.faults if fault.reason != "the padding is not zero"]
 
