@@ -77,9 +77,9 @@ _OF_AUTO = {dialect.name for dialect in offered("auto")}
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Runs a test of the API over RDMA in each version and over each provider, by the fixture that it uses.
 
-    A fault of one provider in one version would lie below the queue pair, where the tests of endpoints are. So the first
-    provider runs in each version, the others in the last one. The marks `providers` and `versions` name the ones of a
-    test that is about some only.
+    A fault of one provider in one version lies below the queue pair, where the tests of endpoints see it. So the first
+    provider runs in each version, the others in the last one. The marks `providers` and `versions` name those of a test
+    that is about some only.
     """
 
     def marked(mark: str, all_of_them: tuple[str, ...]) -> tuple[str, ...]:
