@@ -139,6 +139,7 @@ _CLIENT = """
 import json, os, resource, sys, threading
 settings = json.loads(sys.argv[1])
 from rpcrdma import limits
+sorted_max = settings.pop("sorted_max")
 for name, value in settings.items():
     assert hasattr(limits, name)
     setattr(limits, name, value)
@@ -146,6 +147,10 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (700, 700))
 import rpcrdma.nfs.client
 from rpcrdma.aio.client.connect import connect
 from rpcrdma.cli.main import main
+if sorted_max:
+    import rpcrdma.cli.ls
+    assert hasattr(rpcrdma.cli.ls, "_SORTED_MAX")
+    rpcrdma.cli.ls._SORTED_MAX = sorted_max
 
 def peak_octets():
     with open("/proc/self/status") as status:
@@ -178,10 +183,18 @@ class Liar:
     def url(self, path: str, scheme: str = "tcp") -> str:
         return f"{self._urls[scheme]}/{path}"
 
-    async def run(self, *arguments: str, deadline_s: float = 100.0, **limits: int) -> Ended:
-        """Runs the command with some of `rpcrdma.limits` replaced."""
+    async def run(self, *arguments: str, deadline_s: float = 100.0, sorted_max: int = 0, **limits: int) -> Ended:
+        """Runs the command with some of `rpcrdma.limits` replaced; `sorted_max` is the bound of `ls` for sorting."""
         port = self._urls["tcp"].rpartition(":")[2]
-        command = [sys.executable, "-c", _CLIENT, json.dumps(limits), "--mount-port", port, *arguments]
+        command = [
+            sys.executable,
+            "-c",
+            _CLIENT,
+            json.dumps({**limits, "sorted_max": sorted_max}),
+            "--mount-port",
+            port,
+            *arguments,
+        ]
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )

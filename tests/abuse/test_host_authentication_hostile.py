@@ -73,19 +73,19 @@ class TestHostilePeers:
             assert failure.value.cause in {"not TLS", "handshake", "unexpected", "version", "refused"}
             assert failure.value.alert[:6] in {ALERT, b""}
 
-    @pytest.mark.parametrize("alert", range(256))
-    def test_alerts_in_the_clear(self, hosts: Hosts, alert: int) -> None:
-        value = ALERT + bytes((alert,))
-        machine = HostAuthenticator(None, CLIENT, OFF)
-        with pytest.raises(HostAuthenticationFailed) as failure:
-            machine.begin(value)
-        assert (failure.value.cause, failure.value.alert) == ("refused", b"")
-        if alert % 50 == 0:
-            for role, values in self.cases(hosts):
-                machine, _ = shaken(hosts, role, values)
-                with pytest.raises(HostAuthenticationFailed) as failure:
-                    machine.receive(value)
-                assert failure.value.cause == "refused"
+    def test_alerts_in_the_clear(self, hosts: Hosts) -> None:
+        for alert in range(256):
+            value = ALERT + bytes((alert,))
+            machine = HostAuthenticator(None, CLIENT, OFF)
+            with pytest.raises(HostAuthenticationFailed) as failure:
+                machine.begin(value)
+            assert (failure.value.cause, failure.value.alert) == ("refused", b"")
+            if alert % 50 == 0:
+                for role, values in self.cases(hosts):
+                    machine, _ = shaken(hosts, role, values)
+                    with pytest.raises(HostAuthenticationFailed) as failure:
+                        machine.receive(value)
+                    assert failure.value.cause == "refused"
 
     def test_alerts_that_tls_encrypts(self, hosts: Hosts, tmp_path: Path) -> None:
         """Another implementation may leave them to its TLS library, which encrypts them after the handshake."""

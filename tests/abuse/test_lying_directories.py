@@ -16,9 +16,6 @@ GROWTH_MAX = 64 * MIB
 """Octets that a command may grow by. Two of its kinds of growth before there were bounds: 90 MB a second (`rm -r`), and
 1,200 octets for each name (`ls`)."""
 
-# The client bounds trees and listings above the transport: one version over RDMA shows as much as all.
-both = pytest.mark.providers("iwarp")
-pytestmark = pytest.mark.versions("2")
 slow = pytest.mark.timeout(120)
 
 
@@ -31,10 +28,9 @@ def against(test: Callable[[Liar], Awaitable[None]]) -> None:
 
 
 @slow
-@both
-def test_removing_what_contains_itself_ends(scheme: str) -> None:
+def test_removing_what_contains_itself_ends() -> None:
     async def test(it: Liar) -> None:
-        ended = await it.run("rm", "-r", it.url("self", scheme))
+        ended = await it.run("rm", "-r", it.url("self"))
         assert ended.status == 1
         assert ended.err[0] == "error: /self/again: the server lists this directory inside itself"
         # What else was in it is removed, and the directory itself is not tried.
@@ -45,10 +41,9 @@ def test_removing_what_contains_itself_ends(scheme: str) -> None:
 
 
 @slow
-@both
-def test_getting_what_contains_itself_ends(scheme: str, tmp_path: Path) -> None:
+def test_getting_what_contains_itself_ends(tmp_path: Path) -> None:
     async def test(it: Liar) -> None:
-        ended = await it.run("get", "--json", it.url("self", scheme), str(tmp_path / "copy"))
+        ended = await it.run("get", "--json", it.url("self"), str(tmp_path / "copy"))
         assert ended.status == 1
         assert ended.err[0] == "error: /self/again: the server lists this directory inside itself"
         assert sorted(os.listdir(tmp_path / "copy")) == ["kept"]  # noqa: PTH208 - names alone
@@ -89,18 +84,16 @@ def test_a_tree_without_a_bottom_ends(command: str, levels: int, tmp_path: Path)
 
 
 @slow
-@both
-def test_names_without_end_end(scheme: str) -> None:
-    names = 75_000
-
+def test_names_without_end_end() -> None:
     async def test(it: Liar) -> None:
-        ended = await it.run("ls", "-l", it.url("names", scheme), NFS_LISTED_NAMES_MAX=names)
+        names = 16_000
+        ended = await it.run("ls", "-l", it.url("names"), NFS_LISTED_NAMES_MAX=names, sorted_max=2000)
         assert ended.status == 1
         (told,) = [line for line in ended.err if line.startswith("error")]
-        assert told == "error: /names: the server lists more than 75,000 names here, perhaps without end"
+        assert told == "error: /names: the server lists more than 16,000 names here, perhaps without end"
         assert ended.out.count(b"\n") == names
-        # Runs of 20,000 entries take 39 MiB; held at once all would take 128 MiB.
-        assert ended.grown_octets < GROWTH_MAX
+        # Runs of 2,000 entries take 8 MiB; held at once all would take 30 MiB.
+        assert ended.grown_octets < 16 * MIB
 
     against(test)
 
@@ -120,11 +113,9 @@ def test_names_without_end_end_where_they_are_all_that_is_asked_for() -> None:
 
 
 @slow
-@pytest.mark.parametrize("command", ["ls", "get"])
-def test_cookies_that_go_round_are_noticed(command: str, tmp_path: Path) -> None:
+def test_cookies_that_go_round_are_noticed() -> None:
     async def test(it: Liar) -> None:
-        target = [str(tmp_path / "copy")] if command == "get" else []
-        ended = await it.run(command, it.url("cookies"), *target)
+        ended = await it.run("ls", it.url("cookies"))
         assert ended.status == 4
         assert "the server lists the same entries of /cookies again and again" in ended.err[0]
         assert it.files.calls["READDIRPLUS"] < 50
@@ -147,8 +138,7 @@ def test_directories_without_end_end(command: str, tmp_path: Path) -> None:
 
 
 @slow
-@both
-def test_what_can_be_no_name_or_target_is_told_and_the_rest_goes_on(scheme: str, tmp_path: Path) -> None:
+def test_what_can_be_no_name_or_target_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     async def test(it: Liar) -> None:
         it.files.odd = [
             ("", b"f1"),
@@ -162,7 +152,7 @@ def test_what_can_be_no_name_or_target_is_told_and_the_rest_goes_on(scheme: str,
             ("latin", b"l\xe4"),
             ("other", b"l../x"),
         ]
-        url = it.url("odd", scheme)
+        url = it.url("odd")
         listed = await it.run("ls", url)
         assert (listed.status, listed.out.split()) == (1, [b"good", b"latin", b"no-target", b"nul-target", b"other"])
         assert sum("which can be no file's name" in line for line in listed.err) == 4

@@ -207,7 +207,7 @@ class TestGate:
         assert toy.status == 1
 
     def test_a_score_that_is_reached_is_status_0_and_coverage_is_not_measured_twice(self, toy: Toy) -> None:
-        again = Toy(toy.root).run("--least", "10")
+        again = Toy(toy.root).run("--least", "10", "--sample", "4")
         assert again.status == 0
         assert "measuring" in toy.said
         assert "measuring" not in again.said

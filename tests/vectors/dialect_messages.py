@@ -7,7 +7,7 @@ from dataclasses import replace
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, Refusal
 
-__all__ = ["FAULTY_REPLY", "PIECE", "RpcMessage", "refused", "simple", "words"]
+__all__ = ["FAULTY_REPLY", "PIECE", "RpcMessage", "refused", "simple"]
 
 XID, CREDIT_WORD = 7, 9
 
@@ -33,10 +33,6 @@ class RpcMessage(Outgoing):
         self.chunks = NO_CHUNKS if chunks == NO_CHUNKS else chunks
         self.long = long
         self.ends = ends
-
-
-def words(*numbers: int) -> bytes:
-    return b"".join(number.to_bytes(4, "big") for number in numbers)
 
 
 def refused(cause: Cause, *, xid: int = XID, limit: int = 0) -> Inbound:

@@ -114,15 +114,15 @@ def test_a_read_lands_in_the_callers_buffer() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 1023, 1024, 1025, 3999, 4096, 65535, 100_003, _MIB])
-def test_octets_of_any_number_travel_both_ways(count: int) -> None:
+def test_octets_of_any_number_travel_both_ways() -> None:
     async def main() -> None:
         async with serving() as (server, files), connect(server.listening[0]) as client:
-            assert bytes((await read(client, count)).data) == _CONTENT[:count]
-            args = v3.WRITE3args(_HANDLE, 9, count, v3.stable_how.FILE_SYNC, _CONTENT[:count])
-            reply = await client.call(v3.WRITE, args)
-            assert reply.status == v3.nfsstat3.NFS3_OK
-            assert files.written == [(9, bytes(_CONTENT[:count]))]
+            for count in (0, 1, 2, 3, 4, 1023, 1024, 1025, 3999, 4096, 65535, 100_003, _MIB):
+                assert bytes((await read(client, count)).data) == _CONTENT[:count], count
+                args = v3.WRITE3args(_HANDLE, 9, count, v3.stable_how.FILE_SYNC, _CONTENT[:count])
+                reply = await client.call(v3.WRITE, args)
+                assert reply.status == v3.nfsstat3.NFS3_OK
+                assert files.written.pop() == (9, bytes(_CONTENT[:count])), count
 
     asyncio.run(main())
 
@@ -131,7 +131,7 @@ def test_256_calls_are_in_flight_under_fewer_credits() -> None:
     async def main() -> None:
         transport = TransportConfig(credits_granted=32)
         async with serving(transport=transport) as (server, files), connect(server.listening[0]) as client:
-            sizes = [index * 1000 for index in range(256)]
+            sizes = [index * 300 for index in range(256)]
             results = await asyncio.gather(*(read(client, size) for size in sizes))
             assert [bytes(result.data) for result in results] == [bytes(_CONTENT[:size]) for size in sizes]
             writes = [

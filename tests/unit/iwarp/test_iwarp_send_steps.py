@@ -159,23 +159,23 @@ def test_sizes_follow_from_the_segment_size_or_the_setting(
 LENGTHS = [0, 1, 2, 3, 4, 107, 108, 109, 215, 216, 217, 324, 325]
 
 
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("cut", [0, 1, 50, 108, 200])
-def test_a_send_is_one_message_with_the_next_number(length: int, cut: int) -> None:
-    scene = Scene()
-    data = pattern(length)
-    first = scene.send("first", [data[:cut], data[cut:]])
-    second = scene.send("second", [data], invalidate=77)
-    assert b"".join(scene.gather()) == sends(data) + sends(data, 2, opcode=4, invalidate=77)
-    assert scene.sender._msn == [3, 1]
-    assert (first.end, second.end) == (len(sends(data)), 2 * len(sends(data)))
-    assert scene.sender.current is None
-    assert not scene.sender.under_way
-    assert list(scene.sender.in_flight) == [first, second]
-    assert scene.done == []
-    scene.once()
-    assert scene.done == ["first", "second"]
-    assert scene.once() == b""
+def test_a_send_is_one_message_with_the_next_number() -> None:
+    for length in LENGTHS:
+        for cut in (0, 1, 50, 108, 200):
+            scene = Scene()
+            data = pattern(length)
+            first = scene.send("first", [data[:cut], data[cut:]])
+            second = scene.send("second", [data], invalidate=77)
+            assert b"".join(scene.gather()) == sends(data) + sends(data, 2, opcode=4, invalidate=77)
+            assert scene.sender._msn == [3, 1]
+            assert (first.end, second.end) == (len(sends(data)), 2 * len(sends(data)))
+            assert scene.sender.current is None
+            assert not scene.sender.under_way
+            assert list(scene.sender.in_flight) == [first, second]
+            assert scene.done == []
+            scene.once()
+            assert scene.done == ["first", "second"]
+            assert scene.once() == b""
 
 
 @pytest.mark.parametrize("length", [0, 1, 111, 112, 113, 224, 225, 512, 513, 600, 672])

@@ -72,24 +72,24 @@ def test_a_header_in_parts_leaves_its_room_in_the_scratch(have: int) -> None:
     assert (rooms(receiver), receiver.mid_record, receiver.expected_octets) == ([SCRATCH - 3], True, 0)
 
 
-@pytest.mark.parametrize("sizes", [(), (1,), (3, 0, 2), (0, 8), (4, 4)])
-@pytest.mark.parametrize("step", range(1, 9))
-def test_what_is_awaited_is_known_after_each_octet(sizes: tuple[int, ...], step: int) -> None:
-    message = b"0123456789"
-    stream = fragments(message, *sizes)
-    receiver = RecordReceiver()
-    announced, at, ends = 0, 0, []
-    for size in [*sizes, len(message) - sum(sizes)]:
-        announced += size
-        ends.append((at + 4, at + 4 + size, announced))
-        at += 4 + size
-    for begin in range(0, len(stream), step):
-        end = min(begin + step, len(stream))
-        put(receiver, stream[begin:end])
-        known = [total for header_end, _, total in ends if header_end <= end]
-        assert receiver.expected_octets == (known[-1] if known and end < len(stream) else 0)
-        assert receiver.mid_record is (end < len(stream))
-    assert taken(receiver) == [message]
+def test_what_is_awaited_is_known_after_each_octet() -> None:
+    for sizes in ((), (1,), (3, 0, 2), (0, 8), (4, 4)):
+        for step in range(1, 9):
+            message = b"0123456789"
+            stream = fragments(message, *sizes)
+            receiver = RecordReceiver()
+            announced, at, ends = 0, 0, []
+            for size in [*sizes, len(message) - sum(sizes)]:
+                announced += size
+                ends.append((at + 4, at + 4 + size, announced))
+                at += 4 + size
+            for begin in range(0, len(stream), step):
+                end = min(begin + step, len(stream))
+                put(receiver, stream[begin:end])
+                known = [total for header_end, _, total in ends if header_end <= end]
+                assert receiver.expected_octets == (known[-1] if known and end < len(stream) else 0)
+                assert receiver.mid_record is (end < len(stream))
+            assert taken(receiver) == [message]
 
 
 def test_a_long_fragment_gets_room_in_steps_as_it_arrives() -> None:
@@ -195,27 +195,27 @@ def sent(sender: RecordSender) -> bytes:
     return b"".join(sender.next_gather())
 
 
-@pytest.mark.parametrize("steps", [*itertools.product((1, 4, 5, 9), repeat=3)], ids=str)
-def test_the_rest_is_what_was_not_sent(steps: tuple[int, ...]) -> None:
-    sender = RecordSender()
-    items = [BulkItem(4, 4, b"item")]
-    sender.push(Payload(b"head", items), "first")
-    sender.push(Payload(b"x"), "second")
-    sender.push(Payload(b"yz"), "third")
-    stream = word(8) + b"headitem" + word(1) + b"x" + word(2) + b"yz"
-    ends = {12: "first", 17: "second", 23: "third"}
-    at = 0
-    for step in steps:
-        count = min(step, len(stream) - at)
-        if not count:
-            break
+def test_the_rest_is_what_was_not_sent() -> None:
+    for steps in itertools.product((1, 4, 5, 9), repeat=3):
+        sender = RecordSender()
+        items = [BulkItem(4, 4, b"item")]
+        sender.push(Payload(b"head", items), "first")
+        sender.push(Payload(b"x"), "second")
+        sender.push(Payload(b"yz"), "third")
+        stream = word(8) + b"headitem" + word(1) + b"x" + word(2) + b"yz"
+        ends = {12: "first", 17: "second", 23: "third"}
+        at = 0
+        for step in steps:
+            count = min(step, len(stream) - at)
+            if not count:
+                break
+            assert (sent(sender), sender.unsent_octets) == (stream[at:], len(stream) - at)
+            assert sender.bytes_sent(count) == [ticket for end, ticket in ends.items() if at < end <= at + count]
+            at += count
         assert (sent(sender), sender.unsent_octets) == (stream[at:], len(stream) - at)
-        assert sender.bytes_sent(count) == [ticket for end, ticket in ends.items() if at < end <= at + count]
-        at += count
-    assert (sent(sender), sender.unsent_octets) == (stream[at:], len(stream) - at)
-    left = [ticket for end, ticket in ends.items() if end > at]
-    assert sender.clear() == left
-    assert (sender.next_gather(), sender.unsent_octets) == ([], 0)
+        left = [ticket for end, ticket in ends.items() if end > at]
+        assert sender.clear() == left
+        assert (sender.next_gather(), sender.unsent_octets) == ([], 0)
 
 
 @pytest.mark.parametrize("count", range(1, 13))

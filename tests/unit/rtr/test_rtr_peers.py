@@ -41,11 +41,11 @@ def test_an_end_takes_the_messages_that_it_says_it_takes(support: int) -> None:
     assert peer(support, requests_max=1).takes_requests is bool(support & 1)
 
 
-@pytest.mark.parametrize(("own", "receiver"), list(itertools.product(ALL, ALL)))
-def test_a_response_is_continued_if_its_receiver_takes_that(own: int, receiver: int) -> None:
-    for most in range(9):
-        found = peer(own, responses_max=most).response_frames(peer(receiver, responses_max=3))
-        assert found == (most if receiver & 4 else min(1, most))
+def test_a_response_is_continued_if_its_receiver_takes_that() -> None:
+    for own, receiver in itertools.product(ALL, ALL):
+        for most in range(9):
+            found = peer(own, responses_max=most).response_frames(peer(receiver, responses_max=3))
+            assert found == (most if receiver & 4 else min(1, most))
 
 
 def test_an_end_that_has_told_nothing_takes_nothing() -> None:

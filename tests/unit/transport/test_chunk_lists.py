@@ -31,35 +31,34 @@ def test_no_chunks_are_empty_lists() -> None:
     assert not NO_CHUNKS.names(0)
 
 
-@pytest.mark.parametrize("reads", [[], [(1,)], [(1, 2)], [(), (1,)], [(1,), (2, 3)]])
-@pytest.mark.parametrize("writes", [[], [()], [(4,)], [(), (4, 5)], [(4,), (5, 6)]])
-@pytest.mark.parametrize("reply", [None, (), (7,), (7, 8)])
-def test_chunks_that_are_written_come_before_those_that_are_read(
-    reads: list[tuple[int, ...]], writes: list[tuple[int, ...]], reply: tuple[int, ...] | None
-) -> None:
-    lists = ChunkLists(
-        tuple(ReadChunk(4 * index, segments(*each)) for index, each in enumerate(reads)),
-        tuple(WriteChunk(segments(*each)) for each in writes),
-        None if reply is None else WriteChunk(segments(*reply)),
-    )
-    handles = [*writes, *([] if reply is None else [reply]), *reads]
-    assert [tuple(segment.handle for segment in chunk.segments) for chunk in lists.chunks] == handles
-    assert [chunk.length for chunk in lists.chunks] == [10 * sum(each) for each in handles]
-    named = [handle for each in handles for handle in each]
-    assert lists.first_handle == (named[0] if named else None)
-    assert lists.count_segments() == len(named)
-    assert [lists.names(handle) for handle in range(10)] == [handle in named for handle in range(10)]
+READS = [[], [(1,)], [(1, 2)], [(), (1,)], [(1,), (2, 3)]]
+WRITES = [[], [()], [(4,)], [(), (4, 5)], [(4,), (5, 6)]]
+REPLIES = [None, (), (7,), (7, 8)]
 
 
-@pytest.mark.parametrize("length", range(1, 14))
-@pytest.mark.parametrize("most", range(1, 6))
-def test_segments_name_each_octet_of_a_region_once(length: int, most: int) -> None:
-    found = segments_of(MemoryRegion(9, 1000, memoryview(bytearray(length)), Access.REMOTE_READ), most)
-    assert [at for each in found for at in range(each.offset, each.offset + each.length)] == [
-        *range(1000, 1000 + length)
-    ]
-    assert all(each.handle == 9 and 0 < each.length <= most for each in found)
-    assert len(found) == segments_needed(length, most) == len(range(0, length, most))
+def test_chunks_that_are_written_come_before_those_that_are_read() -> None:
+    for reads, writes, reply in itertools.product(READS, WRITES, REPLIES):
+        lists = ChunkLists(
+            tuple(ReadChunk(4 * index, segments(*each)) for index, each in enumerate(reads)),
+            tuple(WriteChunk(segments(*each)) for each in writes),
+            None if reply is None else WriteChunk(segments(*reply)),
+        )
+        handles = [*writes, *([] if reply is None else [reply]), *reads]
+        assert [tuple(segment.handle for segment in chunk.segments) for chunk in lists.chunks] == handles
+        assert [chunk.length for chunk in lists.chunks] == [10 * sum(each) for each in handles]
+        named = [handle for each in handles for handle in each]
+        assert lists.first_handle == (named[0] if named else None)
+        assert lists.count_segments() == len(named)
+        assert [lists.names(handle) for handle in range(10)] == [handle in named for handle in range(10)]
+
+
+def test_segments_name_each_octet_of_a_region_once() -> None:
+    for length, most in itertools.product(range(1, 14), range(1, 6)):
+        found = segments_of(MemoryRegion(9, 1000, memoryview(bytearray(length)), Access.REMOTE_READ), most)
+        named = [at for each in found for at in range(each.offset, each.offset + each.length)]
+        assert named == [*range(1000, 1000 + length)]
+        assert all(each.handle == 9 and 0 < each.length <= most for each in found)
+        assert len(found) == segments_needed(length, most) == len(range(0, length, most))
 
 
 ROOMS = [rooms for count in range(4) for rooms in itertools.product((0, 1, 3), repeat=count)]
@@ -69,30 +68,30 @@ def named(rooms: tuple[int, ...]) -> list[Segment]:
     return [Segment(10 + index, room, 100 * index) for index, room in enumerate(rooms)]
 
 
-@pytest.mark.parametrize("rooms", ROOMS, ids=str)
-def test_an_echo_counts_the_octets_of_each_segment(rooms: tuple[int, ...]) -> None:
-    offered = WriteChunk(tuple(named(rooms)))
-    places = [segment.handle for segment in offered.segments for _ in range(segment.length)]
-    for written in range(len(places) + 1):
-        echo = fill(offered, written)
-        assert [(each.handle, each.offset) for each in echo.segments] == [
-            (each.handle, each.offset) for each in offered.segments
-        ]
-        assert [handle for each in echo.segments for handle in [each.handle] * each.length] == places[:written]
+def test_an_echo_counts_the_octets_of_each_segment() -> None:
+    for rooms in ROOMS:
+        offered = WriteChunk(tuple(named(rooms)))
+        places = [segment.handle for segment in offered.segments for _ in range(segment.length)]
+        for written in range(len(places) + 1):
+            echo = fill(offered, written)
+            assert [(each.handle, each.offset) for each in echo.segments] == [
+                (each.handle, each.offset) for each in offered.segments
+            ]
+            assert [handle for each in echo.segments for handle in [each.handle] * each.length] == places[:written]
 
 
-@pytest.mark.parametrize("rooms", ROOMS, ids=str)
 @pytest.mark.parametrize("sizes", [(), (0,), (1,), (4,), (2, 0, 3), (1, 1, 1, 1), (0, 5, 0), (9, 1)])
-def test_each_octet_of_a_gather_list_has_its_segment(sizes: tuple[int, ...], rooms: tuple[int, ...]) -> None:
+def test_each_octet_of_a_gather_list_has_its_segment(sizes: tuple[int, ...]) -> None:
     octets = iter(range(256))
     gather = [bytes(next(octets) for _ in range(size)) for size in sizes]
-    places = [segment.handle for segment in named(rooms) for _ in range(segment.length)]
-    dealt = [*itertools.islice(split_gather(gather, named(rooms)), 20)]
-    assert [(segment.handle, octet) for segment, part in dealt for octet in b"".join(part)] == [
-        *zip(places, b"".join(gather), strict=False)
-    ]
-    assert all(part and all(part) for _, part in dealt)
-    assert [segment for segment, _ in dealt] == [each for each in named(rooms) if each in {s for s, _ in dealt}]
+    for rooms in ROOMS:
+        places = [segment.handle for segment in named(rooms) for _ in range(segment.length)]
+        dealt = [*itertools.islice(split_gather(gather, named(rooms)), 20)]
+        assert [(segment.handle, octet) for segment, part in dealt for octet in b"".join(part)] == [
+            *zip(places, b"".join(gather), strict=False)
+        ], rooms
+        assert all(part and all(part) for _, part in dealt)
+        assert [segment for segment, _ in dealt] == [each for each in named(rooms) if each in {s for s, _ in dealt}]
 
 
 @pytest.mark.parametrize("count", range(5))

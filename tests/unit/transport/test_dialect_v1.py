@@ -46,18 +46,18 @@ def test_every_shape_of_lists_is_what_the_long_course_says(xid: int, direction: 
         assert message.ends == (named[0] if named else None)
 
 
-@pytest.mark.parametrize("word", range(16))
-@pytest.mark.parametrize("value", [0, 1, 2, 3, 5, 0xFFFFFFFF])
 @pytest.mark.parametrize("chunks", [ChunkLists((ReadChunk(4, (ONE,)),)), ChunkLists((), (WriteChunk((ONE,)),))])
-def test_a_word_that_is_another_is_not_overlooked(word: int, value: int, chunks: ChunkLists) -> None:
-    octets = bytearray(encode_message(RDMA_MSG, 7, 9, chunks) + struct.pack(">IIII", 7, 0, 0, 0))
-    struct.pack_into(">I", octets, 4 * word, value)
-    message = Version1().decode(octets)
-    try:
-        header = decode_header(octets)
-    except DecodeError:
-        assert message is None or message.kind in {Kind.UNREADABLE, Kind.ERROR}
-    else:
+def test_a_word_that_is_another_is_not_overlooked(chunks: ChunkLists) -> None:
+    whole = encode_message(RDMA_MSG, 7, 9, chunks) + struct.pack(">IIII", 7, 0, 0, 0)
+    for word, value in itertools.product(range(16), (0, 1, 2, 3, 5, 0xFFFFFFFF)):
+        octets = bytearray(whole)
+        struct.pack_into(">I", octets, 4 * word, value)
+        message = Version1().decode(octets)
+        try:
+            header = decode_header(octets)
+        except DecodeError:
+            assert message is None or message.kind in {Kind.UNREADABLE, Kind.ERROR}, (word, value)
+            continue
         if isinstance(header, RdmaMsg) and message is not None and message.kind is not Kind.UNREADABLE:
             assert (message.xid, message.credit_word, message.chunks) == (header.xid, header.credits, header.chunks)
             assert message.start == header.size

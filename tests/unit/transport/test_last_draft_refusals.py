@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from dialect_messages import words
 from rpcrdma.testing.endpoint_pair import BarePeer, calls_in, message
 from rpcrdma.transport import Ready, Role, offered
 from support import raw_messages as raw
+from support.octets import words
 
 CREDITS = 1000
 GRANT, CONNPROP_FINAL, CALL_MIDDLE, CALL_INLINE, REPLY_INLINE = 5, 7, 9, 10, 13

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dialect_messages import RpcMessage, words
+from dialect_messages import RpcMessage
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects import v1, v2_00, v2_07
@@ -14,6 +14,7 @@ from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.dialects.v2_00 import Version2
 from rpcrdma.transport.dialects.v2_07 import Version207
 from rpcrdma.transport.message import Cause, Inbound, Kind, OutgoingExtension, Refusal
+from support.octets import words
 
 XID, CREDITS = 0x01020304, 0x05060708
 HANDLE, LENGTH, OFFSET = 0x090A0B0C, 0x0D0E0F10, 0x1112131415161718

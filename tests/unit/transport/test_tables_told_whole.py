@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from dialect_messages import words
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
@@ -26,6 +25,7 @@ from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_afte
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused, VersionRefused, error_of
 from rpcrdma.transport.statistics import LINUX_CLIENT, LINUX_SERVER, TransportStatistics
 from rpcrdma.wire.cursor import Reader
+from support.octets import words
 
 
 class Begun(bytes):
