@@ -22,7 +22,7 @@ from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs.client import FileOptions, MountedFilesystem, nfs_open
 from rpcrdma.nfs.errors import NfsNotFound, ServerPathError
 
-__all__ = ["Mounts", "Server", "close_mounts", "mounts_of"]
+__all__ = ["Mounts", "Server", "close_all_mounts", "close_mounts", "mounts_of"]
 
 T = TypeVar("T")
 
@@ -185,7 +185,8 @@ async def close_mounts(server: Server) -> None:
         await found.close()
 
 
-def _close_all() -> None:
+def close_all_mounts() -> None:
+    """Closes the open writers, and ends the connections of every event loop that runs in this process."""
     for (process, loop, _), mounts in list(_MOUNTS.items()):
         if process != os.getpid() or not loop.is_running():
             continue  # the parent's, or of a program that has ended the loop without closing its file systems
@@ -200,4 +201,4 @@ def _close_all() -> None:
             _LOGGER.debug("closing connections: %s", error)
 
 
-atexit.register(_close_all)
+atexit.register(close_all_mounts)

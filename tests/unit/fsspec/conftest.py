@@ -15,8 +15,6 @@ from fsspec_server import SCHEMES, RunningServer, Served
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with RunningServer(tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("state")) as running:
         yield running
-        for protocol in SCHEMES:
-            fsspec.filesystem(protocol, **running.options(protocol)).close()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -13,6 +13,7 @@ from fsspec.asyn import get_loop
 
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import parse_url
+from rpcrdma.fsspec.mounts import close_all_mounts
 from rpcrdma.nfs.server import Export, build_services, open_state
 
 __all__ = ["SCHEMES", "RunningServer", "Served"]
@@ -58,6 +59,8 @@ class RunningServer:
         return Served(self._directory, self._begun.result())
 
     def __exit__(self, *_: object) -> None:
+        """Ends the clients first: they would try to connect again during all later tests of this process."""
+        close_all_mounts()
         self._loop.call_soon_threadsafe(self._end.set)
         self._ended.result()
 
