@@ -3,6 +3,6 @@
 from rpcrdma.iwarp.config import IwarpConfig, MpaRole, ReadyFrame
 from rpcrdma.iwarp.queue_pair import IwarpQueuePair
 from rpcrdma.iwarp.receiver import Scratch
-from rpcrdma.iwarp.runs import Receive
+from rpcrdma.iwarp.tagged import Receive
 
 __all__ = ["IwarpConfig", "IwarpQueuePair", "MpaRole", "ReadyFrame", "Receive", "Scratch"]

@@ -1,4 +1,6 @@
-"""FPDUs that were built and are not sent yet, as a gather list; some of them show registered memory.
+"""Work of the send queue, and FPDUs that were built of it and are not sent yet, as a gather list.
+
+Work is a request of this side, or an RDMA Read of the peer that is being answered.
 
 An RDMA Read Response is sent straight from the source region, which stays in use meanwhile: its owner may change it,
 the peer may write to it, and it may be invalidated. So if TCP does not take all octets at once, the rest is checked
@@ -11,29 +13,111 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rpcrdma.iwarp.framing import CRC
-from rpcrdma.iwarp.work import ReadResponse
+from rpcrdma.iwarp.segments import ReadHeader
 from rpcrdma.verbs.memory import MemoryRegion, SoftwareProtectionDomain
+from rpcrdma.verbs.queue_pair import Status, Verb
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
 
-__all__ = ["Outbound", "ResponseSource"]
+__all__ = ["Outbound", "ReadResponse", "ReadWork", "ResponseSource", "Work"]
+
+
+class Work:
+    """One entry of the send queue.
+
+    `verb` None is an orderly disconnect. `control` is the RDMAP control octet; `handle` and `offset` name remote
+    memory; for a Send with Invalidate, `handle` is the one to invalidate. `end` is the position in the outgoing stream
+    after the work's last octet, 0 until its last FPDU is built. `internal` work was not posted by the upper layer and
+    reports no completion. `status` is that of the completion if the connection ends first.
+    """
+
+    __slots__ = (
+        "control",
+        "end",
+        "gather",
+        "handle",
+        "internal",
+        "length",
+        "offset",
+        "signaled",
+        "status",
+        "verb",
+        "wr",
+    )
+
+    def __init__(
+        self,
+        wr: object,
+        verb: Verb | None,
+        control: int,
+        gather: Sequence[Buffer],
+        length: int,
+        handle: int = 0,
+        offset: int = 0,
+        *,
+        signaled: bool = True,
+    ) -> None:
+        self.wr = wr
+        self.verb = verb
+        self.control = control
+        self.gather = gather
+        self.length = length
+        self.handle = handle
+        self.offset = offset
+        self.signaled = signaled
+        self.end = 0
+        self.internal = False
+        self.status = Status.FLUSHED
+
+
+class ReadWork(Work):
+    """An RDMA Read: its response goes to `sink_handle` and `sink_offset`; `received` counts its octets so far."""
+
+    __slots__ = ("done", "received", "sink_handle", "sink_offset")
+
+    def __init__(
+        self, wr: object, control: int, length: int, handle: int, offset: int, sink_handle: int, sink_offset: int
+    ) -> None:
+        super().__init__(wr, Verb.RDMA_READ, control, (), length, handle, offset)
+        self.sink_handle = sink_handle
+        self.sink_offset = sink_offset
+        self.received = 0
+        self.done = False
+
+
+class ReadResponse:
+    """The response to an RDMA Read Request of the peer.
+
+    `header` is the Read Request header. `request` has the fields of the DDP header before it, which a Terminate quotes
+    if the response breaks off.
+    """
+
+    __slots__ = ("header", "request")
+
+    def __init__(self, header: ReadHeader, request: tuple[int, ...]) -> None:
+        self.header = header
+        self.request = request
+
 
 ResponseSource = tuple[MemoryRegion, ReadResponse, int]
 """The region that an FPDU shows, the Read Response that the FPDU is part of, and its position in that response."""
 
 
 class Outbound:
-    """`pieces` is the gather list; `built` and `sent` count octets of the stream, start-up frames included."""
+    """`pieces` is the gather list; `built` and `sent` count octets of the stream, start-up frames included.
 
-    __slots__ = ("_digest", "_frames", "_has_sources", "_pd", "_start", "built", "pieces", "sent")
+    `frames` has for each FPDU in `pieces` its end in the stream, and the region that it shows, if any.
+    """
+
+    __slots__ = ("_digest", "_has_sources", "_pd", "_start", "built", "frames", "pieces", "sent")
 
     def __init__(self, pd: SoftwareProtectionDomain) -> None:
         self._pd = pd
         self.pieces: list[Buffer] = []
         self.built = 0
         self.sent = 0
-        # For each FPDU in `pieces` its end in the stream and the region it shows, if any; the first begins at `_start`.
-        self._frames: list[tuple[int, ResponseSource | None]] = []
+        # The first one begins at `_start`.
+        self.frames: list[tuple[int, ResponseSource | None]] = []
         self._start = 0
         # Whether any FPDU shows a region; and the CRC of the sent part of the first FPDU, if that shows one.
         self._has_sources = False
@@ -48,7 +132,7 @@ class Outbound:
         """Appends an FPDU of `octets`, whose last piece ends with the CRC."""
         self.pieces += fpdu
         self.built += octets
-        self._frames.append((self.built, source))
+        self.frames.append((self.built, source))
         if source is not None:
             self._has_sources = True
 
@@ -57,7 +141,7 @@ class Outbound:
     ) -> None:
         """Appends FPDUs of these sizes; if the first shows `source`, each next one shows octets `step` further on."""
         self.pieces += pieces
-        frames, built = self._frames, self.built
+        frames, built = self.frames, self.built
         for octets in sizes:
             built += octets
             frames.append((built, source))
@@ -73,7 +157,7 @@ class Outbound:
         if octets == self.built - self.sent:
             # As `clear`, in one step: this is the usual end of every message.
             self.pieces = []
-            self._frames = []
+            self.frames = []
             self._has_sources = False
             self._digest = 0
             self._start = self.sent = self.built
@@ -95,13 +179,13 @@ class Outbound:
         after = self.sent + octets
         start = self._start
         digest = self._digest
-        frames = self._frames
+        frames = self.frames
         index = 0
         while frames[index][0] <= after:
             start = frames[index][0]
             digest = 0
             index += 1
-        self._frames = frames[index:]
+        self.frames = frames[index:]
         self._start = start
         if frames[index][1] is not None:
             position = self.sent
@@ -124,7 +208,7 @@ class Outbound:
         digest = self._digest
         position = sent
         index = 0
-        for frame_end, source in self._frames:
+        for frame_end, source in self.frames:
             if frame_end > sent and source is not None and self._withdrawn(source):
                 return source
             # If part of the CRC has been sent, all of the payload has, too.
@@ -152,7 +236,7 @@ class Outbound:
         """Drops all octets that are not sent."""
         # A new list: the driver may still hold the old one.
         self.pieces = []
-        self._frames = []
+        self.frames = []
         self._has_sources = False
         self._digest = 0
         self._start = self.built
@@ -164,7 +248,7 @@ class Outbound:
         that FPDU shows an invalidated region: the stream then ends inside it, and the peer delivers none of it.
         """
         start, end, source = self._start, self.sent, None
-        for frame_end, frame_source in self._frames:
+        for frame_end, frame_source in self.frames:
             if frame_end > self.sent:
                 if start < self.sent:
                     end, source = frame_end, frame_source

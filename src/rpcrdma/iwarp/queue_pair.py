@@ -26,8 +26,8 @@ from collections.abc import Sequence
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.iwarp.config import IwarpConfig, MpaRole, ReadyFrame
 from rpcrdma.iwarp.framing import size_mulpdu
+from rpcrdma.iwarp.outbound import ReadWork, Work
 from rpcrdma.iwarp.receiver import Receiver, Scratch
-from rpcrdma.iwarp.runs import Receive
 from rpcrdma.iwarp.segments import READ_REQUEST, SEND, SEND_INVALIDATE, WRITE
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.startup import (
@@ -46,8 +46,8 @@ from rpcrdma.iwarp.startup import (
     size_startup_frame,
 )
 from rpcrdma.iwarp.states import TRANSITIONS, Input, State
+from rpcrdma.iwarp.tagged import Receive
 from rpcrdma.iwarp.terminate import Code, PeerTerminated, TerminateFault
-from rpcrdma.iwarp.work import ReadWork, Work
 from rpcrdma.verbs.memory import Access, MemoryRegion, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import (
     Completion,

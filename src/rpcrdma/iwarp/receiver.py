@@ -26,13 +26,7 @@ from collections import deque
 from rpcrdma.errors import DecodeError, RemoteAccessError, RemoteProtocolError
 from rpcrdma.iwarp.config import ReadyFrame
 from rpcrdma.iwarp.framing import CRC, size_fpdu
-from rpcrdma.iwarp.runs import (
-    DIRECT_OCTETS_MIN,
-    DISCARD,
-    DirectRun,
-    Receive,
-    take_direct_run,
-)
+from rpcrdma.iwarp.outbound import ReadResponse
 from rpcrdma.iwarp.segments import (
     LAST,
     QUEUE_OF,
@@ -50,16 +44,27 @@ from rpcrdma.iwarp.segments import (
     decode_read_header,
 )
 from rpcrdma.iwarp.sender import Sender
-from rpcrdma.iwarp.tagged import DDP_VERSION, RDMAP_VERSION, READ_RESPONSE_OPCODE, TaggedMessages, Violation
+from rpcrdma.iwarp.tagged import (
+    DDP_VERSION,
+    DIRECT_OCTETS_MIN,
+    DISCARD,
+    RDMAP_VERSION,
+    READ_RESPONSE_OPCODE,
+    DirectRun,
+    Receive,
+    TaggedMessages,
+    take_direct_run,
+)
 from rpcrdma.iwarp.terminate import (
     Code,
     PeerTerminated,
     TerminateFault,
+    Violation,
     decode_terminate,
+    fault_of,
     read_source_code,
     tagged_code,
 )
-from rpcrdma.iwarp.work import ReadResponse
 from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer
@@ -234,7 +239,7 @@ class Receiver:
             try:
                 target = self._pd.find(word, rest[0], length - TAGGED_OCTETS, Access.REMOTE_WRITE)
             except RemoteAccessError as error:
-                run.fault = _fault((str(error), tagged_code(error)), run.header)
+                run.fault = fault_of((str(error), tagged_code(error)), run.header)
             else:
                 region = self._pd.regions[word]
                 if not region.abandoned:
@@ -368,7 +373,7 @@ class Receiver:
             except RemoteAccessError as error:
                 violation = str(error), tagged_code(error)
         if violation is not None:
-            raise _fault(violation, header)
+            raise fault_of(violation, header)
         if not plain:
             self.tagged.end(control, rdmap, stag, octets)
 
@@ -416,7 +421,7 @@ class Receiver:
         violation = self._check_untagged(header, octets)
         start = pos + UNTAGGED.size
         if violation is not None:
-            raise _fault(violation, header)
+            raise fault_of(violation, header)
         if not queue:
             if self.ready_frame is not None:
                 # The RTR frame is no message of the upper layer (RFC 6581 section 9.2): it takes no receive.
@@ -439,19 +444,19 @@ class Receiver:
         payload = bytes(self.view[start : start + min(octets, READ_HEADER_OCTETS)])
         if octets != READ_HEADER_OCTETS or not header[1] & LAST:
             code = Code.UNTAGGED_TOO_LONG if octets > READ_HEADER_OCTETS else Code.OPERATION_UNSPECIFIED
-            raise _fault((f"an RDMA Read Request of {octets} octets", code), header)
+            raise fault_of((f"an RDMA Read Request of {octets} octets", code), header)
         request = decode_read_header(payload)
         responses = self._sender.responses
         if len(responses) >= self.inbound_reads:
-            raise _fault((f"more than {self.inbound_reads} RDMA Reads outstanding", Code.OPERATION_STREAM), header)
+            raise fault_of((f"more than {self.inbound_reads} RDMA Reads outstanding", Code.OPERATION_STREAM), header)
         # The handle and offset of a Read of no octets are not checked (RFC 5040 section 5.2.1).
         if request.length:
             if self.ready_frame is not None:
-                raise _fault(("the ready-to-receive Read asks for data", Code.NO_MATCHING_RTR), header)
+                raise fault_of(("the ready-to-receive Read asks for data", Code.NO_MATCHING_RTR), header)
             try:
                 self._pd.find(request.source_handle, request.source_offset, request.length, Access.REMOTE_READ)
             except RemoteAccessError as error:
-                raise _fault((str(error), read_source_code(error)), header, payload) from None
+                raise fault_of((str(error), read_source_code(error)), header, payload) from None
         self.ready_frame = None
         self._msn[_READ_QUEUE] = self._msn[_READ_QUEUE] + 1 & SEQUENCE_MASK
         responses.append(ReadResponse(request, header))
@@ -481,7 +486,7 @@ class Receiver:
             self._bulk = False
         run = self.run
         run.header = header
-        run.fault = None if violation is None else _fault(violation, header)
+        run.fault = None if violation is None else fault_of(violation, header)
         run.trailer = frame - size - payload
         run.placed = 0
         run.region = None
@@ -571,7 +576,7 @@ class Receiver:
         # Opcodes 4 and 6 are the ones with Invalidate.
         if not rdmap & 1:
             if self._pd.invalidate_handle(invalidate) is None:
-                raise _fault((f"handle {invalidate:#010x} cannot be invalidated", Code.PROTECTION_INVALIDATE), header)
+                raise fault_of((f"handle {invalidate:#010x} cannot be invalidated", Code.PROTECTION_INVALIDATE), header)
             ended = invalidate
         self._send_octets = 0
         self._msn[0] = self._msn[0] + 1 & SEQUENCE_MASK
@@ -588,15 +593,3 @@ def _write(buffer: ReceiveBuffer, start: int, data: memoryview) -> None:
 
 def _too_short(length: int) -> TerminateFault:
     return TerminateFault(f"a ULPDU of {length} octets has no room for its header", Code.DDP_CATASTROPHIC)
-
-
-def _fault(violation: Violation, header: tuple[int, ...], read_header: bytes = b"") -> TerminateFault:
-    """The TerminateFault with the headers of the segment, `header` being TAGGED or UNTAGGED."""
-    layout = TAGGED if header[1] & _TAGGED_BIT else UNTAGGED
-    return TerminateFault(
-        violation[0],
-        violation[1],
-        segment_octets=header[0],
-        ddp_header=layout.pack(*header)[2:],
-        read_header=read_header,
-    )

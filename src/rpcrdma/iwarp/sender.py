@@ -24,7 +24,7 @@ from rpcrdma.iwarp.framing import (
     build_tagged_run,
     size_fpdu,
 )
-from rpcrdma.iwarp.outbound import Outbound, ResponseSource
+from rpcrdma.iwarp.outbound import Outbound, ReadResponse, ReadWork, ResponseSource, Work
 from rpcrdma.iwarp.segments import (
     LAST,
     READ_HEADER_OCTETS,
@@ -42,7 +42,6 @@ from rpcrdma.iwarp.segments import (
     encode_read_header,
 )
 from rpcrdma.iwarp.terminate import TerminateFault, TerminateMessage, encode_terminate, read_source_code
-from rpcrdma.iwarp.work import ReadResponse, ReadWork, Work
 from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Status
 from rpcrdma.wire.buffers import Buffer
@@ -253,7 +252,11 @@ class Sender:
             pad = PADS[len(header) + octets & 3]
             frame = b"".join((header, *pieces, pad))
             frame += CRC.pack(crc32c(frame)) if self.crc else NO_CRC
-            self.out.append((frame,), len(frame))
+            # As `Outbound.append`: every small Send comes here.
+            out = self.out
+            out.pieces.append(frame)
+            out.built += len(frame)
+            out.frames.append((out.built, None))
         else:
             self._append(header, pieces, octets, None)
         self._message_ended = last

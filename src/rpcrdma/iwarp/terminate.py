@@ -8,8 +8,10 @@ from __future__ import annotations
 import enum
 import struct
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from rpcrdma.errors import DecodeError, RemoteAccessError, RemoteProtocolError
+from rpcrdma.iwarp.segments import TAGGED, TAGGED_CONTROL, UNTAGGED, UNTAGGED_CONTROL
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = [
@@ -17,8 +19,10 @@ __all__ = [
     "PeerTerminated",
     "TerminateFault",
     "TerminateMessage",
+    "Violation",
     "decode_terminate",
     "encode_terminate",
+    "fault_of",
     "read_source_code",
     "tagged_code",
 ]
@@ -173,6 +177,22 @@ class TerminateFault(RemoteProtocolError):
             ddp_header=self.ddp_header,
             read_header=self.read_header if layer_and_type == 0x01 else b"",
         )
+
+
+Violation: TypeAlias = tuple[str, Code]
+"""The rule that a segment breaks, in words, and the code for it."""
+
+
+def fault_of(violation: Violation, header: tuple[int, ...], read_header: bytes = b"") -> TerminateFault:
+    """The fault of a segment; `header` has the fields of TAGGED or UNTAGGED."""
+    layout = TAGGED if header[1] & TAGGED_CONTROL & ~UNTAGGED_CONTROL else UNTAGGED
+    return TerminateFault(
+        violation[0],
+        violation[1],
+        segment_octets=header[0],
+        ddp_header=layout.pack(*header)[2:],
+        read_header=read_header,
+    )
 
 
 def read_source_code(error: RemoteAccessError) -> Code:

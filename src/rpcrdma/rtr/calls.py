@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from rpcrdma.errors import RemoteProtocolError
@@ -57,6 +58,8 @@ __all__ = ["NOT_TAKEN", "Promises", "RequestCarrier", "Results", "SentCall"]
 
 NOT_TAKEN = Refusal(Cause.EXTENSION, code=REPTERR)
 """The refusal of a call by a Report Error: the peer has not run the call."""
+
+_DATA = attrgetter("data")
 
 _REQUEST_OCTETS = 20
 """The length of a Transmit Request without items and directions."""
@@ -124,33 +127,34 @@ class Promises:
     At most `most` of them are promised at once, with `reserve` (`ExtensionLink.reserve`). A reply goes out when its
     sender has all of its credits, but other messages of the sender may take some of them. The later headers that
     replace those go out when half of all credits are used. So the longest promise so far is reserved twice: then the
-    credits for the longest reply are always available, or on their way.
+    credits for the longest reply are always available, or on their way. One further reply can be promised at most
+    `left` messages.
     """
 
-    __slots__ = ("_left", "_longest", "_reserve")
+    __slots__ = ("_longest", "_reserve", "_unreserved", "left")
 
     def __init__(self, most: int, reserve: Callable[[int], None]) -> None:
-        self._left = most
+        self._unreserved = most
         self._longest = 0
         self._reserve = reserve
+        self._take(0)
 
-    @property
-    def left(self) -> int:
-        """The most messages that one further reply can be promised."""
-        left, longest = self._left, self._longest
-        return left if left <= longest else (left + longest) // 2
+    def _take(self, messages: int) -> None:
+        self._unreserved = unreserved = self._unreserved - messages
+        longest = self._longest
+        self.left = unreserved if unreserved <= longest else (unreserved + longest) // 2
+        if messages:
+            self._reserve(messages)
 
     def make(self, messages: int) -> None:
         """Promises one reply so many messages."""
         twice = max(0, messages - self._longest)
         self._longest += twice
-        self._left -= messages + twice
-        self._reserve(messages + twice)
+        self._take(messages + twice)
 
     def end(self, messages: int) -> None:
         """Ends the promise to one reply."""
-        self._left += messages
-        self._reserve(-messages)
+        self._take(-messages)
 
 
 class SentCall:
@@ -329,9 +333,9 @@ class RequestCarrier:
             self._plans.clear()
         payload = call.payload
         key = (
-            preference,
-            payload.length,
-            *[len(item.data) for item in payload.items],
+            call.placement,
+            len(payload.reduced),
+            *map(len, map(_DATA, payload.items)),
             call.results,
             *call.result_items,
             len(call.result_items),

@@ -87,8 +87,8 @@ class ChunkLists(NamedTuple):
     @property
     def first_handle(self) -> int | None:
         """The handle of the first chunk's memory, which the reply is likely to invalidate."""
-        for chunk in self.chunks:
-            if chunk.segments:
+        for chunk in (*self.writes, self.reply, *self.reads):
+            if chunk is not None and chunk.segments:
                 return chunk.segments[0].handle
         return None
 

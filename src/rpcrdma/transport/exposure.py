@@ -18,6 +18,9 @@ from rpcrdma.xdr.codec import Payload, PlacedInOrder
 
 __all__ = ["Exposure", "Returned", "check_echo", "returned_length"]
 
+_tuple = tuple.__new__
+"""Makes a named tuple without the Python function that its class has for it."""
+
 
 class Returned(NamedTuple):
     """An opened reply: `data[start:]` is its stream, `placed` has the items outside the stream.
@@ -34,11 +37,11 @@ class Returned(NamedTuple):
 class Exposure:
     """The exposed memory of one call.
 
-    `chunks` name the memory, `inline` is the payload of the call's message. `targets` is the memory for the results of
-    the Write chunks.
+    `regions` are registered, and `chunks` name them in `segments` segments. `inline` is the payload of the call's
+    message. `targets` is the memory for the results of the Write chunks, `reply_view` that for a long reply.
     """
 
-    __slots__ = ("_pd", "_read", "_reply", "_write", "chunks", "inline", "targets")
+    __slots__ = ("_pd", "_segment_octets_max", "chunks", "inline", "regions", "reply_view", "segments", "targets")
 
     def __init__(
         self,
@@ -56,52 +59,54 @@ class Exposure:
             LocalProtocolError: a buffer is unfit, or there are too many regions; nothing is registered then.
         """
         self._pd = pd
-        self._read: list[MemoryRegion] = []
-        self._write: list[MemoryRegion] = []
-        self._reply: MemoryRegion | None = None
+        self._segment_octets_max = plan_limits.segment_octets_max
+        self.regions: list[MemoryRegion] = []
+        self.segments = 0
         self.targets: list[memoryview | None] = []
+        self.reply_view: memoryview | None = None
+        self.inline: Sequence[Buffer] = (payload.reduced,)
+        reads: tuple[ReadChunk, ...] = ()
+        reply = None
         try:
-            self.inline, reads = self._expose_arguments(payload, plan, plan_limits, carried=carried)
-            writes = self._expose_results(plan.write_chunks, into, plan_limits.segment_octets_max)
-            reply = None
+            if payload.items or plan.long:
+                reads = self._expose_arguments(payload, plan, plan_limits.direct_octets_min, carried=carried)
+            writes = self._expose_results(plan.write_chunks, into) if plan.write_chunks else ()
             if plan.reply_chunk:
-                self._reply = region = pd.register(bytearray(plan.reply_chunk), Access.REMOTE_WRITE)
-                reply = WriteChunk(segments_of(region, plan_limits.segment_octets_max))
+                self.reply_view = memoryview(bytearray(plan.reply_chunk))
+                reply = WriteChunk(self._register(self.reply_view, Access.REMOTE_WRITE))
         except RpcRdmaError:
             self.end()
             raise
-        self.chunks = ChunkLists(reads, writes, reply)
-        if not (reads or writes or reply):
-            self.chunks = NO_CHUNKS
+        self.chunks = _tuple(ChunkLists, (reads, writes, reply)) if reads or writes or reply else NO_CHUNKS
 
     def _expose_arguments(
-        self, payload: Payload, plan: CallPlan, plan_limits: PlanLimits, *, carried: bool
-    ) -> tuple[list[Buffer], tuple[ReadChunk, ...]]:
-        segment_max = plan_limits.segment_octets_max
+        self, payload: Payload, plan: CallPlan, direct_octets_min: int, *, carried: bool
+    ) -> tuple[ReadChunk, ...]:
         moved = [payload.items[index] for index in plan.read_items]
         inline = payload.gather(moved)
         reads: list[ReadChunk] = []
         if plan.long:
             stream: list[Segment] = []
-            for buffer in merge_small(inline, plan_limits.direct_octets_min):
-                stream += segments_of(self._readable(buffer), segment_max)
+            for buffer in merge_small(inline, direct_octets_min):
+                stream += self._register(buffer, Access.REMOTE_READ)
             reads.append(ReadChunk(0, tuple(stream)))
             inline = []
-        reads += [ReadChunk(item.position, segments_of(self._readable(item.data), segment_max)) for item in moved]
+        reads += [ReadChunk(item.position, self._register(item.data, Access.REMOTE_READ)) for item in moved]
         if len(payload.items) > len(moved) and inline and not carried:
             # Items that travel inline are copied: they may be sent after the call was abandoned, when its caller
             # may have changed the memory.
             inline = [b"".join(inline)]
-        return inline, tuple(reads)
+        self.inline = inline
+        return tuple(reads)
 
-    def _readable(self, buffer: Buffer) -> MemoryRegion:
-        region = self._pd.register(buffer, Access.REMOTE_READ)
-        self._read.append(region)
-        return region
+    def _register(self, buffer: Buffer, access: Access) -> tuple[Segment, ...]:
+        region = self._pd.register(buffer, access)
+        self.regions.append(region)
+        segments = segments_of(region, self._segment_octets_max)
+        self.segments += len(segments)
+        return segments
 
-    def _expose_results(
-        self, sizes: Sequence[int], into: Sequence[memoryview | None], segment_max: int
-    ) -> tuple[WriteChunk, ...]:
+    def _expose_results(self, sizes: Sequence[int], into: Sequence[memoryview | None]) -> tuple[WriteChunk, ...]:
         writes: list[WriteChunk] = []
         for index, size in enumerate(sizes):
             if not size:
@@ -110,16 +115,9 @@ class Exposure:
                 continue
             buffer = into[index] if index < len(into) else None
             target = memoryview(bytearray(size)) if buffer is None else buffer[:size]
-            region = self._pd.register(target, Access.REMOTE_WRITE)
-            self._write.append(region)
-            writes.append(WriteChunk(segments_of(region, segment_max)))
+            writes.append(_tuple(WriteChunk, (self._register(target, Access.REMOTE_WRITE),)))
             self.targets.append(target)
         return tuple(writes)
-
-    @property
-    def regions(self) -> list[MemoryRegion]:
-        """All exposed regions."""
-        return [*self._read, *self._write, *([] if self._reply is None else [self._reply])]
 
     def end(self) -> None:
         """Ends the exposure: when this returns, no peer can touch the memory.
@@ -128,48 +126,19 @@ class Exposure:
             RpcRdmaError: the provider cannot invalidate a region.
         """
         invalidate = self._pd.invalidate
-        for region in self._read:
+        for region in self.regions:
             invalidate(region)
-        for region in self._write:
-            invalidate(region)
-        if self._reply is not None:
-            invalidate(self._reply)
 
     def abandon(self) -> None:
         """Ends the exposure, and discards further writes of the responder: the connection continues."""
         pd = self._pd
-        for region in self._read:
-            pd.invalidate(region)
-        for region in self._write:
-            pd.abandon(region)
-        if self._reply is not None:
-            pd.abandon(self._reply)
+        for region in self.regions:
+            if Access.REMOTE_WRITE in region.access:
+                pd.abandon(region)
+            else:
+                pd.invalidate(region)
         self.targets = []
-
-    @property
-    def reply_view(self) -> memoryview | None:
-        """The memory for a long reply."""
-        return None if self._reply is None else self._reply.view
-
-
-class _PlacedIfItFits(PlacedInOrder):
-    """The Write chunks of a reply whose results come inline if they do not fit their chunks.
-
-    `room` has the offered length of each chunk.
-    """
-
-    __slots__ = ("_room",)
-
-    def __init__(self, chunks: Sequence[memoryview | None], room: Sequence[int]) -> None:
-        super().__init__(chunks)
-        self._room = room
-
-    def take(self, position: int, length: int, field: str) -> memoryview | None:
-        index = self._next
-        if index < len(self._chunks) and not self._chunks[index] and length > self._room[index]:
-            self._next += 1
-            return None
-        return super().take(position, length, field)
+        self.reply_view = None
 
 
 def check_echo(
@@ -207,12 +176,11 @@ def check_echo(
         length = returned_length(offered.reply, chunks.reply, "Reply chunk")
     in_order: PlacedInOrder | None = None
     if placed:
-        room = [chunk.length for chunk in offered.writes]
-        in_order = _PlacedIfItFits(placed, room) if may_be_inline else PlacedInOrder(placed)
+        in_order = PlacedInOrder(placed, targets if may_be_inline else None)
     if not message.long:
         if length:
             raise RemoteProtocolError("an inline reply with a filled Reply chunk", rfc="8166 4.3.3")
-        return Returned(message.data, message.start, in_order, octets)
+        return _tuple(Returned, (message.data, message.start, in_order, octets))
     if reply_view is None or length < 8:
         raise RemoteProtocolError("a long reply without a reply in it", rfc="8166 4.2.4")
     stream = reply_view[:length]

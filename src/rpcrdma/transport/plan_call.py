@@ -22,11 +22,22 @@ from rpcrdma import limits
 from rpcrdma.transport.chunks import segments_needed
 from rpcrdma.transport.dialects.dialect import Geometry
 
-__all__ = ["DIRECT_OCTETS_MIN", "REPLY_ALLOWANCE_OCTETS", "CallPlan", "PlanLimits", "cheap_call_octets", "plan_call"]
+__all__ = [
+    "DIRECT_OCTETS_MIN",
+    "PLAIN",
+    "REPLY_ALLOWANCE_OCTETS",
+    "CallPlan",
+    "PlanLimits",
+    "cheap_call_octets",
+    "plan_call",
+]
 
 REPLY_ALLOWANCE_OCTETS = 32
 """The RPC reply header with an empty verifier, 24 octets (RFC 5531 section 9), and the two words that PROG_MISMATCH
 adds: every refusal of RPC fits."""
+
+_tuple = tuple.__new__
+"""Makes a named tuple without the Python function that its class has for it."""
 
 DIRECT_OCTETS_MIN = 1024
 """Smaller items stay in the stream even where that travels in a chunk: a copy costs less than a registration."""
@@ -77,7 +88,7 @@ class CallPlan(NamedTuple):
 
     `long`: a Position-Zero Read chunk has the whole stream. `read_items`: indices, ascending, of the argument items in
     Read chunks of their own. `write_chunks`: octets of each Write chunk, 0 for an empty one. `reply_chunk`: octets of
-    the Reply chunk, 0 for none.
+    the Reply chunk, 0 for none. A call without RDMA has the plan PLAIN.
     """
 
     long: bool = False
@@ -85,13 +96,9 @@ class CallPlan(NamedTuple):
     write_chunks: tuple[int, ...] = ()
     reply_chunk: int = 0
 
-    @property
-    def plain(self) -> bool:
-        """Whether the call uses no RDMA."""
-        return self is _SHORT
 
-
-_SHORT = CallPlan()
+PLAIN = CallPlan()
+"""The plan of every call that uses no RDMA."""
 
 
 def cheap_call_octets(send_octets: int, geometry: Geometry, round_trip_s: float = 0.0) -> int:
@@ -134,7 +141,7 @@ def plan_call(
         worth_it = [index for index, length in enumerate(items) if length and length >= plan_limits.direct_octets_min]
     widest = max(widest, plan_limits.send_octets)
     if total <= widest and not worth_it:
-        return CallPlan(write_chunks=writes, reply_chunk=reply_chunk) if writes or reply_chunk else _SHORT
+        return _tuple(CallPlan, (False, (), writes, reply_chunk)) if writes or reply_chunk else PLAIN
 
     if len(worth_it) > 1:
         worth_it.sort(key=items.__getitem__, reverse=True)

@@ -26,7 +26,7 @@ from rpcrdma.transport.exposure import Exposure, check_echo
 from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Outgoing, Refusal
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import LAST_PIECE_OCTETS_MIN, Outbox
-from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, PlanLimits, plan_call
+from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, CallPlan, PlanLimits, plan_call
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
@@ -39,6 +39,7 @@ _SEND, _END = CallInput.SEND, CallInput.END
 _QUEUED, _ABANDONED = CallState.QUEUED, CallState.ABANDONED
 _CLOSED = State.CLOSED
 _tuple = tuple.__new__
+"""Makes a named tuple without the Python function that its class has for it."""
 
 
 def _fewest(cause: Cause, chunks: ChunkLists) -> bool:
@@ -191,9 +192,10 @@ class Requester:
         items = payload.item_octets()
         plan = plan_call(len(payload.reduced), items, bound.results, sizes, limits)
         carrier = self.carrier
-        if carrier is not None and (carrier.eager or call.placement or not plan.plain) and not form.plain:
+        if carrier is not None and (carrier.eager or call.placement or plan is not PLAIN) and not form.plain:
             room = session.window.balance
-            carried = carrier.take(CallToCarry(payload, bound.results, sizes, given, limits, room, call.placement))
+            offered = _tuple(CallToCarry, (payload, bound.results, sizes, given, limits, room, call.placement))
+            carried = carrier.take(offered)
             if carried is not None:
                 return self._carry(call, payload, carried, limits)
         if (plan.read_items or plan.long) and form.attempts == 1 and session.far_call_octets > limits.call_octets_max:
@@ -207,7 +209,7 @@ class Requester:
         try:
             exposure = Exposure(session.pd, payload, plan, call.into, limits)
             chunks = exposure.chunks
-            if chunks is not NO_CHUNKS:
+            if exposure.segments > 1 or not limits.segments_max:
                 self._check_header(exposure)
         except RpcRdmaError:
             session.statistics.calls_unsendable += 1
@@ -254,14 +256,11 @@ class Requester:
             raise LocalProtocolError(
                 f"a transport header of {max(header, echoed)} octets: use larger segments or fewer items"
             )
-        segments = 0
-        if session.splits:
-            segments = sum(len(chunk.segments) for chunk in chunks.chunks)
-        if segments > limits.segments_max:
+        if session.splits and exposure.segments > limits.segments_max:
             exposure.end()
             raise LocalProtocolError(
-                f"a call in {segments} segments, of which the peer takes {limits.segments_max}: use larger segments "
-                f"(TransportConfig.segment_octets_max) or fewer items"
+                f"a call in {exposure.segments} segments, of which the peer takes {limits.segments_max}: use larger "
+                f"segments (TransportConfig.segment_octets_max) or fewer items"
             )
 
     def _count(self, plan: CallPlan, exposure: Exposure) -> None:
@@ -277,10 +276,9 @@ class Requester:
             statistics.segments_read += len(read.segments)
         for write in chunks.writes:
             statistics.segments_write += len(write.segments)
-            statistics.octets_offered += write.length
         if chunks.reply is not None:
             statistics.segments_reply += len(chunks.reply.segments)
-            statistics.octets_offered += chunks.reply.length
+        statistics.octets_offered += sum(plan.write_chunks) + plan.reply_chunk
 
     def on_reply(self, message: Inbound, invalidated: int | None, results: CarriedResults | None = None) -> bool:
         """Takes a reply, with `results` if an extension carried it; False if no call waits for it."""
@@ -424,7 +422,7 @@ class Requester:
         if not session.config.remote_invalidation:
             session.violation("the peer used Send with Invalidate, which was not agreed on")
             return False
-        if not session.dialect.may_end(call, invalidated):
+        if invalidated != call.ends and not session.dialect.may_end(call, invalidated):
             session.violation(f"the peer invalidated handle {invalidated:#010x}, which the call did not expose")
             return False
         session.statistics.remote_invalidations += 1
@@ -485,4 +483,4 @@ class Requester:
             if call.into
             else Decoder(returned.data, returned.start, placed=returned.placed)
         )
-        session.events.append(ReplyArrived(call, decoder))
+        session.events.append(_tuple(ReplyArrived, (call, decoder)))

@@ -335,19 +335,27 @@ class PlacedByPosition:
 
 
 class PlacedInOrder:
-    """The Write chunks of a reply, one for each eligible result in stream order; None stands for an empty chunk."""
+    """The Write chunks of a reply, one for each eligible result in stream order; None stands for an empty chunk.
 
-    __slots__ = ("_chunks", "_next")
+    With `offered`, the whole memory of each chunk, a result that is longer than that comes inline, and its chunk is
+    unused.
+    """
 
-    def __init__(self, chunks: Sequence[memoryview | None]) -> None:
+    __slots__ = ("_chunks", "_next", "_offered")
+
+    def __init__(self, chunks: Sequence[memoryview | None], offered: Sequence[memoryview | None] | None = None) -> None:
         self._chunks = chunks
         self._next = 0
+        self._offered = offered
 
     def take(self, position: int, length: int, field: str) -> memoryview | None:
-        if self._next >= len(self._chunks):
+        index = self._next
+        if index >= len(self._chunks):
             return None
-        chunk = self._chunks[self._next]
-        self._next += 1
+        chunk = self._chunks[index]
+        self._next = index + 1
+        if not chunk and self._offered is not None and length > len(self._offered[index] or b""):
+            return None
         if chunk is not None and len(chunk) != length:
             raise DecodeError(
                 field, position, f"a Write chunk with {length} octets", f"{len(chunk)}", rfc="8166 3.4.6.2"

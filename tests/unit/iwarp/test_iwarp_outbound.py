@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rpcrdma.iwarp.outbound import Outbound
+from rpcrdma.iwarp.outbound import Outbound, ReadResponse, ReadWork, Work
 from rpcrdma.iwarp.segments import ReadHeader
-from rpcrdma.iwarp.work import ReadResponse, ReadWork, Work
 from rpcrdma.verbs import Access, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.checksum import crc32c
 
@@ -79,7 +78,7 @@ def test_wherever_sending_stops_the_rest_is_what_was_not_sent(shown: str) -> Non
         assert scene.rest == scene.stream[first:]
         assert all(out.pieces)
         if "m" in shown:
-            assert len(out._frames) == len(shown) - first // FRAME_OCTETS
+            assert len(out.frames) == len(shown) - first // FRAME_OCTETS
         second = min(3, octets - first)
         if second:
             out.bytes_sent(second)
@@ -88,7 +87,7 @@ def test_wherever_sending_stops_the_rest_is_what_was_not_sent(shown: str) -> Non
         left = octets - first - second
         if left:
             out.bytes_sent(left)
-        assert (out.pieces, out.sent, out._start, out._frames) == ([], octets, octets, [])
+        assert (out.pieces, out.sent, out._start, out.frames) == ([], octets, octets, [])
         assert (out._has_sources, out._digest) == (False, 0)
 
 
@@ -221,7 +220,7 @@ def test_octets_are_counted_from_the_start_up_frame_on() -> None:
     out.append([b"one", b"two"], 6)
     out.append_run([b"a", b"bc", b"d"], [1, 3])
     assert (out.built, out.sent) == (18, 8)
-    assert out._frames == [(14, None), (15, None), (18, None)]
+    assert out.frames == [(14, None), (15, None), (18, None)]
     assert not out._has_sources
     out.bytes_sent(4)
     assert b"".join(out.pieces) == b"woabcd"
@@ -234,7 +233,7 @@ def test_a_clear_drops_all_and_begins_behind_it(shown: str) -> None:
     before = out.pieces
     out.bytes_sent(5)
     out.clear()
-    assert (out.pieces, out._frames, out._has_sources, out._digest) == ([], [], False, 0)
+    assert (out.pieces, out.frames, out._has_sources, out._digest) == ([], [], False, 0)
     assert out._start == out.built == FRAME_OCTETS * len(shown)
     assert before, "a driver may still hold the list"
 
@@ -242,7 +241,7 @@ def test_a_clear_drops_all_and_begins_behind_it(shown: str) -> None:
 def test_a_run_shows_one_step_further_with_each_frame() -> None:
     scene = Scene("mmm", run=True)
     out = scene.out
-    assert [(end, source[2]) for end, source in out._frames if source] == [(16, 0), (32, 8), (48, 16)]
+    assert [(end, source[2]) for end, source in out.frames if source] == [(16, 0), (32, 8), (48, 16)]
     assert out._has_sources
     assert out.built == 48
 

@@ -7,9 +7,8 @@ import itertools
 import pytest
 
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole, ReadyFrame
-from rpcrdma.iwarp.runs import DISCARD
 from rpcrdma.iwarp.states import State
-from rpcrdma.iwarp.tagged import TaggedMessages
+from rpcrdma.iwarp.tagged import DISCARD, TaggedMessages
 from rpcrdma.testing.joined_pair import feed
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceivePool, ScatteredBuffer

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from rpcrdma.iwarp.runs import DISCARD, DirectRun, take_buffered_run, take_direct_run
+from rpcrdma.iwarp.tagged import DISCARD, DirectRun, take_buffered_run, take_direct_run
 from rpcrdma.verbs import Access, MemoryRegion
 from rpcrdma.wire.checksum import crc32c
 

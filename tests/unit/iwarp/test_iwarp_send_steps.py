@@ -11,10 +11,10 @@ from iwarp_watch import bound_gather
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp.framing import size_mulpdu
+from rpcrdma.iwarp.outbound import ReadResponse, ReadWork, Work
 from rpcrdma.iwarp.segments import ReadHeader
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.terminate import Code, TerminateFault, TerminateMessage
-from rpcrdma.iwarp.work import ReadResponse, ReadWork, Work
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.buffers import Buffer
 from support.raw_iwarp import fpdu, read_request, tagged, terminate, untagged

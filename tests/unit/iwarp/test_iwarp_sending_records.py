@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from iwarp_watch import Watch, bound_gather
 
+from rpcrdma.iwarp.outbound import ReadResponse, ReadWork, Work
 from rpcrdma.iwarp.segments import ReadHeader
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.terminate import TerminateMessage
-from rpcrdma.iwarp.work import ReadResponse, ReadWork, Work
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.checksum import crc32c
 from support.raw_iwarp import fpdu, read_request, tagged, terminate, untagged
@@ -73,7 +73,7 @@ class Sending:
 
 def all_sent(position: int) -> dict[str, Any]:
     """The record of an empty gather list at `position` of the stream."""
-    return {"_frames": [], "_start": position, "pieces": [], "sent": position}
+    return {"frames": [], "_start": position, "pieces": [], "sent": position}
 
 
 def test_the_record_of_a_new_sender() -> None:
@@ -117,7 +117,7 @@ def test_the_record_while_a_send_goes_out() -> None:
         "current": "send",
         "in_flight": ["send"],
         "send_queue": [],
-        "_frames": [(132, None)],
+        "frames": [(132, None)],
         "built": 132,
         "pieces": [132],
     }
@@ -125,7 +125,7 @@ def test_the_record_while_a_send_goes_out() -> None:
     assert scene.gather(1) == {
         "_piece_start": 166,
         "_position": 216,
-        "_frames": [(264, None)],
+        "frames": [(264, None)],
         "built": 264,
         "pieces": [132],
     }
@@ -140,7 +140,7 @@ def test_the_record_while_a_send_goes_out() -> None:
         "_piece_start": 0,
         "_position": 300,
         "current": None,
-        "_frames": [(372, None)],
+        "frames": [(372, None)],
         "built": 372,
         "pieces": [108],
     }
@@ -167,7 +167,7 @@ def test_the_record_while_a_write_of_two_pieces_goes_out() -> None:
         "current": "write",
         "in_flight": ["write"],
         "send_queue": [],
-        "_frames": [(132, None)],
+        "frames": [(132, None)],
         "built": 132,
         "pieces": [132],
     }
@@ -178,7 +178,7 @@ def test_the_record_while_a_write_of_two_pieces_goes_out() -> None:
         "_piece_start": 0,
         "_position": 250,
         "current": None,
-        "_frames": [(264, None), (312, None)],
+        "frames": [(264, None), (312, None)],
         "built": 312,
         "pieces": [132, 48],
     }
@@ -196,7 +196,7 @@ def test_the_record_while_a_bulk_write_goes_out() -> None:
         "current": "write",
         "in_flight": ["write"],
         "send_queue": [],
-        "_frames": [(132, None), (264, None)],
+        "frames": [(132, None), (264, None)],
         "built": 264,
         "pieces": [16, 112, 4] * 2,
     }
@@ -206,7 +206,7 @@ def test_the_record_while_a_bulk_write_goes_out() -> None:
         "_message_ended": True,
         "_position": 600,
         "current": None,
-        "_frames": [(396, None), (528, None), (660, None), (720, None)],
+        "frames": [(396, None), (528, None), (660, None), (720, None)],
         "built": 720,
         "pieces": [*[16, 112, 4] * 3, 16, 40, 4],
     }
@@ -225,14 +225,14 @@ def test_the_record_of_reads_beyond_the_depth() -> None:
         "in_flight": ["one"],
         "reads": ["one"],
         "send_queue": ["two", "send"],
-        "_frames": [(52, None)],
+        "frames": [(52, None)],
         "built": 52,
         "pieces": [48, 4],
     }
     assert scene.sent(52) == all_sent(52)
     assert scene.gather(3000) == {}
     scene.asked(0)
-    assert scene.gather(3000) == {"responses": [], "_frames": [(72, None)], "built": 72, "pieces": [16, 4]}
+    assert scene.gather(3000) == {"responses": [], "frames": [(72, None)], "built": 72, "pieces": [16, 4]}
     assert scene.sent(20) == all_sent(72)
     scene.sender.read_answered()
     one = Completion("one", Verb.RDMA_READ, Status.SUCCESS, 40)
@@ -242,7 +242,7 @@ def test_the_record_of_reads_beyond_the_depth() -> None:
         "in_flight": ["two", "send"],
         "reads": ["two"],
         "send_queue": [],
-        "_frames": [(124, None), (152, None)],
+        "frames": [(124, None), (152, None)],
         "built": 152,
         "pieces": [48, 4, 28],
     }
@@ -267,7 +267,7 @@ def test_the_record_while_responses_go_out() -> None:
         "_position": 112,
         "_responding": True,
         "_response_turn": False,
-        "_frames": [(132, (HANDLE, 250, 0))],
+        "frames": [(132, (HANDLE, 250, 0))],
         "_has_sources": True,
         "built": 132,
         "pieces": [16, 112, 4],
@@ -276,7 +276,7 @@ def test_the_record_while_responses_go_out() -> None:
     assert scene.sent(132) == all_sent(132) | shows_none
     assert scene.gather(1) == {
         "_position": 224,
-        "_frames": [(264, (HANDLE, 250, 112))],
+        "frames": [(264, (HANDLE, 250, 112))],
         "_has_sources": True,
         "built": 264,
         "pieces": [16, 112, 4],
@@ -290,7 +290,7 @@ def test_the_record_while_responses_go_out() -> None:
         "_position": 250,
         "_responding": False,
         "responses": [10],
-        "_frames": [(312, (HANDLE, 250, 224))],
+        "frames": [(312, (HANDLE, 250, 224))],
         "_has_sources": True,
         "built": 312,
         "pieces": [16, 26, 6],
@@ -299,7 +299,7 @@ def test_the_record_while_responses_go_out() -> None:
     assert scene.gather(1) == {
         "_position": 10,
         "responses": [],
-        "_frames": [(344, (HANDLE, 10, 0))],
+        "frames": [(344, (HANDLE, 10, 0))],
         "_has_sources": True,
         "built": 344,
         "pieces": [16, 10, 6],
@@ -322,7 +322,7 @@ def test_the_record_while_a_response_with_markers_goes_out() -> None:
             **({} if before else {"_responding": True, "_response_turn": False}),
             "_position": position,
             "_stream": stream,
-            "_frames": [(stream, (HANDLE, 250, before))],
+            "frames": [(stream, (HANDLE, 250, before))],
             "_has_sources": True,
             "built": stream,
             "pieces": octets,
@@ -335,7 +335,7 @@ def test_the_record_while_a_response_with_markers_goes_out() -> None:
         "_responding": False,
         "_stream": 316,
         "responses": [],
-        "_frames": [(316, (HANDLE, 250, 224))],
+        "frames": [(316, (HANDLE, 250, 224))],
         "_has_sources": True,
         "built": 316,
         "pieces": [16, 26, 2, 4],
@@ -365,7 +365,7 @@ def test_the_record_of_an_end_in_the_middle(markers: bool) -> None:
     assert changes.pop("pieces")[0] == 122
     # The position counts only with markers; without them it merely loses the second FPDU, which is dropped.
     assert changes == {
-        "_frames": [(end, None)],
+        "frames": [(end, None)],
         "_start": 10 + front,
         "_stream": end if markers else -132,
         "built": end,
@@ -380,7 +380,7 @@ def test_the_record_of_a_sender_that_is_stopped() -> None:
     scene.gather(1)
     scene.sent(10)
     scene.sender.stop()
-    assert scene.watch.changes() == {"_frames": [], "_start": 10, "built": 10, "pieces": []}
+    assert scene.watch.changes() == {"frames": [], "_start": 10, "built": 10, "pieces": []}
 
 
 @pytest.mark.parametrize(

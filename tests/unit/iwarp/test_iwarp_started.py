@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
+from rpcrdma.iwarp.outbound import Work
 from rpcrdma.iwarp.states import State
-from rpcrdma.iwarp.work import Work
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Disconnected, Established, Verb
 from support.raw_iwarp import RawPeer, events_of, fpdu, startup_frame, tagged, untagged

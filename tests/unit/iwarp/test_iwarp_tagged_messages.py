@@ -8,10 +8,10 @@ from collections import deque
 import pytest
 
 from rpcrdma.iwarp.config import ReadyFrame
+from rpcrdma.iwarp.outbound import ReadWork
 from rpcrdma.iwarp.segments import READ_REQUEST
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.tagged import TaggedMessages
-from rpcrdma.iwarp.work import ReadWork
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.checksum import crc32c
 

@@ -7,7 +7,7 @@ import pytest
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects import Geometry
 from rpcrdma.transport.message import Cause, Refusal
-from rpcrdma.transport.plan_call import CallPlan, PlanLimits, cheap_call_octets, plan_call
+from rpcrdma.transport.plan_call import PLAIN, CallPlan, PlanLimits, cheap_call_octets, plan_call
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
 
 GEOMETRY = Geometry(
@@ -63,7 +63,7 @@ def test_memory_for_a_reply_is_offered_from_the_first_octet_on_that_needs_it(
     expected = CallPlan(write_chunks=writes, reply_chunk=reply_chunk)
     found = plan_call(0, (), results, items, LIMITS)
     assert found == expected
-    assert found.plain == (not writes and not reply_chunk)
+    assert (found is PLAIN) == (not writes and not reply_chunk)
 
 
 @pytest.mark.parametrize(("most", "results"), [(5000, 4768), (20_000, 19_768), (30_000, 29_768)])

@@ -274,8 +274,7 @@ class NoneOverPromises(Promises):
     __slots__ = ()
 
     def make(self, messages: int) -> None:
-        self._left -= messages
-        self._reserve(messages)
+        self._take(messages)
 
 
 @pytest.mark.parametrize(

@@ -234,13 +234,14 @@ class Space:
             window._learns, *more = more
         if more:
             promises = self._promises[end]
-            window._base, promises._left, promises._longest = more
+            window._base, promises._unreserved, promises._longest = more
+            promises._take(0)
         return window
 
     def _save(self, end: int) -> tuple[int, ...]:
         """All that one end remembers."""
         promises = self._promises[end]
-        promised = (promises._left, promises._longest) if self._promising else ()
+        promised = (promises._unreserved, promises._longest) if self._promising else ()
         return (*self._get(self._windows[end]), *promised)
 
     def _next(self, state: State, end: int, side: Side, *sent: Message, taken: bool = False) -> State:
