@@ -13,7 +13,8 @@ from rpcrdma.aio.server.serve import serve
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.limits import NFS_COMMITS_IN_VAIN_MAX
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.client import FileOptions, NfsFilesystem
+from rpcrdma.nfs.client import NfsFilesystem
+from rpcrdma.nfs.client.trees import file_transfer
 from rpcrdma.nfs.v3 import nfsstat3, stable_how
 from rpcrdma.rpc.service import CallContext, Service
 
@@ -89,13 +90,18 @@ HONEST = {how: how for how in stable_how}
 MORE = dict.fromkeys(stable_how, stable_how.FILE_SYNC)
 
 
+@pytest.fixture(autouse=True)
+def _commits_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_transfer, "_COMMIT_OCTETS", 2 * BLOCK)
+
+
 async def copied(service: Service, scheme: str, tmp_path: Path, how: str, size: int) -> None:
     local = tmp_path / "local"
     local.write_bytes(bytes(size))
     async with (
         serve([service], [f"{scheme}://127.0.0.1:0"]) as server,
         connect(server.listening[0], v3.PROGRAM) as connection,
-        NfsFilesystem(connection, b"root", options=FileOptions(commit_octets=2 * BLOCK)) as fs,
+        NfsFilesystem(connection, b"root") as fs,
     ):
         if how == "upload":
             await fs.upload(local, "/copy")

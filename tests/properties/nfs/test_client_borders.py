@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,6 +27,7 @@ from rpcrdma.errors import RpcRdmaError, TransportClosed
 from rpcrdma.nfs import mount, v3, watch
 from rpcrdma.nfs.client import FileOptions, NfsFilesystem
 from rpcrdma.nfs.client.mount_client import mount_with
+from rpcrdma.nfs.client.streams import file_stream
 from rpcrdma.nfs.client.trees import tree_work
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import nfs_error
@@ -55,7 +56,15 @@ FATTR = VALUES.dataclass_strategy(v3.fattr3)
 TYPES = [v3.ftype3.NF3LNK, v3.ftype3.NF3REG, v3.ftype3.NF3DIR]
 
 
-ONE_AT_A_TIME = FileOptions(files_at_once=1, direct_calls=1, read_ahead_blocks=1, write_behind_blocks=1)
+ONE_AT_A_TIME = FileOptions(files_at_once=1, direct_calls=1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_block_at_a_time() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for constant in ("_READ_AHEAD_BLOCKS", "_WRITE_BEHIND_BLOCKS"):
+            patch.setattr(file_stream, constant, 1)
+        yield
 
 
 @functools.cache

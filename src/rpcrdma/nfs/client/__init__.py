@@ -4,12 +4,12 @@ from rpcrdma.nfs.client.attributes import Stat, StatVfs
 from rpcrdma.nfs.client.connecting import MountedFilesystem, nfs_open
 from rpcrdma.nfs.client.filesystem import LocalPath, NfsFilesystem
 from rpcrdma.nfs.client.node import DirEntry
-from rpcrdma.nfs.client.options import FileOptions
 from rpcrdma.nfs.client.streams.file_stream import NfsFile
 from rpcrdma.nfs.client.trees.copy_source import FileChanged
 from rpcrdma.nfs.client.trees.not_carried import NotCarried
 from rpcrdma.nfs.client.trees.tree_copy import CopyFailure, CopyReport, Progress
 from rpcrdma.nfs.client.trees.tree_remove import RemoveReport
+from rpcrdma.nfs.client.volume import FileOptions
 from rpcrdma.nfs.client.watching import Change, ChangeKind, Changes
 
 __all__ = [

@@ -12,8 +12,8 @@ from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
 from rpcrdma.nfs.client.mount_client import Mount, confirm_root, mount_export, unmount
-from rpcrdma.nfs.client.options import FileOptions
 from rpcrdma.nfs.client.paths import Path
+from rpcrdma.nfs.client.volume import FileOptions
 from rpcrdma.nfs.client.watching import Changes
 
 __all__ = ["MountedFilesystem", "mount_over", "nfs_open"]

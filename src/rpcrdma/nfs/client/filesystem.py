@@ -14,7 +14,6 @@ from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
 from rpcrdma.nfs.client.listing import name_pages
 from rpcrdma.nfs.client.node import DirEntry, Node
-from rpcrdma.nfs.client.options import FileOptions
 from rpcrdma.nfs.client.paths import Path, base_name, join, text_of
 from rpcrdma.nfs.client.resolver import OUTDATED
 from rpcrdma.nfs.client.streams.direct_read import placed_bytes, read_direct
@@ -24,7 +23,7 @@ from rpcrdma.nfs.client.trees.file_transfer import FileTransfer
 from rpcrdma.nfs.client.trees.tree_copy import CopyReport, Progress, download_tree, upload_tree
 from rpcrdma.nfs.client.trees.tree_remove import RemoveReport, remove_tree
 from rpcrdma.nfs.client.trees.tree_walk import entries_below, walk_tree
-from rpcrdma.nfs.client.volume import Volume
+from rpcrdma.nfs.client.volume import FileOptions, Volume
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound, nfs_error
 from rpcrdma.nfs.v3 import (
     ACCESS3_EXECUTE,
@@ -59,9 +58,8 @@ class NfsFilesystem:
     out of the mount. Every call may also raise the errors of `Caller.call`; there is no reconnection. New files and
     directories at the server get exactly the mode that is asked for: the process's umask applies to downloads alone.
 
-    `stat` and `open` always ask the server; only directories on the way are remembered for a few seconds
-    (`FileOptions.lookup_valid_s`). `close` does not close the connection, which is the caller's, except where
-    `nfs_open` made both.
+    `stat` and `open` always ask the server; only directories on the way are remembered for 3 s. `close`
+    does not close the connection, which is the caller's, except where `nfs_open` made both.
     """
 
     def __init__(

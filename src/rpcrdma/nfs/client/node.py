@@ -9,9 +9,9 @@ from rpcrdma.nfs.client.attributes import Stat, stat_from
 from rpcrdma.nfs.client.paths import join
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3
 
-__all__ = ["DirEntry", "Node", "Place", "path_of"]
+__all__ = ["DirEntry", "LazyPath", "Node", "path_of"]
 
-Place: TypeAlias = "str | tuple[Node, str]"
+LazyPath: TypeAlias = "str | tuple[Node, str]"
 """The place of an object: a path, or a name in a directory, which costs no more the deeper the directory is."""
 
 
@@ -25,7 +25,7 @@ class Node:
 
     handle: nfs_fh3
     attributes: fattr3 | None
-    place: Place
+    place: LazyPath
     fresh: bool = False
     target: str | None = None
 
@@ -45,7 +45,7 @@ class Node:
         return self.attributes is not None and self.attributes.type == ftype3.NF3LNK
 
 
-def path_of(place: Place) -> str:
+def path_of(place: LazyPath) -> str:
     """The path that `place` stands for."""
     names: list[str] = []
     while not isinstance(place, str):

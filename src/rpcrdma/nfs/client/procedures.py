@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.client.node import Node, Place, path_of
+from rpcrdma.nfs.client.node import LazyPath, Node, path_of
 from rpcrdma.nfs.errors import nfs_error
 from rpcrdma.nfs.v3 import createhow3, diropargs3, fattr3, nfs_fh3, nfsstat3, post_op_attr, post_op_fh3, sattr3
 from rpcrdma.rpc.program import Caller, Procedure
@@ -52,7 +52,9 @@ class NfsProcedures:
         self._call = caller.call
         self._sleep = sleep
 
-    async def _result(self, procedure: Procedure[A, Any], args: A, path: Place, path2: Place | None = None) -> Any:
+    async def _result(
+        self, procedure: Procedure[A, Any], args: A, path: LazyPath, path2: LazyPath | None = None
+    ) -> Any:
         reply = await self._call(procedure, args)
         if reply.status is _OK:
             return reply.value
@@ -63,8 +65,8 @@ class NfsProcedures:
         status: nfsstat3,
         procedure: Procedure[A, Any],
         args: A,
-        path: Place,
-        path2: Place | None = None,
+        path: LazyPath,
+        path2: LazyPath | None = None,
         buffer: Buffer | None = None,
     ) -> Any:
         """The result after a first answer with this status, which is not NFS3_OK."""
@@ -80,17 +82,17 @@ class NfsProcedures:
                 return reply.value
         raise nfs_error(status, path_of(path), None if path2 is None else path_of(path2))
 
-    async def getattr(self, handle: nfs_fh3, path: Place) -> fattr3:
+    async def getattr(self, handle: nfs_fh3, path: LazyPath) -> fattr3:
         """GETATTR."""
         value = await self._result(v3.GETATTR, v3.GETATTR3args(handle), path)
         return cast("fattr3", value.obj_attributes)
 
-    async def setattr(self, handle: nfs_fh3, attributes: sattr3, path: Place) -> fattr3 | None:
+    async def setattr(self, handle: nfs_fh3, attributes: sattr3, path: LazyPath) -> fattr3 | None:
         """SETATTR; the attributes afterwards, if the server gives them."""
         value = await self._result(v3.SETATTR, v3.SETATTR3args(handle, attributes, _NO_GUARD), path)
         return attributes_of(value.obj_wcc.after)
 
-    async def lookup(self, directory: Node, name: str, path: Place) -> Node:
+    async def lookup(self, directory: Node, name: str, path: LazyPath) -> Node:
         """LOOKUP, and GETATTR where the server leaves the attributes out."""
         args = v3.LOOKUP3args(diropargs3(directory.handle, name))
         reply: Any = await self._call(v3.LOOKUP, args)
@@ -102,17 +104,17 @@ class NfsProcedures:
             attributes = await self.getattr(value.object, path)
         return Node(value.object, attributes, path, fresh=True)
 
-    async def access(self, handle: nfs_fh3, wanted: int, path: Place) -> tuple[int, fattr3 | None]:
+    async def access(self, handle: nfs_fh3, wanted: int, path: LazyPath) -> tuple[int, fattr3 | None]:
         """ACCESS: which of the `wanted` bits are granted, and the attributes if the server gives them."""
         value = await self._result(v3.ACCESS, v3.ACCESS3args(handle, wanted), path)
         return value.access & wanted, attributes_of(value.obj_attributes)
 
-    async def readlink(self, handle: nfs_fh3, path: Place) -> str:
+    async def readlink(self, handle: nfs_fh3, path: LazyPath) -> str:
         """READLINK."""
         value = await self._result(v3.READLINK, v3.READLINK3args(handle), path)
         return cast("str", value.data)
 
-    async def read(self, handle: nfs_fh3, offset: int, buffer: memoryview, path: Place) -> v3.READ3resok:
+    async def read(self, handle: nfs_fh3, offset: int, buffer: memoryview, path: LazyPath) -> v3.READ3resok:
         """READ of at most `len(buffer)` octets, which are placed in `buffer`.
 
         Raises:
@@ -131,7 +133,7 @@ class NfsProcedures:
         return value
 
     async def write(
-        self, handle: nfs_fh3, offset: int, data: Buffer, stable: v3.stable_how, path: Place
+        self, handle: nfs_fh3, offset: int, data: Buffer, stable: v3.stable_how, path: LazyPath
     ) -> v3.WRITE3resok:
         """WRITE; the server may take a part of `data`, at least one octet, and keep it safer than asked.
 
@@ -157,42 +159,42 @@ class NfsProcedures:
             )
         return value
 
-    async def commit(self, handle: nfs_fh3, path: Place) -> bytes:
+    async def commit(self, handle: nfs_fh3, path: LazyPath) -> bytes:
         """COMMIT of the whole file; the write verifier."""
         value = await self._result(v3.COMMIT, v3.COMMIT3args(handle, 0, 0), path)
         return cast("bytes", value.verf)
 
-    async def create(self, directory: Node, name: str, how: createhow3, path: Place) -> Created:
+    async def create(self, directory: Node, name: str, how: createhow3, path: LazyPath) -> Created:
         """CREATE."""
         return _created(await self._result(v3.CREATE, v3.CREATE3args(diropargs3(directory.handle, name), how), path))
 
-    async def mkdir(self, directory: Node, name: str, attributes: sattr3, path: Place) -> Created:
+    async def mkdir(self, directory: Node, name: str, attributes: sattr3, path: LazyPath) -> Created:
         """MKDIR."""
         return _created(
             await self._result(v3.MKDIR, v3.MKDIR3args(diropargs3(directory.handle, name), attributes), path)
         )
 
-    async def symlink(self, directory: Node, name: str, target: str, attributes: sattr3, path: Place) -> Created:
+    async def symlink(self, directory: Node, name: str, target: str, attributes: sattr3, path: LazyPath) -> Created:
         """SYMLINK."""
         args = v3.SYMLINK3args(diropargs3(directory.handle, name), v3.symlinkdata3(attributes, target))
         return _created(await self._result(v3.SYMLINK, args, path))
 
-    async def remove(self, directory: Node, name: str, path: Place) -> None:
+    async def remove(self, directory: Node, name: str, path: LazyPath) -> None:
         """REMOVE."""
         await self._result(v3.REMOVE, v3.REMOVE3args(diropargs3(directory.handle, name)), path)
 
-    async def rmdir(self, directory: Node, name: str, path: Place) -> None:
+    async def rmdir(self, directory: Node, name: str, path: LazyPath) -> None:
         """RMDIR."""
         await self._result(v3.RMDIR, v3.RMDIR3args(diropargs3(directory.handle, name)), path)
 
     async def rename(
-        self, source: Node, source_name: str, target: Node, target_name: str, path: Place, path2: Place
+        self, source: Node, source_name: str, target: Node, target_name: str, path: LazyPath, path2: LazyPath
     ) -> None:
         """RENAME."""
         args = v3.RENAME3args(diropargs3(source.handle, source_name), diropargs3(target.handle, target_name))
         await self._result(v3.RENAME, args, path, path2)
 
-    async def link(self, handle: nfs_fh3, directory: Node, name: str, path: Place, path2: Place) -> None:
+    async def link(self, handle: nfs_fh3, directory: Node, name: str, path: LazyPath, path2: LazyPath) -> None:
         """LINK."""
         await self._result(v3.LINK, v3.LINK3args(handle, diropargs3(directory.handle, name)), path, path2)
 
@@ -206,15 +208,15 @@ class NfsProcedures:
         args = v3.READDIRPLUS3args(directory.handle, cookie, verifier, octets, octets)
         return cast("v3.READDIRPLUS3resok", await self._result(v3.READDIRPLUS, args, directory.place))
 
-    async def fsstat(self, handle: nfs_fh3, path: Place) -> v3.FSSTAT3resok:
+    async def fsstat(self, handle: nfs_fh3, path: LazyPath) -> v3.FSSTAT3resok:
         """FSSTAT."""
         return cast("v3.FSSTAT3resok", await self._result(v3.FSSTAT, v3.FSSTAT3args(handle), path))
 
-    async def fsinfo(self, handle: nfs_fh3, path: Place) -> v3.FSINFO3resok:
+    async def fsinfo(self, handle: nfs_fh3, path: LazyPath) -> v3.FSINFO3resok:
         """FSINFO."""
         return cast("v3.FSINFO3resok", await self._result(v3.FSINFO, v3.FSINFO3args(handle), path))
 
-    async def pathconf(self, handle: nfs_fh3, path: Place) -> v3.PATHCONF3resok:
+    async def pathconf(self, handle: nfs_fh3, path: LazyPath) -> v3.PATHCONF3resok:
         """PATHCONF."""
         return cast("v3.PATHCONF3resok", await self._result(v3.PATHCONF, v3.PATHCONF3args(handle), path))
 

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
+from rpcrdma.limits import NFS_LISTED_NAMES_HELD_MAX, NFS_LISTED_NAMES_MAX
 from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.options import FileOptions
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.resolver import LookupCache, Resolver
 from rpcrdma.nfs.client.workers import BufferRing
@@ -19,7 +19,22 @@ from rpcrdma.nfs.errors import nfs_error
 from rpcrdma.nfs.v3 import FSINFO3resok, fattr3, ftype3, nfs_fh3, nfsstat3
 from rpcrdma.rpc.program import Caller
 
-__all__ = ["TransferSizes", "Volume"]
+__all__ = ["FileOptions", "TransferSizes", "Volume"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOptions:
+    """Bounds of an `NfsFilesystem`: calls in flight, files in progress, and names."""
+
+    direct_calls: int = 8
+    """Calls in flight for one `read_into`, `pread` or copied file: 8 MiB hide the latency of a local network."""
+    files_at_once: int = 32
+    """Files that a tree copy has in progress."""
+    listed_names_max: int = NFS_LISTED_NAMES_MAX
+    """Names in one directory; listing more is an error, since the listing may be endless."""
+    listed_names_held_max: int = NFS_LISTED_NAMES_HELD_MAX
+    """The same for calls that hold all names in memory: `listdir` and `walk`."""
+
 
 _LEAST = 4096
 """The least that is asked for, also of a server that states less or nothing: it may return fewer octets."""
@@ -66,8 +81,12 @@ def _within(value: int, least: int, most: int) -> int:
 T = TypeVar("T")
 P = ParamSpec("P")
 
+_LOOKUP_VALID_S = 3.0
+"""Validity of cached directories along a path; Linux starts with 3 s."""
 _LOOKUP_ENTRIES_MAX = 4096
 """Cached directories and symbolic links: more than the paths in use have within the seconds that entries are valid."""
+_TRANSFER_OCTETS_MAX = 32 << 20
+"""Buffers of all downloads and uploads together."""
 _LOCAL_THREADS = 4
 """Threads that read and write local files: enough for system calls to overlap."""
 
@@ -87,7 +106,7 @@ class Volume:
     ) -> None:
         self.options = options
         self.procedures = NfsProcedures(caller, sleep=sleep)
-        cache = LookupCache(clock, valid_s=options.lookup_valid_s, entries_max=_LOOKUP_ENTRIES_MAX)
+        cache = LookupCache(clock, valid_s=_LOOKUP_VALID_S, entries_max=_LOOKUP_ENTRIES_MAX)
         self.resolver = Resolver(self.procedures, root, cache, directory)
         self._sizes: TransferSizes | None = None
         self._ring: BufferRing | None = None
@@ -106,7 +125,7 @@ class Volume:
         sizes = await self.sizes()
         if self._ring is None:
             size = max(sizes.read, sizes.write)
-            self._ring = BufferRing(size, max(2, self.options.transfer_octets_max // size))
+            self._ring = BufferRing(size, max(2, _TRANSFER_OCTETS_MAX // size))
         return self._ring
 
     async def attributes(self, node: Node) -> fattr3:

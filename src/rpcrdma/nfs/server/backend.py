@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from rpcrdma.limits import NFS_FILES_OPEN_MAX, NFS_OBJECTS_OPEN_MAX
-from rpcrdma.nfs.server.caller_identity import Caller, Callers
+from rpcrdma.nfs.server.caller_identity import CallerIdentity, Callers
 from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
 from rpcrdma.nfs.server.export import Export, HostAdmission
 from rpcrdma.nfs.server.file_handle import HandleSeal, OpenedHandle
@@ -133,7 +133,7 @@ class Backend:
             raise Refused(nfsstat3.NFS3ERR_STALE)
         return tree, opened
 
-    def caller(self, node: HeldNode, context: CallContext) -> Caller:
+    def caller(self, node: HeldNode, context: CallContext) -> CallerIdentity:
         """The identity with which a call acts on this object."""
         return self.callers.of(context.credential, node.tree.export)
 

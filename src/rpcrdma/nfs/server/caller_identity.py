@@ -25,13 +25,13 @@ from rpcrdma.nfs.server.linux_calls import (
 )
 from rpcrdma.rpc.auth import AuthSys, Credential
 
-__all__ = ["Caller", "Callers", "ServingUser", "SwitchedCaller"]
+__all__ = ["CallerIdentity", "Callers", "ServingUser", "SwitchedCaller"]
 
 _ASK = 0xFFFFFFFF
 """No identity: to the kernel this number means that nothing is to be changed."""
 
 
-class Caller(Protocol):
+class CallerIdentity(Protocol):
     """The identity with which the calling thread acts inside a `with` block; blocks do not nest."""
 
     @property
@@ -127,7 +127,7 @@ class Callers:
         self._server = _Server() if self.switches else None
         self._known: dict[tuple[int, int, tuple[int, ...]], SwitchedCaller] = {}
 
-    def of(self, credential: Credential, export: Export) -> Caller:
+    def of(self, credential: Credential, export: Export) -> CallerIdentity:
         """The identity with which a call with this credential acts in this export."""
         server = self._server
         if server is None:

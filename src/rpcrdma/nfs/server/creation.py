@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from rpcrdma.nfs.server.attributes import Changes, nfs_time, post_op, set_times
 from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory, entry_name
-from rpcrdma.nfs.server.caller_identity import Caller
+from rpcrdma.nfs.server.caller_identity import CallerIdentity
 from rpcrdma.nfs.server.linux_calls import file_clock_ns, set_file_times
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
@@ -67,7 +67,7 @@ _NODE_TYPES = {
 }
 _NOTHING_TOLD = post_op_fh3(False, None), post_op_attr(False, None)
 
-_Make: TypeAlias = Callable[[HeldNode, bytes, Caller], HeldNode | None]
+_Make: TypeAlias = Callable[[HeldNode, bytes, CallerIdentity], HeldNode | None]
 """Makes an object with a name in a directory; None if the name leads to another object by now."""
 
 
@@ -94,7 +94,7 @@ class CreationProcedures(Procedures):
         changes = Changes()
         try:
 
-            def make(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode:
+            def make(directory: HeldNode, name: bytes, caller: CallerIdentity) -> HeldNode:
                 return self._create(directory, name, args.how, caller)
 
             made = self._make(args.where, context, changes, make)
@@ -109,7 +109,7 @@ class CreationProcedures(Procedures):
         mode = _mode(wanted, _DIRECTORY_MODE)
         try:
 
-            def make(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode | None:
+            def make(directory: HeldNode, name: bytes, caller: CallerIdentity) -> HeldNode | None:
                 since = file_clock_ns()
                 with caller:
                     os.mkdir(name, mode & 0o1777, dir_fd=directory.fd)
@@ -129,7 +129,7 @@ class CreationProcedures(Procedures):
             if b"\0" in target:
                 raise Refused(nfsstat3.NFS3ERR_ACCES)
 
-            def make(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode | None:
+            def make(directory: HeldNode, name: bytes, caller: CallerIdentity) -> HeldNode | None:
                 since = file_clock_ns()
                 with caller:
                     os.symlink(target, name, dir_fd=directory.fd)
@@ -148,7 +148,7 @@ class CreationProcedures(Procedures):
             kind, wanted, device = _node_wanted(args.what)
             mode = _mode(wanted, _FILE_MODE)
 
-            def make(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode | None:
+            def make(directory: HeldNode, name: bytes, caller: CallerIdentity) -> HeldNode | None:
                 since = file_clock_ns()
                 with caller:
                     os.mknod(name, kind | mode & 0o777, device, dir_fd=directory.fd)
@@ -178,7 +178,7 @@ class CreationProcedures(Procedures):
         self.backend.synchronize(node, directory)
         return post_op_fh3(True, nfs_fh3(node.handle)), post_op(node)
 
-    def _create(self, directory: HeldNode, name: bytes, how: createhow3, caller: Caller) -> HeldNode:
+    def _create(self, directory: HeldNode, name: bytes, how: createhow3, caller: CallerIdentity) -> HeldNode:
         for _ in range(_CREATE_TRIES):
             node = self._create_new(directory, name, how, caller)
             if node is not None:
@@ -188,7 +188,7 @@ class CreationProcedures(Procedures):
                 return self._existing(directory, name, how, caller)
         raise Refused(nfsstat3.NFS3ERR_JUKEBOX)
 
-    def _create_new(self, directory: HeldNode, name: bytes, how: createhow3, caller: Caller) -> HeldNode | None:
+    def _create_new(self, directory: HeldNode, name: bytes, how: createhow3, caller: CallerIdentity) -> HeldNode | None:
         """A new file; None if the name is taken, which `_existing` judges."""
         wanted = how.value if isinstance(how.value, sattr3) else None
         mode = _mode(wanted, _FILE_MODE) if wanted is not None else _FILE_MODE
@@ -222,7 +222,7 @@ class CreationProcedures(Procedures):
                 os.close(fd)
         return node
 
-    def _existing(self, directory: HeldNode, name: bytes, how: createhow3, caller: Caller) -> HeldNode:
+    def _existing(self, directory: HeldNode, name: bytes, how: createhow3, caller: CallerIdentity) -> HeldNode:
         """The existing object, if CREATE allows one or an earlier try of the same call made it."""
         with caller:
             node = directory.tree.child(directory, name)
@@ -238,7 +238,7 @@ class CreationProcedures(Procedures):
             raise Refused(nfsstat3.NFS3ERR_EXIST)
         return node
 
-    def _set(self, node: HeldNode, wanted: sattr3, caller: Caller) -> None:
+    def _set(self, node: HeldNode, wanted: sattr3, caller: CallerIdentity) -> None:
         """Sets attributes; the size first, since file systems refuse it most often."""
         for number in (wanted.uid.value, wanted.gid.value):
             if number == _NO_ID:
@@ -251,12 +251,12 @@ class CreationProcedures(Procedures):
                 os.chmod(node.link, wanted.mode.value & 0o7777)
             set_times(node.link, wanted)
 
-    def _truncate(self, node: HeldNode, size: int, caller: Caller) -> None:
+    def _truncate(self, node: HeldNode, size: int, caller: CallerIdentity) -> None:
         file = self.backend.files.for_writing(node, caller)
         with caller:
             os.ftruncate(file.fd, size)
 
-    def _dressed(self, node: HeldNode, wanted: sattr3, mode: int | None, caller: Caller) -> HeldNode:
+    def _dressed(self, node: HeldNode, wanted: sattr3, mode: int | None, caller: CallerIdentity) -> HeldNode:
         """Sets the attributes that the client asks for, as far as the caller may, and returns the new object."""
         if mode is not None:
             given = stat.S_IMODE(os.fstat(node.fd).st_mode)

@@ -8,7 +8,7 @@ from collections.abc import Generator
 
 from rpcrdma.nfs.server.attributes import Changes, attributes_of, post_op
 from rpcrdma.nfs.server.backend import Procedures, check_changeable
-from rpcrdma.nfs.server.caller_identity import Caller
+from rpcrdma.nfs.server.caller_identity import CallerIdentity
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.open_files import OpenFile, check_writer
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
@@ -131,7 +131,13 @@ class DataProcedures(Procedures):
             return COMMIT3res(status_of(error), COMMIT3resfail(changes.data()))
 
     def _write(
-        self, node: HeldNode, caller: Caller, changes: Changes, offset: int, data: memoryview, stable: stable_how
+        self,
+        node: HeldNode,
+        caller: CallerIdentity,
+        changes: Changes,
+        offset: int,
+        data: memoryview,
+        stable: stable_how,
     ) -> int:
         files = self.backend.files
         opened = files.open_for_writing(node)

@@ -21,7 +21,7 @@ from rpcrdma.limits import (
     NFS_WATCH_SUBSCRIPTION_DIRECTORIES_MAX,
 )
 from rpcrdma.nfs.server.backend import Backend, check_directory
-from rpcrdma.nfs.server.caller_identity import Caller
+from rpcrdma.nfs.server.caller_identity import CallerIdentity
 from rpcrdma.nfs.server.directory_events import DirectoryEvent, Happening, Renaming, paired
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller
 from rpcrdma.nfs.server.object_tree import HeldNode
@@ -105,7 +105,7 @@ class WatchedTree:
     """One subscription: a directory, and with `recursive` those below it that its caller may list."""
 
     def __init__(
-        self, watcher: DirectoryWatcher, top: HeldNode, caller: Caller, sink: ChangeSink, *, recursive: bool
+        self, watcher: DirectoryWatcher, top: HeldNode, caller: CallerIdentity, sink: ChangeSink, *, recursive: bool
     ) -> None:
         self._watcher = watcher
         self._top = top

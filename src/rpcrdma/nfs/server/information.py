@@ -8,7 +8,7 @@ from collections.abc import Generator
 
 from rpcrdma.nfs.server.attributes import attributes_of, post_op
 from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory, entry_name
-from rpcrdma.nfs.server.caller_identity import Caller
+from rpcrdma.nfs.server.caller_identity import CallerIdentity
 from rpcrdma.nfs.server.data import TRANSFER_MAX
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller
 from rpcrdma.nfs.server.object_tree import HeldNode
@@ -211,7 +211,7 @@ class InformationProcedures(Procedures):
             return PATHCONF3res(status_of(error), PATHCONF3resfail(post_op(node)))
 
 
-def _find_at_once(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode | None:
+def _find_at_once(directory: HeldNode, name: bytes, caller: CallerIdentity) -> HeldNode | None:
     """As `_find`, but never waits: None if it would have to."""
     check_directory(directory)
     if name == b"..":
@@ -222,7 +222,7 @@ def _find_at_once(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode 
         return directory.tree.child_at_once(directory, name)
 
 
-def _find(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode:
+def _find(directory: HeldNode, name: bytes, caller: CallerIdentity) -> HeldNode:
     """The object that a directory has under this name; may block, but for "."."""
     check_directory(directory)
     tree = directory.tree

@@ -9,7 +9,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from rpcrdma.nfs.server.attributes import attributes_of, post_op
 from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory
-from rpcrdma.nfs.server.caller_identity import Caller
+from rpcrdma.nfs.server.caller_identity import CallerIdentity
 from rpcrdma.nfs.server.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, ListedEntry, Version
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller, file_clock_ns
 from rpcrdma.nfs.server.object_tree import HeldNode
@@ -117,7 +117,7 @@ class ListingProcedures(Procedures):
         except REFUSALS as error:
             return READDIRPLUS3res(status_of(error), READDIRPLUS3resfail(post_op(node)))
 
-    def _check_readable(self, node: HeldNode, caller: Caller) -> None:
+    def _check_readable(self, node: HeldNode, caller: CallerIdentity) -> None:
         check_directory(node)
         with caller:
             readable = faccess_as_caller(node.fd, os.R_OK)

@@ -10,7 +10,7 @@ import contextlib
 import os
 import stat
 
-from rpcrdma.nfs.server.caller_identity import Caller
+from rpcrdma.nfs.server.caller_identity import CallerIdentity
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller
 from rpcrdma.nfs.server.object_cache import ObjectCache
 from rpcrdma.nfs.server.object_tree import HeldNode
@@ -39,7 +39,7 @@ class OpenFile:
         self.unstable = False
         """Whether the file has data that only a COMMIT puts on the disk."""
         self.used = True
-        self.readers: dict[Caller, tuple[int, int, int, int]] = {}
+        self.readers: dict[CallerIdentity, tuple[int, int, int, int]] = {}
         """Callers that may read, each with the state of the file in which the kernel allowed it."""
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
@@ -52,7 +52,9 @@ class OpenFiles:
     def __init__(self, limit: int) -> None:
         self._cache: ObjectCache[OpenFile] = ObjectCache(limit, self._evicted)
 
-    def for_reading(self, node: HeldNode, caller: Caller, *, may_open: bool) -> tuple[OpenFile, os.stat_result] | None:
+    def for_reading(
+        self, node: HeldNode, caller: CallerIdentity, *, may_open: bool
+    ) -> tuple[OpenFile, os.stat_result] | None:
         """The open file and its attributes, if the caller may read it: as its reader, executor or owner.
 
         None if it is not open and must not be opened, which may block.
@@ -85,7 +87,7 @@ class OpenFiles:
             file.readers[caller] = state
         return file, status
 
-    def for_writing(self, node: HeldNode, caller: Caller) -> OpenFile:
+    def for_writing(self, node: HeldNode, caller: CallerIdentity) -> OpenFile:
         """The open file if the caller may write it, or owns it; may block.
 
         Raises:
@@ -143,7 +145,7 @@ class OpenFiles:
             with contextlib.suppress(OSError):
                 os.fsync(file.fd)
 
-    def _open(self, node: HeldNode, caller: Caller, mode: int) -> OpenFile:
+    def _open(self, node: HeldNode, caller: CallerIdentity, mode: int) -> OpenFile:
         readable, writable = True, mode == os.O_RDWR
         try:
             with caller:
@@ -171,7 +173,7 @@ class OpenFiles:
         return file
 
 
-def check_writer(file: OpenFile, node: HeldNode, caller: Caller) -> None:
+def check_writer(file: OpenFile, node: HeldNode, caller: CallerIdentity) -> None:
     """Refuses a caller, as whom the thread acts, who neither may write the file nor owns it."""
     if not faccess_as_caller(node.fd, os.W_OK) and os.fstat(file.fd).st_uid != caller.uid:
         raise Refused(nfsstat3.NFS3ERR_ACCES)

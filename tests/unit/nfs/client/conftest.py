@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.client import FileOptions, volume
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
-from rpcrdma.nfs.client.options import FileOptions
+from rpcrdma.nfs.client.streams import file_stream
+from rpcrdma.nfs.client.trees import file_transfer
 from rpcrdma.nfs.v3 import (
     createmode3,
     fattr3,
@@ -434,10 +436,21 @@ def through(encode: Any, decode: Any, value: Any) -> Any:
     return result
 
 
-def mounting(server: MemoryServer) -> Callable[..., NfsFilesystem]:
-    """Mounts the server: options of `FileOptions`, and of `NfsFilesystem` with a leading "fs_"."""
+CONSTANTS = {
+    "read_ahead_blocks": (file_stream, "_READ_AHEAD_BLOCKS"),
+    "write_behind_blocks": (file_stream, "_WRITE_BEHIND_BLOCKS"),
+    "uncommitted_octets_max": (file_stream, "_UNCOMMITTED_OCTETS_MAX"),
+    "commit_octets": (file_transfer, "_COMMIT_OCTETS"),
+    "transfer_octets_max": (volume, "_TRANSFER_OCTETS_MAX"),
+}
+
+
+def mounting(server: MemoryServer, monkeypatch: pytest.MonkeyPatch) -> Callable[..., NfsFilesystem]:
+    """Mounts the server: options of `FileOptions`, of `NfsFilesystem` with a leading "fs_", and values of CONSTANTS."""
 
     def mount(**options: Any) -> NfsFilesystem:
+        for name in options.keys() & CONSTANTS.keys():
+            monkeypatch.setattr(*CONSTANTS[name], options.pop(name))
         own = {name.removeprefix("fs_"): options.pop(name) for name in list(options) if name.startswith("fs_")}
         return NfsFilesystem(server, server.handle(server.root), options=FileOptions(**options), **own)
 
@@ -459,16 +472,16 @@ def server() -> MemoryServer:
 
 
 @pytest.fixture
-def mounted(server: MemoryServer) -> Callable[..., NfsFilesystem]:
-    return mounting(server)
+def mounted(server: MemoryServer, monkeypatch: pytest.MonkeyPatch) -> Callable[..., NfsFilesystem]:
+    return mounting(server, monkeypatch)
 
 
 @pytest.fixture
-def new_server() -> Callable[[], tuple[MemoryServer, Callable[..., NfsFilesystem]]]:
+def new_server(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[MemoryServer, Callable[..., NfsFilesystem]]]:
     """For tests that need a server for each example."""
 
     def make() -> tuple[MemoryServer, Callable[..., NfsFilesystem]]:
         fresh = MemoryServer()
-        return fresh, mounting(fresh)
+        return fresh, mounting(fresh, monkeypatch)
 
     return make

@@ -99,7 +99,7 @@ def test_what_is_missing_on_the_way(tree: Any, mounted: Any, path: str) -> None:
 
 def test_directories_on_the_way_are_remembered_for_a_while(tree: Any, mounted: Any) -> None:
     now = [0.0]
-    fs = mounted(fs_clock=lambda: now[0], lookup_valid_s=3.0)
+    fs = mounted(fs_clock=lambda: now[0])
     size_of(fs, "/a/b/file")
     assert tree.calls["LOOKUP"] == 3
     size_of(fs, "/a/b/file")

@@ -20,7 +20,12 @@ from rpcrdma.wire.buffers import Buffer, as_view
 
 __all__ = ["NfsFile"]
 
-
+_READ_AHEAD_BLOCKS = 8
+"""READs that a stream has in flight at most, each of the server's preferred size (usually 1 MiB)."""
+_WRITE_BEHIND_BLOCKS = 8
+"""WRITEs that a stream has in flight at most."""
+_UNCOMMITTED_OCTETS_MAX = 32 << 20
+"""Written, but not yet committed data that a stream keeps in memory, to write it again if the server restarts."""
 _LINES_OCTETS = 1 << 16
 """Octets copied at a time to look for the ends of lines in: a memoryview has no `find`."""
 
@@ -47,7 +52,6 @@ class NfsFile:
         self._closed = False
         self._lines = b""
         self._lines_start = 0
-        options = volume.options
         procedures, handle, path = volume.procedures, node.handle, node.path
 
         # Does not refer to `self`: a reference cycle would keep the file until the garbage collector runs.
@@ -55,15 +59,15 @@ class NfsFile:
             return await read_whole(procedures, handle, offset, buffer, path)
 
         self._run = SequentialRun()
-        self._ahead = ReadAhead(fetch, volume.start, block=sizes.read, blocks=options.read_ahead_blocks, size=size)
+        self._ahead = ReadAhead(fetch, volume.start, block=sizes.read, blocks=_READ_AHEAD_BLOCKS, size=size)
         self._behind = WriteBehind(
             volume.procedures,
             node.handle,
             node.path,
             volume.start,
             block=sizes.write,
-            blocks=options.write_behind_blocks,
-            octets_max=options.uncommitted_octets_max,
+            blocks=_WRITE_BEHIND_BLOCKS,
+            octets_max=_UNCOMMITTED_OCTETS_MAX,
         )
 
     def __del__(self) -> None:
@@ -175,7 +179,7 @@ class NfsFile:
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
             buffer = as_view(buffer, "buffer", writable=True)
-            if len(buffer) > self._sizes.read * self._volume.options.read_ahead_blocks:
+            if len(buffer) > self._sizes.read * _READ_AHEAD_BLOCKS:
                 count = await self._direct(self._position.at, buffer)
                 self._position.at += count
                 return count

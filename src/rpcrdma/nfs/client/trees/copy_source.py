@@ -16,7 +16,6 @@ import errno
 import hashlib
 import os
 
-from rpcrdma.nfs.client.options import FileOptions
 from rpcrdma.nfs.errors import ServerPathError
 from rpcrdma.nfs.v3 import fattr3, post_op_attr
 
@@ -90,9 +89,9 @@ def of_no_use(error: BaseException) -> bool:
     return isinstance(error, OSError) and (isinstance(error, FileChanged) or error.errno in _NO_ROOM)
 
 
-def window_octets(options: FileOptions, block: int) -> int:
+def window_octets(calls: int, block: int) -> int:
     """The distance, in octets, from the first incomplete block within which others may be begun."""
-    return 2 * options.direct_calls * block
+    return 2 * calls * block
 
 
 class InOrder:

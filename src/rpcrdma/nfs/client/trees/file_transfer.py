@@ -35,6 +35,8 @@ from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, post_op_attr, stable_how
 
 __all__ = ["FileTransfer", "Progress", "expressible", "times_of"]
 
+_COMMIT_OCTETS = 64 << 20
+"""Octets written by an upload between two COMMITs."""
 _REMOTE_HOLE = 1 << 16
 """Fewer zeros than this are written with the data around them: another WRITE would cost more."""
 
@@ -226,7 +228,7 @@ class FileTransfer:
         file = await self._volume.from_thread(
             local_files.abandon_file, local_files.create_temporary, *arguments, exact=self._exact, partial=partial
         )
-        window = window_octets(self._volume.options, block)
+        window = window_octets(self._volume.options.direct_calls, block)
         begin = max(0, min(file.size, attributes.size) - window) // block * block
         order = InOrder(window)
         self.count(begin)
@@ -315,13 +317,12 @@ class _Upload:
         """Writes and commits everything; returns the octets of the file, which may have shrunk."""
         self._block = min(self._ring.size, (await self._volume.sizes()).write)
         if self._transfer.resume:
-            options = self._volume.options
-            window = window_octets(options, self._block)
+            window = window_octets(self._volume.options.direct_calls, self._block)
             self._order = InOrder(window)
             # A restarted server may have lost all uncommitted data: the window that is being committed, as much again
             # that has been written meanwhile, and the blocks in progress.
             there = (await self._volume.attributes(self._node)).size
-            whole = max(0, min(there, self._end) - 2 * options.commit_octets - window)
+            whole = max(0, min(there, self._end) - 2 * _COMMIT_OCTETS - window)
             self._next = whole // self._block * self._block
             self._transfer.count(self._next)
         while self._again or self._next < self._end or self._written:
@@ -349,7 +350,7 @@ class _Upload:
             await self._carry(start, length, again)
             if self._order is not None:
                 self._order.end(start)
-            if self._uncommitted >= self._volume.options.commit_octets:
+            if self._uncommitted >= _COMMIT_OCTETS:
                 async with self._committing:
                     await self._commit()
 

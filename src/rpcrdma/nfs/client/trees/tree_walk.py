@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from rpcrdma.limits import NFS_TREE_DEPTH_MAX, NFS_TREE_PENDING_MAX
 from rpcrdma.nfs.client.listing import Refused, entry_pages
-from rpcrdma.nfs.client.node import DirEntry, Node, Place, path_of
+from rpcrdma.nfs.client.node import DirEntry, LazyPath, Node, path_of
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import ServerPathError, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
@@ -38,7 +38,7 @@ def check_descent(directory: Node) -> None:
         raise ServerPathError(errno.ENAMETOOLONG, text, directory.path)
 
 
-def too_many_pending(place: Place) -> OSError:
+def too_many_pending(place: LazyPath) -> OSError:
     """The error for a directory that is not entered, since too many others wait already."""
     text = f"more than {NFS_TREE_PENDING_MAX:,} directories wait to be entered; this one and others are left out"
     return ServerPathError(errno.ENOBUFS, text, path_of(place))

@@ -28,7 +28,7 @@ from rpcrdma.nfs.client.trees.not_carried import Lost, NotCarried
 from rpcrdma.nfs.client.trees.tree_walk import Exclusion, too_many_pending
 from rpcrdma.nfs.client.workers import run_together, run_workers
 
-__all__ = ["CopyFailure", "CopyReport", "Direction", "Kept", "TreeCopy", "TreeItem", "TreeWork"]
+__all__ = ["CopyDirection", "CopyFailure", "CopyReport", "Kept", "TreeCopy", "TreeItem", "TreeWork"]
 
 F = TypeVar("F")
 I = TypeVar("I", bound="TreeItem")  # noqa: E741 - the item
@@ -136,7 +136,7 @@ class CopyReport:
             )
 
 
-class Direction(Protocol[F, I, C]):
+class CopyDirection(Protocol[F, I, C]):
     """The steps that differ between the directions.
 
     F is a pair of directories, one local and one at the server; C is where the copy of a file with several names is.
@@ -183,7 +183,7 @@ class TreeWork(Generic[F, I, C]):
     """
 
     def __init__(
-        self, direction: Direction[F, I, C], report: CopyReport, *, files_at_once: int, exclude: Iterable[str] = ()
+        self, direction: CopyDirection[F, I, C], report: CopyReport, *, files_at_once: int, exclude: Iterable[str] = ()
     ) -> None:
         self._direction = direction
         self._hard_links: HardLinks[C] = HardLinks()
