@@ -40,7 +40,8 @@ help:
 	@echo 'make test      install with the tools of tests, then run the whole fast test suite'
 	@echo 'make check     lint, format, types, layers, ledger, generated code'
 	@echo 'make gen       regenerate the Python modules of the XDR definitions'
-	@echo 'make fuzz      coverage-guided fuzzing of every decoder and of the connection machines, for a minute'
+	@echo 'make fuzz      coverage-guided fuzzing of every decoder and of the connection machines, for a minute; then'
+	@echo '               property tests with random examples'
 	@echo 'make mutate    small mistakes in decoders, planners and machines: do tests notice 95 % of them?'
 	@echo 'make soak      calls over 64 connections that are cut all the time, for 5 minutes: none lost, none run twice'
 	@echo 'make scale     10,000 idle connections, 1,000 half-open ones: what a server takes, and whether it answers'
@@ -93,6 +94,7 @@ gen: $(STAMP)
 fuzz: $(DEV_STAMP)
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
 	$(BIN)/python tests/fuzz/run_fuzzers.py --cases $(CASES) --seconds $(SECONDS) --jobs $(WORKERS)
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 600 tests/properties
 
 # `make mutate SAMPLE=100 SEED=7 MODULES='iwarp/*.py wire/cursor.py'`: so many mistakes of each package, 0 for all;
 # paths below src/rpcrdma. It fails where tests notice too few.

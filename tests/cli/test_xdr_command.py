@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 from pathlib import Path
 
 import pytest
 
-from rpcrdma.cli.xdr import add_parser
+from rpcrdma.cli.main import main
 from rpcrdma.xdr.language import compile_source
 
 COUNTER = "struct counter { int number; };\n"
@@ -19,11 +18,7 @@ SPECIFICATION = "The definition:\n\n   /// struct counter { int number; };\n\n  
 
 
 def run(*words: str) -> int:
-    parser = argparse.ArgumentParser(prog="rpcrdma")
-    add_parser(parser.add_subparsers(required=True))
-    arguments = parser.parse_args(["xdr", *words])
-    status: int = arguments.run(arguments)
-    return status
+    return main(["xdr", *words])
 
 
 @pytest.fixture(name="here")

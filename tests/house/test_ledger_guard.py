@@ -51,9 +51,8 @@ NOT_PROVED = {
 }
 
 
-@pytest.mark.parametrize("processes", [(), ("-n", "2")], ids=["one process", "xdist"])
-def test_a_row_with_an_executed_and_passed_test_is_proved(suite: Suite, processes: tuple[str, ...]) -> None:
-    status, said = suite.run(PROVED, *processes)
+def test_a_row_with_an_executed_and_passed_test_is_proved(suite: Suite) -> None:
+    status, said = suite.run(PROVED)
     assert status == 0
     assert "conformance ledger" not in said
 

@@ -53,11 +53,5 @@ def test_help_imports_little(words: tuple[str, ...]) -> None:
     assert modules & others == set()
 
 
-def test_every_module_says_of_its_command_what_the_table_says() -> None:
-    """Filling a parser in compares them."""
-    build_parser(whole=True)
-    assert len(commands()) >= 18
-
-
 def test_the_versions_that_the_options_offer_are_all_of_them() -> None:
     assert VERSIONS == VERSION_CHOICES

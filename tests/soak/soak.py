@@ -37,7 +37,9 @@ from soak_client import CALL_TIMEOUT_S, SoakClient
 CUT_OCTETS_MIN = 1 << 9
 """The least that a connection carries until it is cut."""
 PAUSES = 12
-"""How often the memory of both processes is looked at."""
+"""How often the memory of both processes is looked at, which costs as much as hundreds of calls."""
+PAUSES_BRIEFLY = 2
+"""The same in a run that is too short to check the growth of memory."""
 LARGE_APART = {"MALLOC_MMAP_THRESHOLD_": str(1 << 17)}
 """Has glibc map large buffers apart, always. By default it stops that when the first ones are freed, and then puts them
 between small ones: the gaps that this leaves look like a leak of some mebibytes in minutes."""
@@ -215,8 +217,9 @@ class Run:
     async def _work(self, server: ServerProcess) -> None:
         """Work in periods with pauses: memory is looked at in a pause, when no call holds any."""
         started_s = time.monotonic()
-        for pause in range(1, PAUSES + 1):
-            end_s = started_s + self.args.seconds * pause / PAUSES
+        pauses = PAUSES if self.args.seconds >= GROWTH_SECONDS_MIN else PAUSES_BRIEFLY
+        for pause in range(1, pauses + 1):
+            end_s = started_s + self.args.seconds * pause / pauses
 
             await asyncio.gather(*(self._act_until(client, end_s) for client in self.clients))
             self.looks[0].append(look())

@@ -16,8 +16,7 @@ from rpcrdma.cli.definition import DefinitionText, add_definition_options, read_
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.options import (
-    Subparsers,
-    add_command,
+    CommandParser,
     add_json,
     connect_options,
     octets,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from rpcrdma.rpc.loaded_interface import LoadedInterface, LoadedProcedure
     from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma call rdma://server nfs3.x NFSPROC3_NULL
@@ -50,16 +49,9 @@ _OWN_DEFINITIONS = ("nfs3.x", "mount3.x", "port_mapper.x", "watch.x")
 _INDEX = re.compile(r"\[\d+\]")
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "call",
-        run,
-        arguments="URL FILE.x PROCEDURE [JSON]",
-        summary="call any remote procedure by its interface definition, with JSON in and out",
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "URL FILE.x PROCEDURE [JSON]", _EXAMPLES)
     # JSON may follow options: before Python 3.12.7 an optional argument was taken as absent at the first option.
     parser.options_anywhere = True
     parser.add_argument(

@@ -6,11 +6,11 @@ import argparse
 import os
 import sys
 
-from rpcrdma.cli.event_loop import run_async, stop_at_once
-from rpcrdma.cli.options import Subparsers, add_command, service_url
+from rpcrdma.cli.event_loop import stop_at_once
+from rpcrdma.cli.options import CommandParser, service_url
 from rpcrdma.cli.remote import Failures, Servers
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma cat rdma://server/home/notes.txt
@@ -18,25 +18,14 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "cat",
-        run,
-        arguments="URL ...",
-        summary="print files of a server to standard output",
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "URL ...", _EXAMPLES)
     parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
 
 
-def run(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    return run_async(_cat(args))
-
-
-async def _cat(args: argparse.Namespace) -> int:
     failures = Failures()
     # Standard output may block for as long as its reader likes, and a signal must end even that.
     stop_at_once()

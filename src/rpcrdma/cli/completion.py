@@ -6,9 +6,9 @@ import argparse
 
 from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import Subparsers, add_command, service_url
+from rpcrdma.cli.options import CommandParser, service_url
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _SHELLS = ("bash", "zsh", "fish")
 _PATHS = ("FILE", "FILE.x", "SPEC.txt", "OUT.x", "OUT.py", "SOURCE", "DEST")
@@ -20,17 +20,9 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "completion",
-        run,
-        arguments="SHELL",
-        summary="print the completion of this command for a shell",
-        examples=_EXAMPLES,
-        connects=False,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "SHELL", _EXAMPLES, connects=False)
     parser.add_argument("shell", choices=_SHELLS, metavar="SHELL", help="%(choices)s")
 
 

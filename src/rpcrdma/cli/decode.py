@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import Subparsers, add_command, add_json
+from rpcrdma.cli.options import CommandParser, add_json
 
 if TYPE_CHECKING:
     from rpcrdma.dissect.capture_dissector import CaptureDissector
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rpcrdma.dissect.fields import Field
     from rpcrdma.dissect.message import Message
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma decode demo.pcap
@@ -34,17 +34,9 @@ _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18")
 _NAME_COLUMNS = 24
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "decode",
-        run,
-        arguments="[FILE]",
-        summary="show the messages in a packet capture or in hex text, field by field, with their faults",
-        examples=_EXAMPLES,
-        connects=False,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "[FILE]", _EXAMPLES, connects=False)
     parser.add_argument(
         "file",
         nargs="?",

@@ -8,15 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
-from rpcrdma.cli.event_loop import run_async
-from rpcrdma.cli.options import Subparsers, add_command, add_json, service_url
+from rpcrdma.cli.options import CommandParser, add_json, service_url
 from rpcrdma.cli.remote import Failures, Servers
 
 if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url
     from rpcrdma.nfs.client.attributes import StatVfs
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma df rdma://server/home
@@ -27,26 +26,15 @@ df rdma://server shows each export of the server.
 _HEADINGS = ("path", "size", "used", "available", "use", "files")
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "df",
-        run,
-        arguments="URL ...",
-        summary="show how much space is left on a server",
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "URL ...", _EXAMPLES)
     parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
     add_json(parser, "one JSON object a line for each file system")
 
 
-def run(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    return run_async(_df(args))
-
-
-async def _df(args: argparse.Namespace) -> int:
     failures = Failures()
     rows = []
     async with Servers(args, failures) as servers:

@@ -6,15 +6,14 @@ import argparse
 from typing import TYPE_CHECKING
 
 from rpcrdma.cli import console
-from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import Subparsers, add_command, add_json, connect_options, service_url
+from rpcrdma.cli.options import CommandParser, add_json, connect_options, service_url
 from rpcrdma.cli.remote import Failures
 
 if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma exports rdma://server
@@ -22,18 +21,16 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers, "exports", run, arguments="URL ...", summary="list the exports of servers", examples=_EXAMPLES
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "URL ...", _EXAMPLES)
     parser.add_argument(
         "url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT] or tcp://HOST[:PORT]"
     )
     add_json(parser, "one JSON object a line for each export")
 
 
-def run(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     for url in args.url:
         if url.path.strip("/"):
@@ -42,10 +39,6 @@ def run(args: argparse.Namespace) -> int:
                 f"name the server alone; rpcrdma ls {url} lists that directory",
                 status=ExitStatus.USAGE,
             )
-    return run_async(_exports(args))
-
-
-async def _exports(args: argparse.Namespace) -> int:
     failures = Failures()
     for url in args.url:
         with failures:

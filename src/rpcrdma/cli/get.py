@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.copies import Copies
-from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.options import (
-    Subparsers,
-    add_command,
+    CommandParser,
     add_exact_modes,
     add_exclude,
     add_json,
@@ -29,7 +27,7 @@ from rpcrdma.cli.remote import Servers
 if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma get rdma://server/home/notes.txt .
@@ -39,16 +37,9 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "get",
-        run,
-        arguments="URL ... DEST",
-        summary="copy files and trees from a server",
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "URL ... DEST", _EXAMPLES)
     parser.add_argument("source", nargs="+", metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH, a file or a tree")
     parser.add_argument("dest", metavar="DEST", help="local name of the copy, or a directory for the copies")
     parser.add_argument("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
@@ -64,7 +55,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_json(parser, "the totals as one JSON object, with the failures and the entries left out")
 
 
-def run(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     if is_url(args.dest):
         return console.error(f"{args.dest} is not a local path", "put copies to a server", status=ExitStatus.USAGE)
@@ -78,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         urls = [service_url(source) for source in args.source]
     except argparse.ArgumentTypeError as error:
         return console.error(str(error), status=ExitStatus.USAGE)
-    return run_async(_get(args, urls, Path(args.dest)))
+    return await _get(args, urls, Path(args.dest))
 
 
 async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:

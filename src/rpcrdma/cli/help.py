@@ -6,26 +6,18 @@ import argparse
 
 from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import CommandParser, Subparsers, add_command, add_shared_options
+from rpcrdma.cli.options import CommandParser, add_shared_options
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma help connection
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "help",
-        run,
-        arguments="connection",
-        summary="show the options that all commands with a connection share",
-        examples=_EXAMPLES,
-        connects=False,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "connection", _EXAMPLES, connects=False)
     parser.add_argument("topic", choices=("connection",), help="the options of the connection, and of logging")
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rpcrdma.cli import console
-from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.listing_format import attributes_json, long_columns
-from rpcrdma.cli.options import Subparsers, add_command, add_json, service_url
+from rpcrdma.cli.options import CommandParser, add_json, service_url
 from rpcrdma.cli.remote import Failures, Servers
 from rpcrdma.limits import NFS_TREE_PENDING_MAX
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from rpcrdma.nfs.client.attributes import Stat
     from rpcrdma.nfs.client.node import DirEntry
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma ls rdma://server/home
@@ -37,21 +36,14 @@ _SORTED_MAX = 20_000
 """Entries that are held to be sorted, some 1,200 octets each; of more, runs of so many are sorted each by itself."""
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers, "ls", run, arguments="URL ...", summary="list directories on a server", examples=_EXAMPLES
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "URL ...", _EXAMPLES)
     parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
     parser.add_argument("-l", dest="long", action="store_true", help="show mode, links, owner, group, size and time")
     parser.add_argument("-R", dest="recursive", action="store_true", help="list directories recursively")
     parser.add_argument("-a", dest="all", action="store_true", help="show names that start with a dot, too")
     add_json(parser, "one JSON object a line for each name")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
-    return run_async(_ls(args))
 
 
 @dataclass(slots=True)
@@ -79,7 +71,8 @@ class _Row:
     export: bool = False
 
 
-async def _ls(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
     failures = Failures()
     listing = _Listing(args, headed=args.recursive or len(args.url) > 1)
     async with Servers(args, failures) as servers:

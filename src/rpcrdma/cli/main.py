@@ -9,12 +9,13 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 
 from rpcrdma.cli import console
+from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.observation import capturing, telling_metrics
-from rpcrdma.cli.options import CommandParser, OnlyCommand, add_shared_options
+from rpcrdma.cli.options import CommandParser, add_shared_options
 
 __all__ = ["build_parser", "main", "run"]
 
@@ -42,7 +43,7 @@ _COMMANDS = {
     "help": "show the options that all commands with a connection share",
     "completion": "print the completion of this command for a shell",
 }
-"""The commands with their summaries; the module of each is imported when it is chosen, and says the same."""
+"""The commands with their summaries; the module of each is imported when it is chosen, for its `add_arguments`."""
 
 _EPILOG = """\
 examples:
@@ -76,15 +77,21 @@ def build_parser(*, whole: bool = False) -> CommandParser:
         title="commands", prog="rpcrdma", metavar="COMMAND", dest="command", required=True, parser_class=CommandParser
     )
     for name, summary in _COMMANDS.items():
-        command = subparsers.add_parser(name, help=summary, fill=functools.partial(_fill, name, summary))
+        command = subparsers.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            fill=functools.partial(_fill, name),
+        )
         command.shows_shared = whole
         if whole:
             command.fill_in()
     return parser
 
 
-def _fill(name: str, summary: str, parser: CommandParser) -> None:
-    importlib.import_module(f"rpcrdma.cli.{name}").add_parser(OnlyCommand(parser, name, summary))
+def _fill(name: str, parser: CommandParser) -> None:
+    importlib.import_module(f"rpcrdma.cli.{name}").add_arguments(parser)
 
 
 def run() -> int:
@@ -121,7 +128,8 @@ def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] =
         _configure_logging(args)
         when_loaded()
         with capturing(args), telling_metrics(args):
-            status: int = args.run(args)
+            ran = args.run(args)
+            status: int = run_async(ran) if isinstance(ran, Coroutine) else ran
         sys.stdout.flush()
     except SystemExit:
         raise

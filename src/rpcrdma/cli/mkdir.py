@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 
 from rpcrdma.cli import console
-from rpcrdma.cli.event_loop import run_async
-from rpcrdma.cli.options import Subparsers, add_command, add_json, octal_mode, service_url
+from rpcrdma.cli.options import CommandParser, add_json, octal_mode, service_url
 from rpcrdma.cli.remote import Failures, Servers
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma mkdir rdma://server/home/reports
@@ -17,11 +16,9 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers, "mkdir", run, arguments="URL ...", summary="make directories on a server", examples=_EXAMPLES
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "URL ...", _EXAMPLES)
     parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
     parser.add_argument(
         "-p", dest="parents", action="store_true", help="make missing parents; accept existing directories"
@@ -32,12 +29,8 @@ def add_parser(subparsers: Subparsers) -> None:
     add_json(parser, "one JSON object a line for each URL that is a directory now")
 
 
-def run(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    return run_async(_mkdir(args))
-
-
-async def _mkdir(args: argparse.Namespace) -> int:
     failures = Failures()
     async with Servers(args, failures) as servers:
         for url in args.url:

@@ -7,12 +7,11 @@ import errno
 import posixpath
 
 from rpcrdma.cli import console
-from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import Subparsers, add_command, add_json, service_url
+from rpcrdma.cli.options import CommandParser, add_json, service_url
 from rpcrdma.cli.remote import Failures, Servers
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma mv rdma://server/home/draft.txt rdma://server/home/final.txt
@@ -20,16 +19,9 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "mv",
-        run,
-        arguments="SOURCE ... DEST",
-        summary="rename or move files on one server",
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "SOURCE ... DEST", _EXAMPLES)
     parser.add_argument("source", nargs="+", type=service_url, metavar="SOURCE", help="rdma://HOST[:PORT]/EXPORT/PATH")
     parser.add_argument(
         "dest", type=service_url, metavar="DEST", help="the new name, or the directory to move the sources to"
@@ -37,7 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_json(parser, "one JSON object a line for each source")
 
 
-def run(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     dest = args.dest
     for source in args.source:
@@ -45,10 +37,6 @@ def run(args: argparse.Namespace) -> int:
             return console.error(
                 f"{source} and {dest} are not on one server", "copy with get and put, then rm", status=ExitStatus.USAGE
             )
-    return run_async(_mv(args))
-
-
-async def _mv(args: argparse.Namespace) -> int:
     failures = Failures()
     async with Servers(args, failures) as servers:
         with failures:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
@@ -19,9 +19,6 @@ __all__ = [
     "LOG_LEVELS",
     "VERSIONS",
     "CommandParser",
-    "OnlyCommand",
-    "Subparsers",
-    "add_command",
     "add_exact_modes",
     "add_exclude",
     "add_extension",
@@ -43,6 +40,9 @@ __all__ = [
     "seconds_or_never",
     "service_url",
 ]
+
+Run = Callable[[argparse.Namespace], int | Coroutine[Any, Any, int]]
+"""A command: from its arguments to the exit status, or a coroutine to be run by `run_async`."""
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -104,31 +104,18 @@ class CommandParser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return known, unknown
 
+    def describe(self, run: Run, arguments: str, examples: str, *, connects: bool = True) -> None:
+        """Sets the function of the command, and adds the options that it shares with other commands.
+
+        `arguments` follow the options in its usage; `examples` are the end of its help, printed unchanged.
+        """
+        self.usage = f"%(prog)s [options] {arguments}".rstrip()
+        self.epilog = f"examples:\n{examples.rstrip()}"
+        add_shared_options(self, connects=connects, shown=self.shows_shared)
+        self.set_defaults(run=run)
+
     def error(self, message: str) -> NoReturn:
         self.exit(console.error(message, f"{self.prog} --help shows how to use it", status=ExitStatus.USAGE))
-
-
-class Subparsers(Protocol):
-    """The part of argparse's own to which `add_parser` of a command's module adds its one parser."""
-
-    def add_parser(self, name: str, /, **settings: Any) -> CommandParser:
-        """Adds a parser, as the result of `ArgumentParser.add_subparsers` does."""
-
-
-class OnlyCommand:
-    """The `Subparsers` that hands out a parser which is there already."""
-
-    def __init__(self, parser: CommandParser, name: str, summary: str) -> None:
-        self._parser = parser
-        self._said = (name, summary)
-
-    def add_parser(self, name: str, /, **settings: Any) -> CommandParser:
-        """Applies `settings` to the parser."""
-        said = (name, settings.pop("help"))
-        assert said == self._said, f"the table of commands says {self._said}, the module {said}"
-        for setting, value in settings.items():
-            setattr(self._parser, setting, value)
-        return self._parser
 
 
 def add_shared_options(
@@ -255,33 +242,6 @@ def add_no_crc(group: argparse._ActionsContainer) -> None:
         help="do not ask for the software RNIC's CRC32C, where another layer protects the data as well, or the peer "
         "has none (Linux siw); the CRC is used nevertheless if the peer asks for it",
     )
-
-
-def add_command(
-    subparsers: Subparsers,
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    *,
-    arguments: str,
-    summary: str,
-    examples: str,
-    connects: bool = True,
-) -> CommandParser:
-    """Adds the command `name`.
-
-    `arguments` follow the options in its usage; `examples` are the end of its help, printed unchanged.
-    """
-    parser = subparsers.add_parser(
-        name,
-        usage=f"%(prog)s [options] {arguments}".rstrip(),
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog=f"examples:\n{examples.rstrip()}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_shared_options(parser, connects=connects, shown=parser.shows_shared)
-    parser.set_defaults(run=run)
-    return parser
 
 
 def add_exact_modes(parser: argparse.ArgumentParser, text: str) -> None:

@@ -10,14 +10,13 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
-from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import Subparsers, add_command, add_json, connect_options, positive_count, seconds, service_url
+from rpcrdma.cli.options import CommandParser, add_json, connect_options, positive_count, seconds, service_url
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import Connection
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma ping rdma://127.0.0.1
@@ -31,16 +30,9 @@ _SIDES = {"own": "this end's", "peer": "the server's"}
 _PERCENTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "ping",
-        run,
-        arguments="URL",
-        summary="measure the round trip of empty calls and show the negotiated terms",
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "URL", _EXAMPLES)
     parser.add_argument("url", type=service_url, metavar="URL", help="rdma://HOST[:PORT] or tcp://HOST[:PORT]")
     parser.add_argument(
         "-c", "--count", type=positive_count, default=_COUNT, metavar="COUNT", help="calls (default: %(default)s)"
@@ -57,18 +49,14 @@ def add_parser(subparsers: Subparsers) -> None:
     add_json(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
-    return run_async(_ping(args))
-
-
 @dataclass(slots=True)
 class _Outcome:
     round_trips_us: list[float] = field(default_factory=list)
     lost: int = 0
 
 
-async def _ping(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
     import asyncio  # noqa: PLC0415 - see `run_async`
 
     from rpcrdma.aio.client.connect import connect  # noqa: PLC0415

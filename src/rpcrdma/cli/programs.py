@@ -9,16 +9,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
-from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import Subparsers, add_command, add_json, connect_options, port_number, service_url
+from rpcrdma.cli.options import CommandParser, add_json, connect_options, port_number, service_url
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import Connection, ConnectOptions
     from rpcrdma.aio.urls import Scheme, Url
     from rpcrdma.nfs.client.port_mapper import Registration
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma programs tcp://server                 the programs of its port mapper, and which answer
@@ -38,16 +37,9 @@ _AT_A_TIME = 16
 _PROBED_NETIDS: dict[str, Scheme] = {"tcp": "tcp", "tcp6": "tcp", "rdma": "rdma", "rdma6": "rdma"}
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "programs",
-        run,
-        arguments="URL",
-        summary="list the programs that a server offers, by its port mapper and by asking them",
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "URL", _EXAMPLES)
     parser.add_argument(
         "url",
         type=service_url,
@@ -84,11 +76,6 @@ def _program_number(text: str) -> int:
     return number
 
 
-def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
-    return run_async(_programs(args))
-
-
 @dataclass(frozen=True, slots=True)
 class _Target:
     """A program at one port."""
@@ -108,7 +95,8 @@ class _Probed:
     """Nothing was answered at all."""
 
 
-async def _programs(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
     from rpcrdma.errors import CallTimeout, ConnectFailed  # noqa: PLC0415
     from rpcrdma.limits import PROBED_PROGRAMS_MAX  # noqa: PLC0415
     from rpcrdma.nfs.client.port_mapper import registrations  # noqa: PLC0415

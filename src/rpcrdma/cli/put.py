@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.copies import Copies
-from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.options import (
-    Subparsers,
-    add_command,
+    CommandParser,
     add_exact_modes,
     add_exclude,
     add_json,
@@ -30,7 +28,7 @@ from rpcrdma.cli.remote import Servers
 if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma put notes.txt rdma://server/home/notes.txt
@@ -40,16 +38,9 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "put",
-        run,
-        arguments="SOURCE ... URL",
-        summary="copy files and trees to a server",
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "SOURCE ... URL", _EXAMPLES)
     parser.add_argument("source", nargs="+", metavar="SOURCE", help="a local file or tree")
     parser.add_argument("dest", metavar="URL", help="name of the copy, or an existing directory for the copies")
     parser.add_argument("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
@@ -61,7 +52,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_json(parser, "the totals as one JSON object, with the failures and the entries left out")
 
 
-def run(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     if not is_url(args.dest):
         return console.error(
@@ -74,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         url = service_url(args.dest)
     except argparse.ArgumentTypeError as error:
         return console.error(str(error), status=ExitStatus.USAGE)
-    return run_async(_put(args, [Path(source) for source in args.source], url))
+    return await _put(args, [Path(source) for source in args.source], url)
 
 
 async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:

@@ -7,9 +7,8 @@ import errno
 from typing import TYPE_CHECKING
 
 from rpcrdma.cli import console
-from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import Subparsers, add_command, add_exclude, add_json, service_url
+from rpcrdma.cli.options import CommandParser, add_exclude, add_json, service_url
 from rpcrdma.cli.remote import Failures, Servers
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from rpcrdma.nfs.client import NfsFilesystem
     from rpcrdma.nfs.client.trees.tree_remove import RemoveReport
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma rm rdma://server/home/notes.txt
@@ -25,11 +24,9 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers, "rm", run, arguments="URL ...", summary="remove files on a server", examples=_EXAMPLES
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "URL ...", _EXAMPLES)
     parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
     parser.add_argument("-r", "-R", dest="recursive", action="store_true", help="remove directories and their contents")
     parser.add_argument("-f", dest="force", action="store_true", help="ignore URLs that do not exist")
@@ -37,17 +34,13 @@ def add_parser(subparsers: Subparsers) -> None:
     add_json(parser, "one JSON object a line for each URL whose removal is complete")
 
 
-def run(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     for url in args.url:
         if not url.path.strip("/"):
             return console.error(
                 f"{url} is a whole export, which cannot be removed", "name something in it", status=ExitStatus.USAGE
             )
-    return run_async(_rm(args))
-
-
-async def _rm(args: argparse.Namespace) -> int:
     failures = Failures()
     async with Servers(args, failures) as servers:
         for url in args.url:

@@ -22,8 +22,7 @@ from rpcrdma.cli.failures import describe
 from rpcrdma.cli.file_limit import raise_file_limit
 from rpcrdma.cli.host_options import add_host_options, host_authentication
 from rpcrdma.cli.options import (
-    Subparsers,
-    add_command,
+    CommandParser,
     add_extension,
     add_json,
     add_no_crc,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from rpcrdma.cli.event_lines import EventLines
     from rpcrdma.nfs.server import NfsServices, ServerState
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma serve /srv/data
@@ -73,17 +72,9 @@ _SWITCH_S = 0.0005
 blocks, behind all threads that compute: Python's own 5 ms make tenths of a second of it."""
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "serve",
-        run,
-        arguments="[DIR]",
-        summary="serve directories with NFSv3 over RDMA and TCP",
-        examples=_EXAMPLES,
-        connects=False,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "[DIR]", _EXAMPLES, connects=False)
     add = parser.add_argument
     add("directory", nargs="?", type=Path, metavar="DIR", help="directory to export as /")
     add(

@@ -7,15 +7,14 @@ import stat
 from typing import TYPE_CHECKING
 
 from rpcrdma.cli import console
-from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.listing_format import attributes_json, kind_of, local_time
-from rpcrdma.cli.options import Subparsers, add_command, add_json, service_url
+from rpcrdma.cli.options import CommandParser, add_json, service_url
 from rpcrdma.cli.remote import Failures, Servers
 
 if TYPE_CHECKING:
     from rpcrdma.nfs.client.attributes import Stat
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma stat rdma://server/home/notes.txt
@@ -23,27 +22,16 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "stat",
-        run,
-        arguments="URL ...",
-        summary="show the attributes of files on a server",
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "URL ...", _EXAMPLES)
     parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
     parser.add_argument("-L", dest="follow", action="store_true", help="follow symbolic links")
     add_json(parser, "one JSON object a line for each file")
 
 
-def run(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    return run_async(_stat(args))
-
-
-async def _stat(args: argparse.Namespace) -> int:
     failures = Failures()
     async with Servers(args, failures) as servers:
         for url in args.url:

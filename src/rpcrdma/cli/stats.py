@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rpcrdma.cli import console
-from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import Subparsers, add_command, add_json, positive_count, seconds
+from rpcrdma.cli.options import CommandParser, add_json, positive_count, seconds
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.metrics_page import Calls, Outcome, Page, Times, Where
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma serve --metrics 127.0.0.1:9400 /srv/data
@@ -58,17 +57,9 @@ _LEFT_OUT = ("p90", "bytes_recv", "bytes_sent", "queue", "handler", "rtt", "p50"
 """Columns that a narrow terminal does not get, the first first."""
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "stats",
-        run,
-        arguments="URL",
-        summary="show how many calls a server answers and how long they take",
-        examples=_EXAMPLES,
-        connects=False,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "URL", _EXAMPLES, connects=False)
     add = parser.add_argument
     add("url", type=_metrics_url, metavar="URL", help="http://HOST:PORT, where `rpcrdma serve --metrics` listens")
     add("-w", "--watch", action="store_true", help="repeat the output, each time for the last interval")
@@ -89,12 +80,8 @@ def add_parser(subparsers: Subparsers) -> None:
     add_json(parser, "one JSON object, with --watch one a line for each interval")
 
 
-def run(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    return run_async(_stats(args))
-
-
-async def _stats(args: argparse.Namespace) -> int:
     from rpcrdma.aio.client.metrics_page import read_page, since  # noqa: PLC0415
 
     before, before_s = read_page(await _fetched(args.url)), time.monotonic()

@@ -8,15 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
-from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import Subparsers, add_command, add_json, connect_options, positive_count, seconds, service_url
+from rpcrdma.cli.options import CommandParser, add_json, connect_options, positive_count, seconds, service_url
 from rpcrdma.cli.remote import Servers
 
 if TYPE_CHECKING:
     from rpcrdma.nfs.client import Change, Changes
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma watch rdma://server/home/reports
@@ -33,16 +32,9 @@ A lost connection is made again; changes of the time between follow then.
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "watch",
-        run,
-        arguments="URL",
-        summary="print the changes in a directory on a server as they happen",
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "URL", _EXAMPLES)
     add = parser.add_argument
     add("url", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/DIRECTORY")
     add("-R", "--recursive", action="store_true", help="watch the directories below, too")
@@ -56,12 +48,8 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.set_defaults(beside_errors={"event": "error"})
 
 
-def run(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    return run_async(_watch(args))
-
-
-async def _watch(args: argparse.Namespace) -> int:
     import asyncio  # noqa: PLC0415 - see `run_async`
 
     from rpcrdma.nfs.client import Changes  # noqa: PLC0415

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from rpcrdma.cli import console
 from rpcrdma.cli.definition import DefinitionText, add_definition_options, read_definition, read_text
-from rpcrdma.cli.options import Subparsers
+from rpcrdma.cli.options import CommandParser
 
 if TYPE_CHECKING:
     from rpcrdma.xdr.language import CompiledModule, Diagnostic
 
-__all__ = ["add_parser"]
+__all__ = ["add_arguments"]
 
 _DONE = 0
 _FAILED = 1
@@ -29,16 +29,11 @@ _EXAMPLES = """examples:
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds `xdr` with its commands; each sets `run`, a function from the arguments to the exit status."""
-    xdr = subparsers.add_parser(
-        "xdr",
-        help="compile, check and extract XDR interface definitions",
-        description="The XDR compiler: RFC 4506 with RFC 5531 programs, to typed Python.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    commands = xdr.add_subparsers(title="commands", dest="xdr_command", required=True, metavar="COMMAND")
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the commands of `xdr`; each sets `run`, a function from the arguments to the exit status."""
+    parser.description = "The XDR compiler: RFC 4506 with RFC 5531 programs, to typed Python."
+    parser.epilog = _EXAMPLES
+    commands = parser.add_subparsers(title="commands", dest="xdr_command", required=True, metavar="COMMAND")
 
     command = commands.add_parser("compile", help="write a Python module", description="Compile FILE.x to Python.")
     _add_definition(command)

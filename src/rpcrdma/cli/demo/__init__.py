@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rpcrdma.cli.event_loop import run_async
-from rpcrdma.cli.options import Subparsers, add_command, add_json, octets
+from rpcrdma.cli.options import CommandParser, add_json, octets
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma demo
@@ -17,16 +16,9 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "demo",
-        run,
-        arguments="",
-        summary="export a real file tree, copy it out and back over RDMA, verify and report",
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "", _EXAMPLES)
     add = parser.add_argument
     add(
         "--source",
@@ -39,8 +31,8 @@ def add_parser(subparsers: Subparsers) -> None:
     add_json(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     from rpcrdma.cli.demo.journey import demonstrate  # noqa: PLC0415
 
-    return run_async(demonstrate(args))
+    return await demonstrate(args)

@@ -6,13 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rpcrdma.cli.event_loop import run_async
-from rpcrdma.cli.options import Subparsers, add_command, add_json, is_url, service_url
+from rpcrdma.cli.options import CommandParser, add_json, is_url, service_url
 
 if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma doctor
@@ -26,16 +25,9 @@ marks:
 """
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        subparsers,
-        "doctor",
-        run,
-        arguments="[HOST|URL]",
-        summary="check this machine for RDMA and NFS, and name the remedies",
-        examples=_EXAMPLES,
-    )
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "[HOST|URL]", _EXAMPLES)
     parser.add_argument(
         "url",
         nargs="?",
@@ -57,8 +49,8 @@ def _place(text: str) -> Url:
     return service_url(text if is_url(text) else f"rdma://{text}")
 
 
-def run(args: argparse.Namespace) -> int:
+async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     from rpcrdma.cli.doctor.examination import examine  # noqa: PLC0415
 
-    return run_async(examine(args))
+    return await examine(args)
