@@ -27,7 +27,7 @@ NUMBER = 0x20F100D5
 WORKERS = 8
 FLOOD = 100
 """Calls of one connection, fewer than it may have unanswered."""
-ROUNDS = 10
+ROUNDS = 3
 
 
 def encode(enc: Encoder, value: int) -> None:
