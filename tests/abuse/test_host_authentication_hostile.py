@@ -7,21 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from host_certificates import Authority, tls_context
-from host_pair import ALERT, Hosts, Pair, shaken
 from rpcrdma import limits
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.transport import Role
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator
+from support.host_certificates import Authority, tls_context
+from support.host_pair import ALERT, Hosts, Pair, shaken
 
 OFF, OPTIONAL, REQUIRED = HostPolicy.OFF, HostPolicy.OPTIONAL, HostPolicy.REQUIRED
 CLIENT, SERVER = Role.CLIENT, Role.SERVER
-
-
-@pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
-    return Hosts(tmp_path_factory.mktemp("certificates"))
 
 
 class TestHostilePeers:

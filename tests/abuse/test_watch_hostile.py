@@ -30,6 +30,7 @@ from rpcrdma.nfs.watch import (
     watch_subscribe_args,
 )
 from rpcrdma.rpc.service import CallContext, Service
+from support.waiting import until
 from watch_rig import (
     Replica,
     Scripted,
@@ -38,7 +39,6 @@ from watch_rig import (
     status,
     subscription,
     take,
-    until,
     words,
 )
 

@@ -24,6 +24,7 @@ from rpcrdma.nfs.watch import (
     WATCH_V1,
 )
 from rpcrdma.transport import TransportConfig
+from support.waiting import until
 from watch_rig import (
     Replica,
     build,
@@ -32,7 +33,6 @@ from watch_rig import (
     serving,
     subscription,
     take,
-    until,
     words,
 )
 
