@@ -17,6 +17,7 @@ from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
 from rpcrdma.aio.drivers.provider import Provider, ProviderChoice
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.transport import VERSION_CHOICES, offered, version_choice
+from support.host_pair import Hosts
 
 # `pytester` runs the guard on suites of its own.
 pytest_plugins = ["ledger_guard", "pytester"]
@@ -152,6 +153,12 @@ def scheme(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     if over:
         leave_choice_to(*over, monkeypatch)
     return str(name)
+
+
+@pytest.fixture(scope="session")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
+    """A client and a server with good certificates of one authority."""
+    return Hosts(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, in_worker, inline_or_worker
-from rpcrdma.xdr.codec import Decoder, Encoder
+from support.programs import procedure
 from support.raw_calls import file_handle, record, rpc
 from support.raw_socket import RawSocketPeer
 from support.waiting import until
@@ -27,23 +27,12 @@ NUMBER = 0x20F100D5
 WORKERS = 8
 FLOOD = 100
 """Calls of one connection, fewer than it may have unanswered."""
-ROUNDS = 10
-
-
-def encode(enc: Encoder, value: int) -> None:
-    enc.u32(value, "number")
-
-
-def decode(dec: Decoder) -> int:
-    return dec.u32("number")
-
-
-def procedure(number: int, method: str) -> Procedure[Any, Any]:
-    return Procedure(NUMBER, 1, number, method.upper(), method, encode, decode, encode, decode, ReplyBound(4))
+ROUNDS = 3
 
 
 CHANGE, LOOK, LOOK_LATER = (
-    procedure(number, method) for number, method in enumerate(("change", "look", "look_later"), 1)
+    procedure(NUMBER, number, method, bound=ReplyBound(4))
+    for number, method in enumerate(("change", "look", "look_later"), 1)
 )
 PROGRAM = Program(NUMBER, 1, "SLOW_V1", {each.number: each for each in (CHANGE, LOOK, LOOK_LATER)})
 

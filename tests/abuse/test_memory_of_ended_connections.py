@@ -108,7 +108,7 @@ class Served:
         return next(float(line.split()[-1]) for line in page.splitlines() if line.startswith(f"{name} "))
 
 
-async def until(condition: Callable[[], bool], awaited: str) -> None:
+async def until_seen(condition: Callable[[], bool], awaited: str) -> None:
     until_s = time.monotonic() + DEADLINE_S
     while not await asyncio.to_thread(condition):
         assert time.monotonic() < until_s, f"it did not happen that {awaited}"
@@ -137,14 +137,14 @@ async def use(served: Served, scheme: str, connections: int) -> int:
         for peer in peers:
             stack.callback(peer.close)
         tasks = [asyncio.create_task(begin(peer)) for peer in peers]
-        await until(lambda: sum(task.done() for task in tasks) >= read, f"{read} messages have been sent")
+        await until_seen(lambda: sum(task.done() for task in tasks) >= read, f"{read} messages have been sent")
         held = read * (len(UNFINISHED) - RPC_UNCOUNTED_CALL_OCTETS)
-        await until(lambda: served.metric("rpcrdma_buffer_bytes") >= held, f"the server reads {read} messages")
+        await until_seen(lambda: served.metric("rpcrdma_buffer_bytes") >= held, f"the server reads {read} messages")
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
     name = f'rpcrdma_connections{{transport="{scheme}"}}'
-    await until(lambda: not served.metric(name), "all connections have ended")
+    await until_seen(lambda: not served.metric(name), "all connections have ended")
     return served.resident_octets
 
 

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from both_drafts import Raw
-from client_calls import CONTENT, ENDS, FH, Scenes, fails, leave, null, read_into
+from client_calls import ENDS, FH, Scenes, fails, leave, null, read_into
 from rpcrdma import limits
 from rpcrdma.aio.client.connect import Connection
-from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, RemoteProtocolError, RpcRdmaError
+from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, RpcRdmaError
 from rpcrdma.nfs import v3
 from rpcrdma.transport import CallRefused, ChunkRefused, TransportConfig
 from rpcrdma.xdr.codec import ReducedIneligibleItem
 from support import raw_messages as raw
 from support.raw_calls import BOTH_PRIVATE, SEND, WRITE
 from support.raw_iwarp import tagged
-from support.raw_messages import CONNPROP, ERROR, MORE, NOMSG, RESPONSE, HeardMessage, word
-from support.raw_replies import invalidating, read_result, rpc_reply, send
+from support.raw_messages import CONNPROP, MORE, NOMSG, RESPONSE, HeardMessage
+from support.raw_replies import invalidating, rpc_reply, send
 from support.raw_socket import RawSocketPeer
 
 # Results go into Write chunks although they would fit messages.
@@ -135,7 +135,7 @@ def test_an_older_version_on_the_same_connection_after_a_refusal(run: Scenes) ->
     run(test)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_garbage_for_an_answer_to_the_first_message(run: Scenes, seed: int) -> None:
     draw = random.Random(seed)
 
@@ -156,45 +156,6 @@ def test_garbage_for_an_answer_to_the_first_message(run: Scenes, seed: int) -> N
     run(test)
 
 
-@pytest.mark.parametrize(
-    "octets",
-    [
-        raw.message(0, b"", RESPONSE),
-        raw.message(0, bytes(4), RESPONSE | 0x40),
-        raw.message(0, kind=NOMSG, flags=RESPONSE),
-        raw.message(0, struct.pack(">II", 0xFFFFFFFF, 1), RESPONSE),
-        raw.prefix(0, 99, RESPONSE),
-    ],
-)
-def test_replies_that_are_none_fail_their_call_alone(run: Scenes, octets: bytes) -> None:
-    async def test(it: Any) -> None:
-        client, talk = await pair(it)
-        for _ in range(3):
-            calling = null(client)
-            call = await talk.hear()
-            await talk.say(word(call.xid) + octets[4:])
-            await fails(calling, RemoteProtocolError)
-            await talk.works(client)
-
-    run(test)
-
-
-def test_a_result_inline_in_spite_of_its_write_chunk_fails_the_call(run: Scenes) -> None:
-    async def test(it: Any) -> None:
-        client, talk = await pair(it)
-        buffer = bytearray(b"\xee" * 5000)
-        calling = read_into(client, buffer)
-        call = await talk.hear()
-        ((handle, _, offset),) = call.writes[0]
-        body = rpc_reply(call.xid, read_result(2000)) + CONTENT[:2000]
-        await talk.say(raw.message(call.xid, body, RESPONSE, writes=raw.chunk((handle, 0, offset))))
-        await fails(calling, DecodeError)
-        assert buffer == b"\xee" * 5000
-        await talk.works(client)
-
-    run(test)
-
-
 @pytest.mark.req("V2-67")
 def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(run: Scenes) -> None:
     """A failed READ has no data: what is in the Write chunk can only be something that had to stay in the stream."""
@@ -210,43 +171,6 @@ def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(run:
         await talk.say(raw.message(call.xid, body, RESPONSE, writes=raw.chunk((handle, 4, offset))))
         assert isinstance(await fails(calling, DecodeError), ReducedIneligibleItem)
         await talk.works(client)
-
-    run(test)
-
-
-@pytest.mark.parametrize("used", [4999, 5001, 0xFFFFFFFF])
-def test_a_write_chunk_echoed_with_a_wrong_length_fails_the_call(run: Scenes, raw: Raw, used: int) -> None:
-    async def test(it: Any) -> None:
-        client, talk = await pair(it, raw=raw)
-        calling = read_into(client, bytearray(5000))
-        call = await talk.hear()
-        ((handle, _, offset),) = call.writes[0]
-        await talk.peer.send_segments(tagged(WRITE, handle, offset, CONTENT[:5000]))
-        body = rpc_reply(call.xid, read_result(5000))
-        await talk.say(raw.message(call.xid, body, RESPONSE, writes=raw.chunk((handle, used, offset))))
-        await fails(calling, (DecodeError, RemoteProtocolError))  # type: ignore[arg-type]
-        await talk.works(client)
-
-    run(test)
-
-
-def test_a_reply_that_never_ends_fails_its_call_and_fills_no_memory(run: Scenes) -> None:
-    async def test(it: Any) -> None:
-        client, talk = await pair(it, TransportConfig())
-        calling = null(client)
-        call = await talk.hear()
-        # The first message of each side is free, and the client's has brought one more, which the properties took.
-        credits_ = 1 + call.give
-        sent = 0
-        while sent <= limits.CONTINUED_OCTETS_MAX:
-            while not credits_:
-                heard = HeardMessage((await talk.peer.segment()).payload)
-                assert (heard.kind, heard.xid) == (NOMSG, 0)
-                credits_ += heard.give
-            credits_ -= 1
-            sent += 32_000
-            await talk.say(raw.message(call.xid, bytes(32_000), RESPONSE | MORE))
-        await fails(calling, RemoteProtocolError)
 
     run(test)
 
@@ -277,37 +201,7 @@ def test_a_server_that_does_not_finish_its_reply_loses_the_connection(run: Scene
     run(test)
 
 
-@pytest.mark.parametrize("wrong", ["another handle", "twice", "by a grant", "by a piece", "by an unasked message"])
-def test_an_invalidation_that_was_not_allowed_ends_the_connection(run: Scenes, raw: Raw, wrong: str) -> None:
-    async def test(it: Any) -> None:
-        client, talk = await pair(it, raw=raw)
-        calling = read_into(client, bytearray(5000))
-        call = await talk.hear()
-        ((handle, _, offset),) = call.writes[0]
-        assert call.ends == handle
-        echo = raw.chunk((handle, 0, offset))
-        reply = raw.message(call.xid, rpc_reply(call.xid, struct.pack(">II", 5, 0)), RESPONSE, writes=echo)
-        if wrong == "another handle":
-            await talk.say(reply, invalidate=handle ^ 1)
-        elif wrong == "twice":
-            await talk.say(reply, invalidate=handle)
-            await calling
-            calling = null(client)
-            again = await talk.hear()
-            await talk.say(raw.message(again.xid, rpc_reply(again.xid), RESPONSE), invalidate=handle)
-        elif wrong == "by a grant":
-            await talk.say(raw.grant(1), invalidate=handle)
-        elif wrong == "by a piece":
-            await talk.say(raw.message(call.xid, b"1234", RESPONSE | MORE), invalidate=handle)
-        else:
-            await talk.say(raw.message(1, struct.pack(">II", 1, 1), RESPONSE), invalidate=handle)
-        await fails(calling)
-        await talk.peer.ended()
-
-    run(test)
-
-
-@pytest.mark.parametrize("code", range(1, 11))
+@pytest.mark.parametrize("code", [1, 5, 9])
 def test_each_error_fails_the_call_or_has_it_sent_again_and_the_connection_goes_on(run: Scenes, code: int) -> None:
     data = {1: (1, 1), 5: (0,), 6: (0,), 7: (1,), 8: (1, 9000), 9: (9000,)}.get(code, ())
 
@@ -344,32 +238,5 @@ def test_a_server_that_never_grants_leaves_calls_to_their_deadlines(run: Scenes,
         assert (await talk.hear()).xid
         await asyncio.gather(*(fails(null(client, timeout_s=0.05), CallTimeout) for _ in range(20)))
         first.cancel()
-
-    run(test)
-
-
-def test_reverse_calls_and_errors_of_a_server_that_nobody_asked_for_are_dropped(run: Scenes) -> None:
-    async def test(it: Any) -> None:
-        client, talk = await pair(it)
-        for octets in (
-            raw.message(5, struct.pack(">II", 5, 0) + bytes(32)),
-            raw.error(5, 10),
-            raw.prefix(5, 77),
-            raw.message(5, kind=NOMSG),
-        ):
-            await talk.say(octets)
-            await talk.works(client)
-
-    run(test)
-
-
-def test_properties_for_the_second_time_are_refused_and_change_nothing(run: Scenes) -> None:
-    async def test(it: Any) -> None:
-        client, talk = await pair(it)
-        await talk.say(raw.properties((raw.RECEIVE_SIZE, word(1024)), xid=9))
-        heard = await talk.hear()
-        assert (heard.kind, heard.xid, heard.numbers) == (ERROR, 9, (2,))
-        assert client.negotiated.inline_send_octets == 4096
-        await talk.works(client)
 
     run(test)

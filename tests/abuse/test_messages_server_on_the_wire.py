@@ -12,7 +12,6 @@ import pytest
 
 from both_drafts import Raw
 from client_calls import ENDS, leave
-from rpcrdma import limits
 from rpcrdma.transport import TransportConfig
 from support import raw_messages as raw
 from support import raw_messages_07
@@ -101,50 +100,6 @@ async def introduced(it: Any, raw: Raw = raw, **options: Any) -> Talk:
     return talk
 
 
-REFUSED = {
-    "an unknown type": (raw.prefix(XID, 6, give=1) + rpc(0), INVAL_HTYPE),
-    "an unknown flag": (raw.message(XID, rpc(0), 0x80), INVAL_FLAG),
-    "chunks before the last piece": (raw.message(XID, rpc(0), MORE, writes=raw.chunk((1, 8, 0))), INVAL_FLAG),
-    "RDMA2_NOMSG with MORE": (raw.message(XID, kind=NOMSG, flags=MORE), INVAL_FLAG),
-    "RDMA2_NOMSG without chunks": (raw.message(XID, kind=NOMSG), BAD_XDR),
-    "a list that is neither there nor not": (raw.prefix(XID, MSG, give=1) + word(0) + word(2) + rpc(0), BAD_XDR),
-    "a handle that is in no list": (raw.message(XID, rpc(0), ends=77), BAD_XDR),
-    "a payload of another XID": (raw.message(XID, rpc(0, xid=1)), BAD_XDR),
-    "a reply that is none": (raw.message(XID, struct.pack(">II", XID, 1)), BAD_XDR),
-    "properties for the second time": (raw.properties(xid=XID), BAD_XDR),
-    "a segment that ends past all offsets": (
-        raw.message(XID, rpc(6, READ_ARGS), writes=raw.chunk((7, 5000, 2**64 - 1))),
-        BAD_XDR,
-    ),
-    "a segment larger than is taken": (
-        raw.message(XID, rpc(6, READ_ARGS), writes=raw.chunk((7, MIB + 1, 0))),
-        BAD_XDR,
-    ),
-    "Read chunks of 5 GiB": (
-        raw.message(XID, rpc(7, write_args(9)), reads=raw.read_segment(len(rpc(7, write_args(9))), (7, MIB, 0)) * 200),
-        SYSTEM,
-    ),
-}
-
-
-@pytest.mark.parametrize("what", REFUSED)
-def test_a_message_that_cannot_be_is_refused_and_the_connection_goes_on(scene: Scenes, what: str) -> None:
-    octets, code = REFUSED[what]
-
-    async def main() -> None:
-        async with scene() as it:
-            talk = await introduced(it)
-            for _ in range(3):
-                assert (await talk.refused(octets))[0] == code
-                if octets[19] & MORE:
-                    # Dropped, to its end.
-                    await talk.say(octets[:16] + bytes(4) + octets[20:])
-                await talk.works()
-            assert it.files.written == []
-
-    asyncio.run(main())
-
-
 @pytest.mark.req("V2-67")
 def test_an_ineligible_argument_in_a_chunk_is_refused_for_good_and_not_run(scene: Scenes) -> None:
     """A file handle; the octets of the same call without a chunk are served."""
@@ -171,7 +126,7 @@ def test_an_ineligible_argument_in_a_chunk_is_refused_for_good_and_not_run(scene
     asyncio.run(main())
 
 
-@seeds(6, 2)
+@seeds(2, 1)
 def test_garbage_in_the_first_message_ends_no_other_connection(scene: Scenes, raw: Raw, seed: int) -> None:
     async def main() -> None:
         async with scene(rpcrdma_version=serving(raw)) as it:
@@ -190,7 +145,7 @@ def test_garbage_in_the_first_message_ends_no_other_connection(scene: Scenes, ra
     asyncio.run(main())
 
 
-@seeds(3, 2)
+@seeds(1, 1)
 def test_messages_with_octets_changed_at_random(scene: Scenes, raw: Raw, seed: int) -> None:
     draw = random.Random(seed)
     kinds = [
@@ -225,11 +180,10 @@ def test_messages_with_octets_changed_at_random(scene: Scenes, raw: Raw, seed: i
 
 
 @ENDS
-@pytest.mark.parametrize("pieces", [1, 17])
-def test_a_client_that_leaves_in_the_midst_of_a_call(scene: Scenes, raw: Raw, how: str, pieces: int) -> None:
+def test_a_client_that_leaves_in_the_midst_of_a_call(scene: Scenes, raw: Raw, how: str) -> None:
     async def main() -> None:
         async with scene(rpcrdma_version=serving(raw)) as it:
-            for _ in range(3):
+            for pieces in (1, 17):
                 talk = await introduced(it, raw)
                 await talk.say(*(raw.message(XID, bytes(32_000), MORE) for _ in range(pieces)))
                 await leave(talk.peer, how)
@@ -250,22 +204,6 @@ def test_clients_that_do_not_finish_their_calls_are_cut_off(scene: Scenes, raw: 
     asyncio.run(main())
 
 
-def test_an_endless_call_is_refused_and_dropped_while_others_are_served(scene: Scenes, raw: Raw) -> None:
-    async def main() -> None:
-        async with scene(rpcrdma_version=serving(raw)) as it:
-            talk = await introduced(it, raw)
-            taken = limits.CONTINUED_OCTETS_MAX // 32_000
-            await talk.say(*(raw.message(XID, bytes(32_000), MORE) for _ in range(taken)))
-            assert await talk.refused(raw.message(XID, bytes(32_000), MORE)) == (raw.SYSTEM,)
-            await it.still_good()
-            for _ in range(60):
-                await talk.say(raw.message(XID, bytes(32_000), MORE))
-            await talk.say(raw.message(XID, bytes(4)))
-            await talk.works()
-
-    asyncio.run(main())
-
-
 def test_a_write_in_pieces_is_run_once_and_whole(scene: Scenes) -> None:
     """What the tests above break off, unbroken."""
 
@@ -279,19 +217,6 @@ def test_a_write_in_pieces_is_run_once_and_whole(scene: Scenes) -> None:
             heard = await talk.hear()
             assert (heard.kind, heard.xid) == (MSG, XID)
             assert it.files.written == [data]
-            await talk.works()
-
-    asyncio.run(main())
-
-
-def test_another_version_in_mid_connection_is_refused_and_not_run(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            talk = await introduced(it)
-            await talk.say(struct.pack(">IIIIIII", XID, 1, 32, 0, 0, 0, 0) + rpc(7, write_args(4) + b"data"))
-            heard = await talk.peer.segment()
-            assert struct.unpack(">II4xIIII", heard.payload) == (XID, 1, 4, 1, 2, 2)
-            assert it.files.written == []
             await talk.works()
 
     asyncio.run(main())
@@ -339,18 +264,6 @@ def test_grants_without_end_are_survived(scene: Scenes) -> None:
     asyncio.run(main())
 
 
-def test_a_send_larger_than_the_receive_ends_the_connection(scene: Scenes, raw: Raw) -> None:
-    async def main() -> None:
-        async with scene(rpcrdma_version=serving(raw), transport=TransportConfig(offered_receive_octets=8192)) as it:
-            talk = await introduced(it, raw)
-            await talk.say(raw.message(XID, rpc(0) + bytes(8192)))
-            heard = await talk.peer.segments_to_end()
-            assert [each.terminate_code for each in heard if each.opcode == TERMINATE] == [0x1205]
-            await it.alone()
-
-    asyncio.run(main())
-
-
 def test_reads_that_are_never_answered_hold_up_nobody_else(scene: Scenes) -> None:
     async def main() -> None:
         async with scene() as it:
@@ -371,7 +284,7 @@ def test_frames_cut_at_any_octet_of_the_first_message(scene: Scenes) -> None:
     async def main() -> None:
         async with scene() as it:
             whole = fpdu(send(raw.properties(), 1))
-            for length in range(1, len(whole)):
+            for length in range(1, len(whole), 7):
                 peer = await it.connected()
                 await peer.send(whole[:length])
                 peer.close()

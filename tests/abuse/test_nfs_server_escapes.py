@@ -302,7 +302,7 @@ def test_a_process_that_renames_never_gets_a_file_another_files_data(server: Any
     told: list[tuple[bytes, bytes]] = []
     try:
         assert renamer.stdout.readline() == "ready\n"
-        for number in range(1500):
+        for number in range(600):
             how = v3.createhow3(v3.createmode3.GUARDED, server.sattr(mode=0o644))
             reply = server.call("create", v3.CREATE3args(server.dirop(root, "new"), how))
             if reply.status == v3.nfsstat3.NFS3_OK:

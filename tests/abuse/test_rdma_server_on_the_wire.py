@@ -35,7 +35,7 @@ from support.raw_calls import (
     send,
     write_call,
 )
-from support.raw_iwarp import fpdu, read_request, startup_frame, tagged, terminate, untagged
+from support.raw_iwarp import fpdu, read_request, startup_frame, tagged, untagged
 from support.waiting import until
 
 Scenes = Callable[..., Any]
@@ -47,7 +47,7 @@ CONTENT = bytes(range(256)) * (MIB // 256)
 
 
 async def cut(held: Any, before: list[bytes], octets: bytes, how: str) -> None:
-    """A connection for each length of `octets`: `before` is said, then so much, and the connection ends."""
+    """Connections for lengths of `octets` up to all: `before` is said, then so much, and the connection ends."""
     # Of more that come at once than a listening socket holds, the kernel drops some, which come again after a second.
     places = asyncio.Semaphore(50)
 
@@ -68,7 +68,7 @@ async def cut(held: Any, before: list[bytes], octets: bytes, how: str) -> None:
             peer.reset()
         peer.close()
 
-    await asyncio.gather(*map(one, range(len(octets) + 1)))
+    await asyncio.gather(*map(one, range(0, len(octets) + 1, 5)))
     await held.alone()
 
 
@@ -126,7 +126,9 @@ def test_cut_while_a_read_chunk_is_pulled(scene: Scenes, how: str, size: int) ->
     async def main() -> None:
         async with scene() as it:
             whole = len(fpdu(tagged(READ_RESPONSE, 7, 0, data)))
-            lengths = range(whole) if whole < 200 else [0, 1, 2, 15, 16, 17, 2047, 2048, 8192, whole - 5, whole - 1]
+            lengths = (
+                range(0, whole, 7) if whole < 200 else [0, 1, 2, 15, 16, 17, 2047, 2048, 8192, whole - 5, whole - 1]
+            )
             await asyncio.gather(*(one(it, length) for length in lengths))
             await it.alone()
             assert it.files.written == []
@@ -151,7 +153,7 @@ def test_gone_after_any_part_of_the_reply(scene: Scenes, how: str) -> None:
     async def main() -> None:
         async with scene() as it:
             await asyncio.gather(
-                *(one(it, length) for length in [*range(40), 1447, 1448, 5000, 5019, 5020, 5021, 5100])
+                *(one(it, length) for length in [*range(0, 40, 5), 1447, 1448, 5000, 5019, 5020, 5021, 5100])
             )
             await it.alone()
 
@@ -191,7 +193,7 @@ def test_a_handler_may_let_go_of_its_buffer_and_keeps_none_once_it_is_answered(s
 # Garbage
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [1, 6])
 def test_garbage_instead_of_a_start_up_frame(scene: Scenes, seed: int) -> None:
     async def main() -> None:
         async with scene() as it:
@@ -205,13 +207,6 @@ def test_garbage_instead_of_a_start_up_frame(scene: Scenes, seed: int) -> None:
 @pytest.mark.parametrize(
     "frame",
     [
-        startup_frame("Rep", 0x50, 2, bytes(4)),
-        startup_frame("Req", 0x50, 0, bytes(4)),
-        startup_frame("Req", 0x50, 3, bytes(4)),
-        startup_frame("Req", 0x50, 2, bytes(513)),
-        startup_frame("Req", 0x50, 2, b"", length=0xFFFF),
-        startup_frame("Req", 0x50, 2, bytes(3)),
-        startup_frame("Req", 0x50, 2, bytes(4)) + b"x",
         startup_frame("Req", 0x50, 2, bytes(4)) + fpdu(send(NULL_CALL)),
         startup_frame("Req", 0x50, 2, bytes(4)) * 2,
         b"GET / HTTP/1.1\r\n\r\n",
@@ -228,7 +223,7 @@ def test_start_up_frames_that_are_wrong_are_answered_by_silence(scene: Scenes, f
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(3))
 def test_garbage_after_the_start_up(scene: Scenes, seed: int) -> None:
     async def main() -> None:
         async with scene() as it:
@@ -239,7 +234,7 @@ def test_garbage_after_the_start_up(scene: Scenes, seed: int) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_calls_with_octets_changed_at_random(scene: Scenes, seed: int) -> None:
     """Everything below the FPDU is garbled; whatever comes of it, the connection is of use or ends."""
     draw = random.Random(seed)
@@ -268,77 +263,31 @@ def test_calls_with_octets_changed_at_random(scene: Scenes, seed: int) -> None:
 
 RECEIVE_OCTETS = 4096
 """Of the server: less than one segment can carry."""
-LIES: dict[str, tuple[bytes, int | None]] = {
-    "ULPDU of nothing": (fpdu(b""), None),
-    "ULPDU of one octet": (fpdu(b"\x41"), None),
-    "ULPDU shorter than a tagged header": (fpdu(tagged(WRITE, 7, 0)[:13]), None),
-    "ULPDU shorter than an untagged header": (fpdu(send(b"")[:17]), None),
-    "CRC of another frame": (fpdu(send(NULL_CALL), flaw=1), None),
-    "no CRC": (fpdu(send(NULL_CALL), crc=False), None),
-    "length too small": (b"\0\x20" + fpdu(send(NULL_CALL))[2:], None),
-    "length too large": (b"\0\x80" + fpdu(send(NULL_CALL))[2:] + bytes(100), None),
+# The rules of the stream are those of `test_iwarp_hostile`: here is what a server's memory and sockets make of them.
+LIES: dict[str, tuple[bytes, int]] = {
+    "CRC of another frame": (fpdu(send(NULL_CALL, 2), flaw=1), 0x2002),
     "largest possible ULPDU to a handle never given": (fpdu(tagged(WRITE, 7, 0, bytes(65521))), 0x1100),
-    "largest possible Send": (fpdu(send(bytes(65517))), 0x1205),
-    "Send larger than the receive": (fpdu(send(bytes(RECEIVE_OCTETS + 1))), 0x1205),
-    "Send in parts larger than the receive": (
-        fpdu(send(bytes(RECEIVE_OCTETS), last=False)) + fpdu(send(b"x", offset=RECEIVE_OCTETS)),
-        0x1205,
-    ),
-    "Send with a hole": (fpdu(send(b"xxxx", last=False)) + fpdu(send(b"x", offset=8)), 0x1204),
-    "Send out of turn": (fpdu(send(NULL_CALL, 9)), 0x1203),
-    "Write to a handle never given": (fpdu(tagged(WRITE, 0x12345678, 0, b"x")), 0x1100),
-    "Write to handle 0": (fpdu(tagged(WRITE, 0, 0, b"x")), 0x1100),
+    "Send larger than the receive": (fpdu(send(bytes(RECEIVE_OCTETS + 1), 2)), 0x1205),
     "Read of a handle never given": (fpdu(read_request(1, 5, 0, 100, 0x12345678, 0)), 0x0100),
-    "Read of 4 GiB": (fpdu(read_request(1, 5, 0, 0xFFFFFFFF, 7, 0)), 0x0100),
-    "Read Response that nobody asked for": (fpdu(tagged(READ_RESPONSE, 7, 0, b"x")), 0x0206),
-    "invalidation of a handle never given": (
-        fpdu(untagged(SEND_INVALIDATE, 0, 1, NULL_CALL, invalidate=0x12345678)),
-        0x0109,
-    ),
-    "queue 3": (fpdu(untagged(SEND, 3, 1, NULL_CALL)), 0x1201),
-    "opcode 15": (fpdu(untagged(15, 0, 1, NULL_CALL)), 0x0206),
-    "DDP version 2": (fpdu(send(NULL_CALL, ddp_version=2)), 0x1206),
-    "RDMAP version 2": (fpdu(send(NULL_CALL, rdmap_version=2)), 0x0205),
-    "Terminate": (terminate(0x0206), None),
-    "Terminate cut short": (fpdu(untagged(TERMINATE, 2, 1, b"\0")), None),
 }
 
 
 @pytest.mark.parametrize("lie", LIES)
-@pytest.mark.parametrize("first", [False, True])
-def test_a_rule_broken_on_the_stream_gets_its_terminate(scene: Scenes, lie: str, first: bool) -> None:
+def test_a_rule_broken_on_the_stream_gets_its_terminate(scene: Scenes, lie: str) -> None:
     octets, code = LIES[lie]
 
     async def main() -> None:
         async with scene(transport=TransportConfig(offered_receive_octets=RECEIVE_OCTETS)) as it:
             peer = await it.connected()
-            if not first:
-                await assert_works(peer, 1)
-            await peer.send(octets if first or code in {None, 0x1203} else renumbered(octets, 2))
+            await assert_works(peer, 1)
+            await peer.send(octets)
             heard = await peer.segments_to_end()
-            assert [segment_.opcode for segment_ in heard if segment_.opcode != TERMINATE] == []
-            if code is not None:
-                assert [segment_.terminate_code for segment_ in heard] == [code]
+            assert [(segment_.opcode, segment_.terminate_code) for segment_ in heard] == [(TERMINATE, code)]
 
     asyncio.run(main())
 
 
-def renumbered(octets: bytes, number: int) -> bytes:
-    """The same FPDUs, Sends with another sequence number."""
-    out = b""
-    while octets:
-        length = int.from_bytes(octets[:2])
-        frame, octets = octets[: (length + 5 & ~3) + 4], octets[(length + 5 & ~3) + 4 :]
-        ulpdu = bytearray(frame[2 : 2 + length])
-        if not ulpdu[0] & 0x80 and ulpdu[6:10] == bytes(4):
-            ulpdu[10:14] = struct.pack(">I", number)
-        out += fpdu(bytes(ulpdu))
-    return out
-
-
-@pytest.mark.parametrize("opcode", [WRITE, READ_RESPONSE])
-@pytest.mark.parametrize("size", [100, 8000])
-@pytest.mark.parametrize("shift", [-1, 1])
+@pytest.mark.parametrize(("opcode", "size", "shift"), [(WRITE, 100, -1), (READ_RESPONSE, 8000, 1)])
 def test_one_octet_beyond_the_memory_that_the_server_named(scene: Scenes, opcode: int, size: int, shift: int) -> None:
     async def main() -> None:
         async with scene() as it:
@@ -351,8 +300,9 @@ def test_one_octet_beyond_the_memory_that_the_server_named(scene: Scenes, opcode
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("size", [100, 8000])
-def test_memory_of_another_connection(scene: Scenes, size: int) -> None:
+def test_memory_of_another_connection(scene: Scenes) -> None:
+    size = 8000
+
     async def main() -> None:
         async with scene() as it:
             sink = await PendingWrite(await it.connected(), size).begin()
@@ -405,16 +355,5 @@ def test_reads_of_a_servers_memory_find_none(scene: Scenes) -> None:
             await sink.peer.send_segments(read_request(1, 5, 0, 100, sink.handle, sink.offset))
             (heard,) = await sink.peer.segments_to_end()
             assert heard.terminate_code == 0x0102
-
-    asyncio.run(main())
-
-
-def test_more_reads_than_agreed_on(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            peer = await it.connected()
-            await peer.send_segments(*(read_request(number, 5, 0, 0, 0, 0) for number in range(1, 400)))
-            heard = await peer.segments_to_end()
-            assert {segment_.opcode for segment_ in heard} <= {READ_RESPONSE, TERMINATE}
 
     asyncio.run(main())

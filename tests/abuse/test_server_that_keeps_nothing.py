@@ -109,18 +109,17 @@ async def copied(service: Service, scheme: str, tmp_path: Path, how: str, size: 
             await fs.write_bytes("/copy", local.read_bytes())
 
 
-@pytest.mark.providers("iwarp")
 @pytest.mark.parametrize("how", ["upload", "stream"])
 @pytest.mark.parametrize("size", [10, BLOCKS * BLOCK])
 @pytest.mark.parametrize("promise", [LIES, NEARLY], ids=["unstable", "data-sync"])
 def test_a_server_that_keeps_less_than_asked_is_named_as_the_cause(
-    tmp_path: Path, scheme: str, how: str, size: int, promise: Any
+    tmp_path: Path, how: str, size: int, promise: Any
 ) -> None:
     service = Forgetful(promise)
     with pytest.raises(
         RemoteProtocolError, match="the server does not keep data as it was asked to: WRITE as FILE_SYN"
     ):
-        asyncio.run(copied(service, scheme, tmp_path, how, size))
+        asyncio.run(copied(service, "rdma", tmp_path, how, size))
     rounds = NFS_COMMITS_IN_VAIN_MAX + 1
     assert len(service.asked) <= (rounds + 1) * BLOCKS
     assert service.asked.count(stable_how.FILE_SYNC) >= 1
@@ -130,7 +129,6 @@ def test_a_server_that_keeps_less_than_asked_is_named_as_the_cause(
 
 @pytest.mark.parametrize("how", ["upload", "stream"])
 @pytest.mark.parametrize("promise", [HONEST, MORE], ids=["as-asked", "more"])
-@pytest.mark.usefixtures("each_version")
 def test_a_server_that_keeps_what_it_says_is_written_to_in_few_rounds(tmp_path: Path, how: str, promise: Any) -> None:
     service = Forgetful(promise)
     asyncio.run(copied(service, "rdma", tmp_path, how, BLOCKS * BLOCK))
@@ -142,7 +140,6 @@ def test_a_server_that_keeps_what_it_says_is_written_to_in_few_rounds(tmp_path: 
 
 @pytest.mark.parametrize("how", ["upload", "stream"])
 @pytest.mark.parametrize("count", [0, 11])
-@pytest.mark.usefixtures("each_version")
 def test_a_server_that_miscounts_what_it_takes_is_found_out(tmp_path: Path, how: str, count: int) -> None:
     class Miscounting(Forgetful):
         def write(self, args: v3.WRITE3args, context: CallContext) -> v3.WRITE3res:

@@ -160,6 +160,14 @@ def test_rdma_msgp_is_refused() -> None:
         call(ReadChunk(8, (Segment(1, 0xFFFFFFFF, 3),) * 40)) + CALL,
         call(ReadChunk(8, (Segment(1, limits.CALL_OCTETS_PULLED_MAX + 1, 3),))) + CALL,
         long_call(ReadChunk(0, (Segment(1, 0x80000000, 3), Segment(1, 0x80000000, 3)))),
+        # segments that end past all offsets
+        call(ReadChunk(8, (Segment(1, 5000, 2**64 - 4999),))) + CALL,
+        call(writes=(WriteChunk((Segment(1, 5000, 2**64 - 4999),)),)) + CALL,
+        call(writes=(WriteChunk((Segment(1, 4000, 0), Segment(1, 2, 2**64 - 1))),)) + CALL,
+        call(reply=WriteChunk((Segment(1, 5000, 2**64 - 1),))) + CALL,
+        # lists without end
+        struct.pack(">IIIIIII", XID, 1, 1, 0, 0, 1, 0xFFFFFFFF) + CALL,
+        struct.pack(">IIIII", XID, 1, 1, 0, 0) + struct.pack(">II", 1, 0) * 100,
         # a Position-Zero chunk that holds nothing
         long_call(ReadChunk(0, (Segment(1, 0, 3),))),
         long_call(ReadChunk(0, (Segment(1, 8, 3),)), ReadChunk(12, (Segment(1, 4, 3),))),

@@ -42,6 +42,8 @@ from watch_rig import (
     words,
 )
 
+# Reverse calls of each version have tests of their own.
+pytestmark = pytest.mark.versions("2")
 over_both = pytest.mark.providers("iwarp")
 
 

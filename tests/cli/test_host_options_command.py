@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from host_pair import Hosts
 from rpcrdma.cli.host_options import host_authentication
 from rpcrdma.cli.main import build_parser, main
 from support.command_process import run_command
+from support.host_pair import Hosts
 
 if TYPE_CHECKING:
     from conftest import StartServer
@@ -25,11 +25,6 @@ CONNECTING = [
     "put a rdma://h/",
 ]
 CONNECTING += ["rm rdma://h/a", "mkdir rdma://h/a", "mv rdma://h/a rdma://h/b", "watch rdma://h/"]
-
-
-@pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
-    return Hosts(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.mark.parametrize("command", [*CONNECTING, "serve /srv"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from rpcrdma.aio.drivers.provider import Link, LinkListener, Provider
 from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.verbs import Completion, ConnectRequested, Disconnected, Established, Status, Verb
+from support.waiting import until
 
 RECEIVES = 200
 
@@ -71,12 +72,6 @@ class Owner:
 
     def received(self) -> int:
         return sum(each.verb is Verb.RECEIVE and each.status is Status.SUCCESS for each in self.completions)
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    """Lets the loop run until `condition()`; the test's time-out bounds it."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
 
 
 @asynccontextmanager

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from case_script import Script
 from decoder_targets import FuzzTarget
-from host_pair import Hosts, Pair
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.transport import Role
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.host_authentication import HandshakeState
+from support.host_pair import Hosts, Pair
 
 __all__ = ["HOST_MACHINES", "play"]
 

@@ -1,10 +1,17 @@
-"""Codecs of procedures that tests define."""
+"""Programs that tests define: the codecs of words and of nothing, and procedures."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.xdr.codec import Decoder, Encoder
 
-__all__ = ["decode_word", "encode_word"]
+__all__ = ["VOID", "WORD", "decode_word", "encode_word", "procedure"]
+
+Coding = tuple[Callable[[Encoder, Any], None], Callable[[Decoder], Any]]
 
 
 def encode_word(enc: Encoder, value: int) -> None:
@@ -15,3 +22,30 @@ def encode_word(enc: Encoder, value: int) -> None:
 def decode_word(dec: Decoder) -> int:
     """An unsigned int."""
     return dec.u32("word")
+
+
+def _encode_void(enc: Encoder, value: None) -> None:
+    pass
+
+
+def _decode_void(dec: Decoder) -> None:
+    pass
+
+
+WORD: Coding = (encode_word, decode_word)
+VOID: Coding = (_encode_void, _decode_void)
+
+
+def procedure(
+    program: int,
+    number: int,
+    method: str,
+    args: Coding = WORD,
+    result: Coding = WORD,
+    *,
+    version: int = 1,
+    bound: ReplyBound | None = None,
+    status: Callable[[Any], int] | None = None,
+) -> Procedure[Any, Any]:
+    """A procedure that has its method's name in capitals."""
+    return Procedure(program, version, number, method.upper(), method, *args, *result, bound, status)

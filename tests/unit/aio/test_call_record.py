@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -16,6 +15,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import Call
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.programs import procedure
 
 NUMBER = 0x20CA1157
 OCTETS_MAX = 200_000
@@ -45,17 +45,11 @@ OPAQUE = (encode_opaque, decode_opaque)
 SMALL_RESULT = ReplyBound(100)
 
 
-def procedure(
-    number: int, name: str, args: Any, result: Any, bound: ReplyBound = SMALL_RESULT
-) -> Procedure[bytes, bytes]:
-    return Procedure(NUMBER, 1, number, f"ECHOPROC_{name.upper()}", name, *args, *result, bound)
-
-
-SMALL = procedure(1, "small", OPAQUE, OPAQUE)
-PLACED = procedure(2, "placed", BULK, BULK, ReplyBound(4, (OCTETS_MAX,)))
-WHOLE = procedure(3, "whole", OPAQUE, OPAQUE, ReplyBound(OCTETS_MAX + 4))
-STUCK = procedure(4, "stuck", OPAQUE, OPAQUE)
-FAILING = procedure(5, "failing", OPAQUE, OPAQUE)
+SMALL = procedure(NUMBER, 1, "small", OPAQUE, OPAQUE, bound=SMALL_RESULT)
+PLACED = procedure(NUMBER, 2, "placed", BULK, BULK, bound=ReplyBound(4, (OCTETS_MAX,)))
+WHOLE = procedure(NUMBER, 3, "whole", OPAQUE, OPAQUE, bound=ReplyBound(OCTETS_MAX + 4))
+STUCK = procedure(NUMBER, 4, "stuck", OPAQUE, OPAQUE, bound=SMALL_RESULT)
+FAILING = procedure(NUMBER, 5, "failing", OPAQUE, OPAQUE, bound=SMALL_RESULT)
 ALL = (SMALL, PLACED, WHOLE, STUCK, FAILING)
 PROGRAM = Program(NUMBER, 1, "ECHO_V1", {each.number: each for each in ALL})
 

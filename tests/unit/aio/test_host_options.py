@@ -16,7 +16,6 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 import rpcrdma
-from host_pair import Hosts
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -27,6 +26,7 @@ from rpcrdma.rpc.errors import ProgramUnavailable
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.transport import Role
 from rpcrdma.transport.authenticator import HostPolicy
+from support.host_pair import Hosts
 
 
 class Nfs(v3.NFS_V3_Service):
@@ -35,11 +35,6 @@ class Nfs(v3.NFS_V3_Service):
 
 class Mount(mount.MOUNT_V3_Service):
     OVER_RDMA = False
-
-
-@pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
-    return Hosts(tmp_path_factory.mktemp("certificates"))
 
 
 def of(hosts: Hosts, role: Role, **changes: object) -> HostAuthentication:

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from host_certificates import Authority
-from host_pair import Hosts
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -22,6 +20,8 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport import TransportConfig, VersionRefused
+from support.host_certificates import Authority
+from support.host_pair import Hosts
 
 pytestmark = pytest.mark.versions("2", "2-07")
 
@@ -48,11 +48,6 @@ class Nfs(v3.NFS_V3_Service):
         assert context.client.host_identity is context.host_identity
         self.seen.append(context.host_identity)
         return v3.GETATTR3res(v3.nfsstat3.NFS3ERR_STALE, None)
-
-
-@pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
-    return Hosts(tmp_path_factory.mktemp("certificates"))
 
 
 def client_of(hosts: Hosts, policy: str = "required", **changes: Any) -> HostAuthentication:

@@ -41,6 +41,7 @@ from rpcrdma.rpc.service import CallContext, Service, in_worker
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.programs import procedure
 
 NUMBER = 0x20BADBED
 ITEM_OCTETS = 6000
@@ -67,15 +68,11 @@ ORDER = (encode_order, decode_order)
 OPAQUE = (encode_opaque, decode_opaque)
 
 
-def procedure(number: int, method: str, args: Any, result: Any) -> Procedure[Any, Any]:
-    bound = ReplyBound(ITEM_OCTETS + 4) if result is OPAQUE else ReplyBound(8, (ITEM_OCTETS,))
-    return Procedure(NUMBER, 1, number, f"ORDERS_{method.upper()}", method, *args, *result, bound)
-
-
-PLACED = procedure(1, "placed", ORDER, ORDER)
-LONG = procedure(2, "long", ORDER, OPAQUE)
-SLOW = procedure(3, "slow", ORDER, ORDER)
-AGAIN = procedure(4, "again", ORDER, ORDER)
+PLACED, SLOW, AGAIN = (
+    procedure(NUMBER, number, method, ORDER, ORDER, bound=ReplyBound(8, (ITEM_OCTETS,)))
+    for number, method in ((1, "placed"), (3, "slow"), (4, "again"))
+)
+LONG = procedure(NUMBER, 2, "long", ORDER, OPAQUE, bound=ReplyBound(ITEM_OCTETS + 4))
 PROGRAM = Program(NUMBER, 1, "ORDERS_V1", {each.number: each for each in (PLACED, LONG, SLOW, AGAIN)})
 
 
@@ -376,7 +373,7 @@ def test_a_connection_counts_over_all_that_it_was(scheme: str) -> None:
             await proxy.cut_once()
             orders.when_run = lambda: None
             await call
-            null, again = by_procedure(connection.statistics.operations)
+            again, null = by_procedure(connection.statistics.operations)
             assert (again.procedure, again.ops, again.errors) == (AGAIN.name, 5, 0)
             # Those that met the loss of their connection were sent once more, the last one for certain.
             assert 6 <= again.trans <= 9

@@ -13,17 +13,12 @@ import pytest
 from rpcrdma import ConnectOptions, ReturningClient, connect, serve
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import CallTimeout, TransportClosed
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import CallContext, Service
-from support.programs import decode_word, encode_word
+from support.programs import procedure
 from support.waiting import until
 
 FORWARD, REVERSE = 0x20000021, 0x20000022
-
-
-def procedure(program: int, number: int, method: str) -> Procedure[int, int]:
-    words: Any = (encode_word, decode_word, encode_word, decode_word)
-    return Procedure(program, 1, number, method.upper(), method, *words)
 
 
 JOIN = procedure(FORWARD, 1, "join")

@@ -20,11 +20,11 @@ from rpcrdma.errors import CallTimeout, LocalProtocolError, TransportClosed
 from rpcrdma.limits import RPC_REVERSE_CALLS_MAX
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystemError
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import CallContext, ReverseCaller, Service, in_worker
 from rpcrdma.transport import VERSION_CHOICES, ChunkRefused, ReplyBound, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder
-from support.programs import decode_word, encode_word
+from support.programs import procedure
 from support.waiting import until
 
 MIB = 1 << 20
@@ -40,17 +40,13 @@ def decode_data(dec: Decoder) -> memoryview:
     return dec.bulk(MIB, "data")
 
 
-def procedure(program: int, number: int, method: str, coding: Any = (encode_word, decode_word)) -> Procedure[Any, Any]:
-    return Procedure(program, 1, number, method.upper(), method, *coding, *coding)
-
-
 JOIN, SUM, ADD, LATER, ASK = (
     procedure(FORWARD, n, name) for n, name in enumerate(("join", "sum", "add", "later", "ask"), 1)
 )
 DOUBLE, BLOCK, WORKED, BREAK, ABSENT = (
     procedure(REVERSE, n, name) for n, name in enumerate(("double", "block", "worked", "broken", "absent"), 1)
 )
-ECHO = procedure(BULKY, 1, "echo", (encode_data, decode_data))
+ECHO = procedure(BULKY, 1, "echo", (encode_data, decode_data), (encode_data, decode_data))
 BOUNDED_ECHO = replace(ECHO, bound=lambda args: ReplyBound(4, (len(args),)))
 
 

@@ -21,18 +21,10 @@ from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder
-from support.programs import decode_word, encode_word
+from support.programs import VOID, WORD, procedure
 
 NUMBER = 0x20000002
 MIB = 1 << 20
-
-
-def encode_void(enc: Encoder, value: None) -> None:
-    pass
-
-
-def decode_void(dec: Decoder) -> None:
-    pass
 
 
 def encode_data(enc: Encoder, value: Any) -> None:
@@ -43,26 +35,20 @@ def decode_data(dec: Decoder) -> memoryview:
     return dec.bulk(8 * MIB, "data")
 
 
-VOID = (encode_void, decode_void)
-WORD = (encode_word, decode_word)
 DATA = (encode_data, decode_data)
 
 
-def procedure(number: int, method: str, args: Any, result: Any) -> Procedure[Any, Any]:
-    return Procedure(NUMBER, 1, number, f"TEST_{method.upper()}", method, *args, *result)
-
-
-NULL = procedure(0, "null", VOID, VOID)
-DOUBLE = procedure(1, "double", WORD, WORD)
-READ = procedure(2, "read", WORD, DATA)
-WRITE = procedure(3, "write", DATA, WORD)
-BLOCK = procedure(4, "block", WORD, WORD)
-MAYBE = procedure(5, "maybe", WORD, WORD)
-GATED = procedure(6, "gated", WORD, WORD)
-FAIL = procedure(7, "fail", WORD, WORD)
-WHO = procedure(8, "who", VOID, WORD)
-LATER = procedure(9, "later", WORD, WORD)
-MISTYPED = procedure(10, "mistyped", WORD, WORD)
+NULL = procedure(NUMBER, 0, "null", VOID, VOID)
+DOUBLE = procedure(NUMBER, 1, "double", WORD, WORD)
+READ = procedure(NUMBER, 2, "read", WORD, DATA)
+WRITE = procedure(NUMBER, 3, "write", DATA, WORD)
+BLOCK = procedure(NUMBER, 4, "block", WORD, WORD)
+MAYBE = procedure(NUMBER, 5, "maybe", WORD, WORD)
+GATED = procedure(NUMBER, 6, "gated", WORD, WORD)
+FAIL = procedure(NUMBER, 7, "fail", WORD, WORD)
+WHO = procedure(NUMBER, 8, "who", VOID, WORD)
+LATER = procedure(NUMBER, 9, "later", WORD, WORD)
+MISTYPED = procedure(NUMBER, 10, "mistyped", WORD, WORD)
 ALL = (NULL, DOUBLE, READ, WRITE, BLOCK, MAYBE, GATED, FAIL, WHO, LATER, MISTYPED)
 
 
@@ -250,9 +236,9 @@ def test_errors_of_the_responder_reach_their_callers_and_no_other(caplog: pytest
                 caller.call(MISTYPED, 3),
                 caller.call(other, 1),
                 caller.call(newer, 1),
-                caller.call(procedure(99, "absent", WORD, WORD), 1),
-                caller.call(procedure(1, "double", VOID, WORD), None),
-                caller.call(procedure(1, "double", WORD, VOID), 1),
+                caller.call(procedure(NUMBER, 99, "absent", WORD, WORD), 1),
+                caller.call(procedure(NUMBER, 1, "double", VOID, WORD), None),
+                caller.call(procedure(NUMBER, 1, "double", WORD, VOID), 1),
                 caller.call(DOUBLE, 4),
                 return_exceptions=True,
             )
@@ -274,13 +260,13 @@ def test_errors_of_the_responder_reach_their_callers_and_no_other(caplog: pytest
     assert [record.exc_info is not None for record in caplog.records] == [True, True, False]
     assert "the last of 1 more like it" in caplog.records[2].getMessage()
     names = [record.getMessage().split()[0] for record in caplog.records]
-    assert names == ["TEST_FAIL", "TEST_MISTYPED", "TEST_FAIL"]
+    assert names == ["FAIL", "MISTYPED", "FAIL"]
 
 
 def test_a_call_without_answer_times_out_and_the_connection_goes_on() -> None:
     async def main() -> None:
         async with serving() as rig, await rig.caller() as caller:
-            with pytest.raises(CallTimeout, match=r"TEST_GATED: no reply within 0\.01 s"):
+            with pytest.raises(CallTimeout, match=r"GATED: no reply within 0\.01 s"):
                 await caller.call(GATED, 1, timeout_s=0.01)
             rig.service.gate.set()
             assert await caller.call(GATED, 2, timeout_s=10) == 5
@@ -330,7 +316,7 @@ def test_only_the_first_bulk_item_is_copied_into_the_callers_memory() -> None:
         enc.bulk(value[0], 8, "one")
         enc.bulk(value[1], 8, "two")
 
-    target = procedure(1, "pair", VOID, (encode, decode))
+    target = procedure(NUMBER, 1, "pair", VOID, (encode, decode))
 
     class Pair(Service):
         PROGRAM = Program(NUMBER, 1, "PAIR", {1: target})

@@ -19,10 +19,10 @@ from rpcrdma.aio.drivers import listener as listener_module
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service, in_worker
 from rpcrdma.xdr.codec import Decoder, Encoder
-from support.programs import decode_word, encode_word
+from support.programs import WORD, procedure
 from support.waiting import until
 
 NUMBER = 0x20000004
@@ -37,18 +37,13 @@ def decode_data(dec: Decoder) -> memoryview:
     return dec.bulk(MIB, "data")
 
 
-WORD = (encode_word, decode_word)
 DATA = (encode_data, decode_data)
 
 
-def procedure(number: int, method: str, result: Any = WORD) -> Procedure[Any, Any]:
-    return Procedure(NUMBER, 1, number, f"TEST_{method.upper()}", method, *WORD, *result)
-
-
-DOUBLE = procedure(1, "double")
-READ = procedure(2, "read", DATA)
-BLOCK = procedure(3, "block")
-GATED = procedure(4, "gated")
+DOUBLE = procedure(NUMBER, 1, "double")
+READ = procedure(NUMBER, 2, "read", WORD, DATA)
+BLOCK = procedure(NUMBER, 3, "block")
+GATED = procedure(NUMBER, 4, "gated")
 
 
 class Sample(Service):

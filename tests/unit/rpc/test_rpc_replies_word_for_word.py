@@ -14,26 +14,20 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Execution, ProcedureUnavailable, Service
 from rpcrdma.xdr.codec import Decoder, Payload, PlacedByPosition, ReducedIneligibleItem
 from support.octets import words
-from support.programs import decode_word, encode_word
+from support.programs import procedure
 
 NUMBER = 0x20000001
 XID = 0xCAFE
 NO_AUTH = (0, 0)
 
 
-def procedure(number: int, name: str, version: int = 3, status: Any = None) -> Procedure[int, int]:
-    return Procedure(
-        NUMBER, version, number, name, name.lower(), encode_word, decode_word, encode_word, decode_word, status=status
-    )
-
-
 def program(version: int, *procedures: Procedure[int, int]) -> Program:
     return Program(NUMBER, version, f"TEST_V{version}", {each.number: each for each in procedures})
 
 
-ONE = procedure(1, "ONE")
-TWO = procedure(2, "TWO", status=lambda result: result)
-MISSING = procedure(4, "MISSING")
+ONE = procedure(NUMBER, 1, "one", version=3)
+TWO = procedure(NUMBER, 2, "two", version=3, status=lambda result: result)
+MISSING = procedure(NUMBER, 4, "missing", version=3)
 
 
 class Version3(Service):
@@ -48,7 +42,7 @@ class Version3(Service):
 
 
 class Version5(Service):
-    PROGRAM = program(5, procedure(1, "ONE", 5))
+    PROGRAM = program(5, procedure(NUMBER, 1, "one", version=5))
 
     def one(self, args: int, context: Any) -> int:
         return args + 5

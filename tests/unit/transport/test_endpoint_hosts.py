@@ -6,7 +6,6 @@ import struct
 
 import pytest
 
-from host_pair import ALERT, Hosts
 from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import BarePeer, message
@@ -25,6 +24,7 @@ from rpcrdma.transport.message import Cause, Inbound, Kind, OutgoingGrant, Outgo
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.properties import HOST_AUTHENTICATION, encode_host_authentication
 from rpcrdma.verbs.queue_pair import Disconnected
+from support.host_pair import ALERT, Hosts
 
 CLIENT, SERVER = Role.CLIENT, Role.SERVER
 OFF, REQUIRED = HostPolicy.OFF, HostPolicy.REQUIRED
@@ -33,11 +33,6 @@ CREDITS = {"2": (64 << 16) + 16}
 AGAIN = {"2": Cause.HEADER, "2-07": Cause.FLAGS}
 """What the code means that refuses properties which come again."""
 SIZES: PropertySet = ((1, struct.pack(">I", 4096)),)
-
-
-@pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
-    return Hosts(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(params=VERSIONS)

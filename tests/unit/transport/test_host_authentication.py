@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from host_certificates import CLIENT_USE, SERVER_USE, Authority, tls_context
-from host_pair import ALERT, Hosts, Pair, shaken
 from rpcrdma import limits
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.transport import Role
@@ -24,15 +22,12 @@ from rpcrdma.transport.host_authentication import (
     prepare_context,
 )
 from rpcrdma.transport.host_refusals import REFUSALS, HostCause
+from support.host_certificates import CLIENT_USE, SERVER_USE, Authority, tls_context
+from support.host_pair import ALERT, Hosts, Pair, shaken
 
 OFF, OPTIONAL, REQUIRED = HostPolicy.OFF, HostPolicy.OPTIONAL, HostPolicy.REQUIRED
 CLIENT, SERVER = Role.CLIENT, Role.SERVER
 DOCUMENT = Path(__file__).parents[3] / "docs" / "host-authentication.md"
-
-
-@pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
-    return Hosts(tmp_path_factory.mktemp("certificates"))
 
 
 class TestGoodHosts:

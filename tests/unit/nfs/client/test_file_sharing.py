@@ -7,7 +7,6 @@ import io
 import itertools
 import warnings
 from asyncio import run
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,14 +16,9 @@ from hypothesis import strategies as st
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3
 from support.octets import pattern
+from support.waiting import until
 
 BLOCK = 1 << 16
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Lets the loop run until `condition()`; the test's time-out bounds it."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("size", [10, BLOCK // 2 + 3, 3 * BLOCK])

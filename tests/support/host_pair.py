@@ -5,12 +5,12 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
-from host_certificates import Authority, tls_context
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.rpc.host_identity import host_name
 from rpcrdma.transport import Role
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.host_authentication import HostAuthenticator
+from support.host_certificates import Authority, tls_context
 
 __all__ = ["ALERT", "Hosts", "Pair", "shaken"]
 
