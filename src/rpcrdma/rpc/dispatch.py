@@ -101,7 +101,7 @@ class Invocation:
         procedure = self.procedure
         procedure.encode_result(enc, result)
         self.status = procedure.status(result) if procedure.status is not None else 0
-        return enc.finish()
+        return enc
 
     def failure(self, error: BaseException) -> Payload:
         """The reply for a handler that raised `error`: PROC_UNAVAIL for `ProcedureUnavailable`, else SYSTEM_ERR."""
@@ -207,7 +207,7 @@ class Dispatcher:
         if versions is not None and header.version not in versions:
             enc = Encoder()
             encode_accepted(enc, header.xid, AcceptStat.PROG_MISMATCH, low=min(versions), high=max(versions))
-            return RefusedCall(enc.finish(), AcceptStat.PROG_MISMATCH)
+            return RefusedCall(enc, AcceptStat.PROG_MISMATCH)
         stat = AcceptStat.PROG_UNAVAIL if versions is None else AcceptStat.PROC_UNAVAIL
         return RefusedCall(refusal(header.xid, stat), stat)
 
@@ -250,10 +250,10 @@ def refusal(xid: int, stat: AcceptStat) -> Payload:
     """The reply that says why call `xid` has no result."""
     enc = Encoder()
     encode_accepted(enc, xid, stat)
-    return enc.finish()
+    return enc
 
 
 def _auth_error(xid: int, stat: AuthStat) -> RefusedCall:
     enc = Encoder()
     encode_auth_error(enc, xid, stat)
-    return RefusedCall(enc.finish(), RejectStat.AUTH_ERROR)
+    return RefusedCall(enc, RejectStat.AUTH_ERROR)
