@@ -50,5 +50,5 @@ def test_an_array_in_one_dimension_of_a_column_is_opaque_data() -> None:
 
     encoder = Encoder()
     encoder.bulk(memoryview(np.arange(10.0)), 80, "data")
-    (item,) = encoder.finish().items
+    (item,) = encoder.items
     assert bytes(item.data) == np.arange(10.0).tobytes()

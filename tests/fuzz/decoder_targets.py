@@ -74,7 +74,7 @@ def golden(path: str, *tables: str) -> list[bytes]:
 
 
 def octets_of(enc: Encoder) -> bytes:
-    return b"".join(enc.finish().gather())
+    return b"".join(enc.gather())
 
 
 # RPC

@@ -176,7 +176,7 @@ class _Call:
         self.value = reader.read(self.found.types.arguments, self._document(), "arguments")
         encoder = Encoder()
         self.found.procedure.encode_args(encoder, self.value)
-        self.octets = encoder.finish().length
+        self.octets = encoder.length
 
     def _document(self) -> Any:
         from rpcrdma.xdr.language.json_form import JsonMismatch, parse_json  # noqa: PLC0415

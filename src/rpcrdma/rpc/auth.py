@@ -148,4 +148,4 @@ def opaque_auth(credential: Credential) -> OpaqueAuth:
         return NO_AUTH
     enc = Encoder()
     encode_auth_sys(enc, credential)
-    return OpaqueAuth(AuthFlavor.AUTH_SYS, bytes(enc.out))
+    return OpaqueAuth(AuthFlavor.AUTH_SYS, bytes(enc.reduced))

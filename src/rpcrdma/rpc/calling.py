@@ -78,9 +78,9 @@ class CallEncoder:
             tail = call_tail(procedure.program, procedure.version, procedure.number, self._auth)
             self._tails[procedure] = tail
         enc = Encoder()
-        enc.out += _U32.pack(xid) + tail
+        enc.reduced += _U32.pack(xid) + tail
         procedure.encode_args(enc, args)
-        return enc.finish()
+        return enc
 
 
 class ResultDecoder(Decoder):

@@ -172,7 +172,7 @@ class Dispatcher:
             call.status = AcceptStat.PROG_MISMATCH.name
             enc = Encoder()
             encode_accepted(enc, header.xid, AcceptStat.PROG_MISMATCH, low=min(versions), high=max(versions))
-            return enc.finish()
+            return enc
         stat = AcceptStat.PROG_UNAVAIL if versions is None else AcceptStat.PROC_UNAVAIL
         call.status = stat.name
         return refusal(header.xid, stat)
@@ -216,11 +216,11 @@ def refusal(xid: int, stat: AcceptStat) -> Payload:
     """The reply that says why call `xid` has no result."""
     enc = Encoder()
     encode_accepted(enc, xid, stat)
-    return enc.finish()
+    return enc
 
 
 def _auth_error(call: ArrivedCall, stat: AuthStat) -> Payload:
     call.status = RejectStat.AUTH_ERROR.name
     enc = Encoder()
     encode_auth_error(enc, call.xid, stat)
-    return enc.finish()
+    return enc

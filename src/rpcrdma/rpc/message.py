@@ -153,7 +153,7 @@ def encode_call(
         LocalProtocolError: see `call_tail`.
     """
     enc.u32(xid, "xid")
-    enc.out += call_tail(program, version, procedure, credential, verifier)
+    enc.reduced += call_tail(program, version, procedure, credential, verifier)
 
 
 def decode_call(dec: Decoder) -> CallHeader:
@@ -190,7 +190,7 @@ def _decode_call_in_steps(dec: Decoder) -> CallHeader:
         refused = CallRefused("rpcvers", 8, str(RPC_VERSION), str(rpc_version), rfc="5531 9")
         enc = Encoder()
         encode_rpc_mismatch(enc, xid)
-        refused.reply = enc.out
+        refused.reply = enc.reduced
         raise refused
     program, version, procedure = dec.take(_THREE, "prog, vers, proc")
     credential = _decode_auth(dec, "credential", xid, AuthStat.AUTH_BADCRED)
@@ -204,14 +204,14 @@ def _decode_auth(dec: Decoder, field: str, xid: int, stat: AuthStat) -> OpaqueAu
         refused = CallRefused(field, dec.pos - 4 - dec.start, f"at most {AUTH_BODY_MAX}", str(length), rfc="5531 8.2")
         enc = Encoder()
         encode_auth_error(enc, xid, stat)
-        refused.reply = enc.out
+        refused.reply = enc.reduced
         raise refused
     return OpaqueAuth(flavor, dec.fixed(length, field))
 
 
 def encode_success(enc: Encoder, xid: int) -> None:
     """The header of a SUCCESS reply; the results follow."""
-    enc.out += _SIX.pack(xid, MessageType.REPLY, 0, 0, 0, 0)
+    enc.reduced += _SIX.pack(xid, MessageType.REPLY, 0, 0, 0, 0)
 
 
 def encode_accepted(enc: Encoder, xid: int, stat: AcceptStat, *, low: int = 0, high: int = 0) -> None:

@@ -56,10 +56,10 @@ def message(xid: int, direction: int, *parts: tuple[bytes, Buffer | None]) -> Pa
     encoder = Encoder()
     encoder.put(_RPC_START, xid, direction)
     for plain, item in parts:
-        encoder.out += plain
+        encoder.reduced += plain
         if item is not None:
             encoder.bulk(item, (1 << 32) - 1, "item")
-    return encoder.finish()
+    return encoder
 
 
 _PROCEDURE = null_procedure(0x20000000, 1)

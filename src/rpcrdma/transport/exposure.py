@@ -68,7 +68,7 @@ class Exposure:
         reads: tuple[ReadChunk, ...] = ()
         reply = None
         try:
-            if payload.items or plan.long:
+            if plan.read_items or plan.long or (payload.items and not carried):
                 reads = self._expose_arguments(payload, plan, plan_limits.direct_octets_min, carried=carried)
             writes = self._expose_results(plan.write_chunks, into) if plan.write_chunks else ()
             if plan.reply_chunk:

@@ -26,7 +26,7 @@ from rpcrdma.transport.exposure import Exposure, check_echo
 from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Outgoing, Refusal
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import LAST_PIECE_OCTETS_MIN, Outbox
-from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, CallPlan, PlanLimits, plan_call
+from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, CallPlan, plan_call
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
@@ -191,14 +191,14 @@ class Requester:
                 given = index + 1
         items = payload.item_octets()
         plan = plan_call(len(payload.reduced), items, bound.results, sizes, limits)
-        carrier = self.carrier
+        carrier, carried = self.carrier, None
         if carrier is not None and (carrier.eager or call.placement or plan is not PLAIN) and not form.plain:
             room = session.window.balance
             offered = _tuple(CallToCarry, (payload, bound.results, sizes, given, limits, room, call.placement))
             carried = carrier.take(offered)
-            if carried is not None:
-                return self._carry(call, payload, carried, limits)
-        if (plan.read_items or plan.long) and form.attempts == 1 and session.far_call_octets > limits.call_octets_max:
+        if carried is not None:
+            plan = carried.plan
+        elif (plan.read_items or plan.long) and form.attempts == 1 and session.far_call_octets > limits.call_octets_max:
             # To wait for credits takes a round trip, too. With the header there may be a message more.
             room = session.send_octets - session.dialect.geometry.piece_header
             if payload.length // room + 2 <= session.window.balance:
@@ -207,34 +207,23 @@ class Requester:
                 if not (far.read_items or far.long):
                     plan = far
         try:
-            exposure = Exposure(session.pd, payload, plan, call.into, limits)
+            exposure = Exposure(session.pd, payload, plan, call.into, limits, carried=carried is not None)
             chunks = exposure.chunks
-            if exposure.segments > 1 or not limits.segments_max:
+            if carried is None and (exposure.segments > 1 or not limits.segments_max):
                 self._check_header(exposure)
         except RpcRdmaError:
             session.statistics.calls_unsendable += 1
             raise
         if chunks is not NO_CHUNKS:
             call.exposure = exposure
-            if session.names_ended:
+            if session.names_ended and carried is None:
                 call.ends = chunks.first_handle
         call.chunks = chunks
         call.long = plan.long
         self._count(plan, exposure)
-        return exposure.inline
-
-    def _carry(self, call: Call, payload: Payload, carried: CarriedCall, limits: PlanLimits) -> Sequence[Buffer]:
-        """Registers the memory of a call that an extension carries."""
-        session, plan = self._session, carried.plan
-        exposure = None
-        chunks = NO_CHUNKS
-        if plan.read_items or any(plan.write_chunks):
-            exposure = Exposure(session.pd, payload, plan, call.into, limits, carried=True)
-            chunks = exposure.chunks
-            self._count(plan, exposure)
+        if carried is None:
+            return exposure.inline
         call.carried = carried
-        call.exposure = exposure
-        call.chunks = chunks
         call.group = carried.transmissions(chunks)
         call.sending = len(payload.items) > len(plan.read_items)
         return ()

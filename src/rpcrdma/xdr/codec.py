@@ -145,22 +145,21 @@ class Payload:
         return gather
 
 
-class Encoder:
-    """Appends XDR items; `finish` yields the `Payload`.
+class Encoder(Payload):
+    """A payload to which XDR items are appended, until it is handed on.
 
     Opaque data may be any C-contiguous object with the buffer protocol; other objects raise TypeError (`as_view`).
     """
 
-    __slots__ = ("items", "out", "removed")
+    __slots__ = ("removed",)
+
+    reduced: bytearray
+    items: list[BulkItem]
 
     def __init__(self) -> None:
-        self.out = bytearray()
-        self.items: list[BulkItem] = []
+        self.reduced = bytearray()
+        self.items = []
         self.removed = 0
-
-    def finish(self) -> Payload:
-        """The encoded message; the encoder must not be used afterwards."""
-        return Payload(self.out, self.items)
 
     def put(self, layout: struct.Struct, *values: Any) -> None:
         """A run of fixed-size fields in one step.
@@ -169,7 +168,7 @@ class Encoder:
             LocalProtocolError: a value does not fit its field.
         """
         try:
-            self.out += layout.pack(*values)
+            self.reduced += layout.pack(*values)
         except _UNFIT as error:
             if isinstance(layout, Layout):
                 raise LocalProtocolError(layout.complaint(values)) from None
@@ -178,7 +177,7 @@ class Encoder:
     def u32(self, value: int, field: str) -> None:
         """An unsigned 32-bit integer."""
         try:
-            self.out += _U32.pack(value)
+            self.reduced += _U32.pack(value)
         except struct.error:
             raise LocalProtocolError(f"{field}: {value!r} is not an unsigned 32-bit integer") from None
 
@@ -186,12 +185,12 @@ class Encoder:
         """The length word of a variable-length item whose elements follow."""
         if value > limit:
             raise LocalProtocolError(f"{field}: {value} elements, the limit is {limit}")
-        self.out += _U32.pack(value)
+        self.reduced += _U32.pack(value)
 
     def numbers(self, code: str, values: Sequence[float], field: str) -> None:
         """The elements of an array of numbers, which `code` names as `struct` does."""
         try:
-            self.out += struct.pack(f">{len(values)}{code}", *values)
+            self.reduced += struct.pack(f">{len(values)}{code}", *values)
         except _UNFIT:
             raise LocalProtocolError(f"{field}: an element does not fit its XDR type") from None
 
@@ -214,15 +213,15 @@ class Encoder:
             raise LocalProtocolError(f"{field}: no entries, the type has at least one")
         for entry in entries:
             if not filled:
-                self.out += b"\0\0\0\1"
+                self.reduced += b"\0\0\0\1"
             filled = False
             encode_entry(self, entry)
-        self.out += b"\0\0\0\0"
+        self.reduced += b"\0\0\0\0"
 
     def fixed(self, data: Buffer, length: int, field: str) -> None:
         """Fixed-length opaque data."""
-        self.out += self.exactly(data, length, field)
-        self.out += _PAD[length & 3]
+        self.reduced += self.exactly(data, length, field)
+        self.reduced += _PAD[length & 3]
 
     def exactly(self, data: Buffer, length: int, field: str) -> bytes:
         """The octets of fixed-length opaque data, for a run of fields; writes nothing.
@@ -242,9 +241,9 @@ class Encoder:
         length = len(data)
         if length > limit:
             raise LocalProtocolError(f"{field}: {length} octets, the limit is {limit}")
-        self.out += _U32.pack(length)
-        self.out += data
-        self.out += _PAD[length & 3]
+        self.reduced += _U32.pack(length)
+        self.reduced += data
+        self.reduced += _PAD[length & 3]
 
     def string(self, text: str, limit: int, field: str) -> None:
         """A string: UTF-8, with undecodable octets as surrogates as `os.fsdecode` makes them."""
@@ -260,8 +259,8 @@ class Encoder:
         length = len(data)
         if length > limit:
             raise LocalProtocolError(f"{field}: {length} octets, the limit is {limit}")
-        self.out += _U32.pack(length)
-        self.items.append(BulkItem(len(self.out), len(self.out) + self.removed, data))
+        self.reduced += _U32.pack(length)
+        self.items.append(BulkItem(len(self.reduced), len(self.reduced) + self.removed, data))
         self.removed += (length + 3) & ~3
 
     def bulk_string(self, text: str, limit: int, field: str) -> None:

@@ -64,7 +64,7 @@ DISPATCHER = Dispatcher([Echo()])
 def test_call_headers(header: CallHeader) -> None:
     enc = Encoder()
     encode_call(enc, *header)
-    assert decode_call(Decoder(enc.out)) == header
+    assert decode_call(Decoder(enc.reduced)) == header
 
 
 @pytest.mark.req("OR-3")
@@ -79,10 +79,10 @@ def test_accepted_replies(xid: int, stat: AcceptStat, low: int, high: int) -> No
     enc = Encoder()
     encode_accepted(enc, xid, stat, low=low, high=high)
     if stat is AcceptStat.SUCCESS:
-        decode_reply(Decoder(enc.out), xid)
+        decode_reply(Decoder(enc.reduced), xid)
         return
     with pytest.raises(RpcError) as caught:
-        decode_reply(Decoder(enc.out), xid)
+        decode_reply(Decoder(enc.reduced), xid)
     if stat is AcceptStat.PROG_MISMATCH:
         assert isinstance(caught.value, ProgramMismatch)
         assert (caught.value.low, caught.value.high) == (low, high)
@@ -102,7 +102,7 @@ def test_any_octets_as_a_call(octets: bytes, xid: int, plausible: bool, chunks: 
         encode_call(enc, xid, 7, 1, 1)
     placed = PlacedByPosition({at: memoryview(chunk) for at, chunk in chunks.items()}) if chunks else None
     try:
-        refused = DISPATCHER.open_call(ServerCall(xid, Decoder(bytes(enc.out) + octets, placed=placed)))
+        refused = DISPATCHER.open_call(ServerCall(xid, Decoder(bytes(enc.reduced) + octets, placed=placed)))
     except ReducedIneligibleItem:
         assert chunks
         return

@@ -108,7 +108,7 @@ def of_class(loaded: LoadedInterface, item: model.Class, depth: int) -> st.Searc
 def octets(loaded: LoadedInterface, name: str, value: Any) -> bytes:
     encoder = Encoder()
     loaded.classes[f"encode_{name}"](encoder, value)
-    return b"".join(bytes(part) for part in encoder.finish().gather())
+    return b"".join(bytes(part) for part in encoder.gather())
 
 
 @pytest.mark.parametrize("source", LOADED)

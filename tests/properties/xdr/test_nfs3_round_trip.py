@@ -112,7 +112,7 @@ def encode(kind: Any, value: Any) -> Payload:
     encoder = Encoder()
     module = v3 if kind.__module__ == v3.__name__ else mount
     getattr(module, f"encode_{kind.__name__}")(encoder, value)
-    return encoder.finish()
+    return encoder
 
 
 def decode(kind: Any, decoder: Decoder) -> Any:

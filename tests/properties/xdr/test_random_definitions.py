@@ -144,7 +144,7 @@ def test_values_of_random_definitions_survive(data: st.DataObject) -> None:
     value = data.draw(definition.names[name](module))
     encoder = Encoder()
     getattr(module, f"encode_{name}")(encoder, value)
-    stream = bytes(encoder.finish().reduced)
+    stream = bytes(encoder.reduced)
     decoder = Decoder(stream)
     assert getattr(module, f"decode_{name}")(decoder) == value
     decoder.done(name)
@@ -176,7 +176,7 @@ def test_no_result_is_larger_than_the_compiler_says(data: st.DataObject) -> None
     bound = module.CALL.reply_bound(module.ask(9))
     encoder = Encoder()
     module.CALL.encode_result(encoder, data.draw(definition.names[name](module)))
-    payload = encoder.finish()
+    payload = encoder
     kept = len(bound.items)
     in_stream = sum((len(item.data) + 3) & ~3 for item in payload.items[kept:])
     assert len(payload.reduced) + in_stream <= bound.results
@@ -229,8 +229,8 @@ def test_floats_of_32_bits_are_exact(value: float) -> None:
     module = load(compile_source("typedef float t;", source_name="f.x").text)
     encoder = Encoder()
     module.encode_t(encoder, value)
-    assert bytes(encoder.finish().reduced) == struct.pack(">f", value)
-    back = module.decode_t(Decoder(encoder.out))
+    assert bytes(encoder.reduced) == struct.pack(">f", value)
+    back = module.decode_t(Decoder(encoder.reduced))
     assert back == value
     assert math.copysign(1, back) == math.copysign(1, value)
 

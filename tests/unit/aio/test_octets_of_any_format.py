@@ -76,7 +76,7 @@ def encode_opaque(enc: Encoder, value: Any) -> None:
 def encode_miscounted(enc: Encoder, value: Any) -> None:
     """An item whose length is not that of its octets, as no method of the encoder makes one."""
     enc.u32(len(value), "data")
-    enc.items.append(BulkItem(len(enc.out), len(enc.out), value))
+    enc.items.append(BulkItem(len(enc.reduced), len(enc.reduced), value))
 
 
 def decode_bulk(dec: Decoder) -> bytes:

@@ -117,7 +117,7 @@ def test_groups_are_counted_before_they_are_encoded(monkeypatch: pytest.MonkeyPa
     enc = Encoder()
     with pytest.raises(LocalProtocolError, match="4 groups given, AUTH_SYS carries 3"):
         encode_auth_sys(enc, AuthSys(uid=1, gid=1, gids=(1, 2, 3, 4)))
-    assert not enc.out
+    assert not enc.reduced
 
 
 def test_there_is_a_layout_for_every_legal_number_of_groups() -> None:

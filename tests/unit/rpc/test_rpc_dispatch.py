@@ -131,7 +131,7 @@ def test_handlers_are_taken_as_decorators_make_them() -> None:
 def header(*, program: int = NUMBER, version: int = 2, number: int = 1, **auth: OpaqueAuth) -> bytes:
     enc = Encoder()
     encode_call(enc, XID, program, version, number, **auth)
-    return bytes(enc.out)
+    return bytes(enc.reduced)
 
 
 def opened(dispatcher: Dispatcher, data: bytes, placed: PlacedByPosition | None = None) -> ServerCall:

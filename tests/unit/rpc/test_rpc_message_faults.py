@@ -89,14 +89,14 @@ def test_bodies_of_all_lengths_travel_in_calls(start: int) -> None:
             header = CallHeader(XID, 1 << 31, 2, 3, *((none, auth) if in_verifier else (auth, none)))
             enc = Encoder()
             message.encode_call(enc, *header)
-            assert len(enc.out) == 40 + (length + 3) // 4 * 4
+            assert len(enc.reduced) == 40 + (length + 3) // 4 * 4
             for arguments in (b"", b"\0" * 3, b"\xff" * 9):
-                dec = at(start, bytes(enc.out) + arguments)
+                dec = at(start, bytes(enc.reduced) + arguments)
                 assert message.decode_call(dec) == header
                 assert dec.remaining == len(arguments)
-            for end in range(len(enc.out)):
+            for end in range(len(enc.reduced)):
                 with pytest.raises(DecodeError):
-                    message.decode_call(at(start, bytes(enc.out[:end])))
+                    message.decode_call(at(start, bytes(enc.reduced[:end])))
 
 
 @STARTS
@@ -142,7 +142,7 @@ def test_a_body_without_bounds_is_answered_word_for_word(header: tuple[int, ...]
 def test_accepted_replies_are_encoded_word_for_word(stat: AcceptStat) -> None:
     enc = Encoder()
     message.encode_accepted(enc, XID, stat, low=3, high=9)
-    assert bytes(enc.out) == words(XID, 1, 0, 0, 0, stat, *((3, 9) if stat == AcceptStat.PROG_MISMATCH else ()))
+    assert bytes(enc.reduced) == words(XID, 1, 0, 0, 0, stat, *((3, 9) if stat == AcceptStat.PROG_MISMATCH else ()))
 
 
 def test_the_first_words_tell_the_xid_and_the_direction() -> None:

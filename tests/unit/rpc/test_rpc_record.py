@@ -142,7 +142,7 @@ def payload(data: bytes) -> Payload:
     enc.u32(7, "word")
     enc.bulk(data, 1 << 30, "data")
     enc.u32(8, "word")
-    return enc.finish()
+    return enc
 
 
 def test_a_message_is_gathered_behind_its_header_without_a_copy() -> None:
@@ -182,7 +182,7 @@ def test_a_gather_list_stays_short_enough_for_one_system_call() -> None:
     for _ in range(600):
         enc.bulk(b"four", 4, "item")
     long = RecordSender()
-    long.push(enc.finish())
+    long.push(enc)
     assert len(long.next_gather()) == 512
 
 

@@ -52,7 +52,7 @@ def split(rfc: Any, octets: bytes) -> tuple[Any, bytes]:
     header = rfc.decode_header(decoder)
     encoder = Encoder()
     rfc.encode_header(encoder, header)
-    assert b"".join(encoder.finish().gather()) == octets[: decoder.pos]
+    assert b"".join(encoder.gather()) == octets[: decoder.pos]
     return header, octets[decoder.pos :]
 
 

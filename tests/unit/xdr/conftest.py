@@ -29,7 +29,7 @@ def load(source: str, **options: Any) -> Any:
 def octets(encode: Callable[[Encoder, Any], None], value: Any) -> bytes:
     encoder = Encoder()
     encode(encoder, value)
-    return b"".join(encoder.finish().gather())
+    return b"".join(encoder.gather())
 
 
 def whole(decode: Callable[[Decoder], Any], data: bytes) -> Any:

@@ -98,7 +98,7 @@ CASES = pytest.mark.parametrize(("write", "read", "value", "octets"), [i[1:] for
 def test_items_encode_to_their_octets(write: Any, read: Any, value: Any, octets: str) -> None:
     encoder = Encoder()
     write(encoder, value)
-    payload = encoder.finish()
+    payload = encoder
     assert b"".join(payload.gather()) == bytes.fromhex(octets)
     assert payload.length == len(bytes.fromhex(octets))
 
@@ -184,8 +184,8 @@ def test_a_list_may_be_as_long_as_its_limit() -> None:
 
     encoder = Encoder()
     encoder.linked_list([7, 8], entry, 2, "list")
-    assert bytes(encoder.out) == bytes.fromhex("00000001 00000007 00000001 00000008 00000000")
-    decoder = Decoder(bytes(encoder.out))
+    assert bytes(encoder.reduced) == bytes.fromhex("00000001 00000007 00000001 00000008 00000000")
+    decoder = Decoder(bytes(encoder.reduced))
     assert decoder.linked_list(lambda dec: dec.u32("entry"), 2, "list") == [7, 8]
     with pytest.raises(LocalProtocolError, match="3 entries, the limit is 2"):
         Encoder().linked_list([7, 8, 9], entry, 2, "list")
@@ -239,7 +239,7 @@ def test_values_that_do_not_fit_are_the_callers_error(write: Callable[[Encoder],
 def test_arrays_of_every_kind_of_number_end_where_they_end(code: str, values: list[float], octets: str) -> None:
     encoder = Encoder()
     encoder.numbers(code, values, "n")
-    assert bytes(encoder.out) == bytes.fromhex(octets)
+    assert bytes(encoder.reduced) == bytes.fromhex(octets)
     decoder = Decoder(bytes.fromhex(octets) + b"next")
     assert decoder.numbers(code, 2, "n") == values
     assert decoder.octets(4, "next") == b"next"
@@ -251,13 +251,13 @@ def test_a_layout_without_names_refuses_what_does_not_fit_as_well() -> None:
     encoder = Encoder()
     with pytest.raises(LocalProtocolError, match="does not fit its XDR type"):
         encoder.put(struct.Struct(">II"), 1, 1 << 32)
-    assert bytes(encoder.out) == b""
+    assert bytes(encoder.reduced) == b""
 
 
 def test_floats_keep_their_special_values() -> None:
     encoder = Encoder()
     encoder.numbers("d", [math.inf, -0.0, math.nan], "n")
-    inf, zero, nan = Decoder(encoder.finish().reduced).numbers("d", 3, "n")
+    inf, zero, nan = Decoder(encoder.reduced).numbers("d", 3, "n")
     assert inf == math.inf
     assert math.copysign(1, zero) == -1
     assert math.isnan(nan)
@@ -272,7 +272,7 @@ def bulk_message() -> tuple[Payload, bytes, bytearray]:
     encoder.opaque(b"mid", 100, "between")
     encoder.bulk(second, 100, "second")
     encoder.u32(2, "after")
-    return encoder.finish(), first, second
+    return encoder, first, second
 
 
 UNREDUCED = bytes.fromhex("00000001 00000005 6669727374000000 00000003 6d696400 00000007 7365636f6e642100 00000002")
@@ -289,7 +289,7 @@ def test_the_presence_word_of_optional_data_stays_in_the_stream() -> None:
     encoder = Encoder()
     encoder.u32(1, "present")
     encoder.bulk(b"data", 9, "data")
-    assert bytes(encoder.finish().reduced) == bytes.fromhex("00000001 00000004")
+    assert bytes(encoder.reduced) == bytes.fromhex("00000001 00000004")
 
 
 @pytest.mark.req("V1-19", "V2-20")
@@ -445,10 +445,10 @@ def test_opaque_data_of_any_format_is_its_octets(doubles: Any) -> None:
     for method in ("opaque", "bulk"):
         encoder = Encoder()
         getattr(encoder, method)(doubles, 16, "x")
-        assert b"".join(encoder.finish().gather()) == b"\0\0\0\x10" + octets
+        assert b"".join(encoder.gather()) == b"\0\0\0\x10" + octets
     encoder = Encoder()
     encoder.fixed(doubles, 16, "x")
-    assert encoder.finish().reduced == octets
+    assert encoder.reduced == octets
 
 
 @pytest.mark.parametrize("method", ["opaque", "bulk", "fixed"])

@@ -456,7 +456,7 @@ def test_ddp_members_are_recorded_and_not_copied(load: Load) -> None:
     data = bytearray(b"data!")
     encoder = Encoder()
     module.encode_args(encoder, module.args(5, data, "here", True))
-    payload = encoder.finish()
+    payload = encoder
     assert bytes(payload.reduced) == bytes.fromhex("00000005 00000005 00000004 00000001")
     assert isinstance(payload.items[0].data, memoryview)
     assert payload.items[0].data.obj is data
@@ -479,7 +479,7 @@ def test_an_arm_may_be_placed_but_its_discriminant_stays(load: Load) -> None:
     module = load(DDP)
     encoder = Encoder()
     module.encode_choice(encoder, module.choice(True, b"data"))
-    payload = encoder.finish()
+    payload = encoder
     assert bytes(payload.reduced) == bytes.fromhex("00000001 00000004")
     assert [item.position for item in payload.items] == [8]
 
@@ -500,7 +500,7 @@ def test_optional_data_are_placed_and_their_presence_word_stays(load: Load) -> N
     ):
         encoder = Encoder()
         module.encode_args(encoder, value)
-        payload = encoder.finish()
+        payload = encoder
         assert bytes(payload.reduced) == bytes.fromhex(stream)
         assert [item.position for item in payload.items] == positions
         assert [bytes(item.data) for item in payload.items] == [b"data!"] * len(positions)

@@ -127,7 +127,7 @@ class ServerCall(IncomingCall):
         procedure = self.route.procedure
         procedure.encode_result(enc, result)
         self.status = procedure.status(result) if procedure.status is not None else 0
-        return enc.finish()
+        return enc
 
     def failure(self, error: BaseException) -> Payload:
         """The reply for a handler that raised `error`: PROC_UNAVAIL for `ProcedureUnavailable`, else SYSTEM_ERR."""

@@ -430,7 +430,7 @@ ZEROS = memoryview(bytes(1 << 20))
 def through(encode: Any, decode: Any, value: Any) -> Any:
     enc = Encoder()
     encode(enc, value)
-    dec = Decoder(b"".join(enc.finish().gather()))
+    dec = Decoder(b"".join(enc.gather()))
     result = decode(dec)
     dec.done("value")
     return result

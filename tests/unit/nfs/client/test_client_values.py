@@ -286,9 +286,9 @@ def test_a_cache_can_be_off() -> None:
 def test_getport_is_encoded_as_rfc_1833_says() -> None:
     enc = Encoder()
     GETPORT.encode_args(enc, mapping(100005, 3, 6, 0))
-    assert bytes(enc.out).hex() == "000186a5000000030000000600000000"
-    assert GETPORT.decode_args(Decoder(enc.out)) == mapping(100005, 3, 6, 0)
+    assert bytes(enc.reduced).hex() == "000186a5000000030000000600000000"
+    assert GETPORT.decode_args(Decoder(enc.reduced)) == mapping(100005, 3, 6, 0)
     answer = Encoder()
     GETPORT.encode_result(answer, 20048)
-    assert GETPORT.decode_result(Decoder(answer.out)) == 20048
+    assert GETPORT.decode_result(Decoder(answer.reduced)) == 20048
     assert (GETPORT.program, GETPORT.version, GETPORT.number) == (100000, 2, 3)

@@ -130,7 +130,7 @@ def test_the_size_of_a_change_is_that_of_its_encoding() -> None:
     for each in (change(CREATED, "abc"), change(RENAMED, "a" * 7, "\udcff" * 5), rescan()):
         enc = Encoder()
         encode_watch_change(enc, each)
-        assert change_octets(each) == len(b"".join(enc.finish().gather()))
+        assert change_octets(each) == len(b"".join(enc.gather()))
 
 
 def test_nothing_comes_after_the_end() -> None:
