@@ -73,7 +73,7 @@ async def run(args: argparse.Namespace) -> int:
 
 
 async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
-    from rpcrdma.nfs.client.trees.not_carried import lost_from_stat  # noqa: PLC0415
+    from rpcrdma.nfs.client.trees.not_carried import lost_from_server  # noqa: PLC0415
 
     with progress_bar("get") as bar:
         copies = Copies(bar)
@@ -107,5 +107,5 @@ async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
                             if len(urls) == 1:
                                 bar.expect(found.st_size)
                             octets = await filesystem.download(path, target, **how)
-                            copies.add_file(octets, lost_from_stat(found), sparse=args.sparse)
+                            copies.add_file(octets, lost_from_server(found), sparse=args.sparse)
     return copies.report(args)

@@ -16,7 +16,7 @@ from fsspec.spec import AbstractBufferedFile
 
 from rpcrdma.fsspec.waiting import sync
 from rpcrdma.nfs.client import NfsFile
-from rpcrdma.nfs.client.streams.direct_read import LentMemory
+from rpcrdma.nfs.client.streams.direct_calls import LentMemory
 from rpcrdma.nfs.client.streams.read_ahead import SequentialRun
 from rpcrdma.nfs.client.trees.local_files import temporary_name
 from rpcrdma.wire.buffers import Buffer, as_view

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import errno
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from glob import has_magic
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,14 +14,13 @@ from typing import Any, TypeVar
 from fsspec.asyn import _run_coros_in_chunks
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
-from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.fsspec.buffered_file import FILE_MODES, BufferedNfsFile
 from rpcrdma.fsspec.held_file import HeldFile, first_read
 from rpcrdma.fsspec.mounts import mounts_of
 from rpcrdma.fsspec.server_filesystem import ServerFileSystem, names_below
-from rpcrdma.fsspec.servers import MountPorts, ServerPath
+from rpcrdma.fsspec.servers import ServerPath
 from rpcrdma.fsspec.waiting import sync, waits_by_sync
-from rpcrdma.nfs.client import DirEntry, FileOptions, MountedFilesystem, NfsFile
+from rpcrdma.nfs.client import DirEntry, MountedFilesystem, NfsFile
 from rpcrdma.nfs.client.mount_client import NoSuchExport
 from rpcrdma.wire.buffers import Buffer, as_view
 
@@ -54,25 +53,6 @@ class RdmaFileSystem(ServerFileSystem):
     """
 
     protocol = "rdma"
-
-    def __init__(
-        self,
-        host: str | None = None,
-        port: int | None = None,
-        mountport: MountPorts = None,
-        *,
-        options: ConnectOptions | Mapping[str, Any] | None = None,
-        files: FileOptions | Mapping[str, Any] | None = None,
-        auto_mkdir: bool = True,
-        attributes_valid_s: float = 1.0,
-        close_to_open: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            host, port, mountport, options=options, files=files, attributes_valid_s=attributes_valid_s, **kwargs
-        )
-        self.auto_mkdir = auto_mkdir
-        self._close_to_open = close_to_open
 
     # Reading
 

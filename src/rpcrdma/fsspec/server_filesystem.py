@@ -44,7 +44,7 @@ _PASSED_OVER = {"anon"}
 
 
 class ServerFileSystem(AsyncFileSystem):
-    """The queries of a file system of fsspec; `RdmaFileSystem` adds reading and changing files."""
+    """The options and queries of a file system of fsspec; `RdmaFileSystem` adds reading and changing files."""
 
     protocol: str = ""
     root_marker = "/"
@@ -58,7 +58,9 @@ class ServerFileSystem(AsyncFileSystem):
         *,
         options: ConnectOptions | Mapping[str, Any] | None = None,
         files: FileOptions | Mapping[str, Any] | None = None,
+        auto_mkdir: bool = True,
         attributes_valid_s: float = 1.0,
+        close_to_open: bool = True,
         **kwargs: Any,
     ) -> None:
         unknown = sorted(set(kwargs) - _FSSPEC_OPTIONS - _PASSED_OVER)
@@ -66,7 +68,9 @@ class ServerFileSystem(AsyncFileSystem):
             raise TypeError(f"{self.protocol}:// has no option {', '.join(unknown)}: {_OPTIONS}")
         super().__init__(**kwargs)
         self._servers = Servers(self.protocol, host, port, mountport, options, files)
+        self.auto_mkdir = auto_mkdir
         self._valid_s = float(attributes_valid_s)
+        self._close_to_open = close_to_open
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fsid}>"

@@ -14,8 +14,10 @@ import functools
 import logging
 import os
 import threading
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, SupportsIndex, TypeAlias, TypeVar
+from types import TracebackType
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, SupportsIndex, TypeAlias, TypeVar
 
 from rpcrdma.aio.awaited_call import wait_for
 from rpcrdma.errors import LocalProtocolError
@@ -197,6 +199,18 @@ class Waits(OwnProcess, Generic[T]):
 
     _loop: BackgroundLoop
     _asynchronous: T
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends the use of the object."""
 
 
 def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:

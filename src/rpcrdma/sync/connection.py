@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from rpcrdma.aio.client import connect as asynchronous
 from rpcrdma.aio.client.connect import ConnectOptions
@@ -84,14 +83,6 @@ class Connection(Waits[asynchronous.Connection]):
             await self._asynchronous.close()
         finally:
             self._loop.release(self._asynchronous)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def connect(url: str, program: Program | None = None, *, options: ConnectOptions | None = None) -> Connection:

@@ -1,25 +1,26 @@
-"""Open files as the `io` module has them."""
+"""Open files as the `io` module has them. Data that is written arrives even if a program closes no file."""
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import io
+import logging
 import operator
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rpcrdma.nfs.client import NfsFile as AsynchronousFile
-from rpcrdma.nfs.client import Stat
-from rpcrdma.sync.background_loop import BackgroundLoop, OwnProcess, iterate
+from rpcrdma.sync.background_loop import BackgroundLoop, OwnProcess, iterate, waiting
 from rpcrdma.wire.buffers import as_view
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-    from rpcrdma.sync.writers import Writers
+__all__ = ["NfsFile", "Writers"]
 
-__all__ = ["NfsFile"]
+_LOGGER = logging.getLogger("rpcrdma.client")
 
 
 class NfsFile(OwnProcess, io.RawIOBase):
@@ -95,9 +96,10 @@ class NfsFile(OwnProcess, io.RawIOBase):
         """Moves the position and returns it."""
         return self._loop.run(functools.partial(self._asynchronous.seek, operator.index(offset), whence))
 
-    def stat(self) -> Stat:
-        """The file's current attributes, which include all data written before."""
-        return self._loop.run(self._asynchronous.stat)
+    stat = waiting(AsynchronousFile.stat)
+    pread = waiting(AsynchronousFile.pread)
+    preadinto = waiting(AsynchronousFile.preadinto)
+    pwrite = waiting(AsynchronousFile.pwrite)
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Up to `size` octets from the position on, or for -1 the rest; fewer only at the end of the file."""
@@ -126,23 +128,9 @@ class NfsFile(OwnProcess, io.RawIOBase):
         """The rest of the file block by block without a copy: each view is valid until the file is used again."""
         return iterate(self._loop, self._asynchronous.views, at_once=1)
 
-    def pread(self, size: int, offset: int) -> bytes:
-        """Up to `size` octets at `offset`, without moving the position; fewer only at the end of the file."""
-        return self._loop.run(functools.partial(self._asynchronous.pread, size, offset))
-
-    def preadinto(self, buffer: WriteableBuffer, offset: int) -> int:
-        """Fills `buffer` from `offset` without a copy, many READs in flight, without moving the position."""
-        return self._loop.run(
-            functools.partial(self._asynchronous.preadinto, as_view(buffer, "buffer", writable=True), offset)
-        )
-
     def write(self, data: ReadableBuffer, /) -> int:
         """Writes all of `data` at the position; opened for appending: at the end."""
         return self._loop.run(functools.partial(self._asynchronous.write, as_view(data, "data")))
-
-    def pwrite(self, data: ReadableBuffer, offset: int) -> int:
-        """Writes all of `data` at `offset` without moving the position."""
-        return self._loop.run(functools.partial(self._asynchronous.pwrite, as_view(data, "data"), offset))
 
     def truncate(self, size: int | None = None, /) -> int:
         """Cuts the file off, or extends it with zeros, at `size` octets (default: the position); returns the size."""
@@ -173,3 +161,57 @@ class NfsFile(OwnProcess, io.RawIOBase):
     def _check_open(self) -> None:
         if self.closed:
             raise ValueError("I/O operation on closed file")
+
+
+class Writers:
+    """Files open for writing, which are closed when they are dropped, and before their connection is.
+
+    The coroutines run in the loop of the files; `add` and `discard` may be called from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._files: set[AsynchronousFile] = set()
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def add(self, file: AsynchronousFile) -> None:
+        """Has `close` close the file, if nothing else does."""
+        self._files.add(file)
+
+    def discard(self, file: AsynchronousFile) -> None:
+        """Forgets a file that is closed."""
+        self._files.discard(file)
+
+    async def finish(self, file: AsynchronousFile) -> None:
+        """Closes a file that was dropped; a failure has no caller to be raised to, and is logged."""
+        task = asyncio.current_task()
+        assert task is not None, "it was posted to the loop"
+        self._ending.add(task)
+        try:
+            await file.close()
+        except Exception as error:  # noqa: BLE001 - every error is logged
+            _LOGGER.error("%s was not closed, and the data written to it last may be lost: %s", file.name, error)  # noqa: TRY400
+        finally:
+            self._files.discard(file)
+            self._ending.discard(task)
+
+    async def close_at_end(self) -> None:
+        """`close` for the end of the process, which names the open files: wrappers in `io` may have held more."""
+        for file in list(self._files):
+            _LOGGER.warning(
+                "%s was open for writing when the program ended: data written to it is sent, but data still in an "
+                "io.TextIOWrapper or BufferedWriter around it is lost; use `with` to close them",
+                file.name,
+            )
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes all files, and waits for dropped ones.
+
+        Raises:
+            Exception: the first that closing one of them raised; the others are closed all the same.
+        """
+        files, self._files = self._files, set()
+        ends = await asyncio.gather(*self._ending, *(file.close() for file in files), return_exceptions=True)
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Self
 
 from rpcrdma.aio.client.connect import ConnectOptions
@@ -13,8 +12,7 @@ from rpcrdma.nfs.client import Change, DirEntry, FileOptions
 from rpcrdma.nfs.client.paths import Path
 from rpcrdma.sync.background_loop import BackgroundLoop, Waits, claimed_loop, iterate, waiting
 from rpcrdma.sync.connection import Connection
-from rpcrdma.sync.file_object import NfsFile
-from rpcrdma.sync.writers import Writers
+from rpcrdma.sync.file_object import NfsFile, Writers
 
 __all__ = ["Changes", "MountedFilesystem", "NfsFilesystem", "nfs_open"]
 
@@ -35,14 +33,6 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
     def __repr__(self) -> str:
         return f"<rpcrdma.sync.{type(self).__name__} of {self._asynchronous!r}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def directory(self) -> str:
@@ -190,11 +180,6 @@ class Changes(Waits[asynchronous.Changes]):
     def __enter__(self) -> Self:
         self._loop.run(self._asynchronous.__aenter__)
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __iter__(self) -> Self:
         return self

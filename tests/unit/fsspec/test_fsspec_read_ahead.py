@@ -98,7 +98,7 @@ class Reading:
     def __init__(self) -> None:
         self.octets = 0
 
-    async def read(self, _handle: object, offset: int, buffer: memoryview, _path: object) -> Any:
+    async def read(self, _handle: object, offset: int, buffer: memoryview) -> Any:
         await asyncio.sleep(0)
         data = FILE[offset : offset + len(buffer)]
         buffer[: len(data)] = data

@@ -16,7 +16,7 @@ from rpcrdma.nfs.client.listing import name_pages
 from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.paths import Path, base_name, join, text_of
 from rpcrdma.nfs.client.resolver import OUTDATED
-from rpcrdma.nfs.client.streams.direct_read import placed_bytes, read_direct
+from rpcrdma.nfs.client.streams.direct_calls import placed_bytes, read_direct
 from rpcrdma.nfs.client.streams.file_stream import NfsFile
 from rpcrdma.nfs.client.streams.opening import open_file, open_listed
 from rpcrdma.nfs.client.trees.file_transfer import FileTransfer
@@ -159,7 +159,7 @@ class NfsFilesystem:
             wanted |= ACCESS3_LOOKUP if node.is_dir else ACCESS3_EXECUTE
         if not wanted:
             return True
-        granted, _ = await self._procedures.access(node.handle, wanted, node.path)
+        granted, _ = await self._procedures.access(node, wanted)
         return granted == wanted
 
     async def chmod(self, path: Path, mode: int, *, follow_symlinks: bool = True) -> None:
@@ -200,9 +200,7 @@ class NfsFilesystem:
     async def statvfs(self, path: Path = "/") -> StatVfs:
         """The space of the file system that `path` is in."""
         node = await self._resolver.find(path)
-        space, limits = await asyncio.gather(
-            self._procedures.fsstat(node.handle, node.path), self._procedures.pathconf(node.handle, node.path)
-        )
+        space, limits = await asyncio.gather(self._procedures.fsstat(node), self._procedures.pathconf(node))
         return statvfs_from(space, limits)
 
     # Directories
@@ -216,7 +214,7 @@ class NfsFilesystem:
     async def is_unchanged(self, entry: DirEntry) -> bool:
         """Whether the object of an entry is unchanged since the entry was read, in one call."""
         try:
-            present = await self._procedures.getattr(entry.handle, entry.path)
+            present = await self._procedures.getattr(entry.node)
         except NfsError as error:
             if error.status not in OUTDATED:
                 raise
@@ -291,9 +289,8 @@ class NfsFilesystem:
         """
         try:
             directory, name = await self._resolver.find_parent(path)
-            full = join(directory.path, name)
             self._resolver.forget(directory, name)
-            made = await self._procedures.mkdir(directory, name, set_attributes(mode=mode), full)
+            made = await self._procedures.mkdir(directory, name, set_attributes(mode=mode))
             self._resolver.keep_made(directory, name, *made)
         except NfsNotFound:
             above = self._resolver.absolute(path).rstrip("/").rpartition("/")[0]
@@ -309,7 +306,7 @@ class NfsFilesystem:
         """Removes an empty directory."""
         directory, name = await self._resolver.find_parent(path)
         self._resolver.forget(directory, name)
-        await self._procedures.rmdir(directory, name, join(directory.path, name))
+        await self._procedures.rmdir(directory, name)
 
     async def rmtree(self, path: Path, *, exclude: Iterable[str] = ()) -> RemoveReport:
         """Removes a directory with everything in it, many files at a time; symbolic links are removed, not followed.
@@ -330,7 +327,7 @@ class NfsFilesystem:
         """Removes a name that is no directory."""
         directory, name = await self._resolver.find_parent(path)
         self._resolver.forget(directory, name)
-        await self._procedures.remove(directory, name, join(directory.path, name))
+        await self._procedures.remove(directory, name)
 
     async def rename(self, source: Path, target: Path) -> None:
         """Renames, replacing an object at `target` if its type allows it."""
@@ -338,27 +335,19 @@ class NfsFilesystem:
         to_directory, to_name = await self._resolver.find_parent(target)
         self._resolver.forget(from_directory, from_name)
         self._resolver.forget(to_directory, to_name)
-        await self._procedures.rename(
-            from_directory,
-            from_name,
-            to_directory,
-            to_name,
-            join(from_directory.path, from_name),
-            join(to_directory.path, to_name),
-        )
+        await self._procedures.rename(from_directory, from_name, to_directory, to_name)
 
     async def link(self, source: Path, target: Path) -> None:
         """Makes `target` another name of `source`; a symbolic link at the end of `source` is not followed."""
         node = await self._resolver.find(source, follow=False)
         directory, name = await self._resolver.find_parent(target)
-        await self._procedures.link(node.handle, directory, name, node.path, join(directory.path, name))
+        await self._procedures.link(node, directory, name)
 
     async def symlink(self, target: Path, path: Path) -> None:
         """Makes `path` a symbolic link to `target`, which may be any text."""
         directory, name = await self._resolver.find_parent(path)
         self._resolver.forget(directory, name)
-        full = join(directory.path, name)
-        await self._procedures.symlink(directory, name, text_of(target), set_attributes(mode=0o777), full)
+        await self._procedures.symlink(directory, name, text_of(target), set_attributes(mode=0o777))
 
     async def readlink(self, path: Path) -> str:
         """The target of a symbolic link; OSError (EINVAL) where `path` is no symbolic link."""
@@ -560,10 +549,9 @@ class NfsFilesystem:
     ) -> int:
         return await read_direct(
             self._procedures,
-            node.handle,
+            node,
             offset,
             buffer,
-            node.path,
             call_octets=(await self._volume.sizes()).read_max,
             calls=self._volume.options.direct_calls,
             hear=hear,
@@ -571,7 +559,7 @@ class NfsFilesystem:
 
     async def _set(self, path: Path, attributes: sattr3, *, follow: bool) -> None:
         node = await self._resolver.find(path, follow=follow)
-        await self._procedures.setattr(node.handle, attributes, node.path)
+        await self._procedures.setattr(node, attributes)
 
 
 def _length(attributes: fattr3, offset: int, size: int) -> int:

@@ -201,7 +201,7 @@ async def _look_up(
     async def one(index: int) -> None:
         name = names[index]
         try:
-            node = await procedures.lookup(directory, name, (directory, name))
+            node = await procedures.lookup(directory, name)
         except NfsNotFound:
             return  # removed since it was listed
         assert node.attributes is not None, "lookup() sees to it"

@@ -38,8 +38,8 @@ def attributes_of(attributes: post_op_attr) -> fattr3 | None:
 class NfsProcedures:
     """Calls through `caller`; an operation that the server defers is tried again up to eight times.
 
-    The last arguments are the places that an error names. Beyond `NfsError` every method may raise the errors of
-    `Caller.call`.
+    Errors name the path of the node, or of the name in the directory. Beyond `NfsError` every method may raise the
+    errors of `Caller.call`.
     """
 
     def __init__(
@@ -82,49 +82,49 @@ class NfsProcedures:
                 return reply.value
         raise nfs_error(status, path_of(path), None if path2 is None else path_of(path2))
 
-    async def getattr(self, handle: nfs_fh3, path: LazyPath) -> fattr3:
+    async def getattr(self, node: Node) -> fattr3:
         """GETATTR."""
-        value = await self._result(v3.GETATTR, v3.GETATTR3args(handle), path)
+        value = await self._result(v3.GETATTR, v3.GETATTR3args(node.handle), node.place)
         return cast("fattr3", value.obj_attributes)
 
-    async def setattr(self, handle: nfs_fh3, attributes: sattr3, path: LazyPath) -> fattr3 | None:
+    async def setattr(self, node: Node, attributes: sattr3) -> fattr3 | None:
         """SETATTR; the attributes afterwards, if the server gives them."""
-        value = await self._result(v3.SETATTR, v3.SETATTR3args(handle, attributes, _NO_GUARD), path)
+        value = await self._result(v3.SETATTR, v3.SETATTR3args(node.handle, attributes, _NO_GUARD), node.place)
         return attributes_of(value.obj_wcc.after)
 
-    async def lookup(self, directory: Node, name: str, path: LazyPath) -> Node:
+    async def lookup(self, directory: Node, name: str) -> Node:
         """LOOKUP, and GETATTR where the server leaves the attributes out."""
         args = v3.LOOKUP3args(diropargs3(directory.handle, name))
         reply: Any = await self._call(v3.LOOKUP, args)
         value: v3.LOOKUP3resok = reply.value
         if reply.status is not _OK:
-            value = await self._retried(reply.status, v3.LOOKUP, args, path)
-        attributes = attributes_of(value.obj_attributes)
-        if attributes is None:
-            attributes = await self.getattr(value.object, path)
-        return Node(value.object, attributes, path, fresh=True)
+            value = await self._retried(reply.status, v3.LOOKUP, args, (directory, name))
+        node = Node(value.object, attributes_of(value.obj_attributes), (directory, name), fresh=True)
+        if node.attributes is None:
+            node.attributes = await self.getattr(node)
+        return node
 
-    async def access(self, handle: nfs_fh3, wanted: int, path: LazyPath) -> tuple[int, fattr3 | None]:
+    async def access(self, node: Node, wanted: int) -> tuple[int, fattr3 | None]:
         """ACCESS: which of the `wanted` bits are granted, and the attributes if the server gives them."""
-        value = await self._result(v3.ACCESS, v3.ACCESS3args(handle, wanted), path)
+        value = await self._result(v3.ACCESS, v3.ACCESS3args(node.handle, wanted), node.place)
         return value.access & wanted, attributes_of(value.obj_attributes)
 
-    async def readlink(self, handle: nfs_fh3, path: LazyPath) -> str:
+    async def readlink(self, node: Node) -> str:
         """READLINK."""
-        value = await self._result(v3.READLINK, v3.READLINK3args(handle), path)
+        value = await self._result(v3.READLINK, v3.READLINK3args(node.handle), node.place)
         return cast("str", value.data)
 
-    async def read(self, handle: nfs_fh3, offset: int, buffer: memoryview, path: LazyPath) -> v3.READ3resok:
+    async def read(self, node: Node, offset: int, buffer: memoryview) -> v3.READ3resok:
         """READ of at most `len(buffer)` octets, which are placed in `buffer`.
 
         Raises:
             RemoteProtocolError: the count in the reply does not fit its data.
         """
-        args = v3.READ3args(handle, offset, len(buffer))
+        args = v3.READ3args(node.handle, offset, len(buffer))
         reply: Any = await self._call(v3.READ, args, into=buffer)
         value: v3.READ3resok = reply.value
         if reply.status is not _OK:
-            value = await self._retried(reply.status, v3.READ, args, path, None, buffer)
+            value = await self._retried(reply.status, v3.READ, args, node.place, None, buffer)
         if value.count != len(value.data) or value.count > len(buffer):
             raise RemoteProtocolError(
                 f"READ of {len(buffer)} octets answered with a count of {value.count} and {len(value.data)} octets",
@@ -132,9 +132,7 @@ class NfsProcedures:
             )
         return value
 
-    async def write(
-        self, handle: nfs_fh3, offset: int, data: Buffer, stable: v3.stable_how, path: LazyPath
-    ) -> v3.WRITE3resok:
+    async def write(self, node: Node, offset: int, data: Buffer, stable: v3.stable_how) -> v3.WRITE3resok:
         """WRITE; the server may take a part of `data`, at least one octet, and keep it safer than asked.
 
         Raises:
@@ -142,11 +140,11 @@ class NfsProcedures:
                 data less safely than asked.
         """
         length = len(data)
-        args = v3.WRITE3args(handle, offset, length, stable, data)
+        args = v3.WRITE3args(node.handle, offset, length, stable, data)
         reply: Any = await self._call(v3.WRITE, args)
         value: v3.WRITE3resok = reply.value
         if reply.status is not _OK:
-            value = await self._retried(reply.status, v3.WRITE, args, path)
+            value = await self._retried(reply.status, v3.WRITE, args, node.place)
         if value.count > length or (length and not value.count):
             raise RemoteProtocolError(
                 f"WRITE of {length} octets answered with a count of {value.count}", rfc="1813 3.3.7"
@@ -159,44 +157,43 @@ class NfsProcedures:
             )
         return value
 
-    async def commit(self, handle: nfs_fh3, path: LazyPath) -> bytes:
+    async def commit(self, node: Node) -> bytes:
         """COMMIT of the whole file; the write verifier."""
-        value = await self._result(v3.COMMIT, v3.COMMIT3args(handle, 0, 0), path)
+        value = await self._result(v3.COMMIT, v3.COMMIT3args(node.handle, 0, 0), node.place)
         return cast("bytes", value.verf)
 
-    async def create(self, directory: Node, name: str, how: createhow3, path: LazyPath) -> Created:
+    async def create(self, directory: Node, name: str, how: createhow3) -> Created:
         """CREATE."""
-        return _created(await self._result(v3.CREATE, v3.CREATE3args(diropargs3(directory.handle, name), how), path))
+        args = v3.CREATE3args(diropargs3(directory.handle, name), how)
+        return _created(await self._result(v3.CREATE, args, (directory, name)))
 
-    async def mkdir(self, directory: Node, name: str, attributes: sattr3, path: LazyPath) -> Created:
+    async def mkdir(self, directory: Node, name: str, attributes: sattr3) -> Created:
         """MKDIR."""
-        return _created(
-            await self._result(v3.MKDIR, v3.MKDIR3args(diropargs3(directory.handle, name), attributes), path)
-        )
+        args = v3.MKDIR3args(diropargs3(directory.handle, name), attributes)
+        return _created(await self._result(v3.MKDIR, args, (directory, name)))
 
-    async def symlink(self, directory: Node, name: str, target: str, attributes: sattr3, path: LazyPath) -> Created:
+    async def symlink(self, directory: Node, name: str, target: str, attributes: sattr3) -> Created:
         """SYMLINK."""
         args = v3.SYMLINK3args(diropargs3(directory.handle, name), v3.symlinkdata3(attributes, target))
-        return _created(await self._result(v3.SYMLINK, args, path))
+        return _created(await self._result(v3.SYMLINK, args, (directory, name)))
 
-    async def remove(self, directory: Node, name: str, path: LazyPath) -> None:
+    async def remove(self, directory: Node, name: str) -> None:
         """REMOVE."""
-        await self._result(v3.REMOVE, v3.REMOVE3args(diropargs3(directory.handle, name)), path)
+        await self._result(v3.REMOVE, v3.REMOVE3args(diropargs3(directory.handle, name)), (directory, name))
 
-    async def rmdir(self, directory: Node, name: str, path: LazyPath) -> None:
+    async def rmdir(self, directory: Node, name: str) -> None:
         """RMDIR."""
-        await self._result(v3.RMDIR, v3.RMDIR3args(diropargs3(directory.handle, name)), path)
+        await self._result(v3.RMDIR, v3.RMDIR3args(diropargs3(directory.handle, name)), (directory, name))
 
-    async def rename(
-        self, source: Node, source_name: str, target: Node, target_name: str, path: LazyPath, path2: LazyPath
-    ) -> None:
+    async def rename(self, source: Node, source_name: str, target: Node, target_name: str) -> None:
         """RENAME."""
         args = v3.RENAME3args(diropargs3(source.handle, source_name), diropargs3(target.handle, target_name))
-        await self._result(v3.RENAME, args, path, path2)
+        await self._result(v3.RENAME, args, (source, source_name), (target, target_name))
 
-    async def link(self, handle: nfs_fh3, directory: Node, name: str, path: LazyPath, path2: LazyPath) -> None:
+    async def link(self, node: Node, directory: Node, name: str) -> None:
         """LINK."""
-        await self._result(v3.LINK, v3.LINK3args(handle, diropargs3(directory.handle, name)), path, path2)
+        args = v3.LINK3args(node.handle, diropargs3(directory.handle, name))
+        await self._result(v3.LINK, args, node.place, (directory, name))
 
     async def readdir(self, directory: Node, cookie: int, verifier: bytes, octets: int) -> v3.READDIR3resok:
         """READDIR of one page."""
@@ -208,17 +205,17 @@ class NfsProcedures:
         args = v3.READDIRPLUS3args(directory.handle, cookie, verifier, octets, octets)
         return cast("v3.READDIRPLUS3resok", await self._result(v3.READDIRPLUS, args, directory.place))
 
-    async def fsstat(self, handle: nfs_fh3, path: LazyPath) -> v3.FSSTAT3resok:
+    async def fsstat(self, node: Node) -> v3.FSSTAT3resok:
         """FSSTAT."""
-        return cast("v3.FSSTAT3resok", await self._result(v3.FSSTAT, v3.FSSTAT3args(handle), path))
+        return cast("v3.FSSTAT3resok", await self._result(v3.FSSTAT, v3.FSSTAT3args(node.handle), node.place))
 
-    async def fsinfo(self, handle: nfs_fh3, path: LazyPath) -> v3.FSINFO3resok:
+    async def fsinfo(self, node: Node) -> v3.FSINFO3resok:
         """FSINFO."""
-        return cast("v3.FSINFO3resok", await self._result(v3.FSINFO, v3.FSINFO3args(handle), path))
+        return cast("v3.FSINFO3resok", await self._result(v3.FSINFO, v3.FSINFO3args(node.handle), node.place))
 
-    async def pathconf(self, handle: nfs_fh3, path: LazyPath) -> v3.PATHCONF3resok:
+    async def pathconf(self, node: Node) -> v3.PATHCONF3resok:
         """PATHCONF."""
-        return cast("v3.PATHCONF3resok", await self._result(v3.PATHCONF, v3.PATHCONF3args(handle), path))
+        return cast("v3.PATHCONF3resok", await self._result(v3.PATHCONF, v3.PATHCONF3args(node.handle), node.place))
 
 
 def _created(value: Any) -> Created:

@@ -121,7 +121,7 @@ class Resolver:
                     # The next name may be a link to ".", which makes this node the end of the path.
                     node.fresh = False
                 else:
-                    node = await self._procedures.lookup(directory, name, (directory, name))
+                    node = await self._procedures.lookup(directory, name)
                     if node.is_dir or node.is_symlink:
                         self._cache.keep(directory, name, node)
                 if not node.is_symlink or (last and not follow):
@@ -158,13 +158,13 @@ class Resolver:
         remembered = len(self._cache)
         directory, name = await self.find_parent(path)
         try:
-            return directory, name, await self._procedures.lookup(directory, name, (directory, name))
+            return directory, name, await self._procedures.lookup(directory, name)
         except NfsError as error:
             if error.status not in OUTDATED or not remembered:
                 raise
         self._cache.clear()
         directory, name = await self.find_parent(path)
-        return directory, name, await self._procedures.lookup(directory, name, (directory, name))
+        return directory, name, await self._procedures.lookup(directory, name)
 
     async def find_or_place(self, path: Path) -> tuple[Node, str | None]:
         """(the object at `path`, None), or (directory, name) in which it would have to be made.
@@ -211,7 +211,7 @@ class Resolver:
             NfsError: NFS3ERR_NOENT for an empty target, as elsewhere.
         """
         if link.target is None:
-            link.target = await self._procedures.readlink(link.handle, link.path)
+            link.target = await self._procedures.readlink(link)
             if not link.target or "\0" in link.target:
                 raise nfs_error(nfsstat3.NFS3ERR_NOENT, link.path)
         return link.target

@@ -116,8 +116,7 @@ class Volume:
     async def sizes(self) -> TransferSizes:
         """The sizes of transfers that suit the server; asked for once."""
         if self._sizes is None:
-            root = self.resolver.root
-            self._sizes = TransferSizes.of(await self.procedures.fsinfo(root.handle, root.path))
+            self._sizes = TransferSizes.of(await self.procedures.fsinfo(self.resolver.root))
         return self._sizes
 
     async def ring(self) -> BufferRing:
@@ -131,7 +130,7 @@ class Volume:
     async def attributes(self, node: Node) -> fattr3:
         """The node's attributes as of this operation."""
         if node.attributes is None or not node.fresh:
-            node.attributes = await self.procedures.getattr(node.handle, node.path)
+            node.attributes = await self.procedures.getattr(node)
         return node.attributes
 
     async def file_attributes(self, node: Node) -> fattr3:

@@ -109,14 +109,10 @@ class CreationProcedures(Procedures):
         mode = _mode(wanted, _DIRECTORY_MODE)
         try:
 
-            def make(directory: HeldNode, name: bytes, caller: CallerIdentity) -> HeldNode | None:
-                since = file_clock_ns()
-                with caller:
-                    os.mkdir(name, mode & 0o1777, dir_fd=directory.fd)
-                    node = directory.tree.just_made(directory, name, stat.S_IFDIR, since)
-                    return node and self._dressed(node, wanted, mode, caller)
+            def mkdir(name: bytes, directory: int) -> None:
+                os.mkdir(name, mode & 0o1777, dir_fd=directory)
 
-            made = self._make(args.where, context, changes, make)
+            made = self._make(args.where, context, changes, self._by_name(mkdir, stat.S_IFDIR, wanted, mode))
             return MKDIR3res(_OK, MKDIR3resok(*made, changes.data()))
         except REFUSALS as error:
             return MKDIR3res(status_of(error), MKDIR3resfail(changes.data()))
@@ -129,13 +125,10 @@ class CreationProcedures(Procedures):
             if b"\0" in target:
                 raise Refused(nfsstat3.NFS3ERR_ACCES)
 
-            def make(directory: HeldNode, name: bytes, caller: CallerIdentity) -> HeldNode | None:
-                since = file_clock_ns()
-                with caller:
-                    os.symlink(target, name, dir_fd=directory.fd)
-                    node = directory.tree.just_made(directory, name, stat.S_IFLNK, since)
-                    return node and self._dressed(node, args.symlink.symlink_attributes, None, caller)
+            def symlink(name: bytes, directory: int) -> None:
+                os.symlink(target, name, dir_fd=directory)
 
+            make = self._by_name(symlink, stat.S_IFLNK, args.symlink.symlink_attributes, None)
             made = self._make(args.where, context, changes, make)
             return SYMLINK3res(_OK, SYMLINK3resok(*made, changes.data()))
         except REFUSALS as error:
@@ -148,14 +141,10 @@ class CreationProcedures(Procedures):
             kind, wanted, device = _node_wanted(args.what)
             mode = _mode(wanted, _FILE_MODE)
 
-            def make(directory: HeldNode, name: bytes, caller: CallerIdentity) -> HeldNode | None:
-                since = file_clock_ns()
-                with caller:
-                    os.mknod(name, kind | mode & 0o777, device, dir_fd=directory.fd)
-                    node = directory.tree.just_made(directory, name, kind, since)
-                    return node and self._dressed(node, wanted, mode, caller)
+            def mknod(name: bytes, directory: int) -> None:
+                os.mknod(name, kind | mode & 0o777, device, dir_fd=directory)
 
-            made = self._make(args.where, context, changes, make)
+            made = self._make(args.where, context, changes, self._by_name(mknod, kind, wanted, mode))
             return MKNOD3res(_OK, MKNOD3resok(*made, changes.data()))
         except REFUSALS as error:
             return MKNOD3res(status_of(error), MKNOD3resfail(changes.data()))
@@ -177,6 +166,18 @@ class CreationProcedures(Procedures):
             return _NOTHING_TOLD
         self.backend.synchronize(node, directory)
         return post_op_fh3(True, nfs_fh3(node.handle)), post_op(node)
+
+    def _by_name(self, call: Callable[[bytes, int], None], kind: int, wanted: sattr3, mode: int | None) -> _Make:
+        """Makes an object of `kind` with a call that takes its name and the directory's descriptor, and gives none."""
+
+        def make(directory: HeldNode, name: bytes, caller: CallerIdentity) -> HeldNode | None:
+            since = file_clock_ns()
+            with caller:
+                call(name, directory.fd)
+                node = directory.tree.just_made(directory, name, kind, since)
+                return node and self._dressed(node, wanted, mode, caller)
+
+        return make
 
     def _create(self, directory: HeldNode, name: bytes, how: createhow3, caller: CallerIdentity) -> HeldNode:
         for _ in range(_CREATE_TRIES):

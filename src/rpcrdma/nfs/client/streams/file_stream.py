@@ -11,7 +11,7 @@ from typing import Any, Self
 from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.nfs.client.attributes import Stat, set_attributes, stat_from
 from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.streams.direct_read import placed_bytes, read_direct, read_whole
+from rpcrdma.nfs.client.streams.direct_calls import placed_bytes, read_direct, read_whole
 from rpcrdma.nfs.client.streams.open_state import OpenMode, SharedPosition
 from rpcrdma.nfs.client.streams.read_ahead import ReadAhead, SequentialRun
 from rpcrdma.nfs.client.streams.write_behind import WriteBehind
@@ -52,18 +52,17 @@ class NfsFile:
         self._closed = False
         self._lines = b""
         self._lines_start = 0
-        procedures, handle, path = volume.procedures, node.handle, node.path
+        procedures = volume.procedures
 
         # Does not refer to `self`: a reference cycle would keep the file until the garbage collector runs.
         async def fetch(offset: int, buffer: memoryview) -> tuple[int, bool]:
-            return await read_whole(procedures, handle, offset, buffer, path)
+            return await read_whole(procedures, node, offset, buffer)
 
         self._run = SequentialRun()
         self._ahead = ReadAhead(fetch, volume.start, block=sizes.read, blocks=_READ_AHEAD_BLOCKS, size=size)
         self._behind = WriteBehind(
-            volume.procedures,
-            node.handle,
-            node.path,
+            procedures,
+            node,
             volume.start,
             block=sizes.write,
             blocks=_WRITE_BEHIND_BLOCKS,
@@ -151,7 +150,7 @@ class NfsFile:
         """The file's current attributes, which include all data written before."""
         self._check_open()
         await self._behind.drain()
-        attributes = await self._volume.procedures.getattr(self._node.handle, self._node.path)
+        attributes = await self._volume.procedures.getattr(self._node)
         self._end = self._ahead.size = attributes.size
         return stat_from(attributes)
 
@@ -299,7 +298,7 @@ class NfsFile:
             # Committed, not only sent: data that had to be written again would undo the truncation.
             await self._behind.flush()
             self._forget_read()
-            await self._volume.procedures.setattr(self._node.handle, set_attributes(size=length), self._node.path)
+            await self._volume.procedures.setattr(self._node, set_attributes(size=length))
             self._end = self._ahead.size = length
             return length
 
@@ -369,10 +368,9 @@ class NfsFile:
     def _direct(self, offset: int, buffer: memoryview) -> Coroutine[Any, Any, int]:
         return read_direct(
             self._volume.procedures,
-            self._node.handle,
+            self._node,
             offset,
             buffer,
-            self._node.path,
             call_octets=self._sizes.read_max,
             calls=self._volume.options.direct_calls,
         )

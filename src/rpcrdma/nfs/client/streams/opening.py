@@ -6,7 +6,7 @@ import secrets
 
 from rpcrdma.nfs.client.attributes import NOW, set_attributes
 from rpcrdma.nfs.client.node import DirEntry, Node
-from rpcrdma.nfs.client.paths import Path, join
+from rpcrdma.nfs.client.paths import Path
 from rpcrdma.nfs.client.procedures import Created
 from rpcrdma.nfs.client.resolver import OUTDATED
 from rpcrdma.nfs.client.streams.file_stream import NfsFile
@@ -38,7 +38,7 @@ async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permission
         else:
             await _check_access(volume, node, wanted)
             if wanted.truncates:
-                node.attributes = await volume.procedures.setattr(node.handle, set_attributes(size=0), node.path)
+                node.attributes = await volume.procedures.setattr(node, set_attributes(size=0))
                 node.fresh = node.attributes is not None
     else:
         listed = await _as_listed(volume, path, wanted) if isinstance(path, DirEntry) else None
@@ -60,36 +60,34 @@ async def create_file(
     Raises:
         NfsError: the server refuses; with GUARDED also because the name is taken.
     """
-    path = join(directory.path, name)
     attributes = set_attributes(mode=permissions, size=size)
-    created = await volume.procedures.create(directory, name, createhow3(how, attributes), path)
-    return await _created_node(volume, directory, name, path, created)
+    created = await volume.procedures.create(directory, name, createhow3(how, attributes))
+    return await _created_node(volume, directory, name, created)
 
 
 async def _create_exclusively(volume: Volume, path: Path, permissions: int) -> Node:
     directory, name = await volume.resolver.find_parent(path)
-    full = join(directory.path, name)
     verifier = secrets.token_bytes(NFS3_CREATEVERFSIZE)
     try:
-        created = await volume.procedures.create(directory, name, createhow3(createmode3.EXCLUSIVE, verifier), full)
+        created = await volume.procedures.create(directory, name, createhow3(createmode3.EXCLUSIVE, verifier))
     except NfsError as error:
         if error.status != nfsstat3.NFS3ERR_NOTSUPP:
             raise
         return await create_file(volume, directory, name, permissions, createmode3.GUARDED)
-    node = await _created_node(volume, directory, name, full, created)
+    node = await _created_node(volume, directory, name, created)
     # The server may keep the verifier in the times, and CREATE has carried no mode (RFC 1813 section 3.3.8).
     attributes = set_attributes(mode=permissions, atime_ns=NOW, mtime_ns=NOW)
-    node.attributes = await volume.procedures.setattr(node.handle, attributes, full)
+    node.attributes = await volume.procedures.setattr(node, attributes)
     node.fresh = node.attributes is not None
     return node
 
 
-async def _created_node(volume: Volume, directory: Node, name: str, path: str, created: Created) -> Node:
+async def _created_node(volume: Volume, directory: Node, name: str, created: Created) -> Node:
     handle, attributes = created
     volume.resolver.forget(directory, name)
     if handle is None:
-        return await volume.procedures.lookup(directory, name, path)
-    return Node(handle, attributes, path, fresh=attributes is not None)
+        return await volume.procedures.lookup(directory, name)
+    return Node(handle, attributes, (directory, name), fresh=attributes is not None)
 
 
 async def _found(volume: Volume, path: Path | DirEntry, wanted: OpenMode) -> Node:
@@ -123,7 +121,7 @@ async def _check_access(volume: Volume, node: Node, wanted: OpenMode) -> None:
 async def _check_rights(volume: Volume, node: Node, wanted: OpenMode) -> None:
     """Asks for the rights that the first READ or WRITE would need: NFSv3 itself has no open."""
     bits = ACCESS3_READ * wanted.reads | (ACCESS3_MODIFY | ACCESS3_EXTEND) * wanted.writes
-    granted, fresh = await volume.procedures.access(node.handle, bits, node.place)
+    granted, fresh = await volume.procedures.access(node, bits)
     if granted != bits:
         raise nfs_error(nfsstat3.NFS3ERR_ACCES, node.path)
     if fresh is not None:

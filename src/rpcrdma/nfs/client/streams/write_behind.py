@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpcrdma.aio.own_loop import check_loop
+from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
-from rpcrdma.nfs.client.streams.direct_write import stability, write_direct, write_whole
-from rpcrdma.nfs.v3 import nfs_fh3, stable_how
+from rpcrdma.nfs.client.streams.direct_calls import stability, write_direct, write_whole
+from rpcrdma.nfs.v3 import stable_how
 
 __all__ = ["WriteBehind"]
 
@@ -50,8 +51,7 @@ class WriteBehind:
     def __init__(
         self,
         procedures: NfsProcedures,
-        handle: nfs_fh3,
-        path: str,
+        node: Node,
         start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         *,
         block: int,
@@ -59,8 +59,7 @@ class WriteBehind:
         octets_max: int,
     ) -> None:
         self._procedures = procedures
-        self._handle = handle
-        self._path = path
+        self._node = node
         self._start = start
         self._block = block
         self._blocks = max(1, blocks)
@@ -160,10 +159,9 @@ class WriteBehind:
             for start in range(0, len(data), self._octets_max):
                 await write_direct(
                     self._procedures,
-                    self._handle,
+                    self._node,
                     offset + start,
                     data[start : start + self._octets_max],
-                    self._path,
                     call_octets=self._block,
                     calls=self._blocks,
                 )
@@ -223,7 +221,7 @@ class WriteBehind:
         """Writes the extent; keeps it until it is committed, if it must be, and else frees its buffer."""
         try:
             extent.verifier = await write_whole(
-                self._procedures, self._handle, extent.offset, extent.buffer[: extent.length], stable, self._path
+                self._procedures, self._node, extent.offset, extent.buffer[: extent.length], stable
             )
         except Exception as error:  # noqa: BLE001 - see _fail
             self._fail(error)
@@ -246,7 +244,7 @@ class WriteBehind:
         in_vain = 0
         while self._uncommitted:
             try:
-                verifier = await self._procedures.commit(self._handle, self._path)
+                verifier = await self._procedures.commit(self._node)
             except Exception as error:  # noqa: BLE001 - see _fail
                 self._fail(error)
                 return

@@ -15,11 +15,46 @@ import asyncio
 import errno
 import hashlib
 import os
+import stat
+from dataclasses import dataclass
 
+from rpcrdma.nfs.client.node import DirEntry, Node
+from rpcrdma.nfs.client.trees.hard_links import SharedFile
+from rpcrdma.nfs.client.trees.not_carried import Lost
 from rpcrdma.nfs.errors import ServerPathError
 from rpcrdma.nfs.v3 import fattr3, post_op_attr
 
-__all__ = ["FileChanged", "InOrder", "RemoteFile", "of_no_use", "partial_name", "require_unchanged", "window_octets"]
+__all__ = [
+    "FileChanged",
+    "InOrder",
+    "RemoteFile",
+    "TreeItem",
+    "of_no_use",
+    "partial_name",
+    "require_unchanged",
+    "window_octets",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeItem:
+    """An entry of a directory that is copied; its name is the server's.
+
+    `kind` is one of stat's S_IF constants, 0 where unknown; `lost` names the properties that the copy will lack;
+    `shared` is the file if it has further names; `entry` is the server's, None for a local one.
+    """
+
+    name: str
+    kind: int
+    size: int
+    lost: Lost
+    shared: SharedFile | None
+    entry: DirEntry | None = None
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is a directory itself, and no link to one."""
+        return self.kind == stat.S_IFDIR
 
 
 class FileChanged(OSError):
@@ -44,10 +79,10 @@ def require_unchanged(descriptor: int, before: os.stat_result, path: str) -> Non
 class RemoteFile:
     """A file at a server: its attributes before it is read are compared with those in the replies to READ."""
 
-    def __init__(self, attributes: fattr3, path: str) -> None:
+    def __init__(self, attributes: fattr3, node: Node) -> None:
         self.attributes = attributes
         """The attributes in the newest reply."""
-        self.path = path
+        self.node = node
         self.heard = False
         """Whether a reply to READ has brought attributes."""
         self.changed = False
@@ -64,7 +99,7 @@ class RemoteFile:
     def require_unchanged(self) -> None:
         """Raises `FileChanged` if the file is known to have changed."""
         if self.changed:
-            raise _RemoteFileChanged(self.path)
+            raise _RemoteFileChanged(self.node.path)
 
 
 def _local_state(found: os.stat_result) -> tuple[int, int, int]:

@@ -16,8 +16,7 @@ from typing import TypeAlias
 from rpcrdma.nfs.client.attributes import TIME_NS_MAX, set_attributes, stat_from
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.paths import base_name, join
-from rpcrdma.nfs.client.streams.direct_read import read_whole
-from rpcrdma.nfs.client.streams.direct_write import stability, write_whole
+from rpcrdma.nfs.client.streams.direct_calls import read_whole, stability, write_whole
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.client.trees.copy_source import (
     InOrder,
@@ -31,7 +30,7 @@ from rpcrdma.nfs.client.trees.temporary_names import give_name, kept_file, looke
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.client.workers import BufferRing, run_workers
 from rpcrdma.nfs.errors import NfsError, nfs_error
-from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, post_op_attr, stable_how
+from rpcrdma.nfs.v3 import fattr3, ftype3, post_op_attr, stable_how
 
 __all__ = ["FileTransfer", "Progress", "expressible", "times_of"]
 
@@ -106,7 +105,7 @@ class FileTransfer:
         directory = await self._volume.from_thread(os.close, local_files.open_directory, folder or ".")
         try:
             with local_files.told_of(os.path.join(folder, name)):  # noqa: PTH118 - a name is no path
-                return await self.fetch(node.handle, attributes, node.path, directory, name)
+                return await self.fetch(node, attributes, directory, name)
         finally:
             os.close(directory)
 
@@ -114,7 +113,7 @@ class FileTransfer:
         """Copies the local file to `name` in `directory`; returns its octets."""
         return (await self.store(local, None, directory, name))[0]
 
-    async def fetch(self, handle: nfs_fh3, attributes: fattr3, path: str, directory: int, name: str) -> int:
+    async def fetch(self, node: Node, attributes: fattr3, directory: int, name: str) -> int:
         """Copies a file to `name` in the local directory that the descriptor stands for; returns its octets.
 
         Raises:
@@ -125,7 +124,7 @@ class FileTransfer:
         ring = await self._volume.ring()
         size = attributes.size
         block = (await self._volume.sizes()).read
-        source = RemoteFile(attributes, path)
+        source = RemoteFile(attributes, node)
         if self.resume:
             mtime_ns = times_of(attributes)[1]
             if await self._volume.in_thread(local_files.is_copied, name, directory, size, mtime_ns):
@@ -133,7 +132,7 @@ class FileTransfer:
         if size <= block:
             buffer = await ring.acquire()
             try:
-                got, complete = await self._read(handle, 0, buffer[:size], source) if size else (0, True)
+                got, complete = await self._read(0, buffer[:size], source) if size else (0, True)
                 complete = complete and not source.changed
                 if complete:
                     arguments = (buffer[:got], name, directory, attributes.mode, times_of(attributes))
@@ -146,8 +145,8 @@ class FileTransfer:
                 self.count(got, 1)
                 return got
             # A file that has changed since it was listed is read once more, to go with its current attributes.
-            source = RemoteFile(source.attributes, path)
-        size = await self._fetch_large(handle, source, directory, name, ring, block)
+            source = RemoteFile(source.attributes, node)
+        size = await self._fetch_large(source, directory, name, ring, block)
         self.count(0, 1)
         return size
 
@@ -180,7 +179,7 @@ class FileTransfer:
                         parts = local_files.filled_parts(buffer[:got], _REMOTE_HOLE) if self.sparse else ((0, got),)
                         for start, end in parts:
                             data = buffer[start:end]
-                            await write_whole(procedures, node.handle, start, data, stable_how.FILE_SYNC, node.path)
+                            await write_whole(procedures, node, start, data, stable_how.FILE_SYNC)
                     # The beginning is read again with the rest: uploads that hold a buffer while they wait for others
                     # could all stop.
                     held.close()
@@ -214,12 +213,10 @@ class FileTransfer:
         if self._progress is not None:
             self._progress(self.files, self.octets)
 
-    async def _read(self, handle: nfs_fh3, offset: int, buffer: memoryview, source: RemoteFile) -> tuple[int, bool]:
-        return await read_whole(self._volume.procedures, handle, offset, buffer, source.path, source.hear)
+    async def _read(self, offset: int, buffer: memoryview, source: RemoteFile) -> tuple[int, bool]:
+        return await read_whole(self._volume.procedures, source.node, offset, buffer, source.hear)
 
-    async def _fetch_large(
-        self, handle: nfs_fh3, source: RemoteFile, directory: int, name: str, ring: BufferRing, block: int
-    ) -> int:
+    async def _fetch_large(self, source: RemoteFile, directory: int, name: str, ring: BufferRing, block: int) -> int:
         in_thread = self._volume.in_thread
         attributes = source.attributes
 
@@ -239,7 +236,7 @@ class FileTransfer:
             nonlocal end
             buffer = await ring.acquire()
             try:
-                got, complete = await self._read(handle, start, buffer[:octets], source)
+                got, complete = await self._read(start, buffer[:octets], source)
                 source.require_unchanged()
                 if got:
                     write = local_files.write_sparse if self.sparse else local_files.write_at
@@ -269,7 +266,7 @@ class FileTransfer:
                 await fetch_range(start, block)
                 start += block
             if not source.heard:
-                source.hear(post_op_attr(True, await self._volume.procedures.getattr(handle, source.path)))
+                source.hear(post_op_attr(True, await self._volume.procedures.getattr(source.node)))
                 source.require_unchanged()
             await in_thread(local_files.finish_file, file, end, times_of(attributes))
         except BaseException as error:
@@ -285,7 +282,7 @@ class FileTransfer:
             atime_ns=expressible(found.st_atime_ns),
             mtime_ns=expressible(found.st_mtime_ns),
         )
-        await procedures.setattr(node.handle, attributes, node.path)
+        await procedures.setattr(node, attributes)
         self._volume.resolver.forget(directory, name)
         await give_name(
             procedures, directory, base_name(node.path), name, lambda found: same_file(procedures, node, found)
@@ -370,12 +367,11 @@ class _Upload:
                 self._end = min(self._end, start + got)
             if not got:
                 return
-            node = self._node
             parts = local_files.filled_parts(buffer[:got], _REMOTE_HOLE) if sparse else ((0, got),)
             for first, end in parts:
                 at, data = start + first, buffer[first:end]
                 how = stability(self._in_vain)
-                verifier = await write_whole(self._volume.procedures, node.handle, at, data, how, node.path)
+                verifier = await write_whole(self._volume.procedures, self._node, at, data, how)
                 if verifier is not None:
                     self._written.append((at, len(data), verifier))
                     self._uncommitted += len(data)
@@ -389,7 +385,7 @@ class _Upload:
         self._uncommitted = 0
         if not written:
             return
-        verifier = await self._volume.procedures.commit(self._node.handle, self._node.path)
+        verifier = await self._volume.procedures.commit(self._node)
         lost = [(start, length) for start, length, promised in written if promised != verifier]
         if lost:
             self._in_vain += 1

@@ -16,13 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpcrdma.nfs.client.trees.copy_source import FileChanged, require_unchanged
-from rpcrdma.nfs.client.trees.hard_links import SharedFile, shared_by_local
-from rpcrdma.nfs.client.trees.not_carried import Lost, lost_from_local
+from rpcrdma.nfs.client.trees.copy_source import FileChanged, TreeItem, require_unchanged
+from rpcrdma.nfs.client.trees.hard_links import shared_by_local
+from rpcrdma.nfs.client.trees.not_carried import lost_from_local
 from rpcrdma.nfs.errors import NfsError
 
 __all__ = [
-    "LocalItem",
     "Temporary",
     "abandon_file",
     "create_directory",
@@ -61,26 +60,6 @@ _PAGE_ENTRIES = 500
 _HOLE_OCTETS = 4096
 """Local file systems have holes of their blocks' size, which is this on nearly all."""
 _ZEROS = bytes(_HOLE_OCTETS)
-
-
-@dataclass(frozen=True, slots=True)
-class LocalItem:
-    """An entry of a local directory; its name is the server's.
-
-    `kind` is one of stat's S_IF constants, 0 where unknown; `lost` names the properties that an upload will not carry;
-    `shared` is the file if it has further names.
-    """
-
-    name: str
-    kind: int
-    size: int
-    lost: Lost
-    shared: SharedFile | None
-
-    @property
-    def is_directory(self) -> bool:
-        """Whether it is a directory itself, and no link to one."""
-        return self.kind == stat.S_IFDIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,10 +393,10 @@ def read_symlink(name: str, directory: int) -> tuple[str, os.stat_result]:
     return target, os.stat(own, dir_fd=directory, follow_symlinks=False)
 
 
-def list_directory(directory: int) -> Iterator[list[LocalItem]]:
+def list_directory(directory: int) -> Iterator[list[TreeItem]]:
     """The entries of a directory, page by page; every step blocks."""
     with os.scandir(directory) as entries:
-        page: list[LocalItem] = []
+        page: list[TreeItem] = []
         for entry in entries:
             page.append(_local_item(entry, directory))
             if len(page) == _PAGE_ENTRIES:
@@ -426,15 +405,15 @@ def list_directory(directory: int) -> Iterator[list[LocalItem]]:
         yield page
 
 
-def _local_item(entry: os.DirEntry[str], directory: int) -> LocalItem:
+def _local_item(entry: os.DirEntry[str], directory: int) -> TreeItem:
     try:
         found = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         # Removed since; the copy of it will fail and say so.
-        return LocalItem(server_name(entry.name), _kind(entry), 0, (), None)
+        return TreeItem(server_name(entry.name), _kind(entry), 0, (), None)
     # Linux has no calls for extended attributes of a name in an open directory.
     lost = lost_from_local(found, f"/proc/self/fd/{directory}/{entry.name}")
-    return LocalItem(server_name(entry.name), _kind(entry), found.st_size, lost, shared_by_local(found))
+    return TreeItem(server_name(entry.name), _kind(entry), found.st_size, lost, shared_by_local(found))
 
 
 def _require_regular(attributes: os.stat_result, name: str) -> None:

@@ -7,9 +7,8 @@ import os
 import stat
 
 from rpcrdma.nfs.client.attributes import TIME_NS_MAX, Stat
-from rpcrdma.nfs.v3 import fattr3, ftype3
 
-__all__ = ["Lost", "NotCarried", "lost_from_local", "lost_from_server", "lost_from_stat"]
+__all__ = ["Lost", "NotCarried", "lost_from_local", "lost_from_server"]
 
 
 class NotCarried(enum.Enum):
@@ -36,54 +35,36 @@ _HOLE_OCTETS = 4096
 
 _SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 
-_KINDS = {ftype3.NF3REG: stat.S_IFREG, ftype3.NF3LNK: stat.S_IFLNK}
-
 _GIVEN_BY_POLICY = frozenset({"security.selinux"})
 """Extended attributes that the system sets on every new file by itself."""
 
 
-def lost_from_server(attributes: fattr3) -> Lost:
+def lost_from_server(found: Stat) -> Lost:
     """The properties that a download of an object with these attributes loses."""
-    kind = _KINDS.get(attributes.type, 0)
-    lost = _lost_by_file(attributes.used, attributes.size) if kind == stat.S_IFREG else []
-    lost += _lost_by_any(kind, attributes.nlink, attributes.uid, attributes.gid)
-    if kind != stat.S_IFLNK and attributes.mode & _SPECIAL:
-        lost.append(NotCarried.SPECIAL_BITS)
-    return tuple(lost)
-
-
-def lost_from_stat(found: Stat) -> Lost:
-    """`lost_from_server` for a regular file with these attributes."""
-    lost = _lost_by_file(found.st_blocks * 512, found.st_size)
-    lost += _lost_by_any(stat.S_IFREG, found.st_nlink, found.st_uid, found.st_gid)
-    if found.st_mode & _SPECIAL:
-        lost.append(NotCarried.SPECIAL_BITS)
-    return tuple(lost)
-
-
-def _lost_by_any(kind: int, links: int, uid: int, gid: int) -> list[NotCarried]:
-    lost: list[NotCarried] = []
-    if links > 1 and kind in {stat.S_IFREG, stat.S_IFLNK}:
-        lost.append(NotCarried.HARD_LINKS)
-    if (uid, gid) != (os.geteuid(), os.getegid()):
-        lost.append(NotCarried.OWNERS)
-    return lost
-
-
-def _lost_by_file(used: int, size: int) -> list[NotCarried]:
-    return [NotCarried.HOLES] if used + _HOLE_OCTETS <= size else []
+    special = not found.is_symlink() and found.st_mode & _SPECIAL
+    return (*_lost_by_any(found), NotCarried.SPECIAL_BITS) if special else tuple(_lost_by_any(found))
 
 
 def lost_from_local(found: os.stat_result, path: str) -> Lost:
     """The properties that an upload of `path`, an object with attributes `found`, loses; blocks."""
-    kind = stat.S_IFMT(found.st_mode)
-    lost = _lost_by_file(found.st_blocks * 512, found.st_size) if kind == stat.S_IFREG else []
-    lost += _lost_by_any(kind, found.st_nlink, found.st_uid, found.st_gid)
+    lost = _lost_by_any(found)
     if not (0 <= found.st_mtime_ns <= TIME_NS_MAX and 0 <= found.st_atime_ns <= TIME_NS_MAX):
         lost.append(NotCarried.TIMES)
     if _has_attributes(path):
         lost.append(NotCarried.EXTENDED_ATTRIBUTES)
     return tuple(lost)
+
+
+def _lost_by_any(found: Stat | os.stat_result) -> list[NotCarried]:
+    lost: list[NotCarried] = []
+    kind = stat.S_IFMT(found.st_mode)
+    if kind == stat.S_IFREG and found.st_blocks * 512 + _HOLE_OCTETS <= found.st_size:
+        lost.append(NotCarried.HOLES)
+    if found.st_nlink > 1 and kind in {stat.S_IFREG, stat.S_IFLNK}:
+        lost.append(NotCarried.HARD_LINKS)
+    if (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
+        lost.append(NotCarried.OWNERS)
+    return lost
 
 
 def _has_attributes(path: str) -> bool:

@@ -13,16 +13,15 @@ from typing import Any, TypeVar
 
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.paths import join
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.streams.opening import create_file
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.client.trees.copy_source import of_no_use
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
-from rpcrdma.nfs.v3 import createmode3, ftype3, sattr3
+from rpcrdma.nfs.v3 import createmode3, ftype3
 
-__all__ = ["give_name", "kept_file", "looked_up", "same_file", "temporary_file", "temporary_link", "temporary_symlink"]
+__all__ = ["give_name", "kept_file", "looked_up", "same_file", "temporary_entry", "temporary_file"]
 
 T = TypeVar("T")
 
@@ -51,25 +50,22 @@ async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator
     except BaseException as error:
         if of_no_use(error):
             with contextlib.suppress(OSError, RpcRdmaError):
-                await volume.procedures.remove(directory, name, join(directory.path, name))
+                await volume.procedures.remove(directory, name)
         raise
 
 
 @contextlib.asynccontextmanager
-async def temporary_symlink(volume: Volume, directory: Node, target: str, attributes: sattr3) -> AsyncIterator[str]:
-    """The temporary name of a new symbolic link, which is removed if the block fails or is cancelled."""
+async def temporary_entry(
+    volume: Volume, directory: Node, make: Callable[[str], Coroutine[Any, Any, object]]
+) -> AsyncIterator[str]:
+    """The temporary name that `make` has given to a new object or link; removed if the block fails or is cancelled."""
     name = local_files.temporary_name()
-    making = _symlink(volume.procedures, directory, name, target, attributes)
-    async with _removed_on_failure(volume, directory, name, making):
-        yield name
 
+    async def made() -> None:
+        with contextlib.suppress(NfsExists):
+            await make(name)
 
-@contextlib.asynccontextmanager
-async def temporary_link(volume: Volume, directory: Node, file: Node) -> AsyncIterator[str]:
-    """The temporary name of a new link to `file`, which is removed if the block fails or is cancelled."""
-    name = local_files.temporary_name()
-    making = _link(volume.procedures, directory, name, file)
-    async with _removed_on_failure(volume, directory, name, making):
+    async with _removed_on_failure(volume, directory, name, made()):
         yield name
 
 
@@ -77,9 +73,8 @@ async def give_name(
     procedures: NfsProcedures, directory: Node, temporary: str, name: str, ours: Callable[[Node], Awaitable[bool]]
 ) -> None:
     """Renames `temporary` to `name`, replacing an object of that name; `ours`: whether a node is the renamed one."""
-    path = join(directory.path, name)
     try:
-        await procedures.rename(directory, temporary, directory, name, join(directory.path, temporary), path)
+        await procedures.rename(directory, temporary, directory, name)
     except NfsNotFound:
         node = await looked_up(procedures, directory, name)
         if node is None or not await ours(node):
@@ -90,8 +85,8 @@ async def same_file(procedures: NfsProcedures, one: Node, other: Node) -> bool:
     """Whether both handles stand for one file: equal ones do, and others may (RFC 1813 section 2.3.3)."""
     if one.handle == other.handle:
         return True
-    first = await procedures.getattr(one.handle, one.path)
-    second = await procedures.getattr(other.handle, other.path)
+    first = await procedures.getattr(one)
+    second = await procedures.getattr(other)
     return (first.fsid, first.fileid) == (second.fsid, second.fileid)
 
 
@@ -107,7 +102,7 @@ async def _removed_on_failure(
         await asyncio.wait((made,))
         if made.cancelled() or made.exception() is None:
             with contextlib.suppress(OSError, RpcRdmaError):
-                await volume.procedures.remove(directory, name, join(directory.path, name))
+                await volume.procedures.remove(directory, name)
         raise
 
 
@@ -124,19 +119,9 @@ async def _create(volume: Volume, directory: Node, name: str) -> Node:
         return node
 
 
-async def _symlink(procedures: NfsProcedures, directory: Node, name: str, target: str, attributes: sattr3) -> None:
-    with contextlib.suppress(NfsExists):
-        await procedures.symlink(directory, name, target, attributes, join(directory.path, name))
-
-
-async def _link(procedures: NfsProcedures, directory: Node, name: str, file: Node) -> None:
-    with contextlib.suppress(NfsExists):
-        await procedures.link(file.handle, directory, name, file.path, join(directory.path, name))
-
-
 async def looked_up(procedures: NfsProcedures, directory: Node, name: str) -> Node | None:
     """The object of this name; None if it cannot be looked up."""
     try:
-        return await procedures.lookup(directory, name, join(directory.path, name))
+        return await procedures.lookup(directory, name)
     except NfsError:
         return None

@@ -5,27 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from typing import Any
 
 from rpcrdma.nfs.client.attributes import set_attributes
 from rpcrdma.nfs.client.listing import Refused, entry_pages
 from rpcrdma.nfs.client.node import DirEntry, Node
-from rpcrdma.nfs.client.paths import join, told_target
+from rpcrdma.nfs.client.paths import told_target
 from rpcrdma.nfs.client.trees import local_files
+from rpcrdma.nfs.client.trees.copy_source import TreeItem
 from rpcrdma.nfs.client.trees.file_transfer import FileTransfer, Progress, expressible, times_of
-from rpcrdma.nfs.client.trees.hard_links import SharedFile, shared_by_server
-from rpcrdma.nfs.client.trees.not_carried import Lost, NotCarried, lost_from_local, lost_from_server
+from rpcrdma.nfs.client.trees.hard_links import shared_by_server
+from rpcrdma.nfs.client.trees.not_carried import NotCarried, lost_from_local, lost_from_server
 from rpcrdma.nfs.client.trees.temporary_names import (
     give_name,
     looked_up,
     same_file,
-    temporary_link,
-    temporary_symlink,
+    temporary_entry,
 )
 from rpcrdma.nfs.client.trees.tree_walk import check_descent
-from rpcrdma.nfs.client.trees.tree_work import CopyFailure, CopyReport, TreeWork
+from rpcrdma.nfs.client.trees.tree_work import C, CopyFailure, CopyReport, Folder, TreeWork
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsExists, nfs_error
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfsstat3
@@ -35,76 +34,8 @@ __all__ = ["CopyFailure", "CopyReport", "Progress", "download_tree", "upload_tre
 _UNFINISHED_MODE = 0o700
 
 
-@dataclass(slots=True, eq=False)
-class _Folder:
-    """The two sides of a directory: a local descriptor, a node at the server.
-
-    `made` says that the directory that is copied to was made for this copy. `place` is the local path, or the name in
-    another `_Folder`: whole paths would take memory by the square of the depth.
-    """
-
-    descriptor: int
-    node: Node
-    place: str | tuple[_Folder, str]
-    made: bool
-
-    @property
-    def local(self) -> str:
-        """The local path."""
-        top, names = self.below_top()
-        assert isinstance(top.place, str), "the top has a path"
-        return os.path.join(top.place, *names)  # noqa: PTH118 - a name is no path
-
-    def below_top(self) -> tuple[_Folder, list[str]]:
-        """The folder at the top of the copy, and the names that lead from it to this one."""
-        names: list[str] = []
-        top = self
-        while not isinstance(top.place, str):
-            top, name = top.place
-            names.append(name)
-        return top, names[::-1]
-
-
-@dataclass(frozen=True, slots=True)
-class _RemoteItem:
-    entry: DirEntry
-
-    @property
-    def name(self) -> str:
-        return self.entry.name
-
-    @property
-    def is_directory(self) -> bool:
-        return self.entry.is_dir()
-
-    @property
-    def lost(self) -> Lost:
-        return lost_from_server(self.entry.attributes)
-
-    @property
-    def shared(self) -> SharedFile | None:
-        return shared_by_server(self.entry.attributes)
-
-
-class _LocalCopy(NamedTuple):
-    """The path of a local copy from the top, and its `local_files.identity_of`."""
-
-    path: str
-    identity: tuple[int, ...]
-
-    @property
-    def octets(self) -> int:
-        return len(self.path)
-
-
-class _RemoteCopy(NamedTuple):
-    """A copy at the server."""
-
-    node: Node
-
-    @property
-    def octets(self) -> int:
-        return len(self.node.handle.data)
+_LocalCopy = tuple[str, tuple[int, ...]]
+"""The path of a local copy from the top, and its `local_files.identity_of`."""
 
 
 async def download_tree(
@@ -123,14 +54,10 @@ async def download_tree(
     descriptor, made = await volume.from_thread(
         _close_first, local_files.open_top, local, attributes.mode, exact=exact_modes
     )
-    report = CopyReport()
-    direction = _Download(volume, transfer, exact_modes=exact_modes)
-    work = TreeWork(direction, report, files_at_once=volume.options.files_at_once, exclude=exclude)
-    await work.run(_Folder(descriptor, node, local, made))
-    report.kept = transfer.kept
-    if transfer.sparse:
-        del report.not_carried[NotCarried.HOLES]
-    return report
+    work: TreeWork[_LocalCopy] = TreeWork(
+        _Download(volume, transfer, exact_modes=exact_modes), volume.options.files_at_once, exclude
+    )
+    return await _report_of(work, Folder(descriptor, node, local, made), transfer)
 
 
 async def upload_tree(
@@ -145,17 +72,21 @@ async def upload_tree(
 ) -> CopyReport:
     """See `NfsFilesystem.upload_tree`; `made` says that `node` was made for this copy."""
     descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
-    report = CopyReport()
-    direction = _Upload(volume, transfer, exact_modes=exact_modes)
-    work = TreeWork(direction, report, files_at_once=volume.options.files_at_once, exclude=exclude)
-    report.not_carried.update(
+    work: TreeWork[Node] = TreeWork(
+        _Upload(volume, transfer, exact_modes=exact_modes), volume.options.files_at_once, exclude
+    )
+    work.report.not_carried.update(
         await volume.in_thread(lost_from_local, os.fstat(descriptor), f"/proc/self/fd/{descriptor}/.")
     )
-    await work.run(_Folder(descriptor, node, local, made))
-    report.kept = transfer.kept
+    return await _report_of(work, Folder(descriptor, node, local, made), transfer)
+
+
+async def _report_of(work: TreeWork[C], root: Folder, transfer: FileTransfer) -> CopyReport:
+    await work.run(root)
+    work.report.kept = transfer.kept
     if transfer.sparse:
-        del report.not_carried[NotCarried.HOLES]
-    return report
+        del work.report.not_carried[NotCarried.HOLES]
+    return work.report
 
 
 def _close_first(opened: tuple[int, bool]) -> None:
@@ -168,37 +99,35 @@ class _Download:
         self._transfer = transfer
         self._exact = exact_modes
 
-    async def enter(self, parent: _Folder, item: _RemoteItem) -> _Folder:
-        entry = item.entry
+    async def enter(self, parent: Folder, item: TreeItem) -> Folder:
+        entry = _entry_of(item)
         node = entry.node
         check_descent(node)
         arguments = (entry.name, parent.descriptor, entry.attributes.mode)
         descriptor, made = await self._volume.from_thread(
             _close_first, local_files.create_directory, *arguments, exact=self._exact
         )
-        return _Folder(descriptor, node, (parent, entry.name), made)
+        return Folder(descriptor, node, (parent, entry.name), made)
 
-    async def pages(self, folder: _Folder, refused: Refused) -> AsyncIterator[list[_RemoteItem]]:
+    async def pages(self, folder: Folder, refused: Refused) -> AsyncIterator[list[TreeItem]]:
         octets = (await self._volume.sizes()).listing
         names_max = self._volume.options.listed_names_max
         procedures = self._volume.procedures
         async for page in entry_pages(procedures, folder.node, octets, names_max=names_max, refused=refused):
-            yield [_RemoteItem(entry) for entry in page]
+            yield [_item_of(entry) for entry in page]
 
-    async def copy(self, folder: _Folder, item: _RemoteItem, report: CopyReport) -> _LocalCopy | None:
-        entry = item.entry
+    async def copy(self, folder: Folder, item: TreeItem, report: CopyReport) -> tuple[_LocalCopy, int] | None:
+        entry = _entry_of(item)
         local = os.path.join(folder.local, entry.name)  # noqa: PTH118 - a name is no path
         if entry.is_file():
             with local_files.told_of(local):
-                octets = await self._transfer.fetch(
-                    entry.handle, entry.attributes, entry.path, folder.descriptor, entry.name
-                )
+                octets = await self._transfer.fetch(entry.node, entry.attributes, folder.descriptor, entry.name)
             report.files += 1
             report.octets += octets
             if item.shared is not None:
                 return await self._copy_of(folder, entry.name)
         elif entry.is_symlink():
-            target = told_target(await self._volume.procedures.readlink(entry.handle, entry.path), entry.path)
+            target = told_target(await self._volume.procedures.readlink(entry.node), entry.path)
             arguments = (target, entry.name, folder.descriptor, times_of(entry.attributes))
             with local_files.told_of(local):
                 await self._volume.in_thread(local_files.create_symlink, *arguments)
@@ -207,23 +136,24 @@ class _Download:
             report.passed_over(entry.path)
         return None
 
-    async def _copy_of(self, folder: _Folder, name: str) -> _LocalCopy | None:
+    async def _copy_of(self, folder: Folder, name: str) -> tuple[_LocalCopy, int] | None:
         identity = await self._volume.in_thread(local_files.identity_of, name, folder.descriptor)
         if identity is None:
             return None
-        return _LocalCopy("/".join((*folder.below_top()[1], name)), identity)
+        path = "/".join((*folder.below_top()[1], name))
+        return (path, identity), len(path)
 
-    async def link(self, folder: _Folder, item: _RemoteItem, copy: _LocalCopy) -> None:
+    async def link(self, folder: Folder, item: TreeItem, copy: _LocalCopy) -> None:
         top, _ = folder.below_top()
-        arguments = (top.descriptor, copy.path, copy.identity, item.name, folder.descriptor)
+        arguments = (top.descriptor, *copy, item.name, folder.descriptor)
         await self._volume.in_thread(local_files.link_to, *arguments)
         self._transfer.count(0, 1)
 
-    async def fits(self, folder: _Folder, item: _RemoteItem) -> bool:
+    async def fits(self, folder: Folder, item: TreeItem) -> bool:
         free = await self._volume.in_thread(local_files.free_octets, folder.descriptor)
-        return item.entry.attributes.size <= free
+        return item.size <= free
 
-    async def leave(self, folder: _Folder, *, complete: bool) -> None:
+    async def leave(self, folder: Folder, *, complete: bool) -> None:
         attributes = folder.node.attributes
         if complete and attributes is not None and (folder.made or self._exact):
             arguments = (folder.descriptor, attributes.mode, times_of(attributes))
@@ -231,8 +161,8 @@ class _Download:
         else:
             os.close(folder.descriptor)
 
-    def path(self, folder: _Folder, item: _RemoteItem | None) -> str:
-        return folder.node.path if item is None else item.entry.path
+    def path(self, folder: Folder, item: TreeItem | None) -> str:
+        return folder.node.path if item is None else _entry_of(item).path
 
 
 class _Upload:
@@ -241,7 +171,7 @@ class _Upload:
         self._transfer = transfer
         self._exact = exact_modes
 
-    async def enter(self, parent: _Folder, item: local_files.LocalItem) -> _Folder:
+    async def enter(self, parent: Folder, item: TreeItem) -> Folder:
         name = item.name
         descriptor = await self._volume.from_thread(os.close, local_files.open_directory, name, parent.descriptor)
         try:
@@ -249,21 +179,21 @@ class _Upload:
         except BaseException:
             os.close(descriptor)
             raise
-        return _Folder(descriptor, node, (parent, name), made)
+        return Folder(descriptor, node, (parent, name), made)
 
-    async def pages(self, folder: _Folder, refused: Refused) -> AsyncIterator[list[local_files.LocalItem]]:
+    async def pages(self, folder: Folder, refused: Refused) -> AsyncIterator[list[TreeItem]]:
         del refused  # local names are names
         pages = local_files.list_directory(folder.descriptor)
         while (page := await self._volume.in_thread(next, pages, None)) is not None:
             yield page
 
-    async def copy(self, folder: _Folder, item: local_files.LocalItem, report: CopyReport) -> _RemoteCopy | None:
+    async def copy(self, folder: Folder, item: TreeItem, report: CopyReport) -> tuple[Node, int] | None:
         if item.kind == stat.S_IFREG:
             octets, node = await self._transfer.store(item.name, folder.descriptor, folder.node, item.name)
             report.files += 1
             report.octets += octets
             if item.shared is not None:
-                return _RemoteCopy(Node(node.handle, None, item.name))
+                return Node(node.handle, None, item.name), len(node.handle.data)
         elif item.kind == stat.S_IFLNK:
             target, found = await self._volume.in_thread(local_files.read_symlink, item.name, folder.descriptor)
             await self._make_symlink(folder.node, item.name, target, found)
@@ -272,27 +202,31 @@ class _Upload:
             report.passed_over(self.path(folder, item))
         return None
 
-    async def link(self, folder: _Folder, item: local_files.LocalItem, copy: _RemoteCopy) -> None:
+    async def link(self, folder: Folder, item: TreeItem, copy: Node) -> None:
         procedures, directory, name = self._volume.procedures, folder.node, item.name
         self._volume.resolver.forget(directory, name)
         try:
-            await procedures.link(copy.node.handle, directory, name, copy.node.place, (directory, name))
+            await procedures.link(copy, directory, name)
         except NfsExists:
 
             async def is_it(node: Node) -> bool:
-                return await same_file(procedures, copy.node, node)
+                return await same_file(procedures, copy, node)
 
             there = await looked_up(procedures, directory, name)
             if there is None or not await is_it(there):
-                async with temporary_link(self._volume, directory, copy.node) as temporary:
+
+                def make(temporary: str) -> Coroutine[Any, Any, None]:
+                    return procedures.link(copy, directory, temporary)
+
+                async with temporary_entry(self._volume, directory, make) as temporary:
                     await give_name(procedures, directory, temporary, name, is_it)
         self._transfer.count(0, 1)
 
-    async def fits(self, folder: _Folder, item: local_files.LocalItem) -> bool:
-        space = await self._volume.procedures.fsstat(folder.node.handle, folder.node.place)
+    async def fits(self, folder: Folder, item: TreeItem) -> bool:
+        space = await self._volume.procedures.fsstat(folder.node)
         return item.size <= space.abytes
 
-    async def leave(self, folder: _Folder, *, complete: bool) -> None:
+    async def leave(self, folder: Folder, *, complete: bool) -> None:
         try:
             if complete and (folder.made or self._exact):
                 found = os.fstat(folder.descriptor)
@@ -301,25 +235,24 @@ class _Upload:
                     atime_ns=expressible(found.st_atime_ns),
                     mtime_ns=expressible(found.st_mtime_ns),
                 )
-                await self._volume.procedures.setattr(folder.node.handle, attributes, folder.node.place)
+                await self._volume.procedures.setattr(folder.node, attributes)
         finally:
             os.close(folder.descriptor)
 
-    def path(self, folder: _Folder, item: local_files.LocalItem | None) -> str:
+    def path(self, folder: Folder, item: TreeItem | None) -> str:
         return folder.local if item is None else os.path.join(folder.local, item.name)  # noqa: PTH118
 
     async def _make_directory(self, parent: Node, name: str) -> tuple[Node, bool]:
         """The directory, and whether this call has made it."""
         procedures = self._volume.procedures
-        path = (parent, name)
         self._volume.resolver.forget(parent, name)
         made = False
         with contextlib.suppress(NfsExists):
-            handle, attributes = await procedures.mkdir(parent, name, set_attributes(mode=_UNFINISHED_MODE), path)
+            handle, attributes = await procedures.mkdir(parent, name, set_attributes(mode=_UNFINISHED_MODE))
             made = True
             if handle is not None:
-                return Node(handle, attributes, path), made
-        node = await procedures.lookup(parent, name, path)
+                return Node(handle, attributes, (parent, name)), made
+        node = await procedures.lookup(parent, name)
         if not _is_directory(node.attributes):
             raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
         return node, made
@@ -328,16 +261,29 @@ class _Upload:
         procedures = self._volume.procedures
         self._volume.resolver.forget(directory, name)
         attributes = set_attributes(mode=0o777, mtime_ns=expressible(found.st_mtime_ns))
-        path = join(directory.path, name)
         try:
-            await procedures.symlink(directory, name, target, attributes, path)
+            await procedures.symlink(directory, name, target, attributes)
         except NfsExists:
 
             async def is_it(node: Node) -> bool:
-                return node.is_symlink and await procedures.readlink(node.handle, path) == target
+                return node.is_symlink and await procedures.readlink(node) == target
 
-            async with temporary_symlink(self._volume, directory, target, attributes) as temporary:
+            def make(temporary: str) -> Coroutine[Any, Any, object]:
+                return procedures.symlink(directory, temporary, target, attributes)
+
+            async with temporary_entry(self._volume, directory, make) as temporary:
                 await give_name(procedures, directory, temporary, name, is_it)
+
+
+def _item_of(entry: DirEntry) -> TreeItem:
+    found = entry.stat()
+    shared = shared_by_server(entry.attributes)
+    return TreeItem(entry.name, stat.S_IFMT(found.st_mode), found.st_size, lost_from_server(found), shared, entry)
+
+
+def _entry_of(item: TreeItem) -> DirEntry:
+    assert item.entry is not None, "downloads have the server's entries"
+    return item.entry
 
 
 def _is_directory(attributes: fattr3 | None) -> bool:

@@ -63,7 +63,7 @@ class _Level:
 async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable[str] = ()) -> RemoveReport:
     """See `NfsFilesystem.rmtree`."""
     exclusion = Exclusion(exclude)
-    node = await volume.procedures.lookup(parent, name, (parent, name))
+    node = await volume.procedures.lookup(parent, name)
     if not node.is_dir:
         raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
     report = RemoveReport()
@@ -129,7 +129,7 @@ async def _empty(
     async def worker() -> None:
         for entry in left:
             try:
-                await volume.procedures.remove(level.node, entry.name, (level.node, entry.name))
+                await volume.procedures.remove(level.node, entry.name)
                 report.files += 1
             except NfsNotFound:
                 pass  # another client has removed it
@@ -146,7 +146,7 @@ async def _remove_directory(volume: Volume, level: _Level, report: RemoveReport)
     if level.stuck:
         return False
     try:
-        await volume.procedures.rmdir(level.parent, level.name, level.node.place)
+        await volume.procedures.rmdir(level.parent, level.name)
     except NfsNotFound:
         return True
     except NfsError as error:

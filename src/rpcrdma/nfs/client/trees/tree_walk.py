@@ -88,14 +88,6 @@ async def entries_below(
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
-    """A directory to be looked up when its turn comes."""
-
-    directory: Node
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Read:
     """A directory that is yielded after those below it (bottom-up walks)."""
 
@@ -104,7 +96,8 @@ class _Read:
     others: list[str]
 
 
-_Pending: TypeAlias = "Node | _Named | _Read"
+_Pending: TypeAlias = "Node | tuple[Node, str] | _Read"
+"""The tuple is a directory and a name in it, to be looked up when its turn comes."""
 
 
 async def walk_tree(
@@ -128,7 +121,7 @@ async def walk_tree(
         directories: dict[str, Node | None] = {}
         others: list[str] = []
         try:
-            node = where if isinstance(where, Node) else await _look_up(volume, where)
+            node = where if isinstance(where, Node) else await _look_up(volume, *where)
             names_max = volume.options.listed_names_held_max - held - len(pending)
             async for entry in entries_below(volume, node, names_max=names_max, refused=tell):
                 if entry.is_dir():
@@ -145,11 +138,11 @@ async def walk_tree(
         else:
             held += len(names) + len(others)
             pending.append(_Read(node, names, others))
-        pending += [directories.get(name) or _Named(node, name) for name in reversed(names)]
+        pending += [directories.get(name) or (node, name) for name in reversed(names)]
 
 
-async def _look_up(volume: Volume, named: _Named) -> Node:
-    node = await volume.procedures.lookup(named.directory, named.name, (named.directory, named.name))
+async def _look_up(volume: Volume, directory: Node, name: str) -> Node:
+    node = await volume.procedures.lookup(directory, name)
     if not node.is_dir:
         raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
     return node

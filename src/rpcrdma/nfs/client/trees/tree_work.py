@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import errno
 import functools
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
@@ -23,16 +24,16 @@ from rpcrdma.limits import (
     NFS_TREE_FAILURES_OCTETS_MAX,
     NFS_TREE_PENDING_MAX,
 )
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.trees.copy_source import TreeItem
 from rpcrdma.nfs.client.trees.hard_links import HardLinks, SharedFile
-from rpcrdma.nfs.client.trees.not_carried import Lost, NotCarried
+from rpcrdma.nfs.client.trees.not_carried import NotCarried
 from rpcrdma.nfs.client.trees.tree_walk import Exclusion, too_many_pending
 from rpcrdma.nfs.client.workers import run_together, run_workers
 
-__all__ = ["CopyDirection", "CopyFailure", "CopyReport", "Kept", "TreeCopy", "TreeItem", "TreeWork"]
+__all__ = ["C", "CopyDirection", "CopyFailure", "CopyReport", "Folder", "Kept", "TreeWork"]
 
-F = TypeVar("F")
-I = TypeVar("I", bound="TreeItem")  # noqa: E741 - the item
-C = TypeVar("C", bound="TreeCopy")
+C = TypeVar("C")
 
 _SCANNERS = 4
 """Listing is one call at a time per directory; four hide its latency behind the copying."""
@@ -40,32 +41,34 @@ _SCANNERS = 4
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
-class TreeItem(Protocol):
-    """An entry of a directory that is being copied."""
+@dataclass(slots=True, eq=False)
+class Folder:
+    """The two sides of a directory: a local descriptor, a node at the server.
+
+    `made` says that the directory that is copied to was made for this copy. `place` is the local path, or the name in
+    another `Folder`: whole paths would take memory by the square of the depth.
+    """
+
+    descriptor: int
+    node: Node
+    place: str | tuple[Folder, str]
+    made: bool
 
     @property
-    def name(self) -> str:
-        """Its name in the directory."""
+    def local(self) -> str:
+        """The local path."""
+        top, names = self.below_top()
+        assert isinstance(top.place, str), "the top has a path"
+        return os.path.join(top.place, *names)  # noqa: PTH118 - a name is no path
 
-    @property
-    def is_directory(self) -> bool:
-        """Whether it is entered, not copied."""
-
-    @property
-    def lost(self) -> Lost:
-        """The properties that its copy will lack."""
-
-    @property
-    def shared(self) -> SharedFile | None:
-        """The file, if this is one of several names of it."""
-
-
-class TreeCopy(Protocol):
-    """Where the copy of a file is, for links to it."""
-
-    @property
-    def octets(self) -> int:
-        """The memory that its place takes."""
+    def below_top(self) -> tuple[Folder, list[str]]:
+        """The folder at the top of the copy, and the names that lead from it to this one."""
+        names: list[str] = []
+        top = self
+        while not isinstance(top.place, str):
+            top, name = top.place
+            names.append(name)
+        return top, names[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,71 +139,66 @@ class CopyReport:
             )
 
 
-class CopyDirection(Protocol[F, I, C]):
-    """The steps that differ between the directions.
+class CopyDirection(Protocol[C]):
+    """The steps that differ between the directions; C tells where the copy of a file with several names is."""
 
-    F is a pair of directories, one local and one at the server; C is where the copy of a file with several names is.
-    """
-
-    async def enter(self, parent: F, item: I) -> F:
+    async def enter(self, parent: Folder, item: TreeItem) -> Folder:
         """Opens both sides of a directory, after making the directory that is copied to."""
 
-    def pages(self, folder: F, refused: Callable[[OSError], None]) -> AsyncIterator[list[I]]:
+    def pages(self, folder: Folder, refused: Callable[[OSError], None]) -> AsyncIterator[list[TreeItem]]:
         """Lists the directory that is copied from; errors of entries whose name cannot be one go to `refused`."""
 
-    async def copy(self, folder: F, item: I, report: CopyReport) -> C | None:
-        """Copies an entry that is no directory; returns where the copy is if `item.shared`."""
+    async def copy(self, folder: Folder, item: TreeItem, report: CopyReport) -> tuple[C, int] | None:
+        """Copies an entry that is no directory; if `item.shared`, returns where the copy is and the octets of that."""
 
-    async def link(self, folder: F, item: I, copy: C) -> None:
+    async def link(self, folder: Folder, item: TreeItem, copy: C) -> None:
         """Makes the entry a link to a copy of the file, replacing an entry of the same name.
 
         Raises:
             OSError: links are refused there, or the copy is no longer where it was.
         """
 
-    async def fits(self, folder: F, item: I) -> bool:
+    async def fits(self, folder: Folder, item: TreeItem) -> bool:
         """Whether the file system that is copied to has room for a file."""
 
-    async def leave(self, folder: F, *, complete: bool) -> None:
+    async def leave(self, folder: Folder, *, complete: bool) -> None:
         """Ends the use of a directory; if `complete`, after giving the copy its mode and times."""
 
-    def path(self, folder: F, item: I | None) -> str:
+    def path(self, folder: Folder, item: TreeItem | None) -> str:
         """The path of an item, or of the folder itself, for reports."""
 
 
 @dataclass(slots=True, eq=False)
-class _Open(Generic[F]):
-    folder: F
-    parent: _Open[F] | None
+class _Open:
+    folder: Folder
+    parent: _Open | None
     left: int = 1
     """Pieces of work left: the listing of the directory, and each entry that is not done."""
 
 
-class TreeWork(Generic[F, I, C]):
-    """Copies the tree under `root`, `files_at_once` files at a time, into `report`.
+class TreeWork(Generic[C]):
+    """Copies a tree, `files_at_once` files at a time, and reports on it.
 
     A failure of one entry is noted and the rest goes on; a lost connection ends everything.
     """
 
-    def __init__(
-        self, direction: CopyDirection[F, I, C], report: CopyReport, *, files_at_once: int, exclude: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, direction: CopyDirection[C], files_at_once: int, exclude: Iterable[str]) -> None:
+        self.report = CopyReport()
         self._direction = direction
         self._hard_links: HardLinks[C] = HardLinks()
         self._exclusion = Exclusion(exclude)
         self._top = ""
-        self._report = report
         self._files_at_once = files_at_once
-        self._queue: asyncio.Queue[tuple[_Open[F], I] | None] = asyncio.Queue(files_at_once)
-        self._stack: list[tuple[_Open[F], I]] = []
-        self._open: set[_Open[F]] = set()
+        self._queue: asyncio.Queue[tuple[_Open, TreeItem] | None] = asyncio.Queue(files_at_once)
+        self._stack: list[tuple[_Open, TreeItem]] = []
+        self._open: set[_Open] = set()
         self._scanning = 0
         self._copying = 0
         self._alone = asyncio.Lock()
         self._none_copying = asyncio.Event()
         self._changed = asyncio.Event()
 
-    async def run(self, root: F) -> None:
+    async def run(self, root: Folder) -> None:
         """Copies everything; also raises the errors of `Caller.call` when the connection is lost."""
         top = _Open(root, None)
         self._top = self._direction.path(root, None)
@@ -208,12 +206,12 @@ class TreeWork(Generic[F, I, C]):
         try:
             await run_together(self._scan_all(top), run_workers(self._files_at_once, self._copier))
             if incomplete := self._hard_links.incomplete:
-                self._report.not_carried[NotCarried.HARD_LINKS] += incomplete
+                self.report.not_carried[NotCarried.HARD_LINKS] += incomplete
         finally:
             for opened in list(self._open):
                 await self._direction.leave(opened.folder, complete=False)
 
-    async def _scan_all(self, top: _Open[F]) -> None:
+    async def _scan_all(self, top: _Open) -> None:
         self._scanning = 1
         await self._scan(top)
         self._scanning = 0
@@ -235,37 +233,37 @@ class TreeWork(Generic[F, I, C]):
                 self._scanning -= 1
                 self._changed.set()
 
-    async def _enter(self, parent: _Open[F], item: I) -> None:
+    async def _enter(self, parent: _Open, item: TreeItem) -> None:
         try:
             if len(self._open) >= NFS_COPY_DIRECTORIES_OPEN_MAX:
                 text = f"more than {NFS_COPY_DIRECTORIES_OPEN_MAX} directories are open at once; this one is left out"
                 raise OSError(errno.EMFILE, text, self._direction.path(parent.folder, item))  # noqa: TRY301
             folder = await self._direction.enter(parent.folder, item)
         except (OSError, RemoteProtocolError, RpcError) as error:
-            self._report.failed(self._direction.path(parent.folder, item), error)
+            self.report.failed(self._direction.path(parent.folder, item), error)
         else:
             opened = _Open(folder, parent)
             parent.left += 1
             self._open.add(opened)
-            self._report.not_carried.update(item.lost)
+            self.report.not_carried.update(item.lost)
             await self._scan(opened)
         await self._done(parent)
 
-    async def _scan(self, opened: _Open[F]) -> None:
+    async def _scan(self, opened: _Open) -> None:
         folder = opened.folder
 
         def refused(error: OSError) -> None:
-            self._report.failed(self._direction.path(folder, None), error)
+            self.report.failed(self._direction.path(folder, None), error)
 
         try:
             async for page in self._direction.pages(folder, refused):
                 for item in page:
                     if self._exclusion.covers(item.name, functools.partial(self._below_top, folder, item)):
-                        self._report.excluded += 1
+                        self.report.excluded += 1
                         continue
                     if item.is_directory and len(self._stack) >= NFS_TREE_PENDING_MAX:
                         path = self._direction.path(folder, item)
-                        self._report.failed(path, too_many_pending(path))
+                        self.report.failed(path, too_many_pending(path))
                         continue
                     opened.left += 1
                     if item.is_directory:
@@ -274,10 +272,10 @@ class TreeWork(Generic[F, I, C]):
                     else:
                         await self._queue.put((opened, item))
         except (OSError, RemoteProtocolError, RpcError) as error:
-            self._report.failed(self._direction.path(folder, None), error)
+            self.report.failed(self._direction.path(folder, None), error)
         await self._done(opened)
 
-    def _below_top(self, folder: F, item: I) -> str:
+    def _below_top(self, folder: Folder, item: TreeItem) -> str:
         return self._direction.path(folder, item).removeprefix(self._top).lstrip("/")
 
     async def _copier(self) -> None:
@@ -286,16 +284,16 @@ class TreeWork(Generic[F, I, C]):
             try:
                 if item.shared is None:
                     await self._copy(opened.folder, item)
-                    self._report.not_carried.update(item.lost)
+                    self.report.not_carried.update(item.lost)
                 else:
                     await self._copy_or_link(opened.folder, item, item.shared)
             except (OSError, RemoteProtocolError, RpcError) as error:
-                self._report.failed(self._direction.path(opened.folder, item), error)
+                self.report.failed(self._direction.path(opened.folder, item), error)
             await self._done(opened)
 
-    async def _copy_or_link(self, folder: F, item: I, file: SharedFile) -> None:
+    async def _copy_or_link(self, folder: Folder, item: TreeItem, file: SharedFile) -> None:
         """Makes a further name of a file a link to its copy; copies the first name, and names that cannot be links."""
-        links, report = self._hard_links, self._report
+        links, report = self._hard_links, self.report
         earlier = await links.copy_of(file)
         if earlier is None:
             links.begin(file)
@@ -306,15 +304,15 @@ class TreeWork(Generic[F, I, C]):
                 report.files += 1
                 report.hard_links += 1
                 return
-        copy: C | None = None
+        copy: tuple[C, int] | None = None
         try:
             copy = await self._copy(folder, item)
         finally:
-            told = links.end(file, copy, 0 if copy is None else copy.octets)
+            told = links.end(file, *(copy or (None, 0)))
         split = earlier is not None or not told
         report.not_carried.update(kind for kind in item.lost if split or kind is not NotCarried.HARD_LINKS)
 
-    async def _copy(self, folder: F, item: I) -> C | None:
+    async def _copy(self, folder: Folder, item: TreeItem) -> tuple[C, int] | None:
         """Copies a file; if it finds no room, copies it once more when no other copy uses the room that is left.
 
         Otherwise many files copied at once would fill the last room together, all fail, and leave it empty.
@@ -322,7 +320,7 @@ class TreeWork(Generic[F, I, C]):
         async with self._alone:
             self._copying += 1
         try:
-            return await self._direction.copy(folder, item, self._report)
+            return await self._direction.copy(folder, item, self.report)
         except OSError as error:
             if error.errno not in _NO_ROOM or self._copying == 1:
                 raise
@@ -337,9 +335,9 @@ class TreeWork(Generic[F, I, C]):
                 await self._none_copying.wait()
             if not await self._direction.fits(folder, item):
                 raise full
-            return await self._direction.copy(folder, item, self._report)
+            return await self._direction.copy(folder, item, self.report)
 
-    async def _done(self, opened: _Open[F] | None) -> None:
+    async def _done(self, opened: _Open | None) -> None:
         while opened is not None:
             opened.left -= 1
             if opened.left:
@@ -347,7 +345,7 @@ class TreeWork(Generic[F, I, C]):
             self._open.discard(opened)
             try:
                 await self._direction.leave(opened.folder, complete=True)
-                self._report.directories += 1
+                self.report.directories += 1
             except (OSError, RpcError) as error:
-                self._report.failed(self._direction.path(opened.folder, None), error)
+                self.report.failed(self._direction.path(opened.folder, None), error)
             opened = opened.parent

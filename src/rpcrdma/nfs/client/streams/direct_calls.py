@@ -1,0 +1,214 @@
+"""Data placed in its final memory, or sent from the caller's: many calls in flight, and nothing copied by the client.
+
+Data written UNSTABLE is safe when a COMMIT answers with the write verifier of its WRITE. Another verifier means that
+the server has restarted in between and may have lost the data, which is then written again (RFC 1813 section 3.3.21).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Awaitable, Callable
+
+from rpcrdma.errors import OutOfMemory, RemoteProtocolError
+from rpcrdma.limits import NFS_COMMITS_IN_VAIN_MAX
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.procedures import NfsProcedures
+from rpcrdma.nfs.client.workers import run_workers
+from rpcrdma.nfs.v3 import post_op_attr, stable_how
+
+__all__ = ["LentMemory", "placed_bytes", "read_direct", "read_whole", "stability", "write_direct", "write_whole"]
+
+_NO_VERIFIER = b""
+"""No COMMIT can answer with this: a verifier has eight octets."""
+
+
+class LentMemory(io.BytesIO):
+    """Memory that a call uses while the call lasts.
+
+    The frames of a failed call's exception may refer to the memory until garbage is collected. The collector closes an
+    `io.BytesIO` first, which fails then, and Python 3.13 prints such failures.
+    """
+
+    def close(self) -> None:
+        """Gives the memory back, or leaves that to its last user."""
+        with contextlib.suppress(BufferError):
+            super().close()
+
+
+async def placed_bytes(size: int, fill: Callable[[memoryview], Awaitable[int]]) -> bytes:
+    """`bytes` of as many octets as `fill` says that it has put into the buffer of `size` octets that it is given.
+
+    `fill` must not use the buffer after it has returned. An `io.BytesIO` lends the memory of the object that it returns
+    in the end, as long as nothing else refers to that object, so nothing is copied. The system's zeroed pages take no
+    memory until data arrives in them, even if the server overstates the size of a file.
+
+    Raises:
+        OutOfMemory: there cannot be so many octets in memory.
+    """
+    if not size:
+        return b""
+    try:
+        memory = LentMemory(bytes(size))
+    except (MemoryError, OverflowError):
+        raise OutOfMemory(f"{size} octets do not fit in memory: read the file in parts, by open()") from None
+    with memory.getbuffer() as buffer:
+        got = await fill(buffer)
+    if got < size:
+        try:
+            memory.truncate(got)
+        except BufferError:
+            # A reply that was not taken still refers to the memory: the octets that have arrived are copied out of it.
+            return memory.getvalue()[:got]
+    return memory.getvalue()
+
+
+async def read_whole(
+    procedures: NfsProcedures,
+    node: Node,
+    offset: int,
+    buffer: memoryview,
+    hear: Callable[[post_op_attr], None] | None = None,
+) -> tuple[int, bool]:
+    """Fills `buffer` from `offset`, however little the server returns at a time; `hear` gets each reply's attributes.
+
+    Returns the octets read, fewer than asked only at the end of the file, and whether that has been reached.
+
+    Raises:
+        NfsError: the server refuses.
+        RemoteProtocolError: the server returns no data and does not say that the file ends.
+    """
+    got = 0
+    while True:
+        reply = await procedures.read(node, offset + got, buffer[got:] if got else buffer)
+        got += reply.count
+        if hear is not None:
+            hear(reply.file_attributes)
+        if reply.eof or got == len(buffer):
+            return got, reply.eof
+        if not reply.count:
+            raise RemoteProtocolError("READ returned nothing before the end of the file", rfc="1813 3.3.6")
+
+
+async def read_direct(
+    procedures: NfsProcedures,
+    node: Node,
+    offset: int,
+    buffer: memoryview,
+    *,
+    call_octets: int,
+    calls: int,
+    hear: Callable[[post_op_attr], None] | None = None,
+) -> int:
+    """Fills `buffer` from `offset`, with `calls` READs of at most `call_octets` in flight at a time.
+
+    Returns the octets read: fewer than asked only where the file ends. When it returns or raises, no READ
+    can write to `buffer` any more. `hear` and the errors raised: see `read_whole`.
+    """
+    length = len(buffer)
+    if length <= call_octets:
+        return (await read_whole(procedures, node, offset, buffer, hear))[0] if length else 0
+    starts = iter(range(0, length, call_octets))
+    end = length
+
+    async def worker() -> None:
+        nonlocal end
+        for start in starts:
+            if start >= end:
+                return
+            wanted = min(call_octets, length - start)
+            got, _ = await read_whole(procedures, node, offset + start, buffer[start : start + wanted], hear)
+            if got < wanted:
+                end = min(end, start + got)
+
+    await run_workers(min(calls, -(-length // call_octets)), worker)
+    return end
+
+
+def stability(commits_in_vain: int) -> stable_how:
+    """The stability to ask of the next WRITE after so many COMMITs that found data lost.
+
+    FILE_SYNC needs no COMMIT, so the rounds end: a server that answers it with less breaks the protocol.
+    """
+    return stable_how.UNSTABLE if commits_in_vain <= NFS_COMMITS_IN_VAIN_MAX else stable_how.FILE_SYNC
+
+
+async def write_whole(
+    procedures: NfsProcedures, node: Node, offset: int, data: memoryview, stable: stable_how
+) -> bytes | None:
+    """Writes all of `data`, however little of it the server takes at a time.
+
+    Returns the verifier that COMMIT has to answer with for the data to be safe; None if the data is safe already.
+
+    Raises:
+        NfsError: the server refuses.
+        RemoteProtocolError: the server's answer fits no WRITE; see `NfsProcedures.write`.
+    """
+    verifiers: set[bytes] = set()
+    while data:
+        reply = await procedures.write(node, offset, data, stable)
+        if reply.committed < stable_how.FILE_SYNC:
+            verifiers.add(reply.verf)
+        offset += reply.count
+        data = data[reply.count :]
+    if len(verifiers) > 1:
+        # The server has restarted in between.
+        return _NO_VERIFIER
+    return verifiers.pop() if verifiers else None
+
+
+async def write_direct(
+    procedures: NfsProcedures,
+    node: Node,
+    offset: int,
+    data: memoryview,
+    *,
+    call_octets: int,
+    calls: int,
+) -> None:
+    """Writes all of `data` at `offset`, with `calls` WRITEs of at most `call_octets` in flight, and commits it.
+
+    Data that the server loses in a restart before the COMMIT are written again. When it returns or raises, no WRITE
+    reads `data` any more.
+
+    Raises:
+        NfsError: the server refuses.
+        RemoteProtocolError: see `write_whole`.
+    """
+    starts = list(range(0, len(data), call_octets))
+    in_vain = 0
+    while starts:
+        promised = await _write_parts(
+            procedures, node, offset, data, starts, stability(in_vain), call_octets=call_octets, calls=calls
+        )
+        if not promised:
+            return
+        verifier = await procedures.commit(node)
+        starts = sorted(start for start, expected in promised.items() if expected != verifier)
+        in_vain += 1
+
+
+async def _write_parts(
+    procedures: NfsProcedures,
+    node: Node,
+    offset: int,
+    data: memoryview,
+    starts: list[int],
+    stable: stable_how,
+    *,
+    call_octets: int,
+    calls: int,
+) -> dict[int, bytes]:
+    """The verifiers that a COMMIT has to answer with, by the start of the part; parts that need none are left out."""
+    promised: dict[int, bytes] = {}
+    todo = iter(starts)
+
+    async def worker() -> None:
+        for start in todo:
+            part = data[start : start + call_octets]
+            verifier = await write_whole(procedures, node, offset + start, part, stable)
+            if verifier is not None:
+                promised[start] = verifier
+
+    await run_workers(min(calls, len(starts)), worker)
+    return promised
