@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from host_pair import Hosts
-from rpcrdma.cli.host_options import host_authentication
 from rpcrdma.cli.main import build_parser, main
+from rpcrdma.cli.options import host_authentication
 from support.command_process import run_command
 
 if TYPE_CHECKING:

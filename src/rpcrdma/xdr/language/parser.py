@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import re
 from collections.abc import Iterable
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -16,7 +17,6 @@ import lark
 from rpcrdma.limits import XDR_CLASSES_NESTED_MAX, XDR_DEFINITION_CHARACTERS_MAX, XDR_NAME_CHARACTERS_MAX
 from rpcrdma.xdr.language import syntax
 from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, SourcePlace
-from rpcrdma.xdr.language.mistakes import hint_for
 
 __all__ = ["parse"]
 
@@ -35,6 +35,28 @@ _TYPE_TOKENS = {
     "INT", "HYPER", "LONG", "UNSIGNED", "FLOAT", "DOUBLE", "QUADRUPLE", "BOOL", "CHAR", "SHORT", "ENUM", "STRUCT",
     "UNION",
 }  # fmt: skip
+_MISTAKES: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
+    (re.compile(rf"(?:{before})\s*$"), found, hint)
+    for before, found, hint in (
+        (r"\bstring\s+\w+", ";[", "a string has a limit: string name<N>"),
+        (r"\bopaque\s+\w+", ";", "opaque data have a length, name[N], or a limit, name<N>"),
+        (r"\b(?:string|opaque)", "<[", "the limit follows the name: name<N>"),
+        (r"\b(?:string|opaque)", "*", "what is optional has a name of its own: typedef string text<N>; and text *name"),
+        (r"\w\s*[<\[]\w*[>\]]", "[<", "an array of arrays has a name for the inner one: typedef int row[3];"),
+        (r"[{;][^{};=]*\s\w+", ",", "each member has a declaration of its own"),
+        (r"\b(?:struct|union)\s+\w+\s*{|\)\s*{", "}", "it has at least one member"),
+        (r"\bcase\s+-?\w+\s*:", "}", "an arm without a member is void: case N: void;"),
+        (r"=\s*-?\w+", "<>+-*/|", "a value is a number or a name; there are no expressions"),
+        (r"\w\s*\(", ")", "void stands for no arguments"),
+        (r"[(,]\s*(?:unsigned\s+)?\w+", "", "the types of arguments have no names"),
+        (r"\bversion\s+\w+\s*{[^}]*\b\w+|[(,]\s*\w+", "*", "what is optional has a name: typedef int *maybe;"),
+        (r"\bprogram\s+\w+\s*{", "", "procedures belong to versions: version NAME { ... } = 1;"),
+        (r"\bstruct\s+\w+", "*", "a typedef names the pointer: typedef struct name *pointer;"),
+    )
+)
+"""(what comes before, first characters of what is found there or "" for a word, the hint)."""
+_WORD = re.compile(r"\w")
+_LOOKED_AT_CHARACTERS = 2000
 
 
 def parse(text: str, source_name: str) -> syntax.Specification:
@@ -79,7 +101,7 @@ def _unexpected_character(text: str, error: lark.exceptions.UnexpectedCharacters
         hint = "a comment is /* written so */"
     elif character == "_":
         hint = "a name begins with a letter"
-    return place, f"unexpected character {character!r}", hint or hint_for(text[: error.pos_in_stream], character)
+    return place, f"unexpected character {character!r}", hint or _hint_for(text[: error.pos_in_stream], character)
 
 
 def _unexpected_token(text: str, error: lark.exceptions.UnexpectedToken) -> tuple[SourcePlace, str, str]:
@@ -98,7 +120,7 @@ def _unexpected_token(text: str, error: lark.exceptions.UnexpectedToken) -> tupl
         expected -= _TYPE_TOKENS | {"IDENTIFIER", "OPAQUE", "STRING", "VOID"}
     words += sorted(_spelling(name) for name in expected)
     wanted = " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
-    hint = hint_for(text[: token.start_pos], str(token)) if token.type != "$END" else ""
+    hint = _hint_for(text[: token.start_pos], str(token)) if token.type != "$END" else ""
     if str(token) in syntax.RESERVED_WORDS and "IDENTIFIER" in error.expected:
         hint = f"'{token}' is a reserved word"
     return place, f"expected {wanted}, found {found}", hint
@@ -108,6 +130,15 @@ def _spelling(terminal: str) -> str:
     if terminal in _SPELLINGS:
         return _SPELLINGS[terminal]
     return f"'{_PUNCTUATION.get(terminal, terminal.lower())}'"
+
+
+def _hint_for(before: str, found: str) -> str:
+    """The hint for the text `found`, which should not be there, after the text `before`; "" where there is none."""
+    before = before[-_LOOKED_AT_CHARACTERS:]
+    for pattern, characters, hint in _MISTAKES:
+        if (found[:1] in characters if characters else _WORD.match(found)) and pattern.search(before):
+            return hint
+    return ""
 
 
 def _place(token: lark.Token) -> SourcePlace:
