@@ -149,6 +149,14 @@ def _identifier(token: lark.Token) -> syntax.Identifier:
     return syntax.Identifier(str(token), _place(token))
 
 
+def _declaration(
+    form: syntax.Form, kind: syntax.TypeSpecifier | str, name: lark.Token, size: syntax.Value | None = None
+) -> syntax.Declaration:
+    if isinstance(kind, str):
+        kind = syntax.Builtin(kind, _place(name))
+    return syntax.Declaration(form, kind, _identifier(name), size)
+
+
 class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
     """One method a rule of the grammar; the text decides how deep the tree is."""
 
@@ -259,20 +267,22 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         """`body`, which consists of `members`, unless they are nested too deeply."""
         depth = 1
         for member in members:
-            depth = max(depth, 1 + self._depths.get(id(getattr(member, "type", None)), 0))
+            depth = max(depth, 1 + self._depths.get(id(member.type), 0))
             if depth > XDR_CLASSES_NESTED_MAX:
-                place = member.place if isinstance(member, syntax.Void) else member.name.place
-                self.fail(place, f"structures and unions are nested more than {XDR_CLASSES_NESTED_MAX} levels deep")
+                self.fail(
+                    member.name.place,
+                    f"structures and unions are nested more than {XDR_CLASSES_NESTED_MAX} levels deep",
+                )
         self._depths[id(body)] = depth
         return body
 
     def members(self, items: list[Any]) -> list[Any]:
         return items
 
-    def member_split_by_semicolon(self, items: list[Any]) -> syntax.Plain:
+    def member_split_by_semicolon(self, items: list[Any]) -> syntax.Declaration:
         kind, semicolon, name = items
         self.deviates(_place(semicolon), f"';' between the type and the name of member {name}", "remove it")
-        return syntax.Plain(kind, _identifier(name))
+        return _declaration(syntax.Form.PLAIN, kind, name)
 
     def union_body(self, items: list[Any]) -> syntax.UnionBody:
         discriminant, arms = items
@@ -302,9 +312,8 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
     def _arm(self, labels: list[Any], members: list[Any], place: SourcePlace) -> syntax.Arm:
         if len(members) == 1:
             return syntax.Arm(tuple(labels), members[0], place)
-        second = members[1]
         self.deviates(
-            second.place if isinstance(second, syntax.Void) else second.name.place,
+            members[1].name.place,
             "an arm of a union has one declaration, this one has more",
             "put them into a struct; taken as one",
         )
@@ -313,40 +322,34 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
             first = labels[0]
             label = first.name if isinstance(first, syntax.Identifier) else f"case_{first.value}".replace("-", "minus_")
         body = self._counted(syntax.StructBody(tuple(members)), members)
-        return syntax.Arm(tuple(labels), syntax.Plain(body, syntax.Identifier(label, place)), place)
+        whole = syntax.Declaration(syntax.Form.PLAIN, body, syntax.Identifier(label, place))
+        return syntax.Arm(tuple(labels), whole, place)
 
     # Declarations
 
-    def plain(self, items: list[Any]) -> syntax.Plain:
-        kind, name = items
-        return syntax.Plain(kind, _identifier(name))
+    def plain(self, items: list[Any]) -> syntax.Declaration:
+        return _declaration(syntax.Form.PLAIN, *items)
 
-    def fixed_array(self, items: list[Any]) -> syntax.FixedArray:
-        kind, name, size = items
-        return syntax.FixedArray(kind, _identifier(name), size)
+    def fixed_array(self, items: list[Any]) -> syntax.Declaration:
+        return _declaration(syntax.Form.FIXED, *items)
 
-    def variable_array(self, items: list[Any]) -> syntax.VariableArray:
-        kind, name, limit = items
-        return syntax.VariableArray(kind, _identifier(name), limit)
+    def variable_array(self, items: list[Any]) -> syntax.Declaration:
+        return _declaration(syntax.Form.VARIABLE, *items)
 
-    def optional(self, items: list[Any]) -> syntax.Optional:
-        kind, name = items
-        return syntax.Optional(kind, _identifier(name))
+    def optional(self, items: list[Any]) -> syntax.Declaration:
+        return _declaration(syntax.Form.OPTIONAL, *items)
 
-    def fixed_opaque(self, items: list[Any]) -> syntax.FixedOpaque:
-        name, size = items
-        return syntax.FixedOpaque(_identifier(name), size)
+    def fixed_opaque(self, items: list[Any]) -> syntax.Declaration:
+        return _declaration(syntax.Form.FIXED, "opaque", *items)
 
-    def variable_opaque(self, items: list[Any]) -> syntax.VariableOpaque:
-        name, limit = items
-        return syntax.VariableOpaque(_identifier(name), limit)
+    def variable_opaque(self, items: list[Any]) -> syntax.Declaration:
+        return _declaration(syntax.Form.VARIABLE, "opaque", *items)
 
-    def string(self, items: list[Any]) -> syntax.String:
-        name, limit = items
-        return syntax.String(_identifier(name), limit)
+    def string(self, items: list[Any]) -> syntax.Declaration:
+        return _declaration(syntax.Form.VARIABLE, "string", *items)
 
-    def void(self, items: list[lark.Token]) -> syntax.Void:
-        return syntax.Void(_place(items[0]))
+    def void(self, items: list[lark.Token]) -> syntax.Declaration:
+        return _declaration(syntax.Form.VOID, "void", items[0])
 
     # Definitions
 
@@ -360,13 +363,12 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
 
     def typedef(self, items: list[Any]) -> syntax.Typedef:
         (declaration,) = items
-        place = declaration.place if isinstance(declaration, syntax.Void) else declaration.name.place
-        return syntax.Typedef(declaration, place)
+        return syntax.Typedef(declaration, declaration.name.place)
 
     def typedef_reversed(self, items: list[Any]) -> syntax.Typedef:
         name, kind = items
         self.deviates(_place(name), f"typedef has the new name before the type: typedef {kind.name} {name};")
-        return syntax.Typedef(syntax.Plain(kind, _identifier(name)), _place(name))
+        return syntax.Typedef(_declaration(syntax.Form.PLAIN, kind, name), _place(name))
 
     def enumeration(self, items: list[Any]) -> syntax.Enumeration:
         name, body, ended = items
