@@ -88,7 +88,7 @@ check: $(DEV_STAMP)
 gen: $(STAMP)
 	@set -e; for pair in $(XDR); do \
 		echo "$${pair%%=*} -> $${pair#*=}"; \
-		$(BIN)/python -m rpcrdma.xdr.language "$${pair%%=*}" -o "$${pair#*=}"; \
+		$(BIN)/rpcrdma xdr compile "$${pair%%=*}" -o "$${pair#*=}"; \
 	done
 
 fuzz: $(DEV_STAMP)

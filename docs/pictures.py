@@ -23,7 +23,7 @@ from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
 from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.message import Message
+from rpcrdma.dissect.fields import Message
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.iwarp import states as iwarp_states
 from rpcrdma.nfs import v3

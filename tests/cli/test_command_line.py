@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from rpcrdma.cli import main as command
-from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.main import build_parser, main
 from rpcrdma.cli.options import connect_options
 

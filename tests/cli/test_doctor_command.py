@@ -12,9 +12,9 @@ import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.host_options import HostAuthentication
+from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.doctor import network
 from rpcrdma.cli.doctor.checks import Mark
-from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.main import main
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.transport import VERSION_CHOICES

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.failures import describe
 from rpcrdma.errors import (
     CallTimeout,

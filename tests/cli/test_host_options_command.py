@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rpcrdma.cli.host_options import host_authentication
 from rpcrdma.cli.main import build_parser, main
+from rpcrdma.cli.options import host_authentication
 from support.command_process import run_command
 from support.host_pair import Hosts
 

@@ -170,15 +170,3 @@ def test_json_without_end_is_read_in_part(
         monkeypatch.setattr(sys, "stdin", endless)
         assert main(["call", "rdma://127.0.0.1:1", str(file), "STORE", "-"]) == 2
     assert capsys.readouterr().err == "error: arguments: longer than 2 MiB\n"
-
-
-def test_the_compiler_alone_prints_no_control_characters(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from rpcrdma.xdr.language.__main__ import main as compile_alone
-
-    file = tmp_path / "a.x"
-    file.write_text(f"/* {HOSTILE} */ const A = A;")
-    monkeypatch.setattr(sys, "argv", ["x", str(file)])
-    assert compile_alone() == 1
-    assert "defined by itself" in said_in_printable(capsys)

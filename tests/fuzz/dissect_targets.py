@@ -14,10 +14,8 @@ from decoder_targets import FuzzTarget, golden
 from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, capture_form, read_packets
 from rpcrdma.dissect.connection import IwarpConnection, Settings
-from rpcrdma.dissect.fields import Field
-from rpcrdma.dissect.hex_input import hex_messages
-from rpcrdma.dissect.hex_text import NotHex, read_hex
-from rpcrdma.dissect.message import Message
+from rpcrdma.dissect.fields import Field, Message
+from rpcrdma.dissect.hex_text import NotHex, hex_messages, read_hex
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture

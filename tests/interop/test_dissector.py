@@ -15,7 +15,7 @@ from dissector_in_tshark import Tshark, call, reply, v2
 from header_vectors import load_headers, octets_of
 from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.headers import header_versions, walk_header
-from rpcrdma.dissect.hex_input import hex_messages
+from rpcrdma.dissect.hex_text import hex_messages
 from rpcrdma.dissect.rule_table import LIST_RULES, RULES, Rule
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
+from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.definition import DefinitionText, add_definition_options, read_definition, read_regular_file
 from rpcrdma.cli.event_loop import run_async
-from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.options import (
     CommandParser,
     add_json,

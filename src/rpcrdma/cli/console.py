@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rpcrdma.cli.exit_status import ExitStatus
-
 __all__ = [
+    "ExitStatus",
     "data",
     "error",
     "errors_as_json",
@@ -34,6 +34,24 @@ _PROSE = frozenset({"message", "hint"})
 
 _error_object: Mapping[str, Any] | None = None
 """Items beside `error` in an error's object on standard output; None: errors go to standard error only."""
+
+
+class ExitStatus(enum.IntEnum):
+    """The exit status of every command; ended by a signal and piped away as the shell reports it (128 + signal)."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_CONNECTED = 3
+    """No connection could be made."""
+    PROTOCOL_VIOLATION = 4
+    """The peer broke the protocol."""
+    HUNG_UP = 129
+    """The terminal has ended."""
+    INTERRUPTED = 130
+    READER_GONE = 141
+    """The reader of standard output has closed it."""
+    TERMINATED = 143
 
 
 def prepare() -> None:

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
-from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.console import ExitStatus
+from rpcrdma.cli.options import CommandParser, add_exclude, add_json
 from rpcrdma.cli.progress import Advance
 from rpcrdma.cli.remote import TOLD_MAX, Failures
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from rpcrdma.nfs.client.trees.not_carried import Lost
     from rpcrdma.nfs.client.trees.tree_copy import CopyReport
 
-__all__ = ["Copies"]
+__all__ = ["Copies", "add_copy_options", "file_onto_directory"]
 
 _NOT_CARRIED = {
     "holes": "holes",
@@ -29,6 +30,30 @@ _NOT_CARRIED = {
     "owners": "owners or groups",
     "special_bits": "set-user-ID, set-group-ID or sticky bits",
 }
+
+
+def add_copy_options(parser: CommandParser, exact_modes: str) -> None:
+    """Adds the options of `get` and `put`; `exact_modes` is the help of -p."""
+    add = parser.add_argument
+    add("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
+    add("-p", "--preserve", dest="exact_modes", action="store_true", help=exact_modes)
+    add("--sparse", action="store_true", help="leave holes in the copies in place of blocks of zeros")
+    add(
+        "--resume",
+        action="store_true",
+        help="skip files that exist with the size and mtime of their originals; keep the partial copy of a large file "
+        "when the copy is interrupted, and continue it while size and mtime of the original are the same",
+    )
+    add(
+        "-T",
+        "--no-target-directory",
+        dest="own_name",
+        action="store_true",
+        help="treat DEST as the copy itself, not as a directory to copy into: the command, repeated, continues the "
+        "copy of a tree",
+    )
+    add_exclude(parser, "leave out entries of trees")
+    add_json(parser, "the totals as one JSON object, with the failures and the entries left out")
 
 
 class Copies:
@@ -55,6 +80,10 @@ class Copies:
     def status(self) -> ExitStatus:
         """The exit status so far."""
         return self.failures.status
+
+    def settings(self, args: argparse.Namespace) -> dict[str, Any]:
+        """The arguments of one copy that files and trees have in common."""
+        return {"progress": self.progress(), "sparse": args.sparse, "resume": args.resume}
 
     def progress(self) -> Callable[[int, int], None]:
         """The function that one copy calls with the files and octets copied so far."""
@@ -158,6 +187,11 @@ class Copies:
                 f"{console.readable_rate(self.octets, seconds)}"
             )
         return self.failures.status
+
+
+def file_onto_directory(dest: str) -> IsADirectoryError:
+    """The error of a file that is copied to the place of a directory."""
+    return IsADirectoryError(errno.EISDIR, "is a directory, which a file cannot replace", dest)
 
 
 def _naming(path: str, message: str) -> str:

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from rpcrdma.cli import console
-from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.options import CommandParser, add_json
 
 if TYPE_CHECKING:
     from rpcrdma.dissect.capture_dissector import CaptureDissector
     from rpcrdma.dissect.connection import Settings
-    from rpcrdma.dissect.fields import Field
-    from rpcrdma.dissect.message import Message
+    from rpcrdma.dissect.fields import Field, Message
 
 __all__ = ["add_arguments", "run"]
 
@@ -94,8 +93,11 @@ class _Count:
 def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int:
     from rpcrdma.dissect.capture_dissector import CaptureDissector  # noqa: PLC0415
     from rpcrdma.dissect.capture_file import MAGIC_OCTETS, capture_form, read_packets  # noqa: PLC0415
-    from rpcrdma.dissect.hex_input import hex_messages  # noqa: PLC0415
-    from rpcrdma.dissect.hex_text import TEXT_MAX, read_hex  # noqa: PLC0415
+    from rpcrdma.dissect.hex_text import (  # noqa: PLC0415
+        TEXT_MAX,
+        hex_messages,
+        read_hex,
+    )
 
     start = file.read(MAGIC_OCTETS)
     count = _Count()

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from rpcrdma.cli import console
-from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.options import CommandParser, add_json, connect_options, service_url
 from rpcrdma.cli.remote import Failures
 

@@ -8,7 +8,7 @@ import signal
 from typing import Any
 
 from rpcrdma.cli import console
-from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.console import ExitStatus
 from rpcrdma.errors import (
     CallTimeout,
     ConnectFailed,

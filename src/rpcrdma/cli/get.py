@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import errno
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rpcrdma.cli import console
-from rpcrdma.cli.copies import Copies
-from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import (
-    CommandParser,
-    add_exact_modes,
-    add_exclude,
-    add_json,
-    add_own_name,
-    add_resume,
-    add_sparse,
-    is_url,
-    service_url,
-)
+from rpcrdma.cli.console import ExitStatus
+from rpcrdma.cli.copies import Copies, add_copy_options, file_onto_directory
+from rpcrdma.cli.options import CommandParser, is_url, service_url
 from rpcrdma.cli.progress import progress_bar
 from rpcrdma.cli.remote import Servers
 
@@ -42,17 +31,11 @@ def add_arguments(parser: CommandParser) -> None:
     parser.describe(run, "URL ... DEST", _EXAMPLES)
     parser.add_argument("source", nargs="+", metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH, a file or a tree")
     parser.add_argument("dest", metavar="DEST", help="local name of the copy, or a directory for the copies")
-    parser.add_argument("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
-    add_exact_modes(
+    add_copy_options(
         parser,
         "copy the server's permissions regardless of the umask, onto existing files and directories as well; existing "
         "directories also get the times",
     )
-    add_sparse(parser)
-    add_resume(parser)
-    add_own_name(parser)
-    add_exclude(parser, "leave out entries of trees")
-    add_json(parser, "the totals as one JSON object, with the failures and the entries left out")
 
 
 async def run(args: argparse.Namespace) -> int:
@@ -88,21 +71,14 @@ async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
                         name = url.path.rstrip("/").rpartition("/")[2]
                         target = dest / name if into and name not in {"", ".", ".."} else dest
                         found = await filesystem.stat(path)
-                        how: dict[str, Any] = {
-                            "exact_modes": args.exact_modes,
-                            "sparse": args.sparse,
-                            "resume": args.resume,
-                        }
-                        how["progress"] = copies.progress()
+                        how = {"exact_modes": args.exact_modes, **copies.settings(args)}
                         if found.is_dir():
                             if into and not target.exists():
                                 copies.tell_where_resumed(args, str(dest), str(target))
                             report = await filesystem.download_tree(path, target, exclude=args.exclude, **how)
                             copies.add_tree(report, in_url=True)
                         elif directory and not into:
-                            raise IsADirectoryError(
-                                errno.EISDIR, "is a directory, which a file cannot replace", str(dest)
-                            )
+                            raise file_onto_directory(str(dest))
                         else:
                             if len(urls) == 1:
                                 bar.expect(found.st_size)

@@ -12,8 +12,8 @@ import traceback
 from collections.abc import Callable, Coroutine, Sequence
 
 from rpcrdma.cli import console
+from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.event_loop import run_async
-from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.observation import capturing, telling_metrics
 from rpcrdma.cli.options import CommandParser, add_shared_options
 

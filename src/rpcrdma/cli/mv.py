@@ -7,7 +7,7 @@ import errno
 import posixpath
 
 from rpcrdma.cli import console
-from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.options import CommandParser, add_json, service_url
 from rpcrdma.cli.remote import Failures, Servers
 

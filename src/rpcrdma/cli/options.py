@@ -8,29 +8,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rpcrdma.cli import console
-from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.host_options import HOST_DEFAULTS, add_host_options, host_authentication
+from rpcrdma.cli.console import ExitStatus
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import ConnectOptions
+    from rpcrdma.aio.host_options import HostAuthentication
     from rpcrdma.aio.urls import Url
 
 __all__ = [
     "LOG_LEVELS",
     "VERSIONS",
     "CommandParser",
-    "add_exact_modes",
     "add_exclude",
     "add_extension",
+    "add_host_options",
     "add_json",
     "add_no_crc",
-    "add_own_name",
-    "add_resume",
     "add_rpcrdma_version",
     "add_shared_options",
-    "add_sparse",
     "connect_options",
     "host_and_port",
+    "host_authentication",
     "is_url",
     "octal_mode",
     "octets",
@@ -49,6 +47,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 VERSIONS = ("auto", "1", "2", "2-07")
 """`rpcrdma.transport.VERSION_CHOICES`, which --help would take long to import; a test compares them."""
 
+_HOST_DEFAULTS: dict[str, Any] = dict.fromkeys(("host_auth", "host_cert", "host_key", "host_ca", "host_names"))
 _DEFAULTS: dict[str, Any] = {
     "provider": "auto",
     "rpcrdma_version": "auto",
@@ -62,7 +61,7 @@ _DEFAULTS: dict[str, Any] = {
     "log_level": None,
     "verbose": 0,
     "beside_errors": {},
-    **HOST_DEFAULTS,
+    **_HOST_DEFAULTS,
 }
 
 
@@ -128,9 +127,11 @@ def add_shared_options(
     """
     if top:
         parser.set_defaults(**_DEFAULTS)
-    groups = [parser.add_argument_group("connection"), add_host_options(parser)] if connects else []
+    groups = []
     if connects:
-        _add_connection_options(groups[0])
+        connection = parser.add_argument_group("connection", argument_default=argparse.SUPPRESS)
+        _add_connection_options(connection)
+        groups += [connection, add_host_options(parser)]
     logging = _add_logging_options(parser)
     if not top:
         groups.append(logging)
@@ -142,18 +143,16 @@ def add_shared_options(
 
 
 def _add_logging_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    group = parser.add_argument_group("logging")
+    group = parser.add_argument_group("logging", argument_default=argparse.SUPPRESS)
     group.add_argument(
         "--log-level",
         choices=LOG_LEVELS,
-        default=argparse.SUPPRESS,
         help="the least severe messages that go to standard error (default: warning; serve: info)",
     )
     group.add_argument(
         "-v",
         "--verbose",
         action="count",
-        default=argparse.SUPPRESS,
         help="log more: -v is info (connections, mounts), -vv debug (each call)",
     )
     return group
@@ -164,7 +163,6 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
     add(
         "--provider",
         choices=("auto", "iwarp"),
-        default=argparse.SUPPRESS,
         help="RDMA provider: iwarp is the software RNIC over TCP; auto chooses (default: auto)",
     )
     add_rpcrdma_version(
@@ -181,14 +179,12 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
         "--mount-port",
         type=port_number,
         metavar="PORT",
-        default=argparse.SUPPRESS,
         help="TCP port of the MOUNT service (default: the URL's port for tcp://; else 20048, or the port that rpcbind "
         "names)",
     )
     add(
         "--reserved-port",
         action="store_true",
-        default=argparse.SUPPRESS,
         help="connect from a port below 1024, as Linux servers demand unless they export with `insecure`; needs root",
     )
     add_no_crc(group)
@@ -196,22 +192,75 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
         "--timeout",
         type=seconds,
         metavar="SECONDS",
-        default=argparse.SUPPRESS,
         help="how long to wait for the connection and for each reply (default: 10 and 60)",
     )
     add(
         "--pcap",
         type=Path,
         metavar="FILE",
-        default=argparse.SUPPRESS,
         help="record the RDMA connections for Wireshark; needs no privileges",
     )
     add(
         "--client-metrics",
         type=host_and_port,
         metavar="HOST:PORT",
-        default=argparse.SUPPRESS,
         help="offer call statistics to Prometheus and `rpcrdma stats` while the command runs; port 0: a free one",
+    )
+
+
+def add_host_options(parser: argparse.ArgumentParser, *, serves: bool = False) -> argparse._ArgumentGroup:
+    """Adds `--host-auth` and the options that it needs; their group."""
+    title = "host authentication (RPC-over-RDMA version 2)"
+    group = parser.add_argument_group(title, argument_default=argparse.SUPPRESS)
+    add = group.add_argument
+    add(
+        "--host-auth",
+        choices=("off", "optional", "required"),
+        help="host authentication with certificates, by both hosts (default: required if another of these options is "
+        "given, else off)",
+    )
+    add(
+        "--host-cert",
+        type=Path,
+        metavar="FILE",
+        help="certificate of this host in PEM, followed by those of the intermediate authorities",
+    )
+    add(
+        "--host-key",
+        type=Path,
+        metavar="FILE",
+        help="its private key (default: in the same file)",
+    )
+    add(
+        "--host-ca",
+        type=Path,
+        metavar="FILE",
+        help="certificates of the authorities that sign the peer's certificate",
+    )
+    add(
+        "--host-name",
+        dest="host_names",
+        action="append",
+        metavar="NAME",
+        help="DNS name, IP address or URI that a client's certificate must have; may be repeated (default: any)"
+        if serves
+        else "DNS name, IP address or URI that the server's certificate must have; may be repeated (default: the "
+        "URL's host)",
+    )
+    return group
+
+
+def host_authentication(args: argparse.Namespace) -> HostAuthentication:
+    """The settings that the options make."""
+    from rpcrdma.aio.host_options import HostAuthentication  # noqa: PLC0415
+
+    given = {name: getattr(args, name, default) for name, default in _HOST_DEFAULTS.items()}
+    return HostAuthentication(
+        policy=given["host_auth"],
+        certificate=given["host_cert"],
+        key=given["host_key"],
+        authorities=given["host_ca"],
+        names=tuple(given["host_names"] or ()),
     )
 
 
@@ -244,11 +293,6 @@ def add_no_crc(group: argparse._ActionsContainer) -> None:
     )
 
 
-def add_exact_modes(parser: argparse.ArgumentParser, text: str) -> None:
-    """Adds -p, with which copies take permissions over."""
-    parser.add_argument("-p", "--preserve", dest="exact_modes", action="store_true", help=text)
-
-
 def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
     """`--exclude`."""
     parser.add_argument(
@@ -259,33 +303,6 @@ def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
         help=f"{what} whose name matches PATTERN (*, ?, [...]), with all entries below; a PATTERN with a slash is "
         "compared with the path in the tree; may be repeated",
     )
-
-
-def add_resume(parser: argparse.ArgumentParser) -> None:
-    """`--resume`."""
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="skip files that exist with the size and mtime of their originals; keep the partial copy of a large file "
-        "when the copy is interrupted, and continue it while size and mtime of the original are the same",
-    )
-
-
-def add_own_name(parser: argparse.ArgumentParser) -> None:
-    """`-T`, as cp and mv have it."""
-    parser.add_argument(
-        "-T",
-        "--no-target-directory",
-        dest="own_name",
-        action="store_true",
-        help="treat DEST as the copy itself, not as a directory to copy into: the command, repeated, continues the "
-        "copy of a tree",
-    )
-
-
-def add_sparse(parser: argparse.ArgumentParser) -> None:
-    """`--sparse`."""
-    parser.add_argument("--sparse", action="store_true", help="leave holes in the copies in place of blocks of zeros")
 
 
 def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSON object") -> None:

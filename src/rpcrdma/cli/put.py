@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import errno
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rpcrdma.cli import console
-from rpcrdma.cli.copies import Copies
-from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import (
-    CommandParser,
-    add_exact_modes,
-    add_exclude,
-    add_json,
-    add_own_name,
-    add_resume,
-    add_sparse,
-    is_url,
-    service_url,
-)
+from rpcrdma.cli.console import ExitStatus
+from rpcrdma.cli.copies import Copies, add_copy_options, file_onto_directory
+from rpcrdma.cli.options import CommandParser, is_url, service_url
 from rpcrdma.cli.progress import progress_bar
 from rpcrdma.cli.remote import Servers
 
@@ -43,13 +32,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.describe(run, "SOURCE ... URL", _EXAMPLES)
     parser.add_argument("source", nargs="+", metavar="SOURCE", help="a local file or tree")
     parser.add_argument("dest", metavar="URL", help="name of the copy, or an existing directory for the copies")
-    parser.add_argument("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
-    add_exact_modes(parser, "give existing directories the permissions and times of the local ones as well")
-    add_sparse(parser)
-    add_resume(parser)
-    add_own_name(parser)
-    add_exclude(parser, "leave out entries of trees")
-    add_json(parser, "the totals as one JSON object, with the failures and the entries left out")
+    add_copy_options(parser, "give existing directories the permissions and times of the local ones as well")
 
 
 async def run(args: argparse.Namespace) -> int:
@@ -86,11 +69,7 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                 into = copies.place(args, len(sources), url.path, directory=directory)
                 for source in sources:
                     with failures:
-                        shared: dict[str, Any] = {
-                            "progress": copies.progress(),
-                            "sparse": args.sparse,
-                            "resume": args.resume,
-                        }
+                        shared = copies.settings(args)
                         target = f"{dest.rstrip('/')}/{source.resolve().name}" if into else dest
                         if source.is_dir():
                             if into and not await filesystem.exists(target):
@@ -99,9 +78,7 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                             how = {"exact_modes": args.exact_modes, "exclude": args.exclude, **shared}
                             copies.add_tree(await filesystem.upload_tree(source, target, **how))
                         elif directory and not into:
-                            raise IsADirectoryError(
-                                errno.EISDIR, "is a directory, which a file cannot replace", url.path
-                            )
+                            raise file_onto_directory(url.path)
                         else:
                             octets = await filesystem.upload(source, target, **shared)
                             lost = await asyncio.to_thread(lost_from_local, source.stat(), str(source.resolve()))

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import secrets
 import signal
 import sys
@@ -15,19 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
+from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.event_loop import run_async
-from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.export_options import Exported, allowed_networks, default_state_dir, existing_directory, parse_export
 from rpcrdma.cli.failures import describe
-from rpcrdma.cli.file_limit import raise_file_limit
-from rpcrdma.cli.host_options import add_host_options, host_authentication
 from rpcrdma.cli.options import (
     CommandParser,
     add_extension,
+    add_host_options,
     add_json,
     add_no_crc,
     add_rpcrdma_version,
     host_and_port,
+    host_authentication,
     octets,
     positive_count,
     seconds_or_never,
@@ -67,6 +68,8 @@ _MEMORY_MIN = 8 << 20
 """Room for a few calls of the largest size."""
 _DRAIN_S = 10.0
 """How long calls in progress may take once the server was told to stop."""
+_OTHER_FILES = 64
+"""Open files beside connections: standard streams, listeners, the state's database."""
 _SWITCH_S = 0.0005
 """After how long a thread that computes makes way for another one. A call waits for that after each system call that
 blocks, behind all threads that compute: Python's own 5 ms make tenths of a second of it."""
@@ -217,7 +220,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
     from rpcrdma.nfs.server.watch_service import WatchService  # noqa: PLC0415
 
-    if raise_file_limit(args.connections) < args.connections > RPC_CONNECTIONS_MAX:
+    if _raise_file_limit(args.connections) < args.connections > RPC_CONNECTIONS_MAX:
         return console.error(
             f"too few open files are allowed for {args.connections} connections",
             f"raise the hard limit: ulimit -Hn {args.connections * 2}",
@@ -268,6 +271,22 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         console.error(f"written data may be lost: {message}")
     _event(args, {"event": "stopped"}, "stopped")
     return ExitStatus.FAILED if failures else ExitStatus.DONE
+
+
+def _raise_file_limit(connections: int) -> int:
+    """Raises the limit of open files so that `connections` fit beside other files, as far as the system allows.
+
+    Returns the number of connections that fit.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return connections
+    # The NFS server keeps up to three eighths of all descriptors for objects and files.
+    wanted = (connections + _OTHER_FILES) * 8 // 5
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return min(connections, soft * 5 // 8 - _OTHER_FILES)
 
 
 async def _start_metrics(args: argparse.Namespace, server: Server) -> MetricsExporter | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
-from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.options import CommandParser, add_json, connect_options, positive_count, seconds, service_url
 from rpcrdma.cli.remote import Servers
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from rpcrdma import limits
 from rpcrdma.dissect.capture_file import CapturedPacket
 from rpcrdma.dissect.connection import IwarpConnection, Settings
-from rpcrdma.dissect.message import Message
+from rpcrdma.dissect.fields import Message
 from rpcrdma.dissect.packets import LINK_TYPES, TcpSegment, address_text, tcp_segment
 from rpcrdma.dissect.tcp_stream import Gap, TcpHalf
 

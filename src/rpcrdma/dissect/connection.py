@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rpcrdma.dissect.conversation import Conversation
-from rpcrdma.dissect.fields import Field, FieldFault
+from rpcrdma.dissect.fields import Field, FieldFault, Message
 from rpcrdma.dissect.headers import HeaderVersion, header_versions
-from rpcrdma.dissect.message import Message
 from rpcrdma.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms, StartupSeen
 from rpcrdma.dissect.rdmap_messages import RdmapHalf, RdmapMessage
 from rpcrdma.dissect.rpc_header import ProgramNames

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 from rpcrdma import limits
 from rpcrdma.dissect.credit_accounts import CreditAccount, account_for
-from rpcrdma.dissect.fields import Field, FieldFault
+from rpcrdma.dissect.fields import Field, FieldFault, Message
 from rpcrdma.dissect.headers import Header, HeaderVersion, MemorySegment, walk_message_header
-from rpcrdma.dissect.message import Message
 from rpcrdma.dissect.rdmap_messages import RdmapMessage
 from rpcrdma.dissect.rpc_header import ProgramNames, RpcHeader, walk_rpc_header
 from rpcrdma.dissect.rules import add_property_values, check_message

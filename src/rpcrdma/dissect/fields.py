@@ -1,4 +1,4 @@
-"""Annotated fields: offset, octets, meaning, the section that defines each, and its faults."""
+"""Annotated messages and their fields: offset, octets, meaning, the section that defines each, and its faults."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["Field", "FieldFault", "octets_shown"]
+__all__ = ["Field", "FieldFault", "Message", "octets_shown"]
 
 _OCTETS_SHOWN = 16
 
@@ -73,6 +73,41 @@ class Field:
         if self.fields:
             found["fields"] = [one.as_json() for one in self.fields]
         return found
+
+
+@dataclass(slots=True)
+class Message:
+    """One message of an input, numbered from 1 on.
+
+    `protocol` is the uppermost one that was found in it: "mpa", "rdmap", "rpcrdma" or "tcp". `time_s` counts from the
+    first packet. `notes` say how it belongs to other messages; `facts` say the same and more for programs.
+    """
+
+    protocol: str
+    summary: str
+    number: int = 0
+    time_s: float | None = None
+    source: str = ""
+    destination: str = ""
+    groups: list[Field] = field(default_factory=list)
+    faults: list[FieldFault] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """One object, whose keys are always the same."""
+        return {
+            "number": self.number,
+            "time_s": None if self.time_s is None else round(self.time_s, 9),
+            "source": self.source or None,
+            "destination": self.destination or None,
+            "protocol": self.protocol,
+            "summary": self.summary,
+            "facts": self.facts,
+            "notes": self.notes,
+            "faults": [fault.as_json() for fault in self.faults],
+            "headers": [group.as_json() for group in self.groups],
+        }
 
 
 def octets_shown(data: bytes) -> str:

@@ -1,14 +1,17 @@
-"""Reads octets from hex text: plain digits, or a dump of `xxd`, `hexdump -C`, `od -t x1` or Wireshark with offsets."""
+"""Hex text: plain digits, or a dump of `xxd`, `hexdump -C`, `od -t x1` or Wireshark with offsets; and its messages."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from rpcrdma import limits
+from rpcrdma.dissect.connection import IwarpConnection, Settings, cut_off
+from rpcrdma.dissect.fields import Message
 from rpcrdma.errors import RpcRdmaError
 
-__all__ = ["TEXT_MAX", "HexText", "NotHex", "read_hex"]
+__all__ = ["TEXT_MAX", "HexText", "NotHex", "hex_messages", "read_hex"]
 
 TEXT_MAX = 5 * limits.DISSECTED_MESSAGE_OCTETS_MAX
 """Characters that are read: a dump has five for each octet."""
@@ -132,3 +135,26 @@ def _row(rest: str, form: _Form) -> bytes | None:
         if len(octets) >= _ROW_OCTETS or form.one_column:
             break
     return bytes(octets) or None
+
+
+def hex_messages(octets: bytes, settings: Settings, *, iwarp: bool) -> Iterator[Message]:
+    """The messages in octets without packets: one RPC-over-RDMA message, or one direction of an iWARP stream."""
+    if not iwarp:
+        message = Message("rpcrdma", "", number=1)
+        conversation = settings.conversation()
+        conversation.late = True
+        conversation.send(0, octets, message)
+        yield message
+        return
+    connection = IwarpConnection(settings)
+    connection.halves[0].expect_fpdus_unless_startup(octets)
+    number = 0
+    for message in connection.feed(0, octets):
+        number += 1
+        message.number = number
+        connection.finish(0, message)
+        yield message
+    rest = cut_off(connection.halves[0])
+    if rest is not None:
+        rest.number = number + 1
+        yield rest

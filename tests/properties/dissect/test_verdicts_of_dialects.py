@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from header_vectors import load_headers, octets_of
 from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.hex_input import hex_messages
+from rpcrdma.dissect.hex_text import hex_messages
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.dialects.v2_00 import Version2
 from rpcrdma.transport.dialects.v2_07 import Version207

@@ -11,7 +11,7 @@ from rpcrdma import limits
 from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import CapturedPacket
 from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.message import Message
+from rpcrdma.dissect.fields import Message
 from support.raw_iwarp import fpdu, startup_frame, untagged
 
 SYN = 2

@@ -12,8 +12,8 @@ from rpcrdma import limits
 from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
 from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.hex_input import hex_messages
-from rpcrdma.dissect.message import Message
+from rpcrdma.dissect.fields import Message
+from rpcrdma.dissect.hex_text import hex_messages
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
 from support.octets import words

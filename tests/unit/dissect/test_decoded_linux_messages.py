@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.dissect.connection import IwarpConnection, Settings
-from rpcrdma.dissect.hex_input import hex_messages
+from rpcrdma.dissect.hex_text import hex_messages
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
 

@@ -25,7 +25,7 @@ from transmission_talk import (
 )
 
 from rpcrdma import limits
-from rpcrdma.dissect.message import Message
+from rpcrdma.dissect.fields import Message
 from rpcrdma.dissect.placement import structure_of
 from rpcrdma.rtr.messages import (
     DirectionSet,

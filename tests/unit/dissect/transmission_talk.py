@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rpcrdma.dissect.connection import Settings
-from rpcrdma.dissect.message import Message
+from rpcrdma.dissect.fields import Message
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
 from rpcrdma.rtr.messages import (

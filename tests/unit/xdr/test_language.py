@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from rpcrdma.xdr.language import compile_source, extract
@@ -126,17 +122,3 @@ def test_extraction_of_nothing_is_empty() -> None:
 
 def test_extracted_text_compiles() -> None:
     assert "class pair(Composite):" in compile_source(extract(PAGES), source_name="pair.x").text
-
-
-def test_the_compiler_runs_as_a_module(tmp_path: Path) -> None:
-    definition, output = tmp_path / "counter.x", tmp_path / "counter.py"
-    definition.write_text(COUNTER)
-    command = [sys.executable, "-m", "rpcrdma.xdr.language", str(definition)]
-    done = subprocess.run([*command, "-o", str(output)], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("", "")
-    expected = compile_source(COUNTER, source_name="counter.x").text
-    assert output.read_text() == expected
-    definition.write_text("struct s")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: counter.x:1:9: ")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli import console
+from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.copies import Copies
 from rpcrdma.cli.demo.report import Outcome, as_json, print_report
 from rpcrdma.cli.demo.server_process import ServerProcess
@@ -29,7 +30,6 @@ from rpcrdma.cli.demo.source_tree import (
     mismatches,
     snapshot,
 )
-from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.export_options import existing_directory
 from rpcrdma.cli.progress import progress_bar
 from rpcrdma.cli.remote import Servers

@@ -10,6 +10,7 @@ import socket
 
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url
 from rpcrdma.cli import console
+from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.doctor.checks import (
     KERNEL_MODULES,
     Finding,
@@ -25,7 +26,6 @@ from rpcrdma.cli.doctor.checks import (
 )
 from rpcrdma.cli.doctor.devices import RdmaDevice, module_state, rdma_devices
 from rpcrdma.cli.doctor.network import check_server, check_software_rnic, interface_towards, why_not_listening
-from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.options import connect_options
 
 __all__ = ["examine"]

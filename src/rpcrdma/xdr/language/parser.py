@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import re
 from collections.abc import Iterable
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -16,7 +17,6 @@ import lark
 from rpcrdma.limits import XDR_CLASSES_NESTED_MAX, XDR_DEFINITION_CHARACTERS_MAX, XDR_NAME_CHARACTERS_MAX
 from rpcrdma.xdr.language import syntax
 from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, SourcePlace
-from rpcrdma.xdr.language.mistakes import hint_for
 
 __all__ = ["parse"]
 
@@ -35,6 +35,28 @@ _TYPE_TOKENS = {
     "INT", "HYPER", "LONG", "UNSIGNED", "FLOAT", "DOUBLE", "QUADRUPLE", "BOOL", "CHAR", "SHORT", "ENUM", "STRUCT",
     "UNION",
 }  # fmt: skip
+_MISTAKES: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
+    (re.compile(rf"(?:{before})\s*$"), found, hint)
+    for before, found, hint in (
+        (r"\bstring\s+\w+", ";[", "a string has a limit: string name<N>"),
+        (r"\bopaque\s+\w+", ";", "opaque data have a length, name[N], or a limit, name<N>"),
+        (r"\b(?:string|opaque)", "<[", "the limit follows the name: name<N>"),
+        (r"\b(?:string|opaque)", "*", "what is optional has a name of its own: typedef string text<N>; and text *name"),
+        (r"\w\s*[<\[]\w*[>\]]", "[<", "an array of arrays has a name for the inner one: typedef int row[3];"),
+        (r"[{;][^{};=]*\s\w+", ",", "each member has a declaration of its own"),
+        (r"\b(?:struct|union)\s+\w+\s*{|\)\s*{", "}", "it has at least one member"),
+        (r"\bcase\s+-?\w+\s*:", "}", "an arm without a member is void: case N: void;"),
+        (r"=\s*-?\w+", "<>+-*/|", "a value is a number or a name; there are no expressions"),
+        (r"\w\s*\(", ")", "void stands for no arguments"),
+        (r"[(,]\s*(?:unsigned\s+)?\w+", "", "the types of arguments have no names"),
+        (r"\bversion\s+\w+\s*{[^}]*\b\w+|[(,]\s*\w+", "*", "what is optional has a name: typedef int *maybe;"),
+        (r"\bprogram\s+\w+\s*{", "", "procedures belong to versions: version NAME { ... } = 1;"),
+        (r"\bstruct\s+\w+", "*", "a typedef names the pointer: typedef struct name *pointer;"),
+    )
+)
+"""(what comes before, first characters of what is found there or "" for a word, the hint)."""
+_WORD = re.compile(r"\w")
+_LOOKED_AT_CHARACTERS = 2000
 
 
 def parse(text: str, source_name: str) -> syntax.Specification:
@@ -79,7 +101,7 @@ def _unexpected_character(text: str, error: lark.exceptions.UnexpectedCharacters
         hint = "a comment is /* written so */"
     elif character == "_":
         hint = "a name begins with a letter"
-    return place, f"unexpected character {character!r}", hint or hint_for(text[: error.pos_in_stream], character)
+    return place, f"unexpected character {character!r}", hint or _hint_for(text[: error.pos_in_stream], character)
 
 
 def _unexpected_token(text: str, error: lark.exceptions.UnexpectedToken) -> tuple[SourcePlace, str, str]:
@@ -98,7 +120,7 @@ def _unexpected_token(text: str, error: lark.exceptions.UnexpectedToken) -> tupl
         expected -= _TYPE_TOKENS | {"IDENTIFIER", "OPAQUE", "STRING", "VOID"}
     words += sorted(_spelling(name) for name in expected)
     wanted = " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
-    hint = hint_for(text[: token.start_pos], str(token)) if token.type != "$END" else ""
+    hint = _hint_for(text[: token.start_pos], str(token)) if token.type != "$END" else ""
     if str(token) in syntax.RESERVED_WORDS and "IDENTIFIER" in error.expected:
         hint = f"'{token}' is a reserved word"
     return place, f"expected {wanted}, found {found}", hint
@@ -110,12 +132,29 @@ def _spelling(terminal: str) -> str:
     return f"'{_PUNCTUATION.get(terminal, terminal.lower())}'"
 
 
+def _hint_for(before: str, found: str) -> str:
+    """The hint for the text `found`, which should not be there, after the text `before`; "" where there is none."""
+    before = before[-_LOOKED_AT_CHARACTERS:]
+    for pattern, characters, hint in _MISTAKES:
+        if (found[:1] in characters if characters else _WORD.match(found)) and pattern.search(before):
+            return hint
+    return ""
+
+
 def _place(token: lark.Token) -> SourcePlace:
     return SourcePlace(token.line or 1, token.column or 1, max(1, len(token)))
 
 
 def _identifier(token: lark.Token) -> syntax.Identifier:
     return syntax.Identifier(str(token), _place(token))
+
+
+def _declaration(
+    form: syntax.Form, kind: syntax.TypeSpecifier | str, name: lark.Token, size: syntax.Value | None = None
+) -> syntax.Declaration:
+    if isinstance(kind, str):
+        kind = syntax.Builtin(kind, _place(name))
+    return syntax.Declaration(form, kind, _identifier(name), size)
 
 
 class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
@@ -228,20 +267,22 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         """`body`, which consists of `members`, unless they are nested too deeply."""
         depth = 1
         for member in members:
-            depth = max(depth, 1 + self._depths.get(id(getattr(member, "type", None)), 0))
+            depth = max(depth, 1 + self._depths.get(id(member.type), 0))
             if depth > XDR_CLASSES_NESTED_MAX:
-                place = member.place if isinstance(member, syntax.Void) else member.name.place
-                self.fail(place, f"structures and unions are nested more than {XDR_CLASSES_NESTED_MAX} levels deep")
+                self.fail(
+                    member.name.place,
+                    f"structures and unions are nested more than {XDR_CLASSES_NESTED_MAX} levels deep",
+                )
         self._depths[id(body)] = depth
         return body
 
     def members(self, items: list[Any]) -> list[Any]:
         return items
 
-    def member_split_by_semicolon(self, items: list[Any]) -> syntax.Plain:
+    def member_split_by_semicolon(self, items: list[Any]) -> syntax.Declaration:
         kind, semicolon, name = items
         self.deviates(_place(semicolon), f"';' between the type and the name of member {name}", "remove it")
-        return syntax.Plain(kind, _identifier(name))
+        return _declaration(syntax.Form.PLAIN, kind, name)
 
     def union_body(self, items: list[Any]) -> syntax.UnionBody:
         discriminant, arms = items
@@ -271,9 +312,8 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
     def _arm(self, labels: list[Any], members: list[Any], place: SourcePlace) -> syntax.Arm:
         if len(members) == 1:
             return syntax.Arm(tuple(labels), members[0], place)
-        second = members[1]
         self.deviates(
-            second.place if isinstance(second, syntax.Void) else second.name.place,
+            members[1].name.place,
             "an arm of a union has one declaration, this one has more",
             "put them into a struct; taken as one",
         )
@@ -282,40 +322,34 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
             first = labels[0]
             label = first.name if isinstance(first, syntax.Identifier) else f"case_{first.value}".replace("-", "minus_")
         body = self._counted(syntax.StructBody(tuple(members)), members)
-        return syntax.Arm(tuple(labels), syntax.Plain(body, syntax.Identifier(label, place)), place)
+        whole = syntax.Declaration(syntax.Form.PLAIN, body, syntax.Identifier(label, place))
+        return syntax.Arm(tuple(labels), whole, place)
 
     # Declarations
 
-    def plain(self, items: list[Any]) -> syntax.Plain:
-        kind, name = items
-        return syntax.Plain(kind, _identifier(name))
+    def plain(self, items: list[Any]) -> syntax.Declaration:
+        return _declaration(syntax.Form.PLAIN, *items)
 
-    def fixed_array(self, items: list[Any]) -> syntax.FixedArray:
-        kind, name, size = items
-        return syntax.FixedArray(kind, _identifier(name), size)
+    def fixed_array(self, items: list[Any]) -> syntax.Declaration:
+        return _declaration(syntax.Form.FIXED, *items)
 
-    def variable_array(self, items: list[Any]) -> syntax.VariableArray:
-        kind, name, limit = items
-        return syntax.VariableArray(kind, _identifier(name), limit)
+    def variable_array(self, items: list[Any]) -> syntax.Declaration:
+        return _declaration(syntax.Form.VARIABLE, *items)
 
-    def optional(self, items: list[Any]) -> syntax.Optional:
-        kind, name = items
-        return syntax.Optional(kind, _identifier(name))
+    def optional(self, items: list[Any]) -> syntax.Declaration:
+        return _declaration(syntax.Form.OPTIONAL, *items)
 
-    def fixed_opaque(self, items: list[Any]) -> syntax.FixedOpaque:
-        name, size = items
-        return syntax.FixedOpaque(_identifier(name), size)
+    def fixed_opaque(self, items: list[Any]) -> syntax.Declaration:
+        return _declaration(syntax.Form.FIXED, "opaque", *items)
 
-    def variable_opaque(self, items: list[Any]) -> syntax.VariableOpaque:
-        name, limit = items
-        return syntax.VariableOpaque(_identifier(name), limit)
+    def variable_opaque(self, items: list[Any]) -> syntax.Declaration:
+        return _declaration(syntax.Form.VARIABLE, "opaque", *items)
 
-    def string(self, items: list[Any]) -> syntax.String:
-        name, limit = items
-        return syntax.String(_identifier(name), limit)
+    def string(self, items: list[Any]) -> syntax.Declaration:
+        return _declaration(syntax.Form.VARIABLE, "string", *items)
 
-    def void(self, items: list[lark.Token]) -> syntax.Void:
-        return syntax.Void(_place(items[0]))
+    def void(self, items: list[lark.Token]) -> syntax.Declaration:
+        return _declaration(syntax.Form.VOID, "void", items[0])
 
     # Definitions
 
@@ -329,13 +363,12 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
 
     def typedef(self, items: list[Any]) -> syntax.Typedef:
         (declaration,) = items
-        place = declaration.place if isinstance(declaration, syntax.Void) else declaration.name.place
-        return syntax.Typedef(declaration, place)
+        return syntax.Typedef(declaration, declaration.name.place)
 
     def typedef_reversed(self, items: list[Any]) -> syntax.Typedef:
         name, kind = items
         self.deviates(_place(name), f"typedef has the new name before the type: typedef {kind.name} {name};")
-        return syntax.Typedef(syntax.Plain(kind, _identifier(name)), _place(name))
+        return syntax.Typedef(_declaration(syntax.Form.PLAIN, kind, name), _place(name))
 
     def enumeration(self, items: list[Any]) -> syntax.Enumeration:
         name, body, ended = items

@@ -172,7 +172,7 @@ class Resolver:
         items, typedefs = self._levels_of(kind)
         self._levels[module_name(name)] = items, typedefs + 1
         item = model.strip(kind)
-        body = getattr(definition.declaration, "type", None)
+        body = definition.declaration.type
         named = isinstance(item, model.ClassRef | model.EnumRef) and item.name == module_name(name)
         if not (named and not isinstance(body, syntax.NamedType)):
             self.module.aliases[module_name(name)] = kind
@@ -191,9 +191,9 @@ class Resolver:
     def _points_to(self, declaration: syntax.Declaration) -> str | None:
         seen: set[str] = set()
         while True:
-            if isinstance(declaration, syntax.Optional):
+            if declaration.form is syntax.Form.OPTIONAL:
                 return self._structure_behind(declaration.type)
-            if not isinstance(declaration, syntax.Plain) or not isinstance(declaration.type, syntax.NamedType):
+            if declaration.form is not syntax.Form.PLAIN or not isinstance(declaration.type, syntax.NamedType):
                 return None
             definition = self.symbols.definitions.get(declaration.type.name)
             if not isinstance(definition, syntax.Typedef) or declaration.type.name in seen:
@@ -208,7 +208,7 @@ class Resolver:
             definition = self.symbols.definitions.get(kind.name)
             if isinstance(definition, syntax.Structure):
                 return kind.name
-            if not isinstance(definition, syntax.Typedef) or not isinstance(definition.declaration, syntax.Plain):
+            if not isinstance(definition, syntax.Typedef) or definition.declaration.form is not syntax.Form.PLAIN:
                 return None
             kind = definition.declaration.type
         return None
@@ -231,7 +231,7 @@ class Resolver:
         members = body.members[:-1] if self._is_entry(name) else body.members
         seen: dict[str, SourcePlace] = {}
         for member in members:
-            if isinstance(member, syntax.Void):
+            if member.form is syntax.Form.VOID:
                 continue
             self._check_member(member.name, seen)
             kind = self.declaration(member, (name, member.name.name), f"{name}_{member.name.name}")
@@ -273,7 +273,7 @@ class Resolver:
         self, owner: str, arm: syntax.Arm, values: tuple[tuple[int, str], ...], seen: dict[str, SourcePlace]
     ) -> model.Arm:
         declaration = arm.declaration
-        if isinstance(declaration, syntax.Void):
+        if declaration.form is syntax.Form.VOID:
             return model.Arm(values, "", None)
         name = declaration.name
         self.symbols.check_word(name) if arm.place != name.place else None
@@ -288,9 +288,8 @@ class Resolver:
 
     def _discriminant(self, owner: str, body: syntax.UnionBody) -> model.Member:
         declaration = body.discriminant
-        if not isinstance(declaration, syntax.Plain):
-            place = declaration.place if isinstance(declaration, syntax.Void) else declaration.name.place
-            self.symbols.error(place, "a discriminant is an int, unsigned int, enum or bool")
+        if declaration.form is not syntax.Form.PLAIN:
+            self.symbols.error(declaration.name.place, "a discriminant is an int, unsigned int, enum or bool")
             return model.Member("discriminant", model.UNSIGNED_INT)
         name = declaration.name
         self.symbols.check_word(name)
@@ -353,27 +352,28 @@ class Resolver:
 
     def declaration(self, declaration: syntax.Declaration, key: tuple[str, str], owner: str) -> model.Type | None:
         """The type of a declaration; None for void. `key` names it for pragmas."""
+        specifier = declaration.type
         kind: model.Type
-        match declaration:
-            case syntax.Void():
+        match declaration.form, specifier:
+            case syntax.Form.VOID, _:
                 return None
-            case syntax.Plain(specifier):
-                kind = self.specifier(specifier, owner)
-            case syntax.Optional(specifier):
+            case syntax.Form.OPTIONAL, _:
                 kind = model.Optional(self.specifier(specifier, owner))
                 entry = model.strip(kind.element)
                 if isinstance(entry, model.LinkedList) and entry.filled:
                     kind = model.LinkedList(entry.entry, entry.limit)
-            case syntax.FixedArray(specifier, _, size):
-                kind = model.FixedArray(self.specifier(specifier, owner), self._size(size))
-            case syntax.VariableArray(specifier, _, limit):
-                kind = model.VariableArray(self.specifier(specifier, owner), self._limit(declaration, limit, key))
-            case syntax.FixedOpaque(_, size):
-                kind = model.FixedOpaque(self._size(size))
-            case syntax.VariableOpaque(_, limit):
-                kind = model.VariableOpaque(self._limit(declaration, limit, key))
-            case syntax.String(_, limit):
-                kind = model.Text(self._limit(declaration, limit, key))
+            case syntax.Form.FIXED, syntax.Builtin("opaque"):
+                kind = model.FixedOpaque(self._size(declaration, key))
+            case syntax.Form.FIXED, _:
+                kind = model.FixedArray(self.specifier(specifier, owner), self._size(declaration, key))
+            case syntax.Form.VARIABLE, syntax.Builtin("opaque"):
+                kind = model.VariableOpaque(self._size(declaration, key))
+            case syntax.Form.VARIABLE, syntax.Builtin("string"):
+                kind = model.Text(self._size(declaration, key))
+            case syntax.Form.VARIABLE, _:
+                kind = model.VariableArray(self.specifier(specifier, owner), self._size(declaration, key))
+            case _:
+                kind = self.specifier(specifier, owner)
         items, typedefs = self._levels_of(kind)
         if items > XDR_ITEMS_NESTED_MAX:
             return self._too_deep(declaration.name.place, "arrays and pointers", XDR_ITEMS_NESTED_MAX)
@@ -396,20 +396,13 @@ class Resolver:
         self.symbols.error(place, f"{what} are nested more than {most} levels deep")
         return model.UNSIGNED_INT
 
-    def _size(self, size: syntax.Value) -> int:
-        value = self.symbols.evaluate(size)
-        if not 0 <= value <= _MAX_U32:
-            self.symbols.error(size.place, f"{value} is not a size: 0 to {_MAX_U32}")
-        return value
-
-    def _limit(
-        self,
-        declaration: syntax.VariableArray | syntax.VariableOpaque | syntax.String,
-        limit: syntax.Value | None,
-        key: tuple[str, str],
-    ) -> int:
-        if limit is not None:
-            return self._size(limit)
+    def _size(self, declaration: syntax.Declaration, key: tuple[str, str]) -> int:
+        """The length or the limit of a declaration."""
+        if declaration.size is not None:
+            value = self.symbols.evaluate(declaration.size)
+            if not 0 <= value <= _MAX_U32:
+                self.symbols.error(declaration.size.place, f"{value} is not a size: 0 to {_MAX_U32}")
+            return value
         if key in self.symbols.limits:
             return 0
         if self.default_limit is not None:

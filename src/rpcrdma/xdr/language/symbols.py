@@ -152,7 +152,7 @@ class Symbols:
                     if self.declare(name):
                         self._unevaluated[name.name] = value
                 case syntax.Typedef(declaration):
-                    if isinstance(declaration, syntax.Void):
+                    if declaration.form is syntax.Form.VOID:
                         self.error(item.place, "a typedef needs a type and a name")
                         continue
                     if _names_itself(declaration):
@@ -171,17 +171,17 @@ class Symbols:
                 case _:
                     pass
 
-    def _turned_round(self, declaration: syntax.Declaration, types: set[str]) -> _NamedDeclaration:
+    def _turned_round(self, declaration: syntax.Declaration, types: set[str]) -> syntax.Declaration:
         """`typedef newname known;` as `typedef known newname;`."""
-        assert not isinstance(declaration, syntax.Void)
-        if not isinstance(declaration, syntax.Plain) or not isinstance(declaration.type, syntax.NamedType):
+        if declaration.form is not syntax.Form.PLAIN or not isinstance(declaration.type, syntax.NamedType):
             return declaration
         new, known = declaration.type, declaration.name
         if known.name not in types or new.name in types or new.name in self._places:
             return declaration
         self.deviates(new.place, f"typedef has the new name before the type: typedef {known.name} {new.name};")
         types.add(new.name)
-        return syntax.Plain(syntax.NamedType(known.name, known.place), syntax.Identifier(new.name, new.place))
+        turned = syntax.NamedType(known.name, known.place)
+        return syntax.Declaration(syntax.Form.PLAIN, turned, syntax.Identifier(new.name, new.place))
 
     def _collect_pragmas(self, definitions: tuple[syntax.Definition, ...]) -> None:
         for item in definitions:
@@ -205,21 +205,10 @@ class Symbols:
                 self.limits[key] = (item, limit)
 
 
-_NamedDeclaration = (
-    syntax.Plain
-    | syntax.FixedArray
-    | syntax.VariableArray
-    | syntax.Optional
-    | syntax.FixedOpaque
-    | syntax.VariableOpaque
-    | syntax.String
-)
-
-
-def _names_itself(declaration: _NamedDeclaration) -> bool:
+def _names_itself(declaration: syntax.Declaration) -> bool:
     """Whether it is `struct T T`, by which C makes T a type."""
     return (
-        isinstance(declaration, syntax.Plain)
+        declaration.form is syntax.Form.PLAIN
         and isinstance(declaration.type, syntax.NamedType)
         and declaration.type.name == declaration.name.name
     )
@@ -227,9 +216,9 @@ def _names_itself(declaration: _NamedDeclaration) -> bool:
 
 def _plain_typedef(item: syntax.Definition) -> str | None:
     """The new name of a typedef that cannot have its two names in the wrong order."""
-    if not isinstance(item, syntax.Typedef) or isinstance(item.declaration, syntax.Void):
+    if not isinstance(item, syntax.Typedef) or item.declaration.form is syntax.Form.VOID:
         return None
     declaration = item.declaration
-    if isinstance(declaration, syntax.Plain) and isinstance(declaration.type, syntax.NamedType):
+    if declaration.form is syntax.Form.PLAIN and isinstance(declaration.type, syntax.NamedType):
         return None if declaration.name.name in PREDEFINED else declaration.name.name
     return declaration.name.name

@@ -5,6 +5,7 @@ References are to RFC 4506 section 6.3 unless stated otherwise.
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -22,18 +23,14 @@ __all__ = [
     "EnumBody",
     "Enumeration",
     "Enumerator",
-    "FixedArray",
-    "FixedOpaque",
+    "Form",
     "Identifier",
     "LimitPragma",
     "NamedType",
     "Number",
-    "Optional",
-    "Plain",
     "Procedure",
     "Program",
     "Specification",
-    "String",
     "StructBody",
     "Structure",
     "Target",
@@ -42,10 +39,7 @@ __all__ = [
     "Union",
     "UnionBody",
     "Value",
-    "VariableArray",
-    "VariableOpaque",
     "Version",
-    "Void",
 ]
 
 RESERVED_WORDS = frozenset(
@@ -78,7 +72,7 @@ Value: TypeAlias = Number | Identifier
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """A type of the language itself: "unsigned int", "hyper" ..."""
+    """A type of the language itself: "unsigned int", "hyper", "opaque" ..."""
 
     name: str
     place: SourcePlace
@@ -135,72 +129,28 @@ class UnionBody:
 TypeSpecifier: TypeAlias = Builtin | NamedType | EnumBody | StructBody | UnionBody
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """`type name`."""
+class Form(enum.Enum):
+    """The forms of a declaration."""
 
+    PLAIN = "type name"
+    FIXED = "type name[size]"
+    VARIABLE = "type name<size>"
+    OPTIONAL = "type *name"
+    VOID = "void"
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A declaration (sections 4.9 to 4.13, 4.16 and 4.19).
+
+    Opaque data and strings have the builtin types "opaque" and "string", and `void` has both as type and as name. The
+    `size` of a variable form without a limit is None.
+    """
+
+    form: Form
     type: TypeSpecifier
     name: Identifier
-
-
-@dataclass(frozen=True, slots=True)
-class FixedArray:
-    """`type name[size]` (section 4.12)."""
-
-    type: TypeSpecifier
-    name: Identifier
-    size: Value
-
-
-@dataclass(frozen=True, slots=True)
-class VariableArray:
-    """`type name<limit>` (section 4.13); without a limit it is None."""
-
-    type: TypeSpecifier
-    name: Identifier
-    limit: Value | None
-
-
-@dataclass(frozen=True, slots=True)
-class Optional:
-    """`type *name` (section 4.19)."""
-
-    type: TypeSpecifier
-    name: Identifier
-
-
-@dataclass(frozen=True, slots=True)
-class FixedOpaque:
-    """`opaque name[size]` (section 4.9)."""
-
-    name: Identifier
-    size: Value
-
-
-@dataclass(frozen=True, slots=True)
-class VariableOpaque:
-    """`opaque name<limit>` (section 4.10)."""
-
-    name: Identifier
-    limit: Value | None
-
-
-@dataclass(frozen=True, slots=True)
-class String:
-    """`string name<limit>` (section 4.11)."""
-
-    name: Identifier
-    limit: Value | None
-
-
-@dataclass(frozen=True, slots=True)
-class Void:
-    """`void` (section 4.16)."""
-
-    place: SourcePlace
-
-
-Declaration: TypeAlias = Plain | FixedArray | VariableArray | Optional | FixedOpaque | VariableOpaque | String | Void
+    size: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
