@@ -186,7 +186,7 @@ def test_a_handler_calls_back_while_its_caller_waits(scheme: str) -> None:
 
 
 @pytest.mark.providers("iwarp")
-@pytest.mark.versions("1", "2")
+@pytest.mark.versions("2")
 def test_more_calls_than_the_server_runs_at_once_may_all_wait_for_the_client(scheme: str) -> None:
     async def main() -> None:
         async with rig(scheme) as r:
