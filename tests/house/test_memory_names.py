@@ -77,6 +77,10 @@ REFUSALS = {"CallRefused"}
 """A call is refused by RPC in its reply, or by the transport in an error."""
 GUESSED_WRONGLY = {"Caller", "Direction", "Fault", "Layout", "Place"}
 """Names that stood for several things: no class of the protocol has them."""
+ONE_MEANING = {"Place"}
+"""Names that stood for several things: one class or type of the package has each."""
+MODULE_NAMES_GONE = {"calls", "record_call", "call_record", "windows"}
+"""Names of modules that were guessed wrongly."""
 
 
 def classes_of_protocol() -> dict[str, set[str]]:
@@ -98,3 +102,22 @@ def test_a_class_of_the_protocol_has_its_name_alone() -> None:
     known = OF_MACHINES | OF_DRAFTS | REFUSALS
     assert {name: where for name, where in twice.items() if name not in known} == {}, "one name means one thing"
     assert GUESSED_WRONGLY.isdisjoint(found)
+
+
+def test_a_name_that_stood_for_several_things_stands_for_one() -> None:
+    found: dict[str, set[str]] = {}
+    for path in SOURCES.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            name = node.name if isinstance(node, ast.ClassDef) else ""
+            if isinstance(node, ast.AnnAssign) and "TypeAlias" in ast.unparse(node.annotation):
+                name = ast.unparse(node.target)
+            if name in ONE_MEANING:
+                found.setdefault(name, set()).add(str(path.relative_to(SOURCES)))
+    assert found.keys() == ONE_MEANING, "they are found where there are any"
+    assert {name: sorted(where) for name, where in found.items() if len(where) > 1} == {}
+
+
+def test_no_module_has_a_name_that_was_guessed_wrongly() -> None:
+    names = {path.stem for path in SOURCES.rglob("*.py")}
+    assert "codec" in names
+    assert MODULE_NAMES_GONE.isdisjoint(names)

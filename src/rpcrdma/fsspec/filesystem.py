@@ -19,7 +19,7 @@ from rpcrdma.fsspec.buffered_file import FILE_MODES, BufferedNfsFile
 from rpcrdma.fsspec.held_file import HeldFile, first_read
 from rpcrdma.fsspec.mounts import mounts_of
 from rpcrdma.fsspec.server_filesystem import ServerFileSystem, names_below
-from rpcrdma.fsspec.servers import MountPorts, Place
+from rpcrdma.fsspec.servers import MountPorts, ServerPath
 from rpcrdma.fsspec.waiting import sync, waits_by_sync
 from rpcrdma.nfs.client import DirEntry, FileOptions, MountedFilesystem, NfsFile
 from rpcrdma.nfs.client.mount_client import NoSuchExport
@@ -303,7 +303,7 @@ class RdmaFileSystem(ServerFileSystem):
         place.known.hold(place.path, entry, data, self._valid_s)
         return (await self._run(place, lambda fs, _: fs.open(entry, ask=False)) if start else None), data
 
-    async def _unchanged_data(self, place: Place, entry: DirEntry, start: int, held: bytes) -> bytes | None:
+    async def _unchanged_data(self, place: ServerPath, entry: DirEntry, start: int, held: bytes) -> bytes | None:
         """A file's octets from `start` on, `held` or read now; None if the file has changed since `entry`."""
         if not held:
             return await self._run(place, lambda fs, _: fs.read_unchanged(entry, offset=start))
@@ -311,7 +311,7 @@ class RdmaFileSystem(ServerFileSystem):
             return None
         return held
 
-    async def _open_known(self, place: Place, entry: DirEntry) -> NfsFile:
+    async def _open_known(self, place: ServerPath, entry: DirEntry) -> NfsFile:
         return await self._run(place, lambda fs, _: fs.open(entry, ask=self._close_to_open))
 
     def note_written(self, path: str) -> None:

@@ -18,7 +18,7 @@ from rpcrdma.fsspec.addresses import authority_of, strip_url
 from rpcrdma.fsspec.entry_info import Info, info_above, info_at, listed_infos
 from rpcrdma.fsspec.known_files import Known, known_files
 from rpcrdma.fsspec.mounts import Mounts, Server, close_mounts, mounts_of
-from rpcrdma.fsspec.servers import MountPorts, Place, Servers
+from rpcrdma.fsspec.servers import MountPorts, ServerPath, Servers
 from rpcrdma.fsspec.waiting import sync
 from rpcrdma.nfs.client import DirEntry, FileOptions, MountedFilesystem
 from rpcrdma.nfs.client.mount_client import NoSuchExport
@@ -84,7 +84,7 @@ class ServerFileSystem(AsyncFileSystem):
         above, separator, _ = stripped.rpartition("/")
         return above or (cls.root_marker if separator else stripped)
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> ServerPath:
         """The server that a path or a URL names, and the path there.
 
         Raises:
@@ -137,9 +137,9 @@ class ServerFileSystem(AsyncFileSystem):
     def _mounts(self, server: Server) -> Mounts:
         return mounts_of(server, asyncio.get_running_loop())
 
-    async def _run(self, path: str | Place, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
+    async def _run(self, path: str | ServerPath, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
         """The result of `call` with the file system that has `path`, and the path in it."""
-        server, prefix, at = path if isinstance(path, Place) else self.place(path)
+        server, prefix, at = path if isinstance(path, ServerPath) else self.place(path)
         try:
             return await self._mounts(server).run(at, call, prefix=prefix)
         except ConnectFailed as error:
@@ -173,7 +173,7 @@ class ServerFileSystem(AsyncFileSystem):
         place = self.place(path)
         return place.known.find(place.path, self._valid_s)
 
-    async def _look(self, place: Place) -> tuple[Info, DirEntry | None]:
+    async def _look(self, place: ServerPath) -> tuple[Info, DirEntry | None]:
         """The server's answer about a path, which is cached."""
         known = place.known
         changes = known.changes
@@ -209,7 +209,7 @@ class ServerFileSystem(AsyncFileSystem):
                 return [info_above(above + name) for name in names]
         return [above + name for name in names]
 
-    async def _listed(self, place: Place, above: str) -> list[Info]:
+    async def _listed(self, place: ServerPath, above: str) -> list[Info]:
         known = place.known
         changes = known.changes
 

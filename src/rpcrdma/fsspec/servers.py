@@ -18,7 +18,7 @@ from rpcrdma.fsspec.known_files import KnownFiles, known_files
 from rpcrdma.fsspec.mounts import Server
 from rpcrdma.nfs.client import FileOptions
 
-__all__ = ["MountPorts", "Place", "Servers"]
+__all__ = ["MountPorts", "ServerPath", "Servers"]
 
 MountPorts: TypeAlias = int | str | Mapping[str, int | str] | None
 """The TCP port of MOUNT, or the ports of several servers by HOST or HOST:PORT."""
@@ -26,7 +26,7 @@ MountPorts: TypeAlias = int | str | Mapping[str, int | str] | None
 _HOST = re.compile(r"\[[^\[\]/]+\]|[^\[\]/]+")
 
 
-class Place(NamedTuple):
+class ServerPath(NamedTuple):
     """A path, at its server: `path` begins with a slash, and `prefix` is the server as the whole path names it."""
 
     server: Server
@@ -82,7 +82,7 @@ class Servers:
             self.own = replace(own, mount_port=self._mount_port_of(own.host, own.port))
         self._found: dict[str, Server] = {}
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> ServerPath:
         """The place that a path or a URL names.
 
         Raises:
@@ -99,7 +99,7 @@ class Servers:
                     "(storage_options={'host': ...})"
                 )
             server = self._found[prefix] = self._reached(url)
-        return Place(server, prefix, at)
+        return ServerPath(server, prefix, at)
 
     def used(self) -> Iterable[Server]:
         """The servers of the paths so far."""

@@ -15,7 +15,7 @@ import lark
 
 from rpcrdma.limits import XDR_CLASSES_NESTED_MAX, XDR_DEFINITION_CHARACTERS_MAX, XDR_NAME_CHARACTERS_MAX
 from rpcrdma.xdr.language import syntax
-from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, Place
+from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, SourceSpan
 from rpcrdma.xdr.language.mistakes import hint_for
 
 __all__ = ["parse"]
@@ -46,7 +46,7 @@ def parse(text: str, source_name: str) -> syntax.Specification:
     builder = _Builder(text, source_name)
     if len(text) > XDR_DEFINITION_CHARACTERS_MAX:
         message = f"the definition has {len(text)} characters, {XDR_DEFINITION_CHARACTERS_MAX} are the most"
-        builder.fail(Place(1, 1), message)
+        builder.fail(SourceSpan(1, 1), message)
     try:
         tree = _grammar().parse(text)
     except lark.exceptions.UnexpectedCharacters as error:
@@ -67,11 +67,11 @@ def _grammar() -> lark.Lark:
     return lark.Lark(text, parser="lalr", maybe_placeholders=True)
 
 
-def _unexpected_character(text: str, error: lark.exceptions.UnexpectedCharacters) -> tuple[Place, str, str]:
+def _unexpected_character(text: str, error: lark.exceptions.UnexpectedCharacters) -> tuple[SourceSpan, str, str]:
     character = error.char
-    place = Place(error.line, error.column)
+    place = SourceSpan(error.line, error.column)
     if text.startswith("/*", error.pos_in_stream):
-        return Place(error.line, error.column, 2), "comment without an end", ""
+        return SourceSpan(error.line, error.column, 2), "comment without an end", ""
     hint = ""
     if character == "#":
         hint = "lines of a preprocessor are not part of the language: let it run before (--cpp)"
@@ -82,12 +82,12 @@ def _unexpected_character(text: str, error: lark.exceptions.UnexpectedCharacters
     return place, f"unexpected character {character!r}", hint or hint_for(text[: error.pos_in_stream], character)
 
 
-def _unexpected_token(text: str, error: lark.exceptions.UnexpectedToken) -> tuple[Place, str, str]:
+def _unexpected_token(text: str, error: lark.exceptions.UnexpectedToken) -> tuple[SourceSpan, str, str]:
     token = error.token
     expected = set(error.accepts or error.expected)
     if token.type == "$END":
         lines = text.removesuffix("\n").split("\n")
-        place = Place(len(lines), len(lines[-1].rstrip()) + 1)
+        place = SourceSpan(len(lines), len(lines[-1].rstrip()) + 1)
         found = "end of file"
     else:
         place = _place(token)
@@ -110,8 +110,8 @@ def _spelling(terminal: str) -> str:
     return f"'{_PUNCTUATION.get(terminal, terminal.lower())}'"
 
 
-def _place(token: lark.Token) -> Place:
-    return Place(token.line or 1, token.column or 1, max(1, len(token)))
+def _place(token: lark.Token) -> SourceSpan:
+    return SourceSpan(token.line or 1, token.column or 1, max(1, len(token)))
 
 
 def _identifier(token: lark.Token) -> syntax.Identifier:
@@ -129,10 +129,10 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         self._depths: dict[int, int] = {}
         """The levels of structures and unions in one, by its identity: the tree keeps all of them."""
 
-    def fail(self, place: Place, message: str, hint: str = "") -> NoReturn:
+    def fail(self, place: SourceSpan, message: str, hint: str = "") -> NoReturn:
         raise LanguageError([Diagnostic(place, message, hint)], self.text, self.source_name)
 
-    def deviates(self, place: Place, message: str, hint: str = "") -> None:
+    def deviates(self, place: SourceSpan, message: str, hint: str = "") -> None:
         self.deviations.append(Diagnostic(place, message, hint))
 
     def start(self, items: list[Any]) -> syntax.Specification:
@@ -268,7 +268,7 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         default, members = items
         return self._arm([], members, _place(default))
 
-    def _arm(self, labels: list[Any], members: list[Any], place: Place) -> syntax.Arm:
+    def _arm(self, labels: list[Any], members: list[Any], place: SourceSpan) -> syntax.Arm:
         if len(members) == 1:
             return syntax.Arm(tuple(labels), members[0], place)
         second = members[1]
@@ -392,9 +392,9 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         return syntax.LimitPragma(target, value)
 
 
-def _span(tokens: list[lark.Token]) -> Place:
+def _span(tokens: list[lark.Token]) -> SourceSpan:
     first, last = tokens[0], tokens[-1]
     place = _place(first)
     if first.line != last.line:
         return place
-    return Place(place.line, place.column, (last.column or 1) + len(last) - place.column)
+    return SourceSpan(place.line, place.column, (last.column or 1) + len(last) - place.column)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from rpcrdma.xdr.language.diagnostics import Diagnostic, Place
+from rpcrdma.xdr.language.diagnostics import Diagnostic, SourceSpan
 
 __all__ = [
     "RESERVED_WORDS",
@@ -62,7 +62,7 @@ class Identifier:
     """A name and its place in the source."""
 
     name: str
-    place: Place
+    place: SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Number:
     """A constant: decimal, hexadecimal or octal."""
 
     value: int
-    place: Place
+    place: SourceSpan
 
 
 Value: TypeAlias = Number | Identifier
@@ -81,7 +81,7 @@ class Builtin:
     """A type of the language itself: "unsigned int", "hyper" ..."""
 
     name: str
-    place: Place
+    place: SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class NamedType:
     """A type by its name, with or without `struct`, `enum` or `union` before it."""
 
     name: str
-    place: Place
+    place: SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Arm:
 
     labels: tuple[Value, ...]
     declaration: Declaration
-    place: Place
+    place: SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ class String:
 class Void:
     """`void` (section 4.16)."""
 
-    place: Place
+    place: SourceSpan
 
 
 Declaration: TypeAlias = Plain | FixedArray | VariableArray | Optional | FixedOpaque | VariableOpaque | String | Void
@@ -216,7 +216,7 @@ class Typedef:
     """`typedef declaration;` (section 4.18)."""
 
     declaration: Declaration
-    place: Place
+    place: SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
