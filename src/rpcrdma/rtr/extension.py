@@ -9,7 +9,6 @@ from operator import attrgetter
 from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX
 from rpcrdma.rtr.answers import DirectedReply, directed
-from rpcrdma.rtr.calls import NOT_TAKEN, RequestCarrier, Results, SentCall
 from rpcrdma.rtr.config import Preference, RoundTripConfig, extension_choice
 from rpcrdma.rtr.groups import Arrived, Group, check_positions, check_ranges, take_payload
 from rpcrdma.rtr.layout import runs_of
@@ -46,6 +45,7 @@ from rpcrdma.rtr.properties import (
     shown_support,
 )
 from rpcrdma.rtr.receive_slabs import SlabBuffer, SlabReceives, SlabStore
+from rpcrdma.rtr.requests import NOT_TAKEN, RequestCarrier, Results, SentCall
 from rpcrdma.transport import (
     Cause,
     ChunkLists,

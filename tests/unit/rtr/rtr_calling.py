@@ -7,7 +7,6 @@ from typing import Any
 
 from rtr_link import PREFIX, Link, tried
 
-from rpcrdma.rtr.calls import RequestCarrier, SentCall
 from rpcrdma.rtr.config import Costs, Preference
 from rpcrdma.rtr.layout import runs_of
 from rpcrdma.rtr.messages import (
@@ -20,6 +19,7 @@ from rpcrdma.rtr.messages import (
 )
 from rpcrdma.rtr.peer import Peer
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, Support
+from rpcrdma.rtr.requests import RequestCarrier, SentCall
 from rpcrdma.transport import (
     NO_CHUNKS,
     CallToCarry,

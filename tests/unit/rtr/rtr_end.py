@@ -7,7 +7,6 @@ from typing import Any
 from rtr_link import PREFIX, Link, pattern, tried
 
 from rpcrdma.rtr import RoundTrip, RoundTripConfig
-from rpcrdma.rtr.calls import RequestCarrier, Results, SentCall
 from rpcrdma.rtr.messages import (
     REPTERR,
     XMTCONT,
@@ -25,6 +24,7 @@ from rpcrdma.rtr.messages import (
     encode_transmit_response,
 )
 from rpcrdma.rtr.properties import Support
+from rpcrdma.rtr.requests import RequestCarrier, Results, SentCall
 from rpcrdma.transport import (
     Cause,
     ChunkLists,

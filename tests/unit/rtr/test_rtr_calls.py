@@ -23,7 +23,6 @@ from rtr_link import Link, pattern, payload, tried
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
-from rpcrdma.rtr.calls import NOT_TAKEN, Promises, Results
 from rpcrdma.rtr.config import Costs, Preference
 from rpcrdma.rtr.messages import (
     Explicit,
@@ -32,6 +31,7 @@ from rpcrdma.rtr.messages import (
     NotPlaced,
     decode_transmit_request,
 )
+from rpcrdma.rtr.requests import NOT_TAKEN, Promises, Results
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import (
     NO_CHUNKS,

@@ -28,7 +28,6 @@ from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX
 from rpcrdma.rtr import RoundTripConfig
 from rpcrdma.rtr.answers import DirectedReply
-from rpcrdma.rtr.calls import NOT_TAKEN
 from rpcrdma.rtr.messages import (
     REPTERR,
     XMTCONT,
@@ -53,6 +52,7 @@ from rpcrdma.rtr.messages import (
 )
 from rpcrdma.rtr.properties import Support
 from rpcrdma.rtr.receive_slabs import SlabReceives
+from rpcrdma.rtr.requests import NOT_TAKEN
 from rpcrdma.transport import (
     Cause,
     ChunkLists,

@@ -34,7 +34,7 @@ from window_space import (
     print_sizes,
 )
 
-from rpcrdma.rtr.calls import Promises
+from rpcrdma.rtr.requests import Promises
 from rpcrdma.transport.message import Inbound, Kind
 
 SCENARIOS = {

@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from rpcrdma.limits import SPARE_RECEIVES
-from rpcrdma.rtr.calls import Promises
+from rpcrdma.rtr.requests import Promises
 from rpcrdma.transport.call_window import CallWindow
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, OutgoingProperties, Refusal
 from rpcrdma.transport.message_windows import CumulativeWindow, IncrementalWindow
