@@ -16,7 +16,8 @@ from which AUTH_SYS lets it act as any user anyhow.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NamedTuple
+from collections.abc import Hashable
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from rpcrdma.limits import (
     REPLY_CACHE_AGE_S,
@@ -27,12 +28,13 @@ from rpcrdma.limits import (
     REPLY_CACHE_SMALL_OCTETS,
 )
 from rpcrdma.rpc.program import Procedure
-from rpcrdma.rpc.refused_replies import RefusedReplies
 from rpcrdma.wire.buffers import as_view
 from rpcrdma.wire.checksum import crc32c
 from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition, padding
 
-__all__ = ["CallKey", "KnownCall", "ReplyCache", "call_key", "detached"]
+__all__ = ["CallKey", "KnownCall", "RefusedReplies", "ReplyCache", "call_key", "detached"]
+
+K = TypeVar("K", bound=Hashable)
 
 
 class CallKey(NamedTuple):
@@ -93,6 +95,65 @@ class KnownCall:
     def __repr__(self) -> str:
         state = "running" if self.running else "answered" if self.reply is not None else "reply not kept"
         return f"KnownCall(xid={self.key.xid:#010x}, {state})"
+
+
+class _Client(Generic[K]):
+    """The replies held for one address, the oldest first."""
+
+    __slots__ = ("octets", "replies")
+
+    def __init__(self) -> None:
+        self.replies: dict[K, Payload] = {}
+        self.octets = 0
+
+
+class RefusedReplies(Generic[K]):
+    """Replies that were larger than the memory their calls offered, held until the calls come again and offer more.
+
+    They are found by the keys of their calls, and have at most `octets_max` octets.
+
+    Beyond that the oldest of the client that holds most goes, so that no client costs another one its second try. A
+    reply that is longer than all of it is not held.
+    """
+
+    __slots__ = ("_clients", "_octets_max", "octets")
+
+    def __init__(self, octets_max: int) -> None:
+        self._octets_max = octets_max
+        self._clients: dict[str, _Client[K]] = {}
+        self.octets = 0
+        """Octets of all that are held."""
+
+    def hold(self, address: str, key: K, reply: Payload) -> None:
+        """Holds a reply for the client at `address`; the reply's memory must not change afterwards."""
+        self.drop(address, key)
+        if reply.length > self._octets_max:
+            return
+        own = self._clients.setdefault(address, _Client())
+        own.replies[key] = reply
+        own.octets += reply.length
+        self.octets += reply.length
+        while self.octets > self._octets_max:
+            # The reply that has just come does not count: of equals it is the one that stays.
+            others = {name: each.octets - reply.length * (each is own) for name, each in self._clients.items()}
+            fullest = max(others, key=others.__getitem__)
+            self.drop(fullest, next(iter(self._clients[fullest].replies)))
+
+    def find(self, address: str, key: K) -> Payload | None:
+        """The reply, if it is held."""
+        client = self._clients.get(address)
+        return None if client is None else client.replies.get(key)
+
+    def drop(self, address: str, key: K) -> None:
+        """Holds the reply no longer; no effect if it is not held."""
+        client = self._clients.get(address)
+        reply = None if client is None else client.replies.pop(key, None)
+        if client is None or reply is None:
+            return
+        client.octets -= reply.length
+        self.octets -= reply.length
+        if not client.replies:
+            del self._clients[address]
 
 
 class ReplyCache:

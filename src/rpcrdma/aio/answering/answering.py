@@ -102,14 +102,15 @@ class _Run:
         first, newest, known = self.first, self.newest, self._known
         first.once = known.context = None
         lasting = detached(reply)
-        self._at_most_once.finish(known, lasting)
+        cache = self._at_most_once.cache
+        cache.finish(known, lasting, self._at_most_once.time())
         if newest is first:
             first.answer(reply)
         else:
             newest.answer(lasting)
             first.drop()
         if newest.refusal:
-            self._at_most_once.cache.hold(known, lasting)
+            cache.hold(known, lasting)
 
     def join(self, repeat: ServerCall) -> None:
         superseded, self.newest = self.newest, repeat
@@ -133,14 +134,14 @@ class AtMostOnce:
     """Runs each call once, however often it comes; shared by all connections of a server."""
 
     def __init__(self, runner: HandlerRunner) -> None:
-        self._time = asyncio.get_running_loop().time
+        self.time = asyncio.get_running_loop().time
         self.runner = runner
         self.cache = ReplyCache()
 
     def run(self, call: ServerCall) -> None:
         """Runs the handler, unless it runs or has run; the call ends as by `HandlerRunner.run`, or is refused."""
         key = call_key(call.peer, call.xid, call.route.procedure, call.decoder)
-        known = self.cache.find(key, self._time())
+        known = self.cache.find(key, self.time())
         if known is None:
             known = self.cache.begin(key)
             known.context = call.once = _Run(self, known, call)
@@ -157,10 +158,6 @@ class AtMostOnce:
                 self.cache.hold(known, reply)
             else:
                 self.cache.sent(known)
-
-    def finish(self, known: KnownCall, reply: Payload) -> None:
-        """Keeps the reply to a call that has run."""
-        self.cache.finish(known, reply, self._time())
 
 
 class HandlerRunner:

@@ -21,12 +21,13 @@ __all__ = ["RdmaCallsTaken"]
 class RdmaCallsTaken:
     """Answers calls with `answering`; implements `rpcrdma.aio.answering.server_call.CallSource`.
 
-    `on_answered` is called after each reply, `on_fault` with a fault of our own, which ends the connection.
+    `on_answered` is called after each reply that is made outside of a turn of the connection, `on_fault` with a fault
+    of our own, which ends the connection.
     """
 
     __slots__ = (
         "_answering", "_draining", "_ended", "_on_answered", "_on_fault", "_responder", "client", "deferred", "host",
-        "results", "turn_ends_s", "unsent_octets",
+        "in_turn", "results", "turn_ends_s", "unsent_octets",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +52,8 @@ class RdmaCallsTaken:
         """Calls that wait to be answered."""
         self._draining = False
         self._ended = False
+        self.in_turn = False
+        """Whether the connection is in a turn, which sends at its end."""
         self.turn_ends_s = 0.0
         """When the connection's turn is over and calls wait for the next one, in `monotonic` time."""
         self.unsent_octets = 0
@@ -114,7 +117,8 @@ class RdmaCallsTaken:
             self.unsent_octets += reply.length
         elif call.buffers is not None:
             call.release()
-        self._on_answered()
+        if not self.in_turn:
+            self._on_answered()
 
     def on_sent(self, call: ServerCall) -> None:
         """The buffers of a reply are free."""
@@ -132,7 +136,8 @@ class RdmaCallsTaken:
         except Exception as error:  # noqa: BLE001 - logged, as of a reply
             self._on_fault(error)
         call.release()
-        self._on_answered()
+        if not self.in_turn:
+            self._on_answered()
         return True
 
     def drop(self, call: ServerCall) -> None:

@@ -70,7 +70,7 @@ class RdmaConnection(CallsMade):
 
     __slots__ = (
         "_active_at", "_arguments", "_authenticator", "_broken", "_called_back", "_calls_taken", "_driver",
-        "_encoder", "_ended", "_endpoint", "_established", "_flush", "_holds", "_in_turn", "_name", "_on_ended",
+        "_encoder", "_ended", "_endpoint", "_established", "_flush", "_holds", "_name", "_on_ended",
         "_on_established", "_on_version_refused", "_provider", "_queue_pair", "_queued", "_requester", "_role",
         "_round_trip_s", "_small_results", "_starting", "_transport", "_turn_due", "_waits_for_memory", "end_reason",
         "local", "peer", "timer",
@@ -108,7 +108,6 @@ class RdmaConnection(CallsMade):
         self._on_established = on_established
         self._on_ended = on_ended
         self._on_version_refused = on_version_refused
-        self._in_turn = False
         self._holds = False
         self._turn_due = False
         self._starting = True
@@ -295,12 +294,12 @@ class RdmaConnection(CallsMade):
 
     def _flush_posted(self) -> None:
         """Sends the messages that an extension has posted, unless a turn will."""
-        if not self._in_turn:
+        if not self._calls_taken.in_turn:
             self._driver.flush()
 
     def _turn_soon(self) -> None:
         """Has one more turn: messages of this turn go out together, and calls that wait are answered."""
-        if not self._turn_due and not self._in_turn:
+        if not self._turn_due and not self._calls_taken.in_turn:
             self._turn_due = True
             self._loop.call_soon(self._end_turn)
 
@@ -341,7 +340,7 @@ class RdmaConnection(CallsMade):
         A fault of our own costs this connection alone, and no peer can make the loop spin on it.
         """
         driver, endpoint, events, calls_taken = self._driver, self._endpoint, self._endpoint.events, self._calls_taken
-        self._in_turn = True
+        calls_taken.in_turn = True
         calls_taken.turn_ends_s = monotonic() + CONNECTION_TURN_S
         # A reply that was made outside of a turn counts as an event: sending it frees buffers.
         busy = True
@@ -359,6 +358,9 @@ class RdmaConnection(CallsMade):
                         self._active_at = self._loop.time()
                         assert isinstance(event.incoming, ServerCall)
                         calls_taken.on_call(event.incoming)
+                    elif isinstance(event, ReplySent):
+                        assert isinstance(event.incoming, ServerCall)
+                        calls_taken.on_sent(event.incoming)
                     else:
                         self._on_event(event)
                 if calls_taken.deferred:
@@ -370,7 +372,7 @@ class RdmaConnection(CallsMade):
                 if not (busy and (calls_taken.unsent_octets or self._starting)) or driver.blocked:
                     break
                 busy = False
-            self._in_turn = False
+            calls_taken.in_turn = False
             if calls_taken.deferred and calls_taken.may_answer:
                 self._turn_soon()
             if endpoint.unsettled():
@@ -396,11 +398,8 @@ class RdmaConnection(CallsMade):
             self._endpoint.resume_pulls()
             self._turn()
 
-    def _on_event(self, event: Ready | CallFailed | ReplySent | Closed) -> None:
-        if isinstance(event, ReplySent):
-            assert isinstance(event.incoming, ServerCall)
-            self._calls_taken.on_sent(event.incoming)
-        elif isinstance(event, CallFailed):
+    def _on_event(self, event: Ready | CallFailed | Closed) -> None:
+        if isinstance(event, CallFailed):
             self._on_call_failed(event.call, event.error)
         elif isinstance(event, Ready):
             self._on_ready()
@@ -448,12 +447,11 @@ class RdmaConnection(CallsMade):
 
     def _on_answered(self) -> None:
         """Sends a reply that was made outside of a turn."""
-        if not self._in_turn:
-            self._active_at = self._loop.time()
-            if self._holds:
-                self._turn_soon()
-            else:
-                self._turn()
+        self._active_at = self._loop.time()
+        if self._holds:
+            self._turn_soon()
+        else:
+            self._turn()
 
     def _on_end(self, event: Closed) -> None:
         self.end_reason = event
