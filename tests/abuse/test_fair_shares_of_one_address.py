@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
-from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
+from rpcrdma.aio.server import tcp_server
+from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.service import CallContext
@@ -72,20 +74,24 @@ class Rig:
 
 
 @asynccontextmanager
-async def serving(**config: Any) -> AsyncIterator[Rig]:
-    async with TcpServer(Dispatcher([Files()]), config=TcpServerConfig(**config)) as server:
-        await server.listen()
-        server._listener._sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
-        async with AsyncExitStack() as stack:
-            yield Rig(server, stack)
-        await until(lambda: not server.connections)
+async def serving(stalled_s: float) -> AsyncIterator[Rig]:
+    """A server that cuts off a peer after `stalled_s` seconds without progress, and looks as often."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tcp_calls_taken, "RPC_STALLED_S", stalled_s)
+        patch.setattr(tcp_server, "_RELIEF_S", min(max(stalled_s, 0.0), 1.0))
+        async with TcpServer(Dispatcher([Files()])) as server:
+            await server.listen()
+            server._listener._sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
+            async with AsyncExitStack() as stack:
+                yield Rig(server, stack)
+            await until(lambda: not server.connections)
     assert server.pool.lent_octets == server.arguments.lent_octets == 0
 
 
 @pytest.mark.parametrize("sockets", [12, 60])
 def test_sockets_that_read_no_replies_delay_no_other_call_of_their_address(sockets: int) -> None:
     async def main() -> None:
-        async with serving(stalled_s=1e9) as rig:
+        async with serving(1e9) as rig:
             server = rig.server
             for number in range(sockets):
                 peer = await rig.peer()
@@ -114,7 +120,7 @@ def test_an_honest_write_waits_for_one_deadline_of_150_unfinished_ones_at_most(s
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        async with serving(stalled_s=stalled_s) as rig:
+        async with serving(stalled_s) as rig:
             server = rig.server
             for number in range(150):
                 start = rpc(7, write_args(MIB), number)
@@ -133,12 +139,12 @@ def test_an_honest_write_waits_for_one_deadline_of_150_unfinished_ones_at_most(s
 
 def test_those_that_have_stalled_are_all_cut_off_together() -> None:
     async def main() -> None:
-        async with serving(stalled_s=-1.0) as rig:
+        async with serving(-1.0) as rig:
             server = rig.server
             for number in range(20):
                 start = rpc(7, write_args(MIB), number)
                 await (await rig.peer()).send(record(start, len(start) + MIB))
-            await until(lambda: sum(connection.dawdles for connection in server.connections) == 20)
+            await until(lambda: sum(connection.calls_taken.dawdles for connection in server.connections) == 20)
             server.relieve_arguments()
             assert not server.connections
 
@@ -151,19 +157,19 @@ def test_small_calls_do_not_hide_that_replies_are_left_unread() -> None:
         now = loop.time()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loop, "time", lambda: now)
-            async with serving(stalled_s=10) as rig:
+            async with serving(10) as rig:
                 server = rig.server
                 peer = await rig.peer()
                 await peer.send(record(rpc(6, file_handle() + struct.pack(">QI", 0, MIB))) * 2)
                 await until(lambda: server.pool.lent_octets >= 2 * MIB)
                 (connection,) = server.connections
                 for _ in range(11):
-                    assert not connection.stalled
+                    assert not connection.calls_taken.stalled
                     now += 1
                     calls = server.calls
                     await peer.send(record(rpc(0)))
                     await until(lambda calls=calls: server.calls > calls)  # type: ignore[misc]
-                assert connection.stalled
+                assert connection.calls_taken.stalled
 
     asyncio.run(main())
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
-from rpcrdma.aio.connections import rdma_connection
+from rpcrdma.aio.connections import rdma_calls_taken, rdma_connection
 from rpcrdma.aio.drivers import record_stream
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.nfs import v3
@@ -39,10 +39,14 @@ class Inline(v3.NFS_V3_Service):
         return v3.GETATTR3res(v3.nfsstat3.NFS3ERR_STALE, None)
 
 
-@pytest.mark.parametrize(("scheme", "module"), [("tcp", record_stream), ("rdma", rdma_connection)])
+@pytest.mark.parametrize(
+    ("scheme", "modules"),
+    [("tcp", [record_stream]), ("rdma", [rdma_connection, rdma_calls_taken])],
+    ids=["tcp", "rdma"],
+)
 @pytest.mark.parametrize("slow", [True, False])
 def test_a_burst_of_slow_calls_leaves_turns_to_another_connection(
-    scheme: str, module: ModuleType, slow: bool, monkeypatch: pytest.MonkeyPatch
+    scheme: str, modules: list[ModuleType], slow: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
         service = Inline()
@@ -59,7 +63,8 @@ def test_a_burst_of_slow_calls_leaves_turns_to_another_connection(
                 await asyncio.gather(*(one.call(v3.NULL, None) for _ in range(BURST)))
                 # Each look at the clock takes a second, or no time at all.
                 seconds = itertools.count(1)
-                monkeypatch.setattr(module, "monotonic", lambda: float(next(seconds)) if slow else 0.0, raising=False)
+                for module in modules:
+                    monkeypatch.setattr(module, "monotonic", lambda: float(next(seconds)) if slow else 0.0)
                 late: list[asyncio.Future[Any]] = []
 
                 def ask() -> None:

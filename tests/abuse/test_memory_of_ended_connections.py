@@ -55,7 +55,7 @@ def test_an_ended_tcp_connection_leaves_nothing_to_the_garbage_collector() -> No
                     sock.setblocking(False)
                     await loop.sock_connect(sock, ("127.0.0.1", server.port))
                     await loop.sock_sendall(sock, UNFINISHED[:100_000])
-                    while not any(each._memory.expected for each in server.connections):  # noqa: ASYNC110
+                    while not any(each.calls_taken.memory.expected for each in server.connections):  # noqa: ASYNC110
                         await asyncio.sleep(0)
                 while server.connections:  # noqa: ASYNC110
                     await asyncio.sleep(0)

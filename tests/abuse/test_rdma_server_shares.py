@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from rpcrdma.aio.server import rdma_server
 from rpcrdma.nfs import v3
 from rpcrdma.transport import TransportConfig
 from support.raw_calls import (
@@ -97,9 +100,11 @@ def test_calls_that_wait_for_memory_go_on_when_who_holds_it_is_cut_off(scene: Sc
     asyncio.run(main())
 
 
-def test_a_flood_of_half_open_connections_displaces_only_itself(scene: Scenes) -> None:
+def test_a_flood_of_half_open_connections_displaces_only_itself(scene: Scenes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rdma_server, "RDMA_STARTING_MAX", 20)
+
     async def main() -> None:
-        async with scene(starting_max=20) as it:
+        async with scene() as it:
             mine = await it.peer(source="127.0.1.1")
             for _ in range(10):
                 await asyncio.gather(*(it.peer(source="127.0.1.2") for _ in range(20)))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.errors import CallTimeout, MessageTooLong, TransportClosed
@@ -208,10 +209,12 @@ def test_a_request_that_never_ends_is_given_up_however_it_drips() -> None:
     asyncio.run(main())
 
 
-def test_a_flood_of_refused_calls_whose_answers_nobody_reads_is_bounded() -> None:
+def test_a_flood_of_refused_calls_whose_answers_nobody_reads_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp_calls_taken, "RPC_UNSENT_REPLY_OCTETS_MAX", 1 << 16)
+
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        async with serving(unsent_reply_octets_max=1 << 16) as server:
+        async with serving() as server:
             for listener in server._listener._sockets:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
             with await connected(server, receive_octets=4096) as sock:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
+from rpcrdma.aio.server import tcp_server
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.rpc.calling import CallEncoder
 from rpcrdma.rpc.dispatch import Dispatcher
@@ -94,7 +96,9 @@ async def begin(sock: socket.socket, octets: int) -> asyncio.Task[None]:
 
 
 def held(server: TcpServer) -> list[int]:
-    return [connection._memory.octets + connection._memory.expected for connection in server.connections]
+    return [
+        each.octets + each.expected for each in (connection.calls_taken.memory for connection in server.connections)
+    ]
 
 
 async def give_up(task: asyncio.Task[None]) -> None:
@@ -102,10 +106,14 @@ async def give_up(task: asyncio.Task[None]) -> None:
     await asyncio.wait([task])
 
 
-def test_large_calls_of_one_connection_are_left_unread_beyond_its_bound_and_all_are_answered() -> None:
+def test_large_calls_of_one_connection_are_left_unread_beyond_its_bound_and_all_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tcp_calls_taken, "RPC_UNANSWERED_CALL_OCTETS_MAX", 3 * MIB)
+
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        async with serving(unanswered_call_octets_max=3 * MIB) as (server, store):
+        async with serving() as (server, store):
             with await connected(server) as sock:
                 sending = asyncio.create_task(loop.sock_sendall(sock, CALL * 30))
                 await until(lambda: store.waiting == 4)
@@ -138,7 +146,7 @@ def test_calls_that_never_end_hold_a_part_of_the_memory_and_others_are_served(oc
             await until(lambda: sum(held(server)) >= 40 * (MIB - 1000))
             # A ninth, and then one call of each connection until half is gone.
             assert server.arguments.lent_octets <= 64 * MIB / 2
-            assert 0 < sum(connection._memory.short for connection in server.connections) < 30
+            assert 0 < sum(connection.calls_taken.memory.short for connection in server.connections) < 30
             async with await TcpConnection.connect("127.0.0.1", server.port) as other:
                 for _ in range(5):
                     assert await other.call(STORE, bytes(MIB)) == MIB
@@ -149,9 +157,14 @@ def test_calls_that_never_end_hold_a_part_of_the_memory_and_others_are_served(oc
     asyncio.run(main())
 
 
-def test_when_memory_is_short_who_does_not_finish_its_call_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
+def test_when_memory_is_short_who_does_not_finish_its_call_is_cut_off(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tcp_calls_taken, "RPC_STALLED_S", -1.0)
+    monkeypatch.setattr(tcp_server, "_RELIEF_S", 0.0)
+
     async def main() -> None:
-        async with serving(2 * MIB, stalled_s=-1.0) as (server, store):
+        async with serving(2 * MIB) as (server, store):
             store.gate.set()
             socks = [await connected(server, f"127.0.0.{number}") for number in (2, 3)]
             for sock in socks:

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "rpcrdma"
 
 @pytest.mark.parametrize(
     ("step", "module"),
-    [(r"\.open_call\(", "answering"), (r"\.client\.reply\(", "server_call"), (r"\.client\.drop\(", "server_call")],
+    [(r"\.open_call\(", "answering"), (r"\.source\.reply\(", "server_call"), (r"\.source\.drop\(", "server_call")],
 )
 def test_one_module_takes_this_step(step: str, module: str) -> None:
     found = [path.relative_to(SOURCE) for path in SOURCE.rglob("*.py") if re.search(step, path.read_text())]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import secrets
 import sys
@@ -10,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from process_state import look, queue_pairs, regions_registered
+from rpcrdma.aio.answering import answering
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.nfs.server import Export, build_services, object_tree, open_state
-from rpcrdma.rpc.reply_cache import CallKey, KnownCall, ReplyCache, ReplyCacheConfig
+from rpcrdma.rpc.reply_cache import CallKey, KnownCall, ReplyCache
 from ticket_service import Tickets
 
 KEPT_S = 20.0
@@ -69,13 +71,13 @@ def state(server: Server, tickets: Tickets, repeats: Repeats) -> dict[str, Any]:
 async def main() -> None:
     top = Path(sys.argv[1])
     object_tree.NFS_GONE_MAX = GONE_MAX
+    answering.ReplyCache = functools.partial(ReplyCache, age_s=KEPT_S, octets_max=KEPT_OCTETS)
     tickets, repeats = Tickets(), Repeats()
     keys = open_state(top / "state", secrets.token_bytes)
     services = build_services(
         [Export(name="/", directory=top / "export", root_squash=False, synchronous=False)], state=keys
     )
     options = ServeOptions(
-        reply_cache=ReplyCacheConfig(age_s=KEPT_S, octets_max=KEPT_OCTETS),
         drain_s=1,
         rdma=RdmaServerConfig(rpcrdma_version=sys.argv[2]),
     )

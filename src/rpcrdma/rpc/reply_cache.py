@@ -16,8 +16,8 @@ from which AUTH_SYS lets it act as any user anyhow.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Hashable
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from rpcrdma.limits import (
     REPLY_CACHE_AGE_S,
@@ -28,12 +28,13 @@ from rpcrdma.limits import (
     REPLY_CACHE_SMALL_OCTETS,
 )
 from rpcrdma.rpc.program import Procedure
-from rpcrdma.rpc.refused_replies import RefusedReplies
 from rpcrdma.wire.buffers import as_view
 from rpcrdma.wire.checksum import crc32c
 from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition, padding
 
-__all__ = ["CallKey", "KnownCall", "ReplyCache", "ReplyCacheConfig", "call_key", "detached"]
+__all__ = ["CallKey", "KnownCall", "RefusedReplies", "ReplyCache", "call_key", "detached"]
+
+K = TypeVar("K", bound=Hashable)
 
 
 class CallKey(NamedTuple):
@@ -78,24 +79,6 @@ def detached(reply: Payload) -> Payload:
     return Payload(reply.reduced, [BulkItem(item.at, item.position, bytes(item.data)) for item in reply.items])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyCacheConfig:
-    """Bounds of a cache; see `rpcrdma.limits` for the reasons of the defaults."""
-
-    entries_max: int = REPLY_CACHE_ENTRIES_MAX
-    """Answered calls that are remembered."""
-    octets_max: int = REPLY_CACHE_OCTETS_MAX
-    """Octets of their replies. Beyond it the oldest replies are dropped, large ones first, since a few large replies
-    take the room of many small ones; a call without its reply is still known as answered."""
-    reply_octets_max: int = REPLY_CACHE_REPLY_OCTETS_MAX
-    """A larger reply is not kept at all, unless it is refused."""
-    refused_octets_max: int = REPLY_CACHE_REFUSED_OCTETS_MAX
-    """Octets of replies of any length that did not fit what their calls offered: each is held until its call comes
-    again and offers more. Beyond it the client that holds most loses its oldest."""
-    age_s: float = REPLY_CACHE_AGE_S
-    """How long an answered call is remembered."""
-
-
 class KnownCall:
     """A call that runs or has been answered. `context` is for the owner of the cache, None at first."""
 
@@ -114,22 +97,101 @@ class KnownCall:
         return f"KnownCall(xid={self.key.xid:#010x}, {state})"
 
 
+class _Client(Generic[K]):
+    """The replies held for one address, the oldest first."""
+
+    __slots__ = ("octets", "replies")
+
+    def __init__(self) -> None:
+        self.replies: dict[K, Payload] = {}
+        self.octets = 0
+
+
+class RefusedReplies(Generic[K]):
+    """Replies that were larger than the memory their calls offered, held until the calls come again and offer more.
+
+    They are found by the keys of their calls, and have at most `octets_max` octets.
+
+    Beyond that the oldest of the client that holds most goes, so that no client costs another one its second try. A
+    reply that is longer than all of it is not held.
+    """
+
+    __slots__ = ("_clients", "_octets_max", "octets")
+
+    def __init__(self, octets_max: int) -> None:
+        self._octets_max = octets_max
+        self._clients: dict[str, _Client[K]] = {}
+        self.octets = 0
+        """Octets of all that are held."""
+
+    def hold(self, address: str, key: K, reply: Payload) -> None:
+        """Holds a reply for the client at `address`; the reply's memory must not change afterwards."""
+        self.drop(address, key)
+        if reply.length > self._octets_max:
+            return
+        own = self._clients.setdefault(address, _Client())
+        own.replies[key] = reply
+        own.octets += reply.length
+        self.octets += reply.length
+        while self.octets > self._octets_max:
+            # The reply that has just come does not count: of equals it is the one that stays.
+            others = {name: each.octets - reply.length * (each is own) for name, each in self._clients.items()}
+            fullest = max(others, key=others.__getitem__)
+            self.drop(fullest, next(iter(self._clients[fullest].replies)))
+
+    def find(self, address: str, key: K) -> Payload | None:
+        """The reply, if it is held."""
+        client = self._clients.get(address)
+        return None if client is None else client.replies.get(key)
+
+    def drop(self, address: str, key: K) -> None:
+        """Holds the reply no longer; no effect if it is not held."""
+        client = self._clients.get(address)
+        reply = None if client is None else client.replies.pop(key, None)
+        if client is None or reply is None:
+            return
+        client.octets -= reply.length
+        self.octets -= reply.length
+        if not client.replies:
+            del self._clients[address]
+
+
 class ReplyCache:
     """Calls by key, with the time handed in as seconds of any clock that never goes back.
 
-    The bounds of the cache do not count running calls: the server's bound on running calls limits them.
+    `entries_max` answered calls are remembered for `age_s` seconds, with `octets_max` octets of their replies. Beyond
+    that the oldest replies are dropped, large ones first, since a few large replies take the room of many small ones; a
+    call without its reply is still known as answered. A reply over `reply_octets_max` is not kept at all, unless it is
+    refused: `refused_octets_max` octets of replies that did not fit what their calls offered are held until the calls
+    come again and offer more. Beyond it the client that holds most loses its oldest.
+
+    The bounds do not count running calls: the server's bound on running calls limits them.
     """
 
-    __slots__ = ("_answered", "_config", "_large", "_refused", "_running", "_small", "octets")
+    __slots__ = (
+        "_age_s", "_answered", "_entries_max", "_large", "_octets_max", "_refused", "_reply_octets_max", "_running",
+        "_small", "octets",
+    )  # fmt: skip
 
-    def __init__(self, config: ReplyCacheConfig | None = None) -> None:
-        self._config = config or ReplyCacheConfig()
+    def __init__(
+        self,
+        *,
+        entries_max: int = REPLY_CACHE_ENTRIES_MAX,
+        octets_max: int = REPLY_CACHE_OCTETS_MAX,
+        reply_octets_max: int = REPLY_CACHE_REPLY_OCTETS_MAX,
+        refused_octets_max: int = REPLY_CACHE_REFUSED_OCTETS_MAX,
+        age_s: float = REPLY_CACHE_AGE_S,
+    ) -> None:
+        self._entries_max = entries_max
+        self._octets_max = octets_max
+        self._reply_octets_max = min(reply_octets_max, octets_max)
+        self._age_s = age_s
         self._running: dict[CallKey, KnownCall] = {}
         # All three in the order in which the calls were answered, the oldest first.
         self._answered: dict[CallKey, KnownCall] = {}
         self._small: deque[KnownCall] = deque()
         self._large: deque[KnownCall] = deque()
-        self._refused: RefusedReplies[CallKey] = RefusedReplies(self._config.refused_octets_max)
+        self._refused: RefusedReplies[CallKey] = RefusedReplies(refused_octets_max)
         self.octets = 0
         """Octets of the replies that are kept."""
 
@@ -157,20 +219,19 @@ class ReplyCache:
 
     def finish(self, call: KnownCall, reply: Payload, now_s: float) -> None:
         """Keeps the reply to a running call; the reply's memory must not change afterwards."""
-        config = self._config
         del self._running[call.key]
         call.running = False
         call.answered_at_s = now_s
         self._answered[call.key] = call
         length = reply.length
-        if length <= min(config.reply_octets_max, config.octets_max):
+        if length <= self._reply_octets_max:
             call.reply = reply
             self._kept_with(call).append(call)
             self.octets += length
         self._expire(now_s)
-        while len(self._answered) > config.entries_max:
+        while len(self._answered) > self._entries_max:
             self._forget(next(iter(self._answered.values())))
-        while self.octets > config.octets_max:
+        while self.octets > self._octets_max:
             self._let_go((self._large or self._small).popleft())
 
     def hold(self, call: KnownCall, reply: Payload) -> None:
@@ -188,7 +249,7 @@ class ReplyCache:
 
     def _expire(self, now_s: float) -> None:
         answered = self._answered
-        oldest_s = now_s - self._config.age_s
+        oldest_s = now_s - self._age_s
         while answered:
             call = next(iter(answered.values()))
             if call.answered_at_s >= oldest_s:

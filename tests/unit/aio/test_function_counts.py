@@ -9,14 +9,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 MOST = {
-    ("NULL", "1"): ((64, 66), (58, 64), (21, 22)),
-    ("NULL", "2"): ((67, 69), (61, 67), (21, 22)),
-    ("GETATTR", "1"): ((78, 87), (69, 80), (22, 28)),
-    ("GETATTR", "2"): ((80, 90), (72, 83), (22, 28)),
-    ("READ 4 KiB", "1"): ((145, 156), (128, 131), (30, 37)),
-    ("READ 4 KiB", "2"): ((113, 142), (101, 121), (26, 37)),
-    ("WRITE 4 KiB", "1"): ((175, 246), (135, 186), (31, 43)),
-    ("WRITE 4 KiB", "2"): ((116, 164), (99, 140), (26, 36)),
+    ("NULL", "1"): ((64, 61), (58, 59), (21, 22)),
+    ("NULL", "2"): ((67, 64), (61, 62), (21, 22)),
+    ("GETATTR", "1"): ((78, 82), (69, 75), (22, 27)),
+    ("GETATTR", "2"): ((80, 85), (72, 78), (22, 27)),
+    ("READ 4 KiB", "1"): ((145, 150), (128, 125), (30, 37)),
+    ("READ 4 KiB", "2"): ((113, 136), (101, 116), (26, 36)),
+    ("WRITE 4 KiB", "1"): ((175, 234), (135, 177), (31, 41)),
+    ("WRITE 4 KiB", "2"): ((116, 158), (99, 133), (26, 34)),
 }
 """For each call and version, at the client and in the server's loop: functions entered, different ones among them, and
 modules. Version 2 sends 4 KiB in a message, where version 1 uses RDMA."""

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
+from rpcrdma.aio.answering.answering import HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.drivers import limited_log
 from rpcrdma.errors import TransportClosed
@@ -58,7 +58,7 @@ def arrived(connection: Connection, handler: Any, args: int = 5, *, idempotent: 
     service = One()
     service.word = handler  # type: ignore[attr-defined]
     call = ServerCall(1, Decoder(CallEncoder().encode(1, WORD, args).reduced))
-    call.client = cast("Any", connection)
+    call.source = cast("Any", connection)
     assert Dispatcher([service]).open_call(call) is None
     return call
 
@@ -147,7 +147,7 @@ def test_a_handler_that_would_block_is_entered_once_and_goes_on_in_a_thread_with
 
     def note(context: Any) -> None:
         in_loop = threading.current_thread() is threading.main_thread()
-        seen.append((in_loop, context.may_block, context.client.results.held_octets))
+        seen.append((in_loop, context.may_block, context.source.results.held_octets))
 
     @inline_or_worker
     def handler(args: int, context: Any) -> Generator[None, None, int]:
@@ -278,7 +278,7 @@ def test_a_handler_whose_connection_has_ended_is_not_said_to_have_failed_or_been
     caplog.set_level(logging.DEBUG)
 
     def inline(args: int, context: Any) -> int:
-        context.client.results.close()
+        context.source.results.close()
         if error is not None:
             raise error
         return len(context.buffer(10))
@@ -307,7 +307,7 @@ def test_a_handler_whose_connection_has_ended_is_not_said_to_have_failed_or_been
 
 def test_a_fault_is_logged_also_when_the_connection_has_ended(caplog: pytest.LogCaptureFixture) -> None:
     def handler(args: int, context: Any) -> int:
-        context.client.results.close()
+        context.source.results.close()
         raise ValueError(args)
 
     async def main() -> None:
@@ -326,7 +326,7 @@ def test_what_must_not_run_twice_has_memory_after_its_connection_has_ended() -> 
     async def main() -> None:
         call = arrived(Connection(pool), lambda args, context: args)
         assert call.route.at_most_once
-        call.client.results.close()
+        call.source.results.close()
         call.buffer(5000)
         assert pool.lent_octets == 8192
         call.release()

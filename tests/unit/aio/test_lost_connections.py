@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.answering import answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client import connect as connecting
 from rpcrdma.aio.client.connect import ConnectOptions, connect, own_credential
@@ -36,7 +37,7 @@ from rpcrdma.rpc.call_statistics import by_procedure
 from rpcrdma.rpc.errors import RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.reply_cache import ReplyCacheConfig
+from rpcrdma.rpc.reply_cache import ReplyCache
 from rpcrdma.rpc.service import CallContext, Service, in_worker
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused
@@ -194,11 +195,11 @@ class Proxy:
 
 @asynccontextmanager
 async def ordering(
-    scheme: str, cuts: Callable[[], int | None] = lambda: None, cache: ReplyCacheConfig | None = None, **policy: Any
+    scheme: str, cuts: Callable[[], int | None] = lambda: None, **policy: Any
 ) -> AsyncIterator[tuple[Orders, Proxy, Connection]]:
     orders = Orders()
     listen = [f"{scheme}://127.0.0.1:0"]
-    options = ServeOptions(drain_s=0.1, reply_cache=cache or ReplyCacheConfig())
+    options = ServeOptions(drain_s=0.1)
     async with (
         serve([orders], listen, options=options) as server,
         Proxy(parse_url(server.listening[0]).port, cuts) as proxy,
@@ -310,9 +311,13 @@ def test_a_call_that_still_runs_is_answered_once_on_the_newest_connection(scheme
 @pytest.mark.req("V1-65")
 @pytest.mark.providers("iwarp")
 @pytest.mark.parametrize("asked", [PLACED, LONG])
-def test_a_repeat_whose_reply_is_not_kept_is_refused_and_does_not_run(scheme: str, asked: Procedure[Any, Any]) -> None:
+def test_a_repeat_whose_reply_is_not_kept_is_refused_and_does_not_run(
+    scheme: str, asked: Procedure[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "ReplyCache", functools.partial(ReplyCache, octets_max=100))
+
     async def main() -> None:
-        async with ordering(scheme, cache=ReplyCacheConfig(octets_max=100)) as (orders, proxy, caller):
+        async with ordering(scheme) as (orders, proxy, caller):
             orders.when_run = proxy.swallow
             call = asyncio.ensure_future(answered(caller, asked, 7))
             await proxy.cut_once()

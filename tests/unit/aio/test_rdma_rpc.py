@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.connections.rdma_calls_taken import RdmaCallsTaken
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
@@ -24,7 +26,7 @@ from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import mount, v3
 from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.service import CallContext, in_worker
-from rpcrdma.transport import IncomingCall, TransportConfig
+from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.responder import Responder
 from support.waiting import until
 
@@ -420,14 +422,14 @@ def test_a_fault_of_our_own_costs_one_connection(
             await client.call(v3.NULL, None)
             (faulty,) = server.connections - {there}
 
-            answer = RdmaConnection._on_call
+            answer = RdmaCallsTaken.on_call
 
-            def fail_there(connection: RdmaConnection, incoming: IncomingCall) -> None:
-                if connection is faulty:
+            def fail_there(calls_taken: RdmaCallsTaken, call: ServerCall) -> None:
+                if calls_taken.client is faulty:
                     raise RuntimeError("on purpose")
-                answer(connection, incoming)
+                answer(calls_taken, call)
 
-            monkeypatch.setattr(RdmaConnection, "_on_call", fail_there)
+            monkeypatch.setattr(RdmaCallsTaken, "on_call", fail_there)
             with pytest.raises(TransportClosed):
                 await client.call(v3.NULL, None)
             await client.close()
@@ -479,7 +481,7 @@ def test_a_reply_that_cannot_be_made_ends_the_connection(
             await client.close()
             await until(lambda: server.connections == {there})
             # What the call and its handler had borrowed is there for others.
-            assert faulty.results.held_octets == faulty._arguments.held_octets == 0
+            assert faulty._calls_taken.results.held_octets == faulty._arguments.held_octets == 0
             await other.call(v3.NULL, None)
         assert escaped == []
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -195,17 +196,19 @@ def test_more_calls_than_the_server_runs_at_once_may_all_wait_for_the_client(sch
     asyncio.run(main())
 
 
-def test_calls_beyond_what_is_held_are_left_unread_until_reverse_calls_end() -> None:
+def test_calls_beyond_what_is_held_are_left_unread_until_reverse_calls_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp_calls_taken, "RPC_OUTSTANDING_CALLS_MAX", 3)
+    monkeypatch.setattr(tcp_calls_taken, "RPC_UNSENT_REPLY_OCTETS_MAX", 1000)
+
     async def main() -> None:
-        config = TcpServerConfig(outstanding_calls_max=3, unsent_reply_octets_max=1000)
-        async with rig("tcp", tcp=config) as r:
+        async with rig("tcp") as r:
             await r.client.call(JOIN, 1)
             peer: Any = r.front.client
             asking = [asyncio.ensure_future(r.client.call(ASK, 7)) for _ in range(3)]
             await until(lambda: r.back.running == 3)
             adding = [asyncio.ensure_future(r.client.call(ADD, n)) for n in range(50)]
             await until(lambda: peer._stream.paused)
-            assert 0 < len(peer._held) < 10
+            assert 0 < len(peer.calls_taken._held) < 10
             r.back.gate.set()
             # The replies are behind calls that are not read: only a deadline ends these, which a test need not await.
             for call in list(peer._pending.values()):
@@ -289,7 +292,7 @@ def test_a_client_without_services_drops_reverse_calls_and_counts_them(scheme: s
                 assert line.statistics.discarded == 1
             else:
                 assert isinstance(line, TcpConnection)
-                assert line.calls_dropped == 3
+                assert line.calls_taken.dropped == 3
 
     asyncio.run(main())
 

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.answering.answering import HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers import listener as listener_module
+from rpcrdma.aio.server import tcp_server
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.dispatch import Dispatcher
@@ -125,9 +127,11 @@ def test_a_stopping_server_gives_up_on_calls_at_its_deadline() -> None:
     asyncio.run(main())
 
 
-def test_nothing_more_is_read_while_too_many_calls_run() -> None:
+def test_nothing_more_is_read_while_too_many_calls_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp_calls_taken, "RPC_OUTSTANDING_CALLS_MAX", 4)
+
     async def main() -> None:
-        async with serving(outstanding_calls_max=4) as rig, await rig.caller() as caller, await rig.caller() as other:
+        async with serving() as rig, await rig.caller() as caller, await rig.caller() as other:
             calls = [asyncio.create_task(caller.call(GATED, n)) for n in range(50)]
             await rig.service.arrived.wait()
             assert await other.call(DOUBLE, 1) == 2
@@ -138,9 +142,11 @@ def test_nothing_more_is_read_while_too_many_calls_run() -> None:
     asyncio.run(main())
 
 
-def test_replies_that_nobody_reads_hold_up_their_connection_alone() -> None:
+def test_replies_that_nobody_reads_hold_up_their_connection_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp_calls_taken, "RPC_UNSENT_REPLY_OCTETS_MAX", MIB)
+
     async def main() -> None:
-        async with serving(unsent_reply_octets_max=MIB) as rig, await rig.caller() as other:
+        async with serving() as rig, await rig.caller() as other:
             # Small buffers in the kernel fill, then the server's bound is reached.
             rig.server._listener._sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
             greedy = await rig.caller()
@@ -159,12 +165,16 @@ def test_replies_that_nobody_reads_hold_up_their_connection_alone() -> None:
     asyncio.run(main())
 
 
-def test_a_peer_that_reads_nothing_is_cut_off_before_others_lack_memory(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_peer_that_reads_nothing_is_cut_off_before_others_lack_memory(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tcp_calls_taken, "RPC_STALLED_S", -1.0)
+    monkeypatch.setattr(tcp_server, "_RELIEF_S", 0.0)
+
     async def main() -> None:
         service = Sample()
         pool = BufferPool(octets_max=4 * MIB)
-        config = TcpServerConfig(stalled_s=-1.0)
-        async with TcpServer(Dispatcher([service]), pool=pool, config=config) as server:
+        async with TcpServer(Dispatcher([service]), pool=pool) as server:
             await server.listen()
             server._listener._sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
             async with await TcpConnection.connect("127.0.0.1", server.port) as honest:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from typing import Any
 
 import pytest
 
+from rpcrdma.aio.answering import answering
 from rpcrdma.aio.client.connect import ConnectOptions, connect
-from rpcrdma.aio.server.serve import ServeOptions, serve
+from rpcrdma.aio.server.serve import serve
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.rpc.reply_cache import ReplyCacheConfig
+from rpcrdma.rpc.reply_cache import ReplyCache
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import CallRefused, ChunkRefused, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder
@@ -95,13 +97,15 @@ def test_a_call_whose_chunks_are_refused_names_the_servers_limit() -> None:
 
 @pytest.mark.versions("2", "2-07", "2-rtr")
 @pytest.mark.parametrize("octets", [2 * MIB, 4 * MIB])
-def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_that_runs_once(octets: int) -> None:
+def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_that_runs_once(
+    monkeypatch: pytest.MonkeyPatch, octets: int
+) -> None:
     async def main() -> None:
         service = Plain()
         # What the cache keeps for long has no part in it.
-        options = ServeOptions(reply_cache=ReplyCacheConfig(octets_max=0))
+        monkeypatch.setattr(answering, "ReplyCache", functools.partial(ReplyCache, octets_max=0))
         async with (
-            serve([service], [LISTEN], options=options) as server,
+            serve([service], [LISTEN]) as server,
             connect(server.listening[0], Plain.PROGRAM) as client,
         ):
             for ran in (1, 2):
@@ -115,12 +119,12 @@ def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_that_run
 
 
 @pytest.mark.versions("2", "2-07", "2-rtr")
-def test_a_call_whose_reply_was_not_held_for_it_fails_and_does_not_run_again() -> None:
+def test_a_call_whose_reply_was_not_held_for_it_fails_and_does_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         service = Plain()
-        options = ServeOptions(reply_cache=ReplyCacheConfig(refused_octets_max=2 * MIB))
+        monkeypatch.setattr(answering, "ReplyCache", functools.partial(ReplyCache, refused_octets_max=2 * MIB))
         async with (
-            serve([service], [LISTEN], options=options) as server,
+            serve([service], [LISTEN]) as server,
             connect(server.listening[0], Plain.PROGRAM) as client,
         ):
             with pytest.raises(CallRefused):

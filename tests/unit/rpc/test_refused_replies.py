@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.rpc.refused_replies import RefusedReplies
+from rpcrdma.rpc.reply_cache import RefusedReplies
 from rpcrdma.xdr.codec import Payload
 
 

@@ -14,7 +14,7 @@ from rpcrdma.rpc.auth import AuthSys, Credential
 from rpcrdma.rpc.calling import CallEncoder
 from rpcrdma.rpc.message import decode_call
 from rpcrdma.rpc.program import Procedure
-from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, ReplyCacheConfig, call_key
+from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, call_key
 from rpcrdma.xdr.codec import Decoder, Payload, PlacedByPosition
 
 AGE_S = 120.0
@@ -152,7 +152,7 @@ STEPS = st.tuples(st.integers(0, len(CALLS) - 1), st.sampled_from(["ask", "answe
 
 @given(st.lists(STEPS, max_size=60))
 def test_the_cache_knows_the_calls_that_a_model_of_whole_calls_knows(steps: list[tuple[int, str, float]]) -> None:
-    cache, model = ReplyCache(ReplyCacheConfig(age_s=AGE_S)), Model()
+    cache, model = ReplyCache(age_s=AGE_S), Model()
     now_s = 0.0
     for index, step, passed_s in steps:
         now_s += passed_s

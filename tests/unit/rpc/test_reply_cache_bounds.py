@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from rpcrdma import limits
-from rpcrdma.rpc.reply_cache import CallKey, KnownCall, ReplyCache, ReplyCacheConfig
+from rpcrdma.rpc.reply_cache import CallKey, KnownCall, ReplyCache
 from rpcrdma.xdr.codec import Payload
 
 SMALL = limits.REPLY_CACHE_SMALL_OCTETS
@@ -30,22 +30,25 @@ class Answered:
 class Model:
     """Answered calls, the oldest first."""
 
-    def __init__(self, config: ReplyCacheConfig) -> None:
-        self.config = config
+    def __init__(self, *, entries_max: int, octets_max: int, reply_octets_max: int, age_s: float) -> None:
+        self.entries_max = entries_max
+        self.octets_max = octets_max
+        self.reply_octets_max = reply_octets_max
+        self.age_s = age_s
         self.calls: list[Answered] = []
 
     def octets(self) -> int:
         return sum(call.length for call in self.calls if call.kept)
 
     def expire(self, now_s: float) -> None:
-        self.calls = [call for call in self.calls if now_s - call.at_s <= self.config.age_s]
+        self.calls = [call for call in self.calls if now_s - call.at_s <= self.age_s]
 
     def finish(self, xid: int, length: int, now_s: float) -> None:
-        fits = length <= self.config.reply_octets_max and length <= self.config.octets_max
+        fits = length <= self.reply_octets_max and length <= self.octets_max
         self.calls.append(Answered(xid, length, now_s, fits))
         self.expire(now_s)
-        self.calls = self.calls[-self.config.entries_max :]
-        while self.octets() > self.config.octets_max:
+        self.calls = self.calls[-self.entries_max :]
+        while self.octets() > self.octets_max:
             kept = [call for call in self.calls if call.kept]
             large = [call for call in kept if call.length > SMALL]
             (large or kept)[0].kept = False
@@ -54,13 +57,13 @@ class Model:
 @pytest.mark.parametrize("seed", range(30))
 def test_what_is_kept_is_what_a_list_of_answered_calls_says(seed: int) -> None:
     draw = random.Random(seed)
-    config = ReplyCacheConfig(
-        entries_max=draw.choice([1, 4, 12]),
-        octets_max=draw.choice([0, SMALL, 4 * SMALL, 9 * SMALL + 3]),
-        reply_octets_max=draw.choice([SMALL, 3 * SMALL]),
-        age_s=8.0,
-    )
-    cache, model = ReplyCache(config), Model(config)
+    bounds = {
+        "entries_max": draw.choice([1, 4, 12]),
+        "octets_max": draw.choice([0, SMALL, 4 * SMALL, 9 * SMALL + 3]),
+        "reply_octets_max": draw.choice([SMALL, 3 * SMALL]),
+        "age_s": 8.0,
+    }
+    cache, model = ReplyCache(**bounds), Model(**bounds)
     running: dict[int, KnownCall] = {}
     now_s = 0.0
     for xid in range(150):
@@ -83,7 +86,7 @@ def test_what_is_kept_is_what_a_list_of_answered_calls_says(seed: int) -> None:
             assert [each.key.xid for each in cache._small] == [each for each, octets in kept if octets <= SMALL]
             assert [each.key.xid for each in cache._large] == [each for each, octets in kept if octets > SMALL]
             assert len(cache) == len(running) + len(model.calls), xid
-        known = {each.xid: each for each in model.calls if now_s - each.at_s <= config.age_s}
+        known = {each.xid: each for each in model.calls if now_s - each.at_s <= model.age_s}
         for each in range(xid + 1):
             found = cache.find(key(each), now_s)
             assert (found is not None) == (each in running or each in known), (xid, each)
@@ -94,20 +97,13 @@ def test_what_is_kept_is_what_a_list_of_answered_calls_says(seed: int) -> None:
 
 
 def test_bounds_by_default_are_those_of_the_limits() -> None:
-    config = ReplyCacheConfig()
-    assert (
-        config.entries_max,
-        config.octets_max,
-        config.reply_octets_max,
-        config.refused_octets_max,
-        config.age_s,
-    ) == (
-        limits.REPLY_CACHE_ENTRIES_MAX,
-        limits.REPLY_CACHE_OCTETS_MAX,
-        limits.REPLY_CACHE_REPLY_OCTETS_MAX,
-        limits.REPLY_CACHE_REFUSED_OCTETS_MAX,
-        limits.REPLY_CACHE_AGE_S,
-    )
+    assert ReplyCache.__init__.__kwdefaults__ == {
+        "entries_max": limits.REPLY_CACHE_ENTRIES_MAX,
+        "octets_max": limits.REPLY_CACHE_OCTETS_MAX,
+        "reply_octets_max": limits.REPLY_CACHE_REPLY_OCTETS_MAX,
+        "refused_octets_max": limits.REPLY_CACHE_REFUSED_OCTETS_MAX,
+        "age_s": limits.REPLY_CACHE_AGE_S,
+    }
 
 
 @pytest.mark.parametrize("running", [False, True])

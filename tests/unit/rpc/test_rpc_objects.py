@@ -11,8 +11,7 @@ from rpcrdma.rpc.call_statistics import CallCounts, CallStatistics, Durations
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.keep_alive import KeepAlive
 from rpcrdma.rpc.record import RecordReceiver, RecordSender
-from rpcrdma.rpc.refused_replies import RefusedReplies
-from rpcrdma.rpc.reply_cache import CallKey, KnownCall, ReplyCache
+from rpcrdma.rpc.reply_cache import CallKey, KnownCall, RefusedReplies, ReplyCache
 
 MADE: dict[str, Callable[[], Any]] = {
     "CallCounts": CallCounts,

@@ -1,16 +1,44 @@
-"""From a call that has arrived on a connection to the run of its handler, at a server or a client called back."""
+"""From a call that has arrived to its reply: its handler is found, and runs where and as often as it may.
+
+A handler runs in the event loop, in a worker thread or as a task. Calls that must not run twice go by the reply cache:
+a requester that lost its connection cannot know whether its calls ran, and asks again. Such a repeat is answered from
+the cache, or along with the first call if that still runs. So is a call that is sent again because its reply was larger
+than the memory that it had offered.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import logging
+from collections import deque
+from collections.abc import Awaitable, Generator
 from time import perf_counter_ns
+from typing import Any, TypeAlias
 
-from rpcrdma.aio.answering.at_most_once import AtMostOnce
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.answering.buffer_pool import OutOfBuffers
 from rpcrdma.aio.answering.server_call import CallSource, ServerCall
-from rpcrdma.errors import DecodeError
+from rpcrdma.aio.answering.worker_pool import ConnectionCalls, WorkerPool
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.errors import DecodeError, TransportClosed
 from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, call_key, detached
+from rpcrdma.rpc.service import Execution, ProcedureUnavailable
+from rpcrdma.xdr.codec import Payload
 
-__all__ = ["Answering"]
+__all__ = ["Answering", "AtMostOnce", "HandlerRunner"]
+
+_Rest: TypeAlias = Generator[None, None, Any]
+"""What is left of a handler that has begun."""
+_Result: TypeAlias = tuple[ServerCall, Payload, BaseException | None, ConnectionCalls]
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+_WORKERS = 8
+"""Threads that block in file systems at the same time; what a Linux NFS server starts with."""
+
+_INLINE, _INLINE_OR_WORKER = Execution.INLINE, Execution.INLINE_OR_WORKER
+
+_STOPPED = RuntimeError("the server has stopped")
 
 
 class Answering:
@@ -36,7 +64,7 @@ class Answering:
 
     def take(self, call: ServerCall, source: CallSource) -> None:
         """Answers a call that has arrived on `source`: at once, or when its handler is done."""
-        call.client = source
+        call.source, call.client = source, source.client
         if self._statistics is not None:
             call.statistics = self._statistics
             call.began_ns = call.sent_ns = perf_counter_ns()
@@ -54,3 +82,306 @@ class Answering:
             self._at_most_once.run(call)
         else:
             self.runner.run(call)
+
+
+class _Run:
+    """The run of a handler; implements `OneRun`.
+
+    `first` is the call whose connection and memory the handler uses, `newest` the last repeat of it, which gets the
+    reply and is run should the first be let go; without repeats both are the same.
+    """
+
+    __slots__ = ("_at_most_once", "_known", "first", "newest")
+
+    def __init__(self, at_most_once: AtMostOnce, known: KnownCall, call: ServerCall) -> None:
+        self._at_most_once = at_most_once
+        self._known = known
+        self.first = self.newest = call
+
+    def answer(self, reply: Payload) -> None:
+        first, newest, known = self.first, self.newest, self._known
+        first.once = known.context = None
+        lasting = detached(reply)
+        cache = self._at_most_once.cache
+        cache.finish(known, lasting, self._at_most_once.time())
+        if newest is first:
+            first.answer(reply)
+        else:
+            newest.answer(lasting)
+            first.drop()
+        if newest.refusal:
+            cache.hold(known, lasting)
+
+    def join(self, repeat: ServerCall) -> None:
+        superseded, self.newest = self.newest, repeat
+        if superseded is not self.first:
+            superseded.drop()
+
+    def let_go(self) -> None:
+        first, newest = self.first, self.newest
+        first.once = None
+        if newest is first:
+            # One that comes later runs.
+            self._at_most_once.cache.forget(self._known)
+        else:
+            self.first = newest
+            newest.once = self
+            self._at_most_once.runner.run_unless_ended(newest)
+        first.drop()
+
+
+class AtMostOnce:
+    """Runs each call once, however often it comes; shared by all connections of a server."""
+
+    def __init__(self, runner: HandlerRunner) -> None:
+        self.time = asyncio.get_running_loop().time
+        self.runner = runner
+        self.cache = ReplyCache()
+
+    def run(self, call: ServerCall) -> None:
+        """Runs the handler, unless it runs or has run; the call ends as by `HandlerRunner.run`, or is refused."""
+        key = call_key(call.peer, call.xid, call.route.procedure, call.decoder)
+        known = self.cache.find(key, self.time())
+        if known is None:
+            known = self.cache.begin(key)
+            known.context = call.once = _Run(self, known, call)
+            self.runner.run(call)
+        elif known.running:
+            known.context.join(call)
+        else:
+            reply = self.cache.held(known)
+            if reply is None:
+                call.refuse()
+                return
+            call.answer(reply)
+            if call.refusal:
+                self.cache.hold(known, reply)
+            else:
+                self.cache.sent(known)
+
+
+class HandlerRunner:
+    """Runs the handlers of calls on the running event loop, with `workers` threads for handlers that may block."""
+
+    def __init__(self, *, workers: int = _WORKERS, logger: logging.Logger = _LOGGER) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._workers = WorkerPool(workers)
+        self._log = LimitedLog(logger)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._results: deque[_Result] = deque()
+        self._woken = False
+        self._idle: asyncio.Event | None = None
+        self._drained = False
+        self.running = 0
+        """Calls in worker threads and tasks."""
+
+    def run(self, call: ServerCall) -> None:
+        """Runs the handler and answers the call, or lets it go, exactly once, in the event loop.
+
+        An inline handler is done when this returns. A call of a client that holds its share of memory waits first; one
+        that finds none while it runs is run again later, if it is idempotent. After `drain` has run into its deadline
+        calls whose handlers were still running are not answered; a call that comes later is answered with SYSTEM_ERR.
+        """
+        if self._drained:
+            call.answer(call.failure(_STOPPED))
+            return
+        if call.source.results.client.held and call.wait_if_crowded(self.run_unless_ended):
+            return
+        route = call.route
+        execution = route.execution
+        if execution is _INLINE or execution is _INLINE_OR_WORKER:
+            try:
+                result = route.handler(call.args, call)
+                if execution is _INLINE_OR_WORKER:
+                    try:
+                        next(result)
+                    except StopIteration as end:
+                        reply = call.success(end.value)
+                    else:
+                        self._start_worker(call, result)
+                        return
+                elif result is None or not hasattr(result, "__await__"):
+                    reply = call.success(result)
+                else:
+                    self._start_task(call, result)
+                    return
+            except Exception as error:  # noqa: BLE001 - any error of a handler is answered
+                if self._waits(error, call):
+                    return
+                reply = self._failed(call, error)
+            call.answer(reply)
+        elif execution is Execution.WORKER:
+            self._start_worker(call)
+        else:
+            self._start_task(call, route.handler(call.args, call))
+
+    def run_unless_ended(self, call: ServerCall) -> None:
+        """As `run`, for a call that has waited: its connection may have ended meanwhile."""
+        call.sent_ns = perf_counter_ns()
+        if call.ended:
+            call.let_go()
+        else:
+            self.run(call)
+
+    def connection_ended(self, connection: object) -> None:
+        """Lets go of the calls of an ended connection that wait for a thread.
+
+        A call that must not run twice and has begun is run to its end: a repeat of it gets the reply.
+        """
+        self._workers.connection_ended(connection)
+
+    async def drain(self, deadline_s: float) -> bool:
+        """Waits until nothing runs, at most `deadline_s` seconds; cancels tasks that still run, and ends the threads.
+
+        A handler that blocks in a thread cannot be cancelled: its result is dropped, but the interpreter does not exit
+        before it returns. Returns whether all were done. The runner runs nothing afterwards.
+        """
+        if self.running:
+            self._idle = asyncio.Event()
+            try:
+                async with asyncio.timeout(deadline_s):
+                    await self._idle.wait()
+            except TimeoutError:
+                pass
+        finished = self.running == 0
+        self._drained = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=deadline_s)
+        self._workers.shutdown(wait=finished)
+        self._log.flush()
+        return finished
+
+    def _failed(self, call: ServerCall, error: BaseException) -> Payload:
+        name = call.route.name
+        if call.ended and isinstance(error, OutOfBuffers | TransportClosed):
+            # The connection has ended, and with it the memory or the peer that the handler needed: no fault.
+            pass
+        elif isinstance(error, OutOfBuffers):
+            # Clients bring this about, not the handler.
+            self._log.log(logging.WARNING, "buffers", "%s was answered with SYSTEM_ERR: %s", name, error)
+        elif not isinstance(error, ProcedureUnavailable):
+            kind = f"{name} {type(error).__qualname__}"
+            became = "; its connection has ended" if call.ended else " and was answered with SYSTEM_ERR"
+            self._log.log(logging.ERROR, kind, f"%s failed{became}", name, error=error)
+        return call.failure(error)
+
+    def log_unfit_reply(self, call: ServerCall, why: str) -> None:
+        """Logs that a reply was made that cannot be sent, and the setting that would permit it."""
+        name = call.route.name
+        self._log.log(logging.WARNING, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
+
+    def log_long_call(self, peer: str, why: str) -> None:
+        """Logs that a call was not read because it is too long."""
+        self._log.log(logging.WARNING, "too long", "a call of %s was answered with GARBAGE_ARGS: %s", peer, why)
+
+    def log_no_call(self, peer: str) -> None:
+        """Logs that a message was dropped because it is no call."""
+        self._log.log(logging.WARNING, "no call", "%s sent a message that is no call", peer)
+
+    def _finished(self) -> None:
+        self.running -= 1
+        if not self.running and self._idle is not None:
+            self._idle.set()
+
+    def _waits(self, error: BaseException, call: ServerCall) -> bool:
+        """Whether the call waits for memory and is run again, which a call that must not run twice cannot."""
+        if not isinstance(error, OutOfBuffers) or call.route.at_most_once or self._drained:
+            return False
+        # It begins in the event loop again.
+        call.may_block = False
+        return call.wait_for_buffers(self.run_unless_ended)
+
+    def _start_task(self, call: ServerCall, result: Awaitable[Any]) -> None:
+        self.running += 1
+        task = self._loop.create_task(self._await(call, result))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _await(self, call: ServerCall, result: Awaitable[Any]) -> None:
+        call.sent_ns = perf_counter_ns()
+        try:
+            try:
+                reply = call.success(await result)
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                # Something that the handler awaited was cancelled, not the call.
+                reply = self._failed(call, error)
+            except Exception as error:  # noqa: BLE001 - any error of a handler is answered
+                if self._waits(error, call):
+                    return
+                reply = self._failed(call, error)
+            if not self._drained:
+                call.answer(reply)
+        finally:
+            self._finished()
+
+    def _start_worker(self, call: ServerCall, rest: _Rest | None = None) -> None:
+        """Runs the handler, or the `rest` of it, in a thread."""
+        call.may_block = True
+        self.running += 1
+        work = functools.partial(self._work, call, rest)
+        let_go = None
+        if rest is None or not call.route.at_most_once:
+            let_go = functools.partial(self._let_go, call, rest)
+        self._workers.submit(call.peer, call.source, work, let_go)
+
+    def _let_go(self, call: ServerCall, rest: _Rest | None) -> None:
+        try:
+            if rest is not None:
+                rest.close()
+        except Exception as error:  # noqa: BLE001 - logged; other calls are let go as well
+            self._failed(call, error)
+        try:
+            call.let_go()
+        finally:
+            self._finished()
+
+    def _work(self, call: ServerCall, rest: _Rest | None, calls: ConnectionCalls) -> None:
+        call.sent_ns = perf_counter_ns()
+        failure: BaseException | None = None
+        try:
+            result = call.route.handler(call.args, call) if rest is None else _finished(rest)
+            reply = call.success(result)
+        except BaseException as error:  # noqa: BLE001 - in a thread even a SystemExit would go unnoticed
+            reply = call.failure(error)
+            failure = error
+        self._results.append((call, reply, failure, calls))
+        # One wake-up serves all results that are there when the loop comes to it: it clears the flag first.
+        if not self._woken:
+            self._woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._deliver)
+            except RuntimeError:
+                # The loop was closed after a drain that ran into its deadline: no connection waits for this result.
+                self._results.clear()
+
+    def _deliver(self) -> None:
+        self._woken = False
+        results = self._results
+        # Results that threads add meanwhile come later: a flood of calls must not keep the loop from other connections.
+        for _ in range(len(results)):
+            call, reply, failure, calls = results.popleft()
+            self._workers.release(calls)
+            try:
+                if failure is not None:
+                    if self._waits(failure, call):
+                        continue
+                    self._failed(call, failure)
+                if not self._drained:
+                    call.answer(reply)
+            finally:
+                self._finished()
+
+
+def _finished(rest: _Rest) -> Any:
+    """The result of a handler that may block from here on."""
+    while True:
+        try:
+            next(rest)
+        except StopIteration as end:
+            return end.value

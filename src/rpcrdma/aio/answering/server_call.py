@@ -25,12 +25,16 @@ _REPLY_NOT_KEPT = RuntimeError("the reply to the call that this one repeats is n
 """The error that a refused repeat gets where the transport has no refusal of its own."""
 
 
-class CallSource(ReverseCaller, Protocol):
-    """A connection on which calls arrive.
+class CallSource(Protocol):
+    """The part of a connection on which calls arrive.
 
     It ends each call by one of `reply`, `drop` and a `refuse` that returns True. Then, or once the reply has left, it
     releases the call's memory.
     """
+
+    @property
+    def client(self) -> ReverseCaller:
+        """The connection, which calls the peer back."""
 
     @property
     def host(self) -> str:
@@ -65,7 +69,7 @@ class OneRun(Protocol):
 
 
 class ServerCall(IncomingCall):
-    """A call with the handler that answers it. It is the handler's `CallContext`, and what statistics count.
+    """A call with the handler that answers it. It is the handler's `CallContext`, and statistics count it.
 
     `Dispatcher.open_call` sets `route`, `args` and `credential`. `status` is that of the result, or a name; before a
     reply is made, the one for calls that are answered along with the call they repeat. The memory of `buffer` is lent
@@ -74,11 +78,12 @@ class ServerCall(IncomingCall):
 
     __slots__ = (
         "_wanted", "args", "began_ns", "buffers", "client", "credential", "ended_ns", "may_block", "octets_received",
-        "octets_sent", "once", "procedure", "route", "sent_ns", "statistics", "status", "unsent_octets",
+        "octets_sent", "once", "procedure", "route", "sent_ns", "source", "statistics", "status", "unsent_octets",
     )  # fmt: skip
 
     transmissions: ClassVar[int] = 1
-    client: CallSource
+    source: CallSource
+    client: ReverseCaller
     route: Route
     args: Any
     credential: Credential
@@ -105,7 +110,7 @@ class ServerCall(IncomingCall):
     @property
     def peer(self) -> str:
         """See `CallContext.peer`."""
-        return self.client.host
+        return self.source.host
 
     @property
     def host_identity(self) -> HostIdentity | None:
@@ -115,7 +120,7 @@ class ServerCall(IncomingCall):
     @property
     def ended(self) -> bool:
         """Whether the connection has ended: no reply can reach the client on it."""
-        return self.client.results.closed
+        return self.source.results.closed
 
     def success(self, result: Any) -> Payload:
         """The reply that carries `result`.
@@ -143,10 +148,10 @@ class ServerCall(IncomingCall):
             return
         statistics = self.statistics
         if statistics is None:
-            self.client.reply(self, reply)
+            self.source.reply(self, reply)
         else:
             self.ended_ns = perf_counter_ns()
-            self.client.reply(self, reply)
+            self.source.reply(self, reply)
             statistics.count(self)
 
     def refuse(self) -> None:
@@ -155,7 +160,7 @@ class ServerCall(IncomingCall):
         In the transport's way (RFC 8166 section 4.5.3: ERR_CHUNK), or with SYSTEM_ERR where it has none.
         """
         self.status = REFUSED
-        if self.client.refuse(self):
+        if self.source.refuse(self):
             self._count()
         else:
             self.answer(self.failure(_REPLY_NOT_KEPT))
@@ -170,7 +175,7 @@ class ServerCall(IncomingCall):
     def drop(self) -> None:
         """Ends the call without a reply: its connection has ended, or a repeat of it gets the reply."""
         self.status = DROPPED
-        self.client.drop(self)
+        self.source.drop(self)
         self._count()
 
     def _count(self) -> None:
@@ -184,7 +189,7 @@ class ServerCall(IncomingCall):
         Raises:
             OutOfBuffers: the handlers of this connection hold as much memory as they may, or it has ended.
         """
-        share = self.client.results
+        share = self.source.results
         # A call that must not run twice gets memory also when its connection has ended: a repeat may get its result.
         buffer = share.acquire(length, outliving=self.route.at_most_once)
         if buffer is None:
@@ -203,14 +208,14 @@ class ServerCall(IncomingCall):
         if buffers is not None:
             self.buffers = None
             for buffer in buffers:
-                self.client.results.release(buffer)
+                self.source.results.release(buffer)
 
     def wait_if_crowded(self, resume: Callable[[ServerCall], None]) -> bool:
         """Whether the call has to wait until there is memory for an ordinary result; then `resume(call)` is called.
 
         A call that may be run again need not wait if its connection holds nothing: most calls want no memory.
         """
-        share = self.client.results
+        share = self.source.results
         if not share.crowded or share.closed or not (share.held or self.route.at_most_once):
             return False
         share.wait(min(BULK_RESULT_OCTETS, share.octets_max), functools.partial(resume, self))
@@ -221,7 +226,7 @@ class ServerCall(IncomingCall):
 
         False if it never can: then nothing is called.
         """
-        share = self.client.results
+        share = self.source.results
         wanted, self._wanted = self._wanted, 0
         if not wanted or share.closed or wanted > share.octets_max:
             return False

@@ -14,8 +14,10 @@ from rpcrdma.errors import (
     LocalProtocolError,
     MessageTooLong,
     RemoteProtocolError,
+    RpcRdmaError,
     TransportClosed,
 )
+from rpcrdma.limits import CALL_OCTETS_PULLED_MAX
 from rpcrdma.rpc.call_statistics import CANCELLED, CONNECTION_LOST, NOT_SENT, OTHER, TIMEOUT, CallStatistics
 from rpcrdma.rpc.errors import (
     AuthError,
@@ -30,7 +32,21 @@ from rpcrdma.rpc.program import Procedure
 from rpcrdma.transport import Call, CallRefused, ChunkRefused, VersionRefused
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["CallFuture", "CallObserver", "CallsMade", "ended", "observer_of", "status_of"]
+__all__ = [
+    "REPLY_BOUND_REMEDY",
+    "CallFuture",
+    "CallObserver",
+    "CallsMade",
+    "ended",
+    "observer_of",
+    "status_of",
+    "with_cause",
+]
+
+REPLY_BOUND_REMEDY = (
+    "`pragma limit` and `pragma bound` in the program's definition (or Procedure.bound), the length of `into`, and "
+    "TransportConfig(reply_octets_max=...) say how much a call offers"
+)
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -89,6 +105,29 @@ def ended(call: Call, observer: CallObserver, outcome: Any, error: BaseException
         # A call that was answered on a lost connection and then sent again has another time of its reply.
         call.ended_ns = perf_counter_ns()
     observer(call)
+
+
+def with_cause(call: Call, error: RpcRdmaError) -> RpcRdmaError:
+    """The error for the caller of a call that failed over RDMA, with its probable cause."""
+    if isinstance(error, ChunkRefused):
+        hint = f"; the reply of {call.procedure.name} could have {call.form.bound.results} octets"
+        if items := call.form.bound.items:
+            hint += f" and {', '.join(map(str, items))} placed directly"
+        return ChunkRefused(f"{hint}: {REPLY_BOUND_REMEDY}{_octets_pulled(call)}", error.refusal)
+    if isinstance(error, CallRefused):
+        return CallRefused(error.refusal, _octets_pulled(call))
+    return error
+
+
+def _octets_pulled(call: Call) -> str:
+    """A reason for which a server may refuse the call's Read chunks; "" without any."""
+    pulled = sum(segment.length for chunk in call.chunks.reads for segment in chunk.segments)
+    if not pulled:
+        return ""
+    return (
+        f"; {pulled} octets of the call were in Read chunks: a server of this library takes "
+        f"{CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max=...) says there"
+    )
 
 
 class CallingConnection(Protocol):

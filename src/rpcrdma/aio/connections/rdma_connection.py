@@ -15,13 +15,14 @@ from time import monotonic, perf_counter_ns
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.server_call import ServerCall
-from rpcrdma.aio.connections.calls_made import CallFuture, CallObserver, CallsMade
+from rpcrdma.aio.connections.calls_made import CallFuture, CallObserver, CallsMade, with_cause
 from rpcrdma.aio.connections.negotiated import Negotiated, negotiated
+from rpcrdma.aio.connections.rdma_calls_taken import RdmaCallsTaken
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import InternalError, LocalProtocolError, RpcRdmaError, TransportClosed
-from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, CONNECTION_TURN_S, RDMA_UNSENT_REPLY_OCTETS_MAX
+from rpcrdma.limits import CONNECTION_TURN_S
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.host_identity import HostIdentity
@@ -30,14 +31,10 @@ from rpcrdma.transport import (
     Call,
     CallArrived,
     CallFailed,
-    CallRefused,
-    Cause,
-    ChunkRefused,
     Closed,
     Endpoint,
     Extension,
     ExtensionLink,
-    IncomingCall,
     Ready,
     ReplyArrived,
     ReplyBound,
@@ -52,7 +49,6 @@ from rpcrdma.transport import (
 from rpcrdma.transport.authenticator import AuthenticatorSource
 from rpcrdma.transport.call_states import CallState
 from rpcrdma.verbs import ReceivePool
-from rpcrdma.xdr.codec import Payload
 
 __all__ = ["RdmaConnection"]
 
@@ -60,16 +56,10 @@ _LOGGER = logging.getLogger("rpcrdma")
 _QUEUED = CallState.QUEUED
 _SERVER = Role.SERVER
 
-_REMEDY = (
-    "`pragma limit` and `pragma bound` in the program's definition (or Procedure.bound), the length of `into`, and "
-    "TransportConfig(reply_octets_max=...) say how much a call offers"
-)
-
 
 class RdmaConnection(CallsMade):
-    """A connection over any provider's link; implements `rpcrdma.aio.answering.server_call.CallSource`, on either side.
+    """A connection over any provider's link, on either side. The end that connects is the client.
 
-    The end that connects is the client.
     `answering` answers the peer's calls; a client without it takes none. `authenticators` makes one for it.
     `results` and `arguments` give memory for the results of handlers and for Read chunks.
     `version` is one of `rpcrdma.transport.VERSION_CHOICES`. `observer` gets the calls of this side that are made with
@@ -79,12 +69,11 @@ class RdmaConnection(CallsMade):
     """
 
     __slots__ = (
-        "_active_at", "_answering", "_arguments", "_authenticator", "_broken", "_called_back", "_deferred",
-        "_draining", "_driver", "_encoder", "_ended", "_endpoint", "_established", "_flush", "_holds", "_in_turn",
-        "_name", "_on_ended", "_on_established", "_on_version_refused", "_provider", "_queue_pair", "_queued",
-        "_requester", "_responder", "_role", "_round_trip_s", "_small_results", "_starting", "_transport", "_turn_due",
-        "_turn_ends_s", "_unsent_octets", "_waits_for_memory", "end_reason", "host", "local", "peer", "results",
-        "timer",
+        "_active_at", "_arguments", "_authenticator", "_broken", "_called_back", "_calls_taken", "_driver",
+        "_encoder", "_ended", "_endpoint", "_established", "_flush", "_holds", "_name", "_on_ended",
+        "_on_established", "_on_version_refused", "_provider", "_queue_pair", "_queued", "_requester", "_role",
+        "_round_trip_s", "_small_results", "_starting", "_transport", "_turn_due", "_waits_for_memory", "end_reason",
+        "local", "peer", "timer",
     )  # fmt: skip
 
     def __init__(
@@ -109,29 +98,23 @@ class RdmaConnection(CallsMade):
         self.local = link.local
         self.peer = link.peer
         self._role = role = Role.CLIENT if link.active else Role.SERVER
-        self.host = self.peer[0]
+        host = self.peer[0]
         self._name = authority(*self.peer)
-        self.results = results.share(self.host)
-        self._arguments = arguments.share(self.peer[0])
+        self._arguments = arguments.share(host)
         self._waits_for_memory = False
         self._active_at = self._loop.time()
         self._called_back = False
-        self._answering = answering
         self._authenticator = authenticator = None if authenticators is None else authenticators()
         self._on_established = on_established
         self._on_ended = on_ended
         self._on_version_refused = on_version_refused
-        self._draining = False
-        self._in_turn = False
         self._holds = False
         self._turn_due = False
         self._starting = True
         self._broken = False
-        self._deferred: list[ServerCall] = []
         self._observer = observer
         # Calls whose times are taken and that wait for a credit, in the order in which they are sent.
         self._queued: list[Call] = []
-        self._unsent_octets = 0
         self._encoder = CallEncoder(credential)
         self._xid = secrets.randbits(32)
         self._established: asyncio.Future[None] = self._loop.create_future()
@@ -159,7 +142,15 @@ class RdmaConnection(CallsMade):
             authenticator=authenticator,
         )
         self._requester = self._endpoint.requester
-        self._responder = self._endpoint.responder
+        self._calls_taken = RdmaCallsTaken(
+            self,
+            self._endpoint.responder,
+            answering,
+            host,
+            results.share(host),
+            on_answered=self._on_answered,
+            on_fault=self._break,
+        )
         self._transport = transport
         # Up to here a call offers as much for its result as its procedure says.
         self._small_results = transport.reply_octets_max if link.active else -1
@@ -303,12 +294,12 @@ class RdmaConnection(CallsMade):
 
     def _flush_posted(self) -> None:
         """Sends the messages that an extension has posted, unless a turn will."""
-        if not self._in_turn:
+        if not self._calls_taken.in_turn:
             self._driver.flush()
 
     def _turn_soon(self) -> None:
         """Has one more turn: messages of this turn go out together, and calls that wait are answered."""
-        if not self._turn_due and not self._in_turn:
+        if not self._turn_due and not self._calls_taken.in_turn:
             self._turn_due = True
             self._loop.call_soon(self._end_turn)
 
@@ -319,8 +310,7 @@ class RdmaConnection(CallsMade):
 
     def drain(self) -> None:
         """Answers only calls that run already: the connection is about to end."""
-        self._draining = True
-        self._drop_deferred()
+        self._calls_taken.drain()
 
     async def close(self) -> None:
         """Ends the connection: calls still waiting fail with `TransportClosed`."""
@@ -349,9 +339,9 @@ class RdmaConnection(CallsMade):
 
         A fault of our own costs this connection alone, and no peer can make the loop spin on it.
         """
-        driver, endpoint, events = self._driver, self._endpoint, self._endpoint.events
-        self._in_turn = True
-        self._turn_ends_s = monotonic() + CONNECTION_TURN_S
+        driver, endpoint, events, calls_taken = self._driver, self._endpoint, self._endpoint.events, self._calls_taken
+        calls_taken.in_turn = True
+        calls_taken.turn_ends_s = monotonic() + CONNECTION_TURN_S
         # A reply that was made outside of a turn counts as an event: sending it frees buffers.
         busy = True
         try:
@@ -365,24 +355,25 @@ class RdmaConnection(CallsMade):
                     if isinstance(event, ReplyArrived):
                         self._on_reply(event)
                     elif isinstance(event, CallArrived):
-                        self._on_call(event.incoming)
+                        self._active_at = self._loop.time()
+                        assert isinstance(event.incoming, ServerCall)
+                        calls_taken.on_call(event.incoming)
+                    elif isinstance(event, ReplySent):
+                        assert isinstance(event.incoming, ServerCall)
+                        calls_taken.on_sent(event.incoming)
                     else:
                         self._on_event(event)
-                while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
-                    assert self._answering is not None
-                    self._answering.take(self._deferred.pop(0), self)
-                    busy = True
-                    if monotonic() > self._turn_ends_s:
-                        break
+                if calls_taken.deferred:
+                    busy = calls_taken.answer_deferred() or busy
                 if self._holds:
                     endpoint.send_held()
                 driver.flush()
                 # Sending frees buffers, for which deferred calls wait, or has sent the Reply that ends a start-up.
-                if not (busy and (self._unsent_octets or self._starting)) or driver.blocked:
+                if not (busy and (calls_taken.unsent_octets or self._starting)) or driver.blocked:
                     break
                 busy = False
-            self._in_turn = False
-            if self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
+            calls_taken.in_turn = False
+            if calls_taken.deferred and calls_taken.may_answer:
                 self._turn_soon()
             if endpoint.unsettled():
                 if endpoint.untimed:
@@ -407,35 +398,22 @@ class RdmaConnection(CallsMade):
             self._endpoint.resume_pulls()
             self._turn()
 
-    def _on_event(self, event: Ready | CallFailed | ReplySent | Closed) -> None:
-        if isinstance(event, ReplySent):
-            call = event.incoming
-            assert isinstance(call, ServerCall)
-            self._unsent_octets -= call.unsent_octets
-            call.release()
-        elif isinstance(event, CallFailed):
-            event.call.future.fail(self._failure_of(event.call, event.error))
+    def _on_event(self, event: Ready | CallFailed | Closed) -> None:
+        if isinstance(event, CallFailed):
+            self._on_call_failed(event.call, event.error)
         elif isinstance(event, Ready):
             self._on_ready()
         else:
             self._on_end(event)
 
-    def _failure_of(self, call: Call, error: RpcRdmaError) -> RpcRdmaError:
-        """The error for the caller of a failed call, with its probable cause."""
-        if isinstance(error, ChunkRefused):
-            hint = f"; the reply of {call.procedure.name} could have {call.form.bound.results} octets"
-            if items := call.form.bound.items:
-                hint += f" and {', '.join(map(str, items))} placed directly"
-            return ChunkRefused(f"{hint}: {_REMEDY}{_octets_pulled(call)}", error.refusal)
-        if isinstance(error, CallRefused):
-            return CallRefused(error.refusal, _octets_pulled(call))
+    def _on_call_failed(self, call: Call, error: RpcRdmaError) -> None:
         if isinstance(error, VersionRefused) and self._on_version_refused is not None:
             reason = f"{error}, not version {self._endpoint.dialect}, which it was known by"
             self._on_version_refused()
             # Before the caller goes on, which may want to call on another connection at once.
             self._loop.call_soon(self.abort, reason)
-            return TransportClosed(reason)
-        return error
+            error = TransportClosed(reason)
+        call.future.fail(with_cause(call, error))
 
     def _on_ready(self) -> None:
         self._starting = False
@@ -467,84 +445,18 @@ class RdmaConnection(CallsMade):
         if call.began_ns:
             call.octets_received = decoder.position
 
-    def _on_call(self, call: IncomingCall) -> None:
-        """Answers a call that has arrived, unless replies wait to be sent or the turn has taken long: then later."""
-        assert isinstance(call, ServerCall)
+    def _on_answered(self) -> None:
+        """Sends a reply that was made outside of a turn."""
         self._active_at = self._loop.time()
-        if self._draining or self._answering is None:
-            self.drop(call)
-        elif self._deferred or self._unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX or monotonic() > self._turn_ends_s:
-            self._deferred.append(call)
+        if self._holds:
+            self._turn_soon()
         else:
-            self._answering.take(call, self)
-
-    def _drop_deferred(self) -> None:
-        while self._deferred:
-            self.drop(self._deferred.pop(0))
-
-    def reply(self, call: ServerCall, reply: Payload) -> None:
-        """See `CallSource.reply`."""
-        if self.end_reason is not None:
-            self.drop(call)
-            return
-        in_use = False
-        assert self._responder is not None
-        try:
-            in_use = self._responder.reply(call, reply)
-        except Exception as error:  # noqa: BLE001 - logged; the result may come from another connection, which goes on
-            self._break(error)
-        if call.refusal:
-            self._log_refusal(call)
-        else:
-            call.octets_sent = reply.length
-        if in_use:
-            call.unsent_octets = reply.length
-            self._unsent_octets += reply.length
-        elif call.buffers is not None:
-            call.release()
-        if not self._in_turn:
-            self._active_at = self._loop.time()
-            if self._holds:
-                self._turn_soon()
-            else:
-                self._turn()
-
-    def refuse(self, call: ServerCall) -> bool:
-        """See `CallSource.refuse`: with ERR_CHUNK."""
-        if self.end_reason is not None:
-            self.drop(call)
-            return True
-        assert self._responder is not None
-        try:
-            self._responder.fail_call(call, Cause.INELIGIBLE)
-        except Exception as error:  # noqa: BLE001 - logged, as of a reply
-            self._break(error)
-        call.release()
-        if not self._in_turn:
-            self._active_at = self._loop.time()
             self._turn()
-        return True
-
-    def drop(self, call: ServerCall) -> None:
-        """See `CallSource.drop`."""
-        assert self._responder is not None
-        self._responder.drop(call)
-        call.release()
-
-    def _log_refusal(self, call: ServerCall) -> None:
-        if self._answering is not None and call.procedure is not None:
-            self._answering.runner.log_unfit_reply(
-                call,
-                f"{call.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({_REMEDY})",
-            )
 
     def _on_end(self, event: Closed) -> None:
         self.end_reason = event
-        self._drop_deferred()
         self._arguments.close()
-        self.results.close()
-        if self._answering is not None:
-            self._answering.runner.connection_ended(self)
+        self._calls_taken.close()
         self._driver.expect_end()
         if not self._established.done():
             closed = TransportClosed(event.reason, protocol_error=event.protocol_error)
@@ -557,14 +469,3 @@ class RdmaConnection(CallsMade):
             self._ended.set_result(None)
             if self._on_ended is not None:
                 self._on_ended(self)
-
-
-def _octets_pulled(call: Call) -> str:
-    """A reason for which a server may refuse the call's Read chunks; "" without any."""
-    pulled = sum(segment.length for chunk in call.chunks.reads for segment in chunk.segments)
-    if not pulled:
-        return ""
-    return (
-        f"; {pulled} octets of the call were in Read chunks: a server of this library takes "
-        f"{CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max=...) says there"
-    )

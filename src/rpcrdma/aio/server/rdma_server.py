@@ -7,7 +7,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
-from rpcrdma import limits
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections.calls_made import observer_of
@@ -21,6 +20,7 @@ from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.iwarp import IwarpConfig
+from rpcrdma.limits import RDMA_IDLE_S, RDMA_STARTING_MAX, RPC_CONNECTIONS_MAX
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rtr import all_extensions, extension_choice
 from rpcrdma.transport import (
@@ -44,12 +44,10 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 class RdmaServerConfig:
     """Bounds on clients' connections, and the parameters that each connection is offered."""
 
-    connections_max: int = limits.RPC_CONNECTIONS_MAX
+    connections_max: int = RPC_CONNECTIONS_MAX
     """Connections at most; then a newcomer displaces the connection that has been idle longest, of the client that has
     most or of its own, or is refused."""
-    starting_max: int = limits.RDMA_STARTING_MAX
-    """Half-open connections at most; then the oldest of the client that has most of them is ended."""
-    idle_s: float | None = limits.RDMA_IDLE_S
+    idle_s: float | None = RDMA_IDLE_S
     """A connection without running calls ends when no message came for so long, or up to a quarter longer; None: never.
 
     A connection whose client has said that it takes calls stays (RFC 8167 section 5.4).
@@ -96,7 +94,7 @@ class RdmaServer:
         self._arguments = arguments
         self._config = config
         self._admission: Admission[RdmaConnection] = Admission(
-            config.connections_max, config.starting_max, lambda connection: connection.idle_since
+            config.connections_max, RDMA_STARTING_MAX, lambda connection: connection.idle_since
         )
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._version = version_choice(config.rpcrdma_version)

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
-from rpcrdma.aio.answering.answering import Answering
-from rpcrdma.aio.answering.at_most_once import AtMostOnce
+from rpcrdma.aio.answering.answering import Answering, AtMostOnce, HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.server.rdma_server import RdmaServer, RdmaServerConfig
@@ -23,7 +21,6 @@ from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.limits import BUFFER_OCTETS_MAX
 from rpcrdma.rpc.call_statistics import CallStatistics, OperationStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.reply_cache import ReplyCacheConfig
 from rpcrdma.rpc.service import Service
 from rpcrdma.transport.authenticator import HostPolicy
 
@@ -40,8 +37,6 @@ class ServeOptions:
     """Memory for the arguments of calls in progress, and as much for their results; further calls wait."""
     rdma: RdmaServerConfig = field(default_factory=RdmaServerConfig)
     tcp: TcpServerConfig = field(default_factory=TcpServerConfig)
-    reply_cache: ReplyCacheConfig = field(default_factory=ReplyCacheConfig)
-    """Bounds on the kept replies of calls that must not run twice, for all listeners together."""
     count_calls: bool = False
     """Whether `Server.statistics` tells of calls, by procedure and status, how many there were and how long they took:
     as `ConnectOptions.count_calls`."""
@@ -60,7 +55,7 @@ class Server:
         self._pools = results, arguments = BufferPool(octets_max=most), BufferPool(octets_max=most)
         self._runner = HandlerRunner(workers=options.workers)
         self._over_rdma = over_rdma = Dispatcher(service for service in services if service.OVER_RDMA)
-        once = AtMostOnce(self._runner, options.reply_cache)
+        once = AtMostOnce(self._runner)
         required = options.rdma.host_authentication.wanted is HostPolicy.REQUIRED
         back_rdma, back_tcp = (CallStatistics() if options.count_calls else None for _ in range(2))
         answering = Answering(over_rdma, self._runner, once, count_calls=options.count_calls)

@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from rpcrdma.aio.answering.answering import Answering
-from rpcrdma.aio.answering.at_most_once import AtMostOnce
+from rpcrdma.aio.answering.answering import Answering, AtMostOnce, HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.connections.calls_made import observer_of
-from rpcrdma.aio.connections.tcp_connection import TcpBounds, TcpConnection
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
 from rpcrdma.aio.drivers.listener import Listener
 from rpcrdma.aio.drivers.sockets import address_of, authority
 from rpcrdma.aio.server.admission import Admission
-from rpcrdma.limits import RPC_CONNECTIONS_MAX, RPC_REVERSE_CALLS_MAX
+from rpcrdma.limits import RPC_CONNECTIONS_MAX, RPC_IDLE_S, RPC_RECORD_OCTETS_MAX, RPC_REVERSE_CALLS_MAX
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
 
@@ -34,8 +32,18 @@ _RELIEF_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TcpServerConfig(TcpBounds):
+class TcpServerConfig:
     """Bounds on clients' use of the server; see `rpcrdma.limits` for the reasons of the defaults."""
+
+    record_octets_max: int = RPC_RECORD_OCTETS_MAX
+    """Octets of a call that is taken, or of a reply that is sent. A longer call is answered with GARBAGE_ARGS, a longer
+    reply becomes SYSTEM_ERR; the log says so, and the connection goes on. See `ConnectOptions.record_octets_max`."""
+    idle_s: float | None = RPC_IDLE_S
+    """A connection without running calls ends when it has neither sent a whole call nor read a reply for so long; None:
+    never.
+
+    A connection whose client has said that it takes calls stays (RFC 8167 section 5.4).
+    """
 
     connections_max: int = RPC_CONNECTIONS_MAX
     """Connections at most; then a newcomer displaces the connection that has been idle longest, of the client that has
@@ -96,12 +104,12 @@ class TcpServer:
     @property
     def calls(self) -> int:
         """Calls that arrived, on connections that have ended as well."""
-        return self._ended_calls + sum(connection.calls_taken for connection in self.connections)
+        return self._ended_calls + sum(connection.calls_taken.taken for connection in self.connections)
 
     @property
     def octets_received(self) -> int:
         """Octets of these calls, without record headers."""
-        return self._ended_octets + sum(connection.octets_taken for connection in self.connections)
+        return self._ended_octets + sum(connection.calls_taken.octets_taken for connection in self.connections)
 
     async def listen(self, host: str = "127.0.0.1", port: int = 0) -> list[tuple[str, int]]:
         """See `Listener.listen`; may be called again for further addresses."""
@@ -119,7 +127,7 @@ class TcpServer:
         """Accepts and reads nothing more, lets running calls be answered for `deadline_s` seconds, then closes."""
         self._listener.close()
         for connection in list(self.connections):
-            connection.stop_reading()
+            connection.calls_taken.stop_reading()
         self._quiet = asyncio.Event()
         await self._wait_quiet(deadline_s)
         for connection in list(self.connections):
@@ -141,8 +149,8 @@ class TcpServer:
     def _ended(self, connection: TcpConnection, reason: str) -> None:
         self.connections.discard(connection)
         self._admission.remove(connection)
-        self._ended_calls += connection.calls_taken
-        self._ended_octets += connection.octets_taken
+        self._ended_calls += connection.calls_taken.taken
+        self._ended_octets += connection.calls_taken.octets_taken
         self._answered()
         event = {"event": "disconnected", "transport": "tcp", "peer": connection.name, "reason": reason}
         self._log_connection(connection.host, event, "tcp connection from %s ended: %s", connection.name, reason)
@@ -154,12 +162,12 @@ class TcpServer:
 
     def relieve(self) -> None:
         """Ends connections whose client has left its replies unread for too long: other calls wait for memory."""
-        for connection in [connection for connection in self.connections if connection.stalled]:
+        for connection in [connection for connection in self.connections if connection.calls_taken.stalled]:
             self._cut_off(connection, "it does not read its replies")
 
     def relieve_arguments(self) -> None:
         """Ends the connections whose unfinished call takes too long; as `relieve`."""
-        for connection in [connection for connection in self.connections if connection.dawdles]:
+        for connection in [connection for connection in self.connections if connection.calls_taken.dawdles]:
             self._cut_off(connection, "it does not finish its call")
 
     def _cut_off(self, connection: TcpConnection, why: str) -> None:
@@ -168,7 +176,7 @@ class TcpServer:
 
     def _short_of_memory(self) -> None:
         if self._relief is None:
-            self._relief = self._loop.call_later(min(max(self.config.stalled_s, 0.0), _RELIEF_S), self._relieve_again)
+            self._relief = self._loop.call_later(_RELIEF_S, self._relieve_again)
 
     def _relieve_again(self) -> None:
         self._relief = None
@@ -207,7 +215,8 @@ class TcpServer:
         connection = TcpConnection(
             sock,
             active=False,
-            bounds=self.config,
+            record_octets_max=self.config.record_octets_max,
+            idle_s=self.config.idle_s,
             results=self.pool,
             arguments=self.arguments,
             answering=self.answering,

@@ -1,0 +1,155 @@
+"""The peer's calls on one RDMA connection: when they are answered, and how their replies leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+
+from rpcrdma.aio.answering.answering import Answering
+from rpcrdma.aio.answering.buffer_pool import BufferShare
+from rpcrdma.aio.answering.server_call import ServerCall
+from rpcrdma.aio.connections.calls_made import REPLY_BOUND_REMEDY
+from rpcrdma.limits import RDMA_UNSENT_REPLY_OCTETS_MAX
+from rpcrdma.rpc.service import ReverseCaller
+from rpcrdma.transport import Cause
+from rpcrdma.transport.responder import Responder
+from rpcrdma.xdr.codec import Payload
+
+__all__ = ["RdmaCallsTaken"]
+
+
+class RdmaCallsTaken:
+    """Answers calls with `answering`; implements `rpcrdma.aio.answering.server_call.CallSource`.
+
+    `on_answered` is called after each reply that is made outside of a turn of the connection, `on_fault` with a fault
+    of our own, which ends the connection.
+    """
+
+    __slots__ = (
+        "_answering", "_draining", "_ended", "_on_answered", "_on_fault", "_responder", "client", "deferred", "host",
+        "in_turn", "results", "turn_ends_s", "unsent_octets",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        client: ReverseCaller,
+        responder: Responder | None,
+        answering: Answering | None,
+        host: str,
+        results: BufferShare,
+        *,
+        on_answered: Callable[[], None],
+        on_fault: Callable[[Exception], None],
+    ) -> None:
+        self.client = client
+        self._responder = responder
+        self._answering = answering
+        self.host = host
+        self.results = results
+        self._on_answered = on_answered
+        self._on_fault = on_fault
+        self.deferred: list[ServerCall] = []
+        """Calls that wait to be answered."""
+        self._draining = False
+        self._ended = False
+        self.in_turn = False
+        """Whether the connection is in a turn, which sends at its end."""
+        self.turn_ends_s = 0.0
+        """When the connection's turn is over and calls wait for the next one, in `monotonic` time."""
+        self.unsent_octets = 0
+        """Of replies whose buffers are in use until they have been sent."""
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether calls wait that can be answered."""
+        return bool(self.deferred) and self.unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX
+
+    def on_call(self, call: ServerCall) -> None:
+        """Answers a call that has arrived, unless replies wait to be sent or the turn has taken long: then later."""
+        if self._draining or self._answering is None:
+            self.drop(call)
+        elif self.deferred or self.unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX or monotonic() > self.turn_ends_s:
+            self.deferred.append(call)
+        else:
+            self._answering.take(call, self)
+
+    def answer_deferred(self) -> bool:
+        """Answers calls that wait, until replies wait to be sent or the turn is over; False if it answered none."""
+        waited = len(self.deferred)
+        while self.may_answer:
+            assert self._answering is not None
+            self._answering.take(self.deferred.pop(0), self)
+            if monotonic() > self.turn_ends_s:
+                break
+        return len(self.deferred) < waited
+
+    def drain(self) -> None:
+        """Answers only calls that run already."""
+        self._draining = True
+        while self.deferred:
+            self.drop(self.deferred.pop(0))
+
+    def close(self) -> None:
+        """The connection has ended: drops calls that wait, and lets go of calls whose handlers have not begun."""
+        self._ended = True
+        self.drain()
+        self.results.close()
+        if self._answering is not None:
+            self._answering.runner.connection_ended(self)
+
+    def reply(self, call: ServerCall, reply: Payload) -> None:
+        """See `CallSource.reply`."""
+        if self._ended:
+            self.drop(call)
+            return
+        assert self._responder is not None
+        in_use = False
+        try:
+            in_use = self._responder.reply(call, reply)
+        except Exception as error:  # noqa: BLE001 - logged; the result may come from another connection, which goes on
+            self._on_fault(error)
+        if call.refusal:
+            self._log_refusal(call)
+        else:
+            call.octets_sent = reply.length
+        if in_use:
+            call.unsent_octets = reply.length
+            self.unsent_octets += reply.length
+        elif call.buffers is not None:
+            call.release()
+        if not self.in_turn:
+            self._on_answered()
+
+    def on_sent(self, call: ServerCall) -> None:
+        """The buffers of a reply are free."""
+        self.unsent_octets -= call.unsent_octets
+        call.release()
+
+    def refuse(self, call: ServerCall) -> bool:
+        """See `CallSource.refuse`: with ERR_CHUNK."""
+        if self._ended:
+            self.drop(call)
+            return True
+        assert self._responder is not None
+        try:
+            self._responder.fail_call(call, Cause.INELIGIBLE)
+        except Exception as error:  # noqa: BLE001 - logged, as of a reply
+            self._on_fault(error)
+        call.release()
+        if not self.in_turn:
+            self._on_answered()
+        return True
+
+    def drop(self, call: ServerCall) -> None:
+        """See `CallSource.drop`."""
+        assert self._responder is not None
+        self._responder.drop(call)
+        call.release()
+
+    def _log_refusal(self, call: ServerCall) -> None:
+        if self._answering is not None and call.procedure is not None:
+            self._answering.runner.log_unfit_reply(
+                call,
+                f"{call.refusal}, and so it was answered with ERR_CHUNK: "
+                f"the client has to offer more ({REPLY_BOUND_REMEDY})",
+            )

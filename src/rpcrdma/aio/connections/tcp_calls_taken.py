@@ -1,0 +1,266 @@
+"""The peer's calls on one TCP connection: which are read, held, answered or refused, within bounds for each peer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import Any, Protocol
+
+from rpcrdma.aio.answering.answering import Answering
+from rpcrdma.aio.answering.buffer_pool import BufferShare
+from rpcrdma.aio.answering.call_memory import CallMemory
+from rpcrdma.aio.answering.server_call import ServerCall
+from rpcrdma.aio.drivers.record_stream import RecordStream
+from rpcrdma.errors import MessageTooLong
+from rpcrdma.limits import (
+    RPC_OUTSTANDING_CALLS_MAX,
+    RPC_STALLED_S,
+    RPC_UNANSWERED_CALL_OCTETS_MAX,
+    RPC_UNSENT_REPLY_OCTETS_MAX,
+)
+from rpcrdma.rpc.dispatch import refusal
+from rpcrdma.rpc.message import AcceptStat
+from rpcrdma.rpc.service import ReverseCaller
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Decoder, Payload
+
+__all__ = ["TcpCallsTaken"]
+
+_HELD_OCTETS = 128
+"""The memory that a held message takes beside its octets."""
+
+
+class _Connection(ReverseCaller, Protocol):
+    def abort(self, reason: str, *, protocol_error: bool = False) -> None: ...
+
+
+class TcpCallsTaken:
+    """Answers calls with `answering`; implements `rpcrdma.aio.answering.server_call.CallSource`.
+
+    At the `active` end, a client, calls beyond the bounds are refused: it reads on, because the replies to its own
+    calls come after them. Without `answering` it drops and counts them. A server reads nothing more instead. While
+    calls of its own, `pending`, are unanswered it reads on, too, and holds calls beyond the bounds.
+
+    `stream` is set before the first call. `on_answered` is called when a call has been answered while the server stops.
+    """
+
+    __slots__ = (
+        "_active", "_answering", "_expected_at", "_held", "_held_octets", "_name", "_on_answered", "_pending",
+        "_record_octets_max", "_time", "client", "draining", "dropped", "host", "memory", "octets_taken",
+        "outstanding", "results", "running", "sent_at", "stream", "taken",
+    )  # fmt: skip
+
+    stream: RecordStream
+    client: _Connection
+
+    def __init__(
+        self,
+        client: _Connection,
+        answering: Answering | None,
+        host: str,
+        name: str,
+        results: BufferShare,
+        arguments: BufferShare,
+        pending: Collection[object],
+        *,
+        active: bool,
+        record_octets_max: int,
+        on_answered: Callable[[], None] | None,
+    ) -> None:
+        self._time = asyncio.get_running_loop().time
+        self.client = client
+        self._answering = answering
+        self.host = host
+        self._name = name
+        self.results = results
+        self.memory = CallMemory(arguments, self._on_room)
+        self._pending = pending
+        self._active = active
+        self._record_octets_max = record_octets_max
+        self._on_answered = on_answered
+        self._held: deque[Buffer] = deque()
+        self._held_octets = 0
+        self._expected_at = 0.0
+        self.sent_at = self._time()
+        """When a message of this side last left."""
+        self.draining = False
+        self.outstanding = 0
+        """Calls whose replies have not left."""
+        self.running = 0
+        """Calls that have no reply yet."""
+        self.dropped = 0
+        """Calls that arrived at a client without services."""
+        self.taken = 0
+        """Calls that arrived and were to be answered."""
+        self.octets_taken = 0
+        """Octets of these calls, without record headers."""
+
+    @property
+    def stalled(self) -> bool:
+        """Whether replies wait and none has left for too long."""
+        blocked_at = self.stream.blocked_at
+        return blocked_at is not None and self._time() - max(blocked_at, self.sent_at) > RPC_STALLED_S
+
+    @property
+    def dawdles(self) -> bool:
+        """Whether the client has taken too long to send a call, while this side was ready to read it.
+
+        While the call waits for memory, the client is late only if it has sent no more octets. The time starts anew
+        when the memory is there.
+        """
+        stream, memory = self.stream, self.memory
+        if not memory.expected or (stream.paused and not (memory.short and not stream.unread_octets)):
+            return False
+        return self._time() - self._expected_at > RPC_STALLED_S
+
+    def on_call(self, message: Buffer) -> None:
+        """Takes, holds or refuses a call that has arrived."""
+        if self._active:
+            if self._answering is None:
+                self.dropped += 1
+            elif self.outstanding < RPC_OUTSTANDING_CALLS_MAX:
+                self.memory.add(len(message))
+                self._take(message)
+            else:
+                self._send(refusal(int.from_bytes(message[:4], "big"), AcceptStat.SYSTEM_ERR))
+        elif not self.draining:
+            full = self._full()
+            self.memory.add(len(message))
+            if full:
+                self._held.append(message)
+                self._held_octets += len(message) + _HELD_OCTETS
+            else:
+                self._take(message)
+            self._pause_if_full()
+
+    def _take(self, message: Buffer) -> None:
+        assert self._answering is not None
+        self.taken += 1
+        self.octets_taken += len(message)
+        self.outstanding += 1
+        self.running += 1
+        call = ServerCall(int.from_bytes(message[:4], "big"), Decoder(message))
+        call.message_octets = len(message)
+        self._answering.take(call, self)
+
+    def on_expected(self, octets: int) -> None:
+        """See `RecordStream`."""
+        if not self.memory.expected:
+            self._expected_at = self._time()
+        self.memory.expect(octets)
+        self._pause_if_full()
+
+    def on_too_long(self, xid: int, why: str) -> None:
+        """Refuses a call that is not read because it is too long."""
+        if self._answering is not None and not self.draining:
+            self._answering.runner.log_long_call(self._name, why)
+            self._send(refusal(xid, AcceptStat.GARBAGE_ARGS))
+            self._pause_if_full()
+
+    def stop_reading(self) -> None:
+        """Takes no more calls."""
+        self.draining = True
+        if not self._pending:
+            self.stream.pause()
+
+    def read_reply(self) -> None:
+        """Reads on, for the reply to a call of this side."""
+        if not self._active and (self.draining or self._may_hold()):
+            self.stream.resume()
+
+    def _pause_if_full(self) -> None:
+        if not self._active and self._full() and not self._may_hold():
+            self.stream.pause()
+
+    def _full(self) -> bool:
+        return (
+            self.outstanding >= RPC_OUTSTANDING_CALLS_MAX
+            or self.memory.short
+            or self.memory.octets - self._held_octets > RPC_UNANSWERED_CALL_OCTETS_MAX
+            or self.stream.unsent_octets > RPC_UNSENT_REPLY_OCTETS_MAX
+        )
+
+    def _may_hold(self) -> bool:
+        """Whether calls beyond the bounds are held, not left unread."""
+        return bool(self._pending) and self._held_octets < RPC_UNSENT_REPLY_OCTETS_MAX
+
+    def go_on(self) -> None:
+        """Takes held calls and reads on, as far as the bounds allow."""
+        if self.draining:
+            if self._on_answered is not None:
+                self._on_answered()
+            return
+        while self._held and not self._full():
+            message = self._held.popleft()
+            self._held_octets -= len(message) + _HELD_OCTETS
+            self._take(message)
+        if not self._full():
+            self.stream.resume()
+
+    def _on_room(self) -> None:
+        """Memory for the announced length of the incoming call has become free."""
+        self._expected_at = self._time()
+        self.go_on()
+
+    def reply(self, call: ServerCall, reply: Payload) -> None:
+        """See `CallSource.reply`."""
+        self.running -= 1
+        if self.stream.closed:
+            self._answered(call)
+            return
+        try:
+            self._send(reply, call)
+        except MessageTooLong as error:
+            assert self._answering is not None
+            self._answering.runner.log_unfit_reply(call, str(error))
+            reply = call.failure(error)
+            self._send(reply, call)
+        call.octets_sent = reply.length
+
+    def refuse(self, _call: ServerCall) -> bool:
+        """See `CallSource.refuse`."""
+        return False
+
+    def drop(self, call: ServerCall) -> None:
+        """See `CallSource.drop`."""
+        self.running -= 1
+        self._answered(call)
+        if call.procedure is None:
+            assert self._answering is not None
+            self._answering.runner.log_no_call(self._name)
+        else:
+            self.go_on()
+
+    def _send(self, reply: Payload, call: ServerCall | None = None) -> None:
+        stream = self.stream
+        stream.send(reply, call)
+        # A single reply may be longer than the bound on unsent replies.
+        if self._active and stream.unsent_octets > max(RPC_UNSENT_REPLY_OCTETS_MAX, self._record_octets_max + 4):
+            self.client.abort("the server does not read the answers to its calls", protocol_error=True)
+
+    def on_sent(self, ticket: Any) -> None:
+        """See `RecordStream`."""
+        self.sent_at = self._time()
+        if isinstance(ticket, ServerCall):
+            self._answered(ticket)
+        self.go_on()
+
+    def _answered(self, call: ServerCall) -> None:
+        call.release()
+        self.outstanding -= 1
+        self.memory.remove(call.message_octets)
+
+    def close(self) -> None:
+        """The connection has ended: drops calls that are held, and lets go of calls whose handlers have not begun."""
+        while self._held:
+            self.memory.remove(len(self._held.popleft()))
+        self.results.close()
+        self.memory.close()
+        if self._answering is not None:
+            self._answering.runner.connection_ended(self)
+        for ticket in self.stream.unsent_tickets():
+            if isinstance(ticket, ServerCall):
+                self._answered(ticket)
+        # The connection refers to this object: in a circle both would wait for the garbage collector.
+        del self.client
