@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import perf_counter_ns
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -30,7 +30,7 @@ from rpcrdma.rpc.program import Procedure
 from rpcrdma.transport import Call, CallRefused, ChunkRefused, VersionRefused
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["CallFuture", "CallObserver", "CallsMade", "ended", "observer_of", "status_of"]
+__all__ = ["CallFuture", "CallObserver", "CallsMade", "ended", "observed", "observer_of", "status_of"]
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -89,6 +89,20 @@ def ended(call: Call, observer: CallObserver, outcome: Any, error: BaseException
         # A call that was answered on a lost connection and then sent again has another time of its reply.
         call.ended_ns = perf_counter_ns()
     observer(call)
+
+
+async def observed(call: Call, start: Callable[[Call], Awaitable[Any]], observer: CallObserver | None) -> Any:
+    """The result of a call that `start` sends; the observer is told of the call when it has ended."""
+    if observer is None:
+        return await start(call)
+    call.began_ns = perf_counter_ns()
+    try:
+        result = await start(call)
+    except BaseException as error:
+        ended(call, observer, None, error)
+        raise
+    ended(call, observer, result)
+    return result
 
 
 class CallingConnection(Protocol):
@@ -171,17 +185,7 @@ class CallsMade(ABC):
         call.xid = self._next_xid() if xid is None else xid
         if timeout_s is not None:
             call.deadline_s = self._loop.time() + timeout_s
-        observer = self._observer
-        if observer is None:
-            result: R = await self.start(call)
-            return result
-        call.began_ns = perf_counter_ns()
-        try:
-            result = await self.start(call)
-        except BaseException as error:
-            ended(call, observer, None, error)
-            raise
-        ended(call, observer, result)
+        result: R = await observed(call, self.start, self._observer)
         return result
 
     def _future(self, call: Call) -> CallFuture:
