@@ -31,8 +31,7 @@ from rpcrdma.transport import (
     Inbound,
     PropertyRow,
 )
-from rpcrdma.wire.buffers import Buffer
-from rpcrdma.wire.cursor import Reader
+from rpcrdma.wire.buffers import Buffer, Reader
 
 BATCH = 0x210
 """The header type. Codes of users' extensions begin at 0x200."""
