@@ -5,16 +5,22 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from batches import BATCH, BATCH_LIMIT, batches_extension
+from batches import BATCH, BATCH_LIMIT, BatchCounts, batches_extension
 
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
-from rpcrdma.transport import Call, IncomingCall, ReplyArrived, Role, TransportConfig, offered
+from rpcrdma.transport import Call, Endpoint, IncomingCall, ReplyArrived, Role, TransportConfig, offered
 
-__all__ = ["BatchPair", "BatchPeer"]
+__all__ = ["BatchPair", "BatchPeer", "counts"]
 
 _ENOUGH = 64
 """Octets of results: a reply with so many goes inline."""
+
+
+def counts(end: Endpoint) -> BatchCounts:
+    """The batches of one end; none where it is without the extension."""
+    link = end.extensions.get("batches")
+    return BatchCounts() if link is None or link.state is None else link.state
 
 
 class BatchPair(EndpointPair):

@@ -19,6 +19,7 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport import (
@@ -31,8 +32,7 @@ from rpcrdma.transport import (
     Inbound,
     PropertyRow,
 )
-from rpcrdma.wire.buffers import Buffer
-from rpcrdma.wire.cursor import Reader
+from rpcrdma.wire.buffers import Buffer, Reader
 
 BATCH = 0x210
 """The header type. Codes of users' extensions begin at 0x200."""
@@ -53,6 +53,16 @@ _REFUSES_ALL = {Cause.HEADER, Cause.HEADER_TYPE, Cause.FLAGS}
 """Causes for which a peer refuses a batch unread, so that none of its calls has run."""
 
 
+@dataclass(slots=True)
+class BatchCounts:
+    """The batches of one connection so far, and the RPC messages in them: the state of its link."""
+
+    sent: int = 0
+    messages_sent: int = 0
+    received: int = 0
+    messages_received: int = 0
+
+
 def batches_extension(messages_max: int = BATCH_MESSAGES_MAX) -> Extension:
     """The extension, for any number of connections, with at most `messages_max` RPC messages in a batch.
 
@@ -63,9 +73,10 @@ def batches_extension(messages_max: int = BATCH_MESSAGES_MAX) -> Extension:
         raise ValueError(f"messages_max must be from 1 to {BATCH_MESSAGES_MAX}")
 
     def on_ready(link: ExtensionLink) -> None:
+        link.state = counts = BatchCounts()
         most = min(link.peer.get(BATCH_LIMIT, 0), messages_max)
         if most > 1:
-            link.batch(_Batcher(most, link.send_octets - link.prefix_octets))
+            link.batch(_Batcher(most, link.send_octets - link.prefix_octets, counts))
 
     return Extension(
         name="batches",
@@ -137,7 +148,8 @@ class _Batcher:
 
     header_type = BATCH
 
-    def __init__(self, messages_max: int, body_octets_max: int) -> None:
+    def __init__(self, messages_max: int, body_octets_max: int, counts: BatchCounts) -> None:
+        self._counts = counts
         self.messages_max = messages_max
         self.body_octets_max = body_octets_max
         # By the XID of a batch's first call, the XIDs of its other calls.
@@ -147,6 +159,8 @@ class _Batcher:
         return body_octets(octets, messages)
 
     def encode(self, messages: Sequence[Buffer]) -> bytes:
+        self._counts.sent += 1
+        self._counts.messages_sent += len(messages)
         return encode_body(messages)
 
     def on_calls_sent(self, xids: Sequence[int]) -> None:
@@ -180,14 +194,14 @@ def _on_batch(link: ExtensionLink, message: ExtensionMessage) -> None:
             raise
         _fail_all(link, [message.xid, *(xid for xid, _ in taken)], error)
         return
-    statistics = link.statistics
-    statistics.batches_received += 1
-    statistics.messages_in_batches_received += len(taken)
+    counts: BatchCounts = link.state
+    counts.received += 1
+    counts.messages_received += len(taken)
     for xid, octets in taken:
         if direction != _REPLY:
             link.deliver_call(xid, octets, NO_CHUNKS, None)
         elif not link.deliver_reply(xid, octets, None):
-            statistics.discarded += 1
+            link.statistics.discarded += 1
 
 
 def _messages_in(message: ExtensionMessage, direction: int | None) -> Iterator[tuple[int, int, bytes]]:

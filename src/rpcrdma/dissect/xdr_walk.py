@@ -14,7 +14,7 @@ from rpcrdma import limits
 from rpcrdma.dissect.definitions import Definition, Note
 from rpcrdma.dissect.fields import Field, FieldFault, octets_shown
 from rpcrdma.errors import DecodeError
-from rpcrdma.wire.cursor import Reader
+from rpcrdma.wire.buffers import Reader
 from rpcrdma.xdr.language import model
 
 __all__ = ["FLAG_WORDS", "FORMATS", "Walk"]

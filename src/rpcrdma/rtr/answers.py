@@ -12,6 +12,7 @@ from rpcrdma.rtr.layout import (
     LOCATION_OCTETS,
     SEGMENT_OCTETS,
     GroupLayout,
+    Peer,
     lay_out,
     transmissions,
 )
@@ -28,7 +29,6 @@ from rpcrdma.rtr.messages import (
     Way,
     encode_transmit_response,
 )
-from rpcrdma.rtr.peer import Peer
 from rpcrdma.transport import (
     Cause,
     ExtensionLink,

@@ -11,7 +11,7 @@ from rpcrdma.limits import CHUNK_SEGMENTS_MAX
 from rpcrdma.rtr.answers import DirectedReply, directed
 from rpcrdma.rtr.config import Preference, RoundTripConfig, extension_choice
 from rpcrdma.rtr.groups import Arrived, Group, check_positions, check_ranges, take_payload
-from rpcrdma.rtr.layout import runs_of
+from rpcrdma.rtr.layout import Peer, peer_of, runs_of
 from rpcrdma.rtr.messages import (
     REPTERR,
     XMTCONT,
@@ -29,7 +29,6 @@ from rpcrdma.rtr.messages import (
     decode_transmit_response,
     encode_report,
 )
-from rpcrdma.rtr.peer import Peer, peer_of
 from rpcrdma.rtr.properties import (
     RECEIVE_STRUCTURE,
     REQUEST_RECEIVE_LIMIT,

@@ -1,4 +1,4 @@
-"""The layout of a message in the receive buffers of the peer, and its transmissions as gather lists.
+"""The abilities of a peer, the layout of a message in its receive buffers, and its transmissions as gather lists.
 
 Each transmission begins with its header and a part of the payload stream. Padding follows up to a placeable segment,
 where bulk items begin; they continue in the next segments, also in those of further transmissions. `lay_out` is a pure
@@ -8,12 +8,22 @@ function from sizes to a layout.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from rpcrdma.limits import RTR_BUFFER_STRUCTURES_KEPT_MAX, RTR_LAYOUTS_TRIED_MAX
+from rpcrdma.limits import RTR_BUFFER_STRUCTURES_KEPT_MAX, RTR_LAYOUTS_TRIED_MAX, RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr.messages import XMTCONT, TransmitContinue, encode_transmit_continue
-from rpcrdma.rtr.properties import BufferStructure
+from rpcrdma.rtr.properties import (
+    RECEIVE_STRUCTURE,
+    REQUEST_RECEIVE_LIMIT,
+    REQUEST_RECEIVE_LIMIT_DEFAULT,
+    RESPONSE_SEND_LIMIT,
+    RESPONSE_SEND_LIMIT_DEFAULT,
+    RTR_SUPPORT,
+    SUPPORT_DEFAULT,
+    BufferStructure,
+    Support,
+)
 from rpcrdma.transport import Transmission
 from rpcrdma.wire.buffers import Buffer
 
@@ -24,8 +34,10 @@ __all__ = [
     "SEGMENT_OCTETS",
     "Frame",
     "GroupLayout",
+    "Peer",
     "Run",
     "lay_out",
+    "peer_of",
     "runs_of",
     "transmissions",
 ]
@@ -41,6 +53,9 @@ SEGMENT_OCTETS = 16
 
 _ZEROS = memoryview(bytes(1 << 18))
 """The padding before placeable segments, which shows nothing of this side's memory (section 11)."""
+
+_UNTOLD_OCTETS = (1 << 32) - 1
+"""Without a structure only the receive buffer size of version 2 bounds a transmission."""
 
 _KEPT = 512
 """Layouts kept: most calls of one application have the same few sizes."""
@@ -216,3 +231,48 @@ def transmissions(
             body.append(data if end - start == len(data) else memoryview(data)[start:end])
         group.append(Transmission(header_type, body, answers))
     return group
+
+
+class Peer(NamedTuple):
+    """The abilities of one end.
+
+    `octets` is the length of its receive buffers by their structure, `runs` are their placeable segments. It takes
+    requests of up to `requests_max` transmissions and sends responses of up to `responses_max`.
+    """
+
+    support: Support
+    octets: int
+    runs: tuple[Run, ...]
+    requests_max: int
+    responses_max: int
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether it takes Transmit Request, and answers it as directed."""
+        return Support.REQUEST in self.support and self.requests_max > 0
+
+    @property
+    def takes_responses(self) -> bool:
+        """Whether it takes Transmit Response."""
+        return Support.RESPONSE in self.support
+
+    @property
+    def request_frames(self) -> int:
+        """The transmissions of the longest request that it takes."""
+        return self.requests_max if Support.CONTINUE in self.support else 1
+
+    def response_frames(self, receiver: Peer) -> int:
+        """The transmissions of the longest response that it sends and `receiver` takes; 0 if it sends none."""
+        return self.responses_max if Support.CONTINUE in receiver.support else min(1, self.responses_max)
+
+
+def peer_of(told: Mapping[int, Any]) -> Peer:
+    """Derives the abilities of a peer from its properties."""
+    structure = told.get(RECEIVE_STRUCTURE)
+    return Peer(
+        told.get(RTR_SUPPORT, SUPPORT_DEFAULT),
+        _UNTOLD_OCTETS if structure is None else structure.octets,
+        () if structure is None else runs_of(structure),
+        min(told.get(REQUEST_RECEIVE_LIMIT, REQUEST_RECEIVE_LIMIT_DEFAULT), RTR_TRANSMISSIONS_MAX),
+        min(told.get(RESPONSE_SEND_LIMIT, RESPONSE_SEND_LIMIT_DEFAULT), RTR_TRANSMISSIONS_MAX),
+    )

@@ -26,8 +26,7 @@ from rpcrdma.rtr.placements import (
     encode_directions,
     encode_items,
 )
-from rpcrdma.wire.buffers import Buffer
-from rpcrdma.wire.cursor import Reader
+from rpcrdma.wire.buffers import Buffer, Reader
 
 __all__ = [
     "REPTERR",

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.limits import RTR_BUFFER_SEGMENTS_MAX, RTR_BUFFER_STRUCTURES_KEPT_MAX
-from rpcrdma.wire.buffers import Buffer
-from rpcrdma.wire.cursor import Reader
+from rpcrdma.wire.buffers import Buffer, Reader
 
 __all__ = [
     "RECEIVE_STRUCTURE",

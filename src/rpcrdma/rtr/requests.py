@@ -15,6 +15,7 @@ from rpcrdma.rtr.layout import (
     LOCATION_OCTETS,
     SEGMENT_OCTETS,
     GroupLayout,
+    Peer,
     lay_out,
     transmissions,
 )
@@ -31,7 +32,6 @@ from rpcrdma.rtr.messages import (
     Way,
     encode_transmit_request,
 )
-from rpcrdma.rtr.peer import Peer
 from rpcrdma.transport import (
     NO_CHUNKS,
     REPLY_ALLOWANCE_OCTETS,

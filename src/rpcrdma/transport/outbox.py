@@ -336,8 +336,6 @@ class Outbox:
         self.queued -= count
         if first.kind is Kind.CALL:
             batcher.on_calls_sent(xids)
-        session.statistics.batches_sent += 1
-        session.statistics.messages_in_batches_sent += count
         header = OutgoingExtension(first.xid, batcher.header_type, 0, (), answer=first.kind is Kind.REPLY)
         self._transmit(None, [session.dialect.encode(header, credit_word) + batcher.encode(payloads)])
         return True

@@ -43,6 +43,9 @@ class ReplyPlan(NamedTuple):
     reason: str = ""
 
 
+_tuple = tuple.__new__
+"""Makes a named tuple without the Python function that its class has for it."""
+
 _SHORT = ReplyPlan(ReplyForm.INLINE)
 
 
@@ -89,10 +92,12 @@ def plan_reply(
     if writes:
         placed.extend([None] * (len(writes) - len(placed)))
     header = geometry.reply_header
-    if writes or offered.reply is not None:
-        header += geometry.size_chunks(ChunkLists((), writes, offered.reply))
+    for chunk in writes:
+        header += geometry.write_chunk + geometry.segment * len(chunk.segments)
+    if offered.reply is not None:
+        header += geometry.reply_chunk + geometry.segment * len(offered.reply.segments)
     if header + left <= max(send_octets, cheap_octets):
-        return ReplyPlan(ReplyForm.INLINE, tuple(placed)) if placed else _SHORT
+        return _tuple(ReplyPlan, (ReplyForm.INLINE, tuple(placed), None, "")) if placed else _SHORT
     if header + left <= continued_octets_max and (offered.reply is None or left > offered.reply.length):
         return ReplyPlan(ReplyForm.INLINE, tuple(placed))
     too_small = Refusal(Cause.REPLY_RESOURCE, needed=left)

@@ -14,7 +14,7 @@ from rpcrdma import limits
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.config import OFFERED_OCTETS_MIN, ReverseSupport, TransportConfig
 from rpcrdma.transport.message import PropertySet
-from rpcrdma.wire.cursor import Reader
+from rpcrdma.wire.buffers import Reader
 
 __all__ = [
     "HOST_AUTHENTICATION",

@@ -189,7 +189,7 @@ class Requester:
             if buffer is not None:
                 sizes[index] = min(sizes[index], len(buffer))
                 given = index + 1
-        items = payload.item_octets()
+        items = payload.item_octets() if payload.items else ()
         plan = plan_call(len(payload.reduced), items, bound.results, sizes, limits)
         carrier, carried = self.carrier, None
         if carrier is not None and (carrier.eager or call.placement or plan is not PLAIN) and not form.plain:

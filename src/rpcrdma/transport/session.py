@@ -50,6 +50,7 @@ class Session:
         "events",
         "failure",
         "far_call_octets",
+        "in_messages_octets",
         "names_ended",
         "owed",
         "pd",
@@ -99,6 +100,9 @@ class Session:
         self._reservable = reservable
         self.between: Callable[[Inbound, Buffer], bool] | None = None
         self._groups = 0
+        most = config.in_messages_octets_max
+        self.in_messages_octets = None if most is None else min(most, CONTINUED_OCTETS_MAX)
+        """`TransportConfig.in_messages_octets_max`, as far as messages can be continued."""
         self.events: deque[EndpointEvent] = deque()
         self.statistics = TransportStatistics()
         self.use(dialect)
@@ -172,12 +176,6 @@ class Session:
         """Limits calls in the reverse direction to the support of the client."""
         if self._reverse:
             self.reverse_support = (self.own if self.role is Role.CLIENT else self._told).reverse
-
-    @property
-    def in_messages_octets(self) -> int | None:
-        """`TransportConfig.in_messages_octets_max`, as far as messages can be continued."""
-        most = self.config.in_messages_octets_max
-        return None if most is None else min(most, CONTINUED_OCTETS_MAX)
 
     @property
     def segment_octets_possible(self) -> int:

@@ -94,12 +94,6 @@ class TransportStatistics:
     octets_in_segments: int = 0
     items_joined: int = 0
     """Of these, items that had to be copied, since their segments do not follow each other in memory."""
-    batches_sent: int = 0
-    """Messages with several calls or replies each."""
-    messages_in_batches_sent: int = 0
-    """Calls and replies that went in them, likewise the next two."""
-    batches_received: int = 0
-    messages_in_batches_received: int = 0
     reports_sent: int = 0
     """Reports about refused transmissions of the round-trip extension, likewise the next one."""
     reports_received: int = 0

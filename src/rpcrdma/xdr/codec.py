@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from rpcrdma.errors import DecodeError, InternalError, LocalProtocolError
-from rpcrdma.wire.buffers import Buffer, as_view
-from rpcrdma.wire.cursor import Reader
+from rpcrdma.wire.buffers import Buffer, Reader, as_view
 
 __all__ = [
     "BulkItem",

@@ -8,7 +8,7 @@ from typing import Any
 from rtr_link import PREFIX, Link, tried
 
 from rpcrdma.rtr.config import Costs, Preference
-from rpcrdma.rtr.layout import runs_of
+from rpcrdma.rtr.layout import Peer, runs_of
 from rpcrdma.rtr.messages import (
     XMTCONT,
     XMTREQ,
@@ -17,7 +17,6 @@ from rpcrdma.rtr.messages import (
     decode_transmit_continue,
     decode_transmit_request,
 )
-from rpcrdma.rtr.peer import Peer
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, Support
 from rpcrdma.rtr.requests import RequestCarrier, SentCall
 from rpcrdma.transport import (

@@ -9,7 +9,7 @@ import pytest
 from rtr_link import PREFIX, Link, pattern, payload, tried
 
 from rpcrdma.rtr.answers import DirectedReply, directed
-from rpcrdma.rtr.layout import runs_of
+from rpcrdma.rtr.layout import Peer, runs_of
 from rpcrdma.rtr.messages import (
     XMTCONT,
     XMTRESP,
@@ -23,7 +23,6 @@ from rpcrdma.rtr.messages import (
     decode_transmit_continue,
     decode_transmit_response,
 )
-from rpcrdma.rtr.peer import Peer
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, Support
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Cause, ReplyForm, ResponseGroup, Segment, WriteChunk, fill

@@ -7,8 +7,8 @@ import pytest
 from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr.extension import all_extensions
 from rpcrdma.rtr.groups import check_ranges
+from rpcrdma.rtr.layout import peer_of
 from rpcrdma.rtr.messages import DirectionSet, ReportCode, TransmissionFault
-from rpcrdma.rtr.peer import peer_of
 from rpcrdma.rtr.properties import RECEIVE_STRUCTURE, RTR_SUPPORT, BufferStructure, SegmentKind, Support
 from rpcrdma.transport import TransportConfig
 

@@ -10,8 +10,7 @@ import pytest
 from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr import Costs, Preference, RoundTrip, RoundTripConfig
 from rpcrdma.rtr.extension import all_extensions
-from rpcrdma.rtr.layout import Run, runs_of
-from rpcrdma.rtr.peer import Peer, peer_of
+from rpcrdma.rtr.layout import Peer, Run, peer_of, runs_of
 from rpcrdma.rtr.properties import (
     RECEIVE_STRUCTURE,
     REQUEST_RECEIVE_LIMIT,

@@ -16,7 +16,7 @@ from rpcrdma.transport.dialects.chunk_lists import TooMany
 from rpcrdma.transport.dialects.header_parts import decode_property_set, encode_property_set
 from rpcrdma.transport.dialects.header_v2_00 import RDMA2_MSG, RDMA2_NOMSG, Rdma2NoMsg, encode_message
 from rpcrdma.transport.message import Cause, Refusal
-from rpcrdma.wire.cursor import Reader
+from rpcrdma.wire.buffers import Reader
 
 FIRST, LAST = load_headers("headers_v2_00.toml"), load_headers("headers_v2_07.toml")
 

@@ -394,8 +394,6 @@ def test_as_many_calls_go_together_as_their_message_has_room_for(
     assert outbox.queued == 0
     alone = len(lengths) - len(together)
     assert outbox.posted == sent + bool(together) + alone
-    statistics = pair.client.statistics
-    assert (statistics.batches_sent, statistics.messages_in_batches_sent) == (bool(together), len(together))
 
 
 def test_calls_of_version_1_have_messages_of_their_own() -> None:

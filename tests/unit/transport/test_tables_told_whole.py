@@ -24,7 +24,7 @@ from rpcrdma.transport.properties import _Level, _Number, with_receive_octets
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused, VersionRefused, error_of
 from rpcrdma.transport.statistics import LINUX_CLIENT, LINUX_SERVER, TransportStatistics
-from rpcrdma.wire.cursor import Reader
+from rpcrdma.wire.buffers import Reader
 from support.octets import words
 
 

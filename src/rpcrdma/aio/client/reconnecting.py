@@ -9,10 +9,9 @@ import random
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from time import perf_counter_ns
 from typing import Any, Protocol
 
-from rpcrdma.aio.connections.calls_made import CallObserver, ended
+from rpcrdma.aio.connections.calls_made import CallObserver, observed
 from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.errors import CallTimeout, RpcError, RpcRdmaError, TransportClosed
@@ -344,20 +343,12 @@ class ConnectionKeeper:
         assert self.addressed is not None
         call = Call(null_procedure(*self.addressed), None)
         call.xid = self.xids.take()
-        error: BaseException | None = None
-        if self._observer is not None:
-            call.began_ns = perf_counter_ns()
         try:
-            await connection.start(call)
-        except RpcError as refused:
+            await observed(call, connection.start, self._observer)
+        except RpcError:
             # Even a refusal shows that the server answers.
-            error = refused
-        except BaseException as failed:
-            error = failed
-            raise
+            pass
         finally:
-            if self._observer is not None:
-                ended(call, self._observer, None, error)
             self.xids.taken.discard(call.xid)
         self._asked += 1
         keep_alive.answered()

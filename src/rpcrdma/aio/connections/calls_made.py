@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import perf_counter_ns
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -38,6 +38,7 @@ __all__ = [
     "CallObserver",
     "CallsMade",
     "ended",
+    "observed",
     "observer_of",
     "status_of",
     "with_cause",
@@ -130,6 +131,20 @@ def _octets_pulled(call: Call) -> str:
     )
 
 
+async def observed(call: Call, start: Callable[[Call], Awaitable[Any]], observer: CallObserver | None) -> Any:
+    """The result of a call that `start` sends; the observer is told of the call when it has ended."""
+    if observer is None:
+        return await start(call)
+    call.began_ns = perf_counter_ns()
+    try:
+        result = await start(call)
+    except BaseException as error:
+        ended(call, observer, None, error)
+        raise
+    ended(call, observer, result)
+    return result
+
+
 class CallingConnection(Protocol):
     """A connection, as far as the futures of its calls need it."""
 
@@ -210,17 +225,7 @@ class CallsMade(ABC):
         call.xid = self._next_xid() if xid is None else xid
         if timeout_s is not None:
             call.deadline_s = self._loop.time() + timeout_s
-        observer = self._observer
-        if observer is None:
-            result: R = await self.start(call)
-            return result
-        call.began_ns = perf_counter_ns()
-        try:
-            result = await self.start(call)
-        except BaseException as error:
-            ended(call, observer, None, error)
-            raise
-        ended(call, observer, result)
+        result: R = await observed(call, self.start, self._observer)
         return result
 
     def _future(self, call: Call) -> CallFuture:

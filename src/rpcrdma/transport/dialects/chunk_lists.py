@@ -8,7 +8,7 @@ from rpcrdma import limits
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.message import Cause
-from rpcrdma.wire.cursor import Reader
+from rpcrdma.wire.buffers import Reader
 
 __all__ = [
     "TooMany",

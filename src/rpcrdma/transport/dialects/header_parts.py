@@ -13,8 +13,7 @@ from typing import NamedTuple
 from rpcrdma import limits
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.message import Cause, PropertySet, Refusal
-from rpcrdma.wire.buffers import Buffer
-from rpcrdma.wire.cursor import Reader
+from rpcrdma.wire.buffers import Buffer, Reader
 
 __all__ = [
     "ERR_VERS",

@@ -14,8 +14,7 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.dialects.chunk_lists import decode_lists, encode_lists
 from rpcrdma.transport.dialects.header_parts import ERR_VERS, FIXED, RDMA_ERROR
-from rpcrdma.wire.buffers import Buffer
-from rpcrdma.wire.cursor import Reader
+from rpcrdma.wire.buffers import Buffer, Reader
 
 __all__ = [
     "ERR_CHUNK",

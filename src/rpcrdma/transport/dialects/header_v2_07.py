@@ -24,8 +24,7 @@ from rpcrdma.transport.dialects.chunk_lists import (
 from rpcrdma.transport.dialects.header_parts import ERR_VERS, FIXED, ErrorCode, ErrorCodes
 from rpcrdma.transport.dialects.version_2 import VERSION
 from rpcrdma.transport.message import Cause, Refusal
-from rpcrdma.wire.buffers import Buffer
-from rpcrdma.wire.cursor import Reader
+from rpcrdma.wire.buffers import Buffer, Reader
 
 __all__ = [
     "ERRORS",
