@@ -215,9 +215,7 @@ class NfsFilesystem:
         Raises: see `scandir`.
         """
         node = await self._resolver.find(path)
-        octets = (await self._volume.sizes()).names
-        names_max = self._volume.options.listed_names_held_max
-        pages = name_pages(self._procedures, node, octets, names_max=names_max)
+        pages = name_pages(self._volume, node, names_max=self._volume.options.listed_names_held_max)
         return [name async for page in pages for name in page]
 
     async def scan_names(
@@ -228,9 +226,8 @@ class NfsFilesystem:
         A fraction of the work of `scandir`, which has attributes as well. Raises: see `scandir`.
         """
         node = await self._resolver.find(path)
-        octets = (await self._volume.sizes()).names
         names_max = self._volume.options.listed_names_max
-        async for page in name_pages(self._procedures, node, octets, names_max=names_max, refused=onerror):
+        async for page in name_pages(self._volume, node, names_max=names_max, refused=onerror):
             for name in page:
                 yield name
 
@@ -463,9 +460,8 @@ class NfsFilesystem:
             else:
                 node, name = await self._resolver.find_parent(path)
         assert name is not None, "given, or set above"
-        return await FileTransfer(self._volume, progress, sparse=sparse, resume=resume).upload(
-            os.fspath(local), node, name
-        )
+        transfer = FileTransfer(self._volume, progress, sparse=sparse, resume=resume)
+        return (await transfer.store(os.fspath(local), None, node, name))[0]
 
     async def download_tree(
         self,
