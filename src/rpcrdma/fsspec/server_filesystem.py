@@ -14,11 +14,10 @@ from fsspec.utils import stringify_path, tokenize
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.errors import ConnectFailed
-from rpcrdma.fsspec.addresses import authority_of, strip_url
 from rpcrdma.fsspec.entry_info import Info, info_above, info_at, listed_infos
 from rpcrdma.fsspec.known_files import Known, known_files
 from rpcrdma.fsspec.mounts import Mounts, Server, close_mounts, mounts_of
-from rpcrdma.fsspec.servers import MountPorts, ServerPath, Servers
+from rpcrdma.fsspec.servers import MountPorts, ServerPath, Servers, authority_of, strip_url
 from rpcrdma.fsspec.waiting import sync
 from rpcrdma.nfs.client import DirEntry, FileOptions, MountedFilesystem
 from rpcrdma.nfs.client.mount_client import NoSuchExport

@@ -7,7 +7,7 @@ from typing import Any
 from fsspec import get_filesystem_class
 from upath import UPath
 
-from rpcrdma.fsspec.addresses import PROTOCOLS, split_path, strip_url
+from rpcrdma.fsspec.servers import PROTOCOLS, split_path, strip_url
 
 __all__ = ["NfsUPath"]
 

@@ -9,6 +9,7 @@ from typing import Any
 from rpcrdma.nfs.v3 import nfsstat3
 
 __all__ = [
+    "STATUS_OF_ERRNO",
     "NfsError",
     "NfsExists",
     "NfsIsADirectory",
@@ -19,37 +20,40 @@ __all__ = [
     "nfs_error",
 ]
 
-_ERRNO: dict[nfsstat3, int] = {
-    nfsstat3.NFS3ERR_PERM: errno.EPERM,
-    nfsstat3.NFS3ERR_NOENT: errno.ENOENT,
-    nfsstat3.NFS3ERR_IO: errno.EIO,
-    nfsstat3.NFS3ERR_NXIO: errno.ENXIO,
-    nfsstat3.NFS3ERR_ACCES: errno.EACCES,
-    nfsstat3.NFS3ERR_EXIST: errno.EEXIST,
-    nfsstat3.NFS3ERR_XDEV: errno.EXDEV,
-    nfsstat3.NFS3ERR_NODEV: errno.ENODEV,
-    nfsstat3.NFS3ERR_NOTDIR: errno.ENOTDIR,
-    nfsstat3.NFS3ERR_ISDIR: errno.EISDIR,
-    nfsstat3.NFS3ERR_INVAL: errno.EINVAL,
-    nfsstat3.NFS3ERR_FBIG: errno.EFBIG,
-    nfsstat3.NFS3ERR_NOSPC: errno.ENOSPC,
-    nfsstat3.NFS3ERR_ROFS: errno.EROFS,
-    nfsstat3.NFS3ERR_MLINK: errno.EMLINK,
-    nfsstat3.NFS3ERR_NAMETOOLONG: errno.ENAMETOOLONG,
-    nfsstat3.NFS3ERR_NOTEMPTY: errno.ENOTEMPTY,
-    nfsstat3.NFS3ERR_DQUOT: errno.EDQUOT,
-    nfsstat3.NFS3ERR_STALE: errno.ESTALE,
+STATUS_OF_ERRNO: dict[int, nfsstat3] = {
+    errno.EPERM: nfsstat3.NFS3ERR_PERM,
+    errno.ENOENT: nfsstat3.NFS3ERR_NOENT,
+    errno.EIO: nfsstat3.NFS3ERR_IO,
+    errno.ENXIO: nfsstat3.NFS3ERR_NXIO,
+    errno.EACCES: nfsstat3.NFS3ERR_ACCES,
+    errno.EEXIST: nfsstat3.NFS3ERR_EXIST,
+    errno.EXDEV: nfsstat3.NFS3ERR_XDEV,
+    errno.ENODEV: nfsstat3.NFS3ERR_NODEV,
+    errno.ENOTDIR: nfsstat3.NFS3ERR_NOTDIR,
+    errno.EISDIR: nfsstat3.NFS3ERR_ISDIR,
+    errno.EINVAL: nfsstat3.NFS3ERR_INVAL,
+    errno.EFBIG: nfsstat3.NFS3ERR_FBIG,
+    errno.ENOSPC: nfsstat3.NFS3ERR_NOSPC,
+    errno.EROFS: nfsstat3.NFS3ERR_ROFS,
+    errno.EMLINK: nfsstat3.NFS3ERR_MLINK,
+    errno.ENAMETOOLONG: nfsstat3.NFS3ERR_NAMETOOLONG,
+    errno.ENOTEMPTY: nfsstat3.NFS3ERR_NOTEMPTY,
+    errno.EDQUOT: nfsstat3.NFS3ERR_DQUOT,
+    errno.ESTALE: nfsstat3.NFS3ERR_STALE,
+    errno.EOPNOTSUPP: nfsstat3.NFS3ERR_NOTSUPP,
+}
+"""The errors that have a status of their own: for a server's replies, and the other way round for a client's errors."""
+
+_ERRNO: dict[nfsstat3, int] = {status: number for number, status in STATUS_OF_ERRNO.items()} | {
     nfsstat3.NFS3ERR_REMOTE: errno.EREMOTE,
     nfsstat3.NFS3ERR_BADHANDLE: errno.ESTALE,
     nfsstat3.NFS3ERR_NOT_SYNC: errno.EAGAIN,
     nfsstat3.NFS3ERR_BAD_COOKIE: errno.EINVAL,
-    nfsstat3.NFS3ERR_NOTSUPP: errno.EOPNOTSUPP,
     nfsstat3.NFS3ERR_TOOSMALL: errno.EINVAL,
     nfsstat3.NFS3ERR_SERVERFAULT: errno.EREMOTEIO,
     nfsstat3.NFS3ERR_BADTYPE: errno.EINVAL,
     nfsstat3.NFS3ERR_JUKEBOX: errno.EBUSY,
 }
-
 # Codes whose errno says less than they do.
 _TEXT: dict[nfsstat3, str] = {
     nfsstat3.NFS3ERR_BADHANDLE: "the server does not recognise the file handle",

@@ -20,7 +20,7 @@ from rpcrdma.sync import background_loop
 from rpcrdma.sync.background_loop import BackgroundLoop
 
 WAITING_CODE = {module.__file__ for module in (awaited_call, background_loop, waiting, base_events, selector_events)}
-ROUNDS = 3
+ROUNDS = 2
 """The thread goes round a loop so often before the call ends."""
 HANGS_S = 20
 
@@ -95,10 +95,7 @@ def loop() -> Iterator[BackgroundLoop]:
     made.end()
 
 
-def by_wait_for(loop: BackgroundLoop, work: Work) -> str:
-    return awaited_call.wait_for(loop._loop, work.run, undo=work.undo)
-
-
+# Either goes on in `awaited_call.wait_for`, whose boundaries are among those that are tried.
 def by_background_loop(loop: BackgroundLoop, work: Work) -> str:
     return loop.run(work.run, undo=work.undo)
 
@@ -109,7 +106,7 @@ def by_fsspec(loop: BackgroundLoop, work: Work) -> str:
 
 @pytest.mark.parametrize("end_before", [0, ROUNDS], ids=["ends at once", "ends later"])
 @pytest.mark.parametrize("fails", [False, True], ids=["succeeds", "fails"])
-@pytest.mark.parametrize("wait", [by_wait_for, by_background_loop, by_fsspec])
+@pytest.mark.parametrize("wait", [by_background_loop, by_fsspec])
 def test_an_interrupt_at_any_instruction_ends_the_call_and_the_waiting(
     loop: BackgroundLoop,
     wait: Callable[[BackgroundLoop, Work], str],

@@ -6,32 +6,18 @@ import os
 import stat
 from dataclasses import dataclass
 
-from rpcrdma.nfs.v3 import (
-    FSSTAT3resok,
-    PATHCONF3resok,
-    fattr3,
-    ftype3,
-    nfstime3,
-    sattr3,
-    set_atime,
-    set_gid3,
-    set_mode3,
-    set_mtime,
-    set_size3,
-    set_uid3,
-    time_how,
-)
+from rpcrdma.nfs import v3
 
 __all__ = ["NOW", "TIME_NS_MAX", "Now", "Stat", "StatVfs", "set_attributes", "stat_from", "statvfs_from"]
 
 _FILE_TYPE = {
-    ftype3.NF3REG: stat.S_IFREG,
-    ftype3.NF3DIR: stat.S_IFDIR,
-    ftype3.NF3BLK: stat.S_IFBLK,
-    ftype3.NF3CHR: stat.S_IFCHR,
-    ftype3.NF3LNK: stat.S_IFLNK,
-    ftype3.NF3SOCK: stat.S_IFSOCK,
-    ftype3.NF3FIFO: stat.S_IFIFO,
+    v3.ftype3.NF3REG: stat.S_IFREG,
+    v3.ftype3.NF3DIR: stat.S_IFDIR,
+    v3.ftype3.NF3BLK: stat.S_IFBLK,
+    v3.ftype3.NF3CHR: stat.S_IFCHR,
+    v3.ftype3.NF3LNK: stat.S_IFLNK,
+    v3.ftype3.NF3SOCK: stat.S_IFSOCK,
+    v3.ftype3.NF3FIFO: stat.S_IFIFO,
 }
 _PERMISSIONS = 0o7777
 _NS = 1_000_000_000
@@ -113,7 +99,7 @@ NOW = Now()
 """As a time to set: the server's present."""
 
 
-def stat_from(attributes: fattr3) -> Stat:
+def stat_from(attributes: v3.fattr3) -> Stat:
     """`attributes` as `os.stat` would show them."""
     rdev = attributes.rdev
     atime, mtime, ctime = attributes.atime, attributes.mtime, attributes.ctime
@@ -133,7 +119,7 @@ def stat_from(attributes: fattr3) -> Stat:
     )
 
 
-def statvfs_from(space: FSSTAT3resok, limits: PATHCONF3resok) -> StatVfs:
+def statvfs_from(space: v3.FSSTAT3resok, limits: v3.PATHCONF3resok) -> StatVfs:
     """The space as `os.statvfs` would show it: NFSv3 counts octets, this counts blocks of 4 KiB."""
     block = 4096
     return StatVfs(
@@ -157,36 +143,36 @@ def set_attributes(
     size: int | None = None,
     atime_ns: int | Now | None = None,
     mtime_ns: int | Now | None = None,
-) -> sattr3:
+) -> v3.sattr3:
     """The attributes to set; an attribute that is None stays unchanged.
 
     Raises:
         OverflowError: a time is before 1970 or after 2106, which NFSv3 cannot express.
     """
-    return sattr3(
-        mode=_SAME_MODE if mode is None else set_mode3(True, mode & _PERMISSIONS),
-        uid=_SAME_UID if uid is None else set_uid3(True, uid),
-        gid=_SAME_GID if gid is None else set_gid3(True, gid),
-        size=_SAME_SIZE if size is None else set_size3(True, size),
-        atime=set_atime(*_time(atime_ns)),
-        mtime=set_mtime(*_time(mtime_ns)),
+    return v3.sattr3(
+        mode=_SAME_MODE if mode is None else v3.set_mode3(True, mode & _PERMISSIONS),
+        uid=_SAME_UID if uid is None else v3.set_uid3(True, uid),
+        gid=_SAME_GID if gid is None else v3.set_gid3(True, gid),
+        size=_SAME_SIZE if size is None else v3.set_size3(True, size),
+        atime=v3.set_atime(*_time(atime_ns)),
+        mtime=v3.set_mtime(*_time(mtime_ns)),
     )
 
 
-_SAME_MODE = set_mode3(False, None)
-_SAME_UID = set_uid3(False, None)
-_SAME_GID = set_gid3(False, None)
-_SAME_SIZE = set_size3(False, None)
+_SAME_MODE = v3.set_mode3(False, None)
+_SAME_UID = v3.set_uid3(False, None)
+_SAME_GID = v3.set_gid3(False, None)
+_SAME_SIZE = v3.set_size3(False, None)
 
 
-def _time(time_ns: int | Now | None) -> tuple[time_how, nfstime3 | None]:
+def _time(time_ns: int | Now | None) -> tuple[v3.time_how, v3.nfstime3 | None]:
     if time_ns is None:
-        return time_how.DONT_CHANGE, None
+        return v3.time_how.DONT_CHANGE, None
     if isinstance(time_ns, Now):
-        return time_how.SET_TO_SERVER_TIME, None
+        return v3.time_how.SET_TO_SERVER_TIME, None
     if not 0 <= time_ns <= TIME_NS_MAX:
         raise OverflowError(f"NFSv3 has times from 1970 to 2106, not {time_ns} ns after 1970")
-    return time_how.SET_TO_CLIENT_TIME, nfstime3(*divmod(time_ns, _NS))
+    return v3.time_how.SET_TO_CLIENT_TIME, v3.nfstime3(*divmod(time_ns, _NS))
 
 
 def _device(major: int, minor: int) -> int:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from rpcrdma.aio.own_loop import AsynchronousOnly
+from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
 from rpcrdma.nfs.client.listing import name_pages
 from rpcrdma.nfs.client.node import DirEntry, Node
@@ -25,19 +26,6 @@ from rpcrdma.nfs.client.trees.tree_remove import RemoveReport, remove_tree
 from rpcrdma.nfs.client.trees.tree_walk import entries_below, walk_tree
 from rpcrdma.nfs.client.volume import FileOptions, Volume
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound, nfs_error
-from rpcrdma.nfs.v3 import (
-    ACCESS3_EXECUTE,
-    ACCESS3_EXTEND,
-    ACCESS3_LOOKUP,
-    ACCESS3_MODIFY,
-    ACCESS3_READ,
-    fattr3,
-    ftype3,
-    nfs_fh3,
-    nfsstat3,
-    post_op_attr,
-    sattr3,
-)
 from rpcrdma.rpc.program import Caller
 from rpcrdma.wire.buffers import Buffer, as_view
 
@@ -65,14 +53,14 @@ class NfsFilesystem:
     def __init__(
         self,
         caller: Caller,
-        root: nfs_fh3 | bytes,
+        root: v3.nfs_fh3 | bytes,
         *,
         directory: str = "/",
         options: FileOptions | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        handle = nfs_fh3(root) if isinstance(root, bytes) else root
+        handle = v3.nfs_fh3(root) if isinstance(root, bytes) else root
         self.caller = caller
         self._volume = Volume(
             caller,
@@ -152,11 +140,11 @@ class NfsFilesystem:
             return False
         wanted = 0
         if mode & os.R_OK:
-            wanted |= ACCESS3_READ
+            wanted |= v3.ACCESS3_READ
         if mode & os.W_OK:
-            wanted |= ACCESS3_MODIFY | ACCESS3_EXTEND
+            wanted |= v3.ACCESS3_MODIFY | v3.ACCESS3_EXTEND
         if mode & os.X_OK:
-            wanted |= ACCESS3_LOOKUP if node.is_dir else ACCESS3_EXECUTE
+            wanted |= v3.ACCESS3_LOOKUP if node.is_dir else v3.ACCESS3_EXECUTE
         if not wanted:
             return True
         granted, _ = await self._procedures.access(node, wanted)
@@ -227,9 +215,7 @@ class NfsFilesystem:
         Raises: see `scandir`.
         """
         node = await self._resolver.find(path)
-        octets = (await self._volume.sizes()).names
-        names_max = self._volume.options.listed_names_held_max
-        pages = name_pages(self._procedures, node, octets, names_max=names_max)
+        pages = name_pages(self._volume, node, names_max=self._volume.options.listed_names_held_max)
         return [name async for page in pages for name in page]
 
     async def scan_names(
@@ -240,9 +226,8 @@ class NfsFilesystem:
         A fraction of the work of `scandir`, which has attributes as well. Raises: see `scandir`.
         """
         node = await self._resolver.find(path)
-        octets = (await self._volume.sizes()).names
         names_max = self._volume.options.listed_names_max
-        async for page in name_pages(self._procedures, node, octets, names_max=names_max, refused=onerror):
+        async for page in name_pages(self._volume, node, names_max=names_max, refused=onerror):
             for name in page:
                 yield name
 
@@ -353,7 +338,7 @@ class NfsFilesystem:
         """The target of a symbolic link; OSError (EINVAL) where `path` is no symbolic link."""
         node = await self._resolver.find(path, follow=False)
         if not node.is_symlink:
-            raise nfs_error(nfsstat3.NFS3ERR_INVAL, node.path)
+            raise nfs_error(v3.nfsstat3.NFS3ERR_INVAL, node.path)
         return await self._resolver.target_of(node)
 
     # Data
@@ -408,7 +393,7 @@ class NfsFilesystem:
         """`read_bytes` of a regular file by its handle alone; None if no reply shows it to be as it was listed."""
         told: list[bool] = []
 
-        def hear(present: post_op_attr) -> None:
+        def hear(present: v3.post_op_attr) -> None:
             told.append(entry.is_unchanged(present.value))
 
         length = _length(entry.attributes, offset, size)
@@ -470,14 +455,13 @@ class NfsFilesystem:
         node, missing = await self._resolver.find_or_place(path)
         name = missing
         if missing is None:
-            if (await self._volume.attributes(node)).type == ftype3.NF3DIR:
+            if (await self._volume.attributes(node)).type == v3.ftype3.NF3DIR:
                 name = _own_name(local)
             else:
                 node, name = await self._resolver.find_parent(path)
         assert name is not None, "given, or set above"
-        return await FileTransfer(self._volume, progress, sparse=sparse, resume=resume).upload(
-            os.fspath(local), node, name
-        )
+        transfer = FileTransfer(self._volume, progress, sparse=sparse, resume=resume)
+        return (await transfer.store(os.fspath(local), None, node, name))[0]
 
     async def download_tree(
         self,
@@ -545,7 +529,7 @@ class NfsFilesystem:
             return None
 
     async def _read_direct(
-        self, node: Node, buffer: memoryview, offset: int, hear: Callable[[post_op_attr], None] | None = None
+        self, node: Node, buffer: memoryview, offset: int, hear: Callable[[v3.post_op_attr], None] | None = None
     ) -> int:
         return await read_direct(
             self._procedures,
@@ -557,12 +541,12 @@ class NfsFilesystem:
             hear=hear,
         )
 
-    async def _set(self, path: Path, attributes: sattr3, *, follow: bool) -> None:
+    async def _set(self, path: Path, attributes: v3.sattr3, *, follow: bool) -> None:
         node = await self._resolver.find(path, follow=follow)
         await self._procedures.setattr(node, attributes)
 
 
-def _length(attributes: fattr3, offset: int, size: int) -> int:
+def _length(attributes: v3.fattr3, offset: int, size: int) -> int:
     """The octets of such a file from `offset` on, at most `size` unless that is negative."""
     rest = max(0, attributes.size - offset)
     return min(rest, size) if size >= 0 else rest

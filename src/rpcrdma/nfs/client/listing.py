@@ -13,10 +13,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import TypeAlias
 
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.limits import NFS_LISTED_NAMES_KNOWN_MAX, NFS_LISTED_NAMES_MAX
+from rpcrdma.limits import NFS_LISTED_NAMES_KNOWN_MAX
 from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.paths import listed_name
 from rpcrdma.nfs.client.procedures import NfsProcedures
+from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsError, NfsNotFound, ServerPathError
 from rpcrdma.nfs.v3 import NFS3_COOKIEVERFSIZE, entry3, entryplus3, nfsstat3
 
@@ -36,14 +37,9 @@ _Entry = entry3 | entryplus3
 
 
 async def name_pages(
-    procedures: NfsProcedures,
-    directory: Node,
-    octets: int,
-    *,
-    names_max: int = NFS_LISTED_NAMES_MAX,
-    refused: Refused | None = None,
+    volume: Volume, directory: Node, *, names_max: int, refused: Refused | None = None
 ) -> AsyncIterator[list[str]]:
-    """The names in `directory`, `octets` of them at a time.
+    """The names in `directory`, page by page.
 
     Raises:
         NfsError: the directory cannot be read.
@@ -51,24 +47,20 @@ async def name_pages(
         RemoteProtocolError: the server lists the same entries without end, or, without `refused`, an entry whose
             name cannot be one.
     """
-    listing = _Listing(procedures, directory, octets, names_max, refused)
+    listing = _Listing(volume.procedures, directory, (await volume.sizes()).names, names_max, refused)
     async for page in listing.pages(plus=False):
         yield [name for name, _ in page]
 
 
 async def entry_pages(
-    procedures: NfsProcedures,
-    directory: Node,
-    octets: int,
-    *,
-    names_max: int = NFS_LISTED_NAMES_MAX,
-    refused: Refused | None = None,
+    volume: Volume, directory: Node, *, names_max: int, refused: Refused | None = None
 ) -> AsyncIterator[list[DirEntry]]:
     """The entries of `directory` with attributes; attributes that the listing lacks are looked up.
 
     Raises: see `name_pages`.
     """
-    listing = _Listing(procedures, directory, octets, names_max, refused)
+    procedures = volume.procedures
+    listing = _Listing(procedures, directory, (await volume.sizes()).listing, names_max, refused)
     try:
         async for page in listing.pages(plus=True):
             yield await _entries(procedures, directory, page)

@@ -10,7 +10,6 @@ from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.node import LazyPath, Node, path_of
 from rpcrdma.nfs.errors import nfs_error
-from rpcrdma.nfs.v3 import createhow3, diropargs3, fattr3, nfs_fh3, nfsstat3, post_op_attr, post_op_fh3, sattr3
 from rpcrdma.rpc.program import Caller, Procedure
 from rpcrdma.wire.buffers import Buffer
 
@@ -18,11 +17,11 @@ __all__ = ["Created", "NfsProcedures", "attributes_of"]
 
 A = TypeVar("A")
 
-Created = tuple[nfs_fh3 | None, fattr3 | None]
+Created = tuple[v3.nfs_fh3 | None, v3.fattr3 | None]
 """The new object in a reply of CREATE, MKDIR or SYMLINK: its handle and attributes, each if the server gives it."""
 
 _NO_GUARD = v3.sattrguard3(False, None)
-_OK = nfsstat3.NFS3_OK
+_OK = v3.nfsstat3.NFS3_OK
 _DEFERRED_RETRIES = 8
 """Retries of an operation that the server defers (NFS3ERR_JUKEBOX): with the delays below they take 16 s, in which a
 server may fetch a file from slower storage."""
@@ -30,7 +29,7 @@ _FIRST_DELAY_S = 0.1
 _LONGEST_DELAY_S = 5.0
 
 
-def attributes_of(attributes: post_op_attr) -> fattr3 | None:
+def attributes_of(attributes: v3.post_op_attr) -> v3.fattr3 | None:
     """The attributes; None where the server gave none."""
     return attributes.value
 
@@ -62,7 +61,7 @@ class NfsProcedures:
 
     async def _retried(
         self,
-        status: nfsstat3,
+        status: v3.nfsstat3,
         procedure: Procedure[A, Any],
         args: A,
         path: LazyPath,
@@ -72,7 +71,7 @@ class NfsProcedures:
         """The result after a first answer with this status, which is not NFS3_OK."""
         delay_s = _FIRST_DELAY_S
         for _ in range(_DEFERRED_RETRIES):
-            if status is not nfsstat3.NFS3ERR_JUKEBOX:
+            if status is not v3.nfsstat3.NFS3ERR_JUKEBOX:
                 break
             await self._sleep(delay_s)
             delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
@@ -82,19 +81,19 @@ class NfsProcedures:
                 return reply.value
         raise nfs_error(status, path_of(path), None if path2 is None else path_of(path2))
 
-    async def getattr(self, node: Node) -> fattr3:
+    async def getattr(self, node: Node) -> v3.fattr3:
         """GETATTR."""
         value = await self._result(v3.GETATTR, v3.GETATTR3args(node.handle), node.place)
-        return cast("fattr3", value.obj_attributes)
+        return cast("v3.fattr3", value.obj_attributes)
 
-    async def setattr(self, node: Node, attributes: sattr3) -> fattr3 | None:
+    async def setattr(self, node: Node, attributes: v3.sattr3) -> v3.fattr3 | None:
         """SETATTR; the attributes afterwards, if the server gives them."""
         value = await self._result(v3.SETATTR, v3.SETATTR3args(node.handle, attributes, _NO_GUARD), node.place)
         return attributes_of(value.obj_wcc.after)
 
     async def lookup(self, directory: Node, name: str) -> Node:
         """LOOKUP, and GETATTR where the server leaves the attributes out."""
-        args = v3.LOOKUP3args(diropargs3(directory.handle, name))
+        args = v3.LOOKUP3args(v3.diropargs3(directory.handle, name))
         reply: Any = await self._call(v3.LOOKUP, args)
         value: v3.LOOKUP3resok = reply.value
         if reply.status is not _OK:
@@ -104,7 +103,7 @@ class NfsProcedures:
             node.attributes = await self.getattr(node)
         return node
 
-    async def access(self, node: Node, wanted: int) -> tuple[int, fattr3 | None]:
+    async def access(self, node: Node, wanted: int) -> tuple[int, v3.fattr3 | None]:
         """ACCESS: which of the `wanted` bits are granted, and the attributes if the server gives them."""
         value = await self._result(v3.ACCESS, v3.ACCESS3args(node.handle, wanted), node.place)
         return value.access & wanted, attributes_of(value.obj_attributes)
@@ -162,37 +161,37 @@ class NfsProcedures:
         value = await self._result(v3.COMMIT, v3.COMMIT3args(node.handle, 0, 0), node.place)
         return cast("bytes", value.verf)
 
-    async def create(self, directory: Node, name: str, how: createhow3) -> Created:
+    async def create(self, directory: Node, name: str, how: v3.createhow3) -> Created:
         """CREATE."""
-        args = v3.CREATE3args(diropargs3(directory.handle, name), how)
+        args = v3.CREATE3args(v3.diropargs3(directory.handle, name), how)
         return _created(await self._result(v3.CREATE, args, (directory, name)))
 
-    async def mkdir(self, directory: Node, name: str, attributes: sattr3) -> Created:
+    async def mkdir(self, directory: Node, name: str, attributes: v3.sattr3) -> Created:
         """MKDIR."""
-        args = v3.MKDIR3args(diropargs3(directory.handle, name), attributes)
+        args = v3.MKDIR3args(v3.diropargs3(directory.handle, name), attributes)
         return _created(await self._result(v3.MKDIR, args, (directory, name)))
 
-    async def symlink(self, directory: Node, name: str, target: str, attributes: sattr3) -> Created:
+    async def symlink(self, directory: Node, name: str, target: str, attributes: v3.sattr3) -> Created:
         """SYMLINK."""
-        args = v3.SYMLINK3args(diropargs3(directory.handle, name), v3.symlinkdata3(attributes, target))
+        args = v3.SYMLINK3args(v3.diropargs3(directory.handle, name), v3.symlinkdata3(attributes, target))
         return _created(await self._result(v3.SYMLINK, args, (directory, name)))
 
     async def remove(self, directory: Node, name: str) -> None:
         """REMOVE."""
-        await self._result(v3.REMOVE, v3.REMOVE3args(diropargs3(directory.handle, name)), (directory, name))
+        await self._result(v3.REMOVE, v3.REMOVE3args(v3.diropargs3(directory.handle, name)), (directory, name))
 
     async def rmdir(self, directory: Node, name: str) -> None:
         """RMDIR."""
-        await self._result(v3.RMDIR, v3.RMDIR3args(diropargs3(directory.handle, name)), (directory, name))
+        await self._result(v3.RMDIR, v3.RMDIR3args(v3.diropargs3(directory.handle, name)), (directory, name))
 
     async def rename(self, source: Node, source_name: str, target: Node, target_name: str) -> None:
         """RENAME."""
-        args = v3.RENAME3args(diropargs3(source.handle, source_name), diropargs3(target.handle, target_name))
+        args = v3.RENAME3args(v3.diropargs3(source.handle, source_name), v3.diropargs3(target.handle, target_name))
         await self._result(v3.RENAME, args, (source, source_name), (target, target_name))
 
     async def link(self, node: Node, directory: Node, name: str) -> None:
         """LINK."""
-        args = v3.LINK3args(node.handle, diropargs3(directory.handle, name))
+        args = v3.LINK3args(node.handle, v3.diropargs3(directory.handle, name))
         await self._result(v3.LINK, args, node.place, (directory, name))
 
     async def readdir(self, directory: Node, cookie: int, verifier: bytes, octets: int) -> v3.READDIR3resok:
@@ -219,5 +218,5 @@ class NfsProcedures:
 
 
 def _created(value: Any) -> Created:
-    handle: post_op_fh3 = value.obj
+    handle: v3.post_op_fh3 = value.obj
     return handle.value, attributes_of(value.obj_attributes)

@@ -11,11 +11,11 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable
 
+from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.paths import Path, components, join, text_of
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.errors import NfsError, NfsNotFound, ServerPathError, nfs_error
-from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3
 
 __all__ = ["OUTDATED", "LookupCache", "NoSuchName", "Resolver"]
 
@@ -73,7 +73,7 @@ class LookupCache:
 _LINKS_MAX = 40
 """Symbolic links along one path: Linux follows as many."""
 
-OUTDATED = (nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_BADHANDLE)
+OUTDATED = (v3.nfsstat3.NFS3ERR_STALE, v3.nfsstat3.NFS3ERR_BADHANDLE)
 """The statuses for a handle whose object is gone."""
 
 
@@ -83,7 +83,7 @@ class Resolver:
     Directories on the way come from `cache` where it knows them; the last name of a path is always looked up.
     """
 
-    def __init__(self, procedures: NfsProcedures, root: nfs_fh3, cache: LookupCache, directory: str = "/") -> None:
+    def __init__(self, procedures: NfsProcedures, root: v3.nfs_fh3, cache: LookupCache, directory: str = "/") -> None:
         self._procedures = procedures
         self._cache = cache
         self.root = Node(root, None, "/")
@@ -109,7 +109,7 @@ class Resolver:
             directory = stack[-1]
             if name in {".", ".."}:
                 if not directory.is_dir:
-                    raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, absolute)
+                    raise nfs_error(v3.nfsstat3.NFS3ERR_NOTDIR, absolute)
                 if name == ".." and len(stack) > 1:
                     stack.pop()
                 stack[-1].fresh = False
@@ -136,7 +136,7 @@ class Resolver:
                     raise
                 if last or pending == ["."]:
                     raise NoSuchName(absolute, _settled(directory), name) from None
-                raise nfs_error(nfsstat3.NFS3ERR_NOENT, absolute) from None
+                raise nfs_error(v3.nfsstat3.NFS3ERR_NOENT, absolute) from None
             except NfsError as error:
                 if error.status not in OUTDATED or not remembered:
                     raise
@@ -187,21 +187,21 @@ class Resolver:
         if names and names[-1] == ".":
             names.pop()
         if not names:
-            raise nfs_error(nfsstat3.NFS3ERR_EXIST, absolute)
+            raise nfs_error(v3.nfsstat3.NFS3ERR_EXIST, absolute)
         if names[-1] == "..":
-            raise nfs_error(nfsstat3.NFS3ERR_INVAL, absolute)
+            raise nfs_error(v3.nfsstat3.NFS3ERR_INVAL, absolute)
         directory = await self.find("/" + "/".join(names[:-1]))
         if not directory.is_dir:
-            raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, absolute)
+            raise nfs_error(v3.nfsstat3.NFS3ERR_NOTDIR, absolute)
         return directory, names[-1]
 
     def forget(self, directory: Node, name: str) -> None:
         """To be called when `name` in `directory` is being changed."""
         self._cache.forget(directory, name)
 
-    def keep_made(self, directory: Node, name: str, handle: nfs_fh3 | None, attributes: fattr3 | None) -> None:
+    def keep_made(self, directory: Node, name: str, handle: v3.nfs_fh3 | None, attributes: v3.fattr3 | None) -> None:
         """To be called with the result of MKDIR of `name` in `directory`: a path through it needs no LOOKUP."""
-        if handle is not None and attributes is not None and attributes.type == ftype3.NF3DIR:
+        if handle is not None and attributes is not None and attributes.type == v3.ftype3.NF3DIR:
             self._cache.keep(directory, name, Node(handle, attributes, (directory, name)))
 
     async def target_of(self, link: Node) -> str:
@@ -213,7 +213,7 @@ class Resolver:
         if link.target is None:
             link.target = await self._procedures.readlink(link)
             if not link.target or "\0" in link.target:
-                raise nfs_error(nfsstat3.NFS3ERR_NOENT, link.path)
+                raise nfs_error(v3.nfsstat3.NFS3ERR_NOENT, link.path)
         return link.target
 
 
@@ -221,7 +221,7 @@ class NoSuchName(NfsNotFound):
     """No object has the last name of a path; `directory` is the one in which it would have to be made."""
 
     def __init__(self, path: str, directory: Node, name: str) -> None:
-        super().__init__(nfsstat3.NFS3ERR_NOENT, path)
+        super().__init__(v3.nfsstat3.NFS3ERR_NOENT, path)
         self.directory = directory
         self.name = name
 

@@ -7,58 +7,44 @@ import stat
 from types import TracebackType
 from typing import TypeAlias
 
+from rpcrdma.nfs import v3
 from rpcrdma.nfs.server.linux_calls import UTIME_NOW, UTIME_OMIT, set_file_times
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import Refused
-from rpcrdma.nfs.v3 import (
-    fattr3,
-    ftype3,
-    nfsstat3,
-    nfstime3,
-    post_op_attr,
-    pre_op_attr,
-    sattr3,
-    set_atime,
-    set_mtime,
-    specdata3,
-    time_how,
-    wcc_attr,
-    wcc_data,
-)
 
 __all__ = ["Changes", "attributes_of", "nfs_time", "post_op", "set_times"]
 
 _TYPES = {
-    stat.S_IFREG: ftype3.NF3REG,
-    stat.S_IFDIR: ftype3.NF3DIR,
-    stat.S_IFBLK: ftype3.NF3BLK,
-    stat.S_IFCHR: ftype3.NF3CHR,
-    stat.S_IFLNK: ftype3.NF3LNK,
-    stat.S_IFSOCK: ftype3.NF3SOCK,
-    stat.S_IFIFO: ftype3.NF3FIFO,
+    stat.S_IFREG: v3.ftype3.NF3REG,
+    stat.S_IFDIR: v3.ftype3.NF3DIR,
+    stat.S_IFBLK: v3.ftype3.NF3BLK,
+    stat.S_IFCHR: v3.ftype3.NF3CHR,
+    stat.S_IFLNK: v3.ftype3.NF3LNK,
+    stat.S_IFSOCK: v3.ftype3.NF3SOCK,
+    stat.S_IFIFO: v3.ftype3.NF3FIFO,
 }
 _U32 = 0xFFFFFFFF
 _SECOND = 1_000_000_000
-_NO_DEVICE = specdata3(0, 0)
+_NO_DEVICE = v3.specdata3(0, 0)
 
-_How: TypeAlias = set_atime | set_mtime
+_How: TypeAlias = v3.set_atime | v3.set_mtime
 
 
-def nfs_time(nanoseconds: int) -> nfstime3:
+def nfs_time(nanoseconds: int) -> v3.nfstime3:
     """A time of the file system; times before 1970 and after 2106 become the nearest that the protocol knows."""
     seconds, rest = divmod(nanoseconds, _SECOND)
     if 0 <= seconds <= _U32:
-        return nfstime3(seconds, rest)
-    return nfstime3(0, 0) if seconds < 0 else nfstime3(_U32, rest)
+        return v3.nfstime3(seconds, rest)
+    return v3.nfstime3(0, 0) if seconds < 0 else v3.nfstime3(_U32, rest)
 
 
-def attributes_of(status: os.stat_result, fsid: int) -> fattr3:
+def attributes_of(status: os.stat_result, fsid: int) -> v3.fattr3:
     """fattr3 of an object; `fsid` is the export's, which stays the same from run to run."""
     mode = status.st_mode
     device = _NO_DEVICE
     if status.st_rdev:
-        device = specdata3(os.major(status.st_rdev), os.minor(status.st_rdev))
-    return fattr3(
+        device = v3.specdata3(os.major(status.st_rdev), os.minor(status.st_rdev))
+    return v3.fattr3(
         _TYPES[stat.S_IFMT(mode)],
         mode & 0o7777,
         min(status.st_nlink, _U32),
@@ -75,14 +61,14 @@ def attributes_of(status: os.stat_result, fsid: int) -> fattr3:
     )
 
 
-def post_op(node: HeldNode | None) -> post_op_attr:
+def post_op(node: HeldNode | None) -> v3.post_op_attr:
     """An object's current attributes; none without an object, or where they cannot be read."""
     if node is not None:
         try:
-            return post_op_attr(True, attributes_of(os.fstat(node.fd), node.tree.fsid))
+            return v3.post_op_attr(True, attributes_of(os.fstat(node.fd), node.tree.fsid))
         except OSError:
             pass
-    return post_op_attr(False, None)
+    return v3.post_op_attr(False, None)
 
 
 class Changes:
@@ -97,7 +83,7 @@ class Changes:
     def __init__(self) -> None:
         self.node: HeldNode | None = None
         self._before: os.stat_result | None = None
-        self._after: post_op_attr | None = None
+        self._after: v3.post_op_attr | None = None
 
     @property
     def before(self) -> os.stat_result:
@@ -121,18 +107,20 @@ class Changes:
         self._after = post_op(self.node)
         self.node.lock.release()
 
-    def data(self) -> wcc_data:
-        """The wcc_data of the reply."""
+    def data(self) -> v3.wcc_data:
+        """The `wcc_data` of the reply."""
         before, after = self._before, self._after
         if before is None or after is None:
-            return wcc_data(pre_op_attr(False, None), post_op(self.node))
-        return wcc_data(
-            pre_op_attr(True, wcc_attr(before.st_size, nfs_time(before.st_mtime_ns), nfs_time(before.st_ctime_ns))),
+            return v3.wcc_data(v3.pre_op_attr(False, None), post_op(self.node))
+        return v3.wcc_data(
+            v3.pre_op_attr(
+                True, v3.wcc_attr(before.st_size, nfs_time(before.st_mtime_ns), nfs_time(before.st_ctime_ns))
+            ),
             after,
         )
 
 
-def set_times(path: bytes, wanted: sattr3) -> None:
+def set_times(path: bytes, wanted: v3.sattr3) -> None:
     """Sets the times that a client asks to be set, with the calling thread's identity.
 
     Raises:
@@ -145,10 +133,10 @@ def set_times(path: bytes, wanted: sattr3) -> None:
 
 
 def _time(how: _How) -> tuple[int, int]:
-    if how.set_it == time_how.SET_TO_CLIENT_TIME:
+    if how.set_it == v3.time_how.SET_TO_CLIENT_TIME:
         time = how.value
         assert time is not None
         if time.nseconds >= _SECOND:
-            raise Refused(nfsstat3.NFS3ERR_INVAL)
+            raise Refused(v3.nfsstat3.NFS3ERR_INVAL)
         return time.seconds, time.nseconds
-    return 0, UTIME_NOW if how.set_it == time_how.SET_TO_SERVER_TIME else UTIME_OMIT
+    return 0, UTIME_NOW if how.set_it == v3.time_how.SET_TO_SERVER_TIME else UTIME_OMIT

@@ -34,8 +34,8 @@ from rpcrdma.nfs.server.file_handle import (
 )
 from rpcrdma.nfs.server.linux_calls import birth_and_mount, lives_in_memory, open_by_handle, open_cached
 from rpcrdma.nfs.server.object_cache import ObjectCache
-from rpcrdma.nfs.server.place_index import DELETED, PlaceIndex
 from rpcrdma.nfs.server.refusal import Refused
+from rpcrdma.nfs.server.state import DELETED, PlaceIndex
 from rpcrdma.nfs.server.tree_search import TreeSearch
 from rpcrdma.nfs.v3 import nfsstat3
 

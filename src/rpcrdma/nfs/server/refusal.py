@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from rpcrdma.nfs.errors import STATUS_OF_ERRNO
 from rpcrdma.nfs.v3 import nfsstat3
 
 __all__ = ["REFUSALS", "Refused", "status_of"]
@@ -21,28 +22,8 @@ REFUSALS = (Refused, OSError)
 """Exceptions that a procedure answers with a status; any other is a fault of the server."""
 
 _S = nfsstat3
-_BY_ERRNO = {
-    errno.EPERM: _S.NFS3ERR_PERM,
-    errno.ENOENT: _S.NFS3ERR_NOENT,
-    errno.EIO: _S.NFS3ERR_IO,
-    errno.ENXIO: _S.NFS3ERR_NXIO,
-    errno.EACCES: _S.NFS3ERR_ACCES,
-    errno.EEXIST: _S.NFS3ERR_EXIST,
-    errno.EXDEV: _S.NFS3ERR_XDEV,
-    errno.ENODEV: _S.NFS3ERR_NODEV,
-    errno.ENOTDIR: _S.NFS3ERR_NOTDIR,
-    errno.EISDIR: _S.NFS3ERR_ISDIR,
-    errno.EINVAL: _S.NFS3ERR_INVAL,
-    errno.EFBIG: _S.NFS3ERR_FBIG,
+_BY_ERRNO = STATUS_OF_ERRNO | {
     errno.EOVERFLOW: _S.NFS3ERR_FBIG,
-    errno.ENOSPC: _S.NFS3ERR_NOSPC,
-    errno.EROFS: _S.NFS3ERR_ROFS,
-    errno.EMLINK: _S.NFS3ERR_MLINK,
-    errno.ENAMETOOLONG: _S.NFS3ERR_NAMETOOLONG,
-    errno.ENOTEMPTY: _S.NFS3ERR_NOTEMPTY,
-    errno.EDQUOT: _S.NFS3ERR_DQUOT,
-    errno.ESTALE: _S.NFS3ERR_STALE,
-    errno.EOPNOTSUPP: _S.NFS3ERR_NOTSUPP,
     errno.ENOSYS: _S.NFS3ERR_NOTSUPP,
     # Version 3 has no status of their own for these.
     errno.EBUSY: _S.NFS3ERR_ACCES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rpcrdma.nfs import v3
 from rpcrdma.nfs.server.backend import Backend
 from rpcrdma.nfs.server.creation import CreationProcedures
 from rpcrdma.nfs.server.data import DataProcedures
@@ -14,20 +15,6 @@ from rpcrdma.nfs.server.listing import ListingProcedures
 from rpcrdma.nfs.server.mount_service import MountService
 from rpcrdma.nfs.server.rename_remove_link import RenameRemoveLinkProcedures
 from rpcrdma.nfs.server.state import ServerState
-from rpcrdma.nfs.v3 import (
-    ACCESS,
-    COMMIT,
-    FSINFO,
-    FSSTAT,
-    GETATTR,
-    LOOKUP,
-    PATHCONF,
-    READ,
-    READDIR,
-    READDIRPLUS,
-    READLINK,
-    NFS_V3_Service,
-)
 
 __all__ = ["NfsService", "NfsServices", "build_services"]
 
@@ -38,29 +25,29 @@ class NfsService(
     CreationProcedures,
     RenameRemoveLinkProcedures,
     ListingProcedures,
-    NFS_V3_Service,
+    v3.NFS_V3_Service,
 ):
     """All 22 procedures.
 
     Of two WRITEs to one place the first must not run again after the second, and CREATE, REMOVE and the like fail when
     they run again: these run at most once, and their replies, small ones, are kept. The others change nothing, or
-    (COMMIT) may be repeated.
+    (v3.COMMIT) may be repeated.
     """
 
     IDEMPOTENT = frozenset(
         procedure.number
         for procedure in (
-            GETATTR,
-            LOOKUP,
-            ACCESS,
-            READLINK,
-            READ,
-            READDIR,
-            READDIRPLUS,
-            FSSTAT,
-            FSINFO,
-            PATHCONF,
-            COMMIT,
+            v3.GETATTR,
+            v3.LOOKUP,
+            v3.ACCESS,
+            v3.READLINK,
+            v3.READ,
+            v3.READDIR,
+            v3.READDIRPLUS,
+            v3.FSSTAT,
+            v3.FSINFO,
+            v3.PATHCONF,
+            v3.COMMIT,
         )
     )
 

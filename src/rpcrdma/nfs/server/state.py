@@ -1,22 +1,173 @@
-"""The state that a server keeps from one run to the next: the key of its file handles and where it last saw objects."""
+"""The state that a server keeps from one run to the next: the key of its file handles and where it last saw objects.
+
+A place, (parent's handle, name) by handle, is a hint: `ObjectTree` checks that the object is still there. So places are
+written to a small database lazily and never synced; a place lost in a crash is found again by other means. In memory
+alone the index also knows deleted objects, so that a client that repeats a stale handle starts no search.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
+import sqlite3
 import stat
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final, NamedTuple
 
-from rpcrdma.nfs.server.place_index import PlaceIndex
+from rpcrdma.limits import NFS_PLACES_IN_MEMORY_MAX, NFS_PLACES_MAX, NFS_PLACES_UNWRITTEN_MAX
 
-__all__ = ["ServerState", "open_state"]
+__all__ = ["DELETED", "KnownPlace", "PlaceIndex", "ServerState", "open_state"]
 
 _KEY_FILE = "file-handle.key"
 _INDEX_FILE = "places.sqlite3"
 _KEY_OCTETS = 32
 _VERIFIER_OCTETS = 8
+
+
+_SCHEMA = "CREATE TABLE IF NOT EXISTS place (object BLOB PRIMARY KEY, parent BLOB NOT NULL, name BLOB NOT NULL)"
+_PUT = "INSERT OR REPLACE INTO place VALUES (?, ?, ?)"
+_GET = "SELECT parent, name FROM place WHERE object = ?"
+_DROP = "DELETE FROM place WHERE object = ?"
+_TRIM = "DELETE FROM place WHERE rowid IN (SELECT rowid FROM place ORDER BY rowid LIMIT ?)"
+
+
+class KnownPlace(NamedTuple):
+    """The name of an object and the key of the directory that it stood in."""
+
+    parent: bytes
+    name: bytes
+
+
+DELETED: Final = KnownPlace(b"", b"")
+"""The place of an object that has been deleted: no entry has an empty name."""
+
+
+class PlaceIndex:
+    """Thread-safe. `path` None keeps everything in memory. If the database fails, places are kept in memory only."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._lock = threading.Lock()
+        self._recent: OrderedDict[bytes, KnownPlace] = OrderedDict()
+        self._unwritten: dict[bytes, KnownPlace | None] = {}
+        self._database = _open_database(path) if path is not None else None
+        self._rows = 0
+        if self._database is not None:
+            self._rows = self._database.execute("SELECT count(*) FROM place").fetchone()[0]
+
+    @property
+    def needs_flush(self) -> bool:
+        """True when so many places have gathered that a thread that may block should write them."""
+        return len(self._unwritten) >= NFS_PLACES_UNWRITTEN_MAX
+
+    def remember(self, key: bytes, parent: bytes, name: bytes) -> None:
+        """Notes where an object is; never waits for the disk."""
+        recent = self._recent
+        place = KnownPlace(parent, name)
+        if recent.get(key) == place:
+            return
+        with self._lock:
+            self._hold(key, place)
+            if self._database is not None:
+                self._unwritten[key] = place
+
+    def forget(self, key: bytes, *, deleted: bool = False) -> None:
+        """Drops the place of an object that has left it, or (`deleted`) the file system; never waits for the disk."""
+        with self._lock:
+            self._recent.pop(key, None)
+            if deleted:
+                self._hold(key, DELETED)
+            if self._database is not None:
+                self._unwritten[key] = None
+
+    def find(self, key: bytes) -> KnownPlace | None:
+        """Where an object was last seen, or `DELETED`; may wait for the disk."""
+        with self._lock:
+            place = self._recent.get(key)
+            if place is not None or self._database is None:
+                return place
+            if key in self._unwritten:
+                return self._unwritten[key]
+            try:
+                row = self._database.execute(_GET, (key,)).fetchone()
+            except sqlite3.Error:
+                return None
+            if row is None:
+                return None
+            place = KnownPlace(row[0], row[1])
+            self._hold(key, place)
+            return place
+
+    def flush(self) -> None:
+        """Writes the gathered places out; may wait for the disk."""
+        with self._lock:
+            self._flush()
+
+    def close(self) -> None:
+        """Writes everything out and closes the database; may be called again."""
+        with self._lock:
+            self._flush()
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+    def _hold(self, key: bytes, place: KnownPlace) -> None:
+        self._recent[key] = place
+        self._recent.move_to_end(key)
+        if len(self._recent) > NFS_PLACES_IN_MEMORY_MAX:
+            self._recent.popitem(last=False)
+
+    def _flush(self) -> None:
+        database = self._database
+        if database is None or not self._unwritten:
+            return
+        rows = [(key, *place) for key, place in self._unwritten.items() if place is not None]
+        gone = [(key,) for key, place in self._unwritten.items() if place is None]
+        self._unwritten.clear()
+        try:
+            with database:
+                database.execute("BEGIN")
+                database.executemany(_PUT, rows)
+                database.executemany(_DROP, gone)
+                # Replaced rows count twice, so the bound takes effect too early rather than too late.
+                self._rows += len(rows)
+                if self._rows > NFS_PLACES_MAX:
+                    database.execute(_TRIM, (self._rows - NFS_PLACES_MAX + NFS_PLACES_MAX // 10,))
+                    self._rows = database.execute("SELECT count(*) FROM place").fetchone()[0]
+        except sqlite3.Error:
+            with contextlib.suppress(sqlite3.Error):
+                database.close()
+            self._database = None
+
+
+def _make_private(path: Path) -> None:
+    """Makes the database readable by its owner alone, as it holds file names; SQLite's other files take its mode."""
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _open_database(path: Path) -> sqlite3.Connection | None:
+    for attempt in range(2):
+        database = None
+        _make_private(path)
+        try:
+            database = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = OFF")
+            database.execute(_SCHEMA)
+            database.execute(_GET, (b"",)).fetchone()
+        except sqlite3.DatabaseError as error:
+            if database is not None:
+                database.close()
+            if attempt or isinstance(error, sqlite3.OperationalError):
+                return None
+            path.unlink(missing_ok=True)
+        else:
+            return database
+    return None
 
 
 class ServerState:

@@ -17,9 +17,8 @@ from rpcrdma.nfs.server.file_handle import (
     object_identity,
 )
 from rpcrdma.nfs.server.object_cache import ObjectCache
-from rpcrdma.nfs.server.place_index import KnownPlace, PlaceIndex
 from rpcrdma.nfs.server.refusal import Refused, status_of
-from rpcrdma.nfs.server.state import open_state
+from rpcrdma.nfs.server.state import KnownPlace, PlaceIndex, open_state
 from rpcrdma.nfs.v3 import nfsstat3
 
 KEY = bytes(range(32))
@@ -94,8 +93,8 @@ def test_places_are_nobody_elses_business(tmp_path: Path) -> None:
 
 
 def test_what_memory_forgets_the_database_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpcrdma.nfs.server.place_index.NFS_PLACES_IN_MEMORY_MAX", 10)
-    monkeypatch.setattr("rpcrdma.nfs.server.place_index.NFS_PLACES_UNWRITTEN_MAX", 20)
+    monkeypatch.setattr("rpcrdma.nfs.server.state.NFS_PLACES_IN_MEMORY_MAX", 10)
+    monkeypatch.setattr("rpcrdma.nfs.server.state.NFS_PLACES_UNWRITTEN_MAX", 20)
     index = PlaceIndex(tmp_path / "places")
     for number in range(100):
         index.remember(b"%d" % number, b"root", b"n%d" % number)
@@ -110,8 +109,8 @@ def test_what_memory_forgets_the_database_knows(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_database_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpcrdma.nfs.server.place_index.NFS_PLACES_MAX", 50)
-    monkeypatch.setattr("rpcrdma.nfs.server.place_index.NFS_PLACES_IN_MEMORY_MAX", 1)
+    monkeypatch.setattr("rpcrdma.nfs.server.state.NFS_PLACES_MAX", 50)
+    monkeypatch.setattr("rpcrdma.nfs.server.state.NFS_PLACES_IN_MEMORY_MAX", 1)
     index = PlaceIndex(tmp_path / "places")
     for number in range(200):
         index.remember(b"%d" % number, b"root", b"x")

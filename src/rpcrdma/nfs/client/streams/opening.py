@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 
+from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.attributes import NOW, set_attributes
 from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.paths import Path
@@ -13,15 +14,6 @@ from rpcrdma.nfs.client.streams.file_stream import NfsFile
 from rpcrdma.nfs.client.streams.open_state import OpenMode, parse_open_mode
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsError, nfs_error
-from rpcrdma.nfs.v3 import (
-    ACCESS3_EXTEND,
-    ACCESS3_MODIFY,
-    ACCESS3_READ,
-    NFS3_CREATEVERFSIZE,
-    createhow3,
-    createmode3,
-    nfsstat3,
-)
 
 __all__ = ["create_file", "open_file", "open_listed"]
 
@@ -34,7 +26,7 @@ async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permission
     elif wanted.creates:
         node, missing = await volume.resolver.find_or_place(path)
         if missing is not None:
-            node = await create_file(volume, node, missing, permissions, createmode3.UNCHECKED)
+            node = await create_file(volume, node, missing, permissions, v3.createmode3.UNCHECKED)
         else:
             await _check_access(volume, node, wanted)
             if wanted.truncates:
@@ -53,7 +45,7 @@ async def open_listed(volume: Volume, entry: DirEntry) -> NfsFile:
 
 
 async def create_file(
-    volume: Volume, directory: Node, name: str, permissions: int, how: createmode3, *, size: int | None = 0
+    volume: Volume, directory: Node, name: str, permissions: int, how: v3.createmode3, *, size: int | None = 0
 ) -> Node:
     """Makes a regular file, or with UNCHECKED takes one that has meanwhile appeared under the name.
 
@@ -61,19 +53,19 @@ async def create_file(
         NfsError: the server refuses; with GUARDED also because the name is taken.
     """
     attributes = set_attributes(mode=permissions, size=size)
-    created = await volume.procedures.create(directory, name, createhow3(how, attributes))
+    created = await volume.procedures.create(directory, name, v3.createhow3(how, attributes))
     return await _created_node(volume, directory, name, created)
 
 
 async def _create_exclusively(volume: Volume, path: Path, permissions: int) -> Node:
     directory, name = await volume.resolver.find_parent(path)
-    verifier = secrets.token_bytes(NFS3_CREATEVERFSIZE)
+    verifier = secrets.token_bytes(v3.NFS3_CREATEVERFSIZE)
     try:
-        created = await volume.procedures.create(directory, name, createhow3(createmode3.EXCLUSIVE, verifier))
+        created = await volume.procedures.create(directory, name, v3.createhow3(v3.createmode3.EXCLUSIVE, verifier))
     except NfsError as error:
-        if error.status != nfsstat3.NFS3ERR_NOTSUPP:
+        if error.status != v3.nfsstat3.NFS3ERR_NOTSUPP:
             raise
-        return await create_file(volume, directory, name, permissions, createmode3.GUARDED)
+        return await create_file(volume, directory, name, permissions, v3.createmode3.GUARDED)
     node = await _created_node(volume, directory, name, created)
     # The server may keep the verifier in the times, and CREATE has carried no mode (RFC 1813 section 3.3.8).
     attributes = set_attributes(mode=permissions, atime_ns=NOW, mtime_ns=NOW)
@@ -120,10 +112,10 @@ async def _check_access(volume: Volume, node: Node, wanted: OpenMode) -> None:
 
 async def _check_rights(volume: Volume, node: Node, wanted: OpenMode) -> None:
     """Asks for the rights that the first READ or WRITE would need: NFSv3 itself has no open."""
-    bits = ACCESS3_READ * wanted.reads | (ACCESS3_MODIFY | ACCESS3_EXTEND) * wanted.writes
+    bits = v3.ACCESS3_READ * wanted.reads | (v3.ACCESS3_MODIFY | v3.ACCESS3_EXTEND) * wanted.writes
     granted, fresh = await volume.procedures.access(node, bits)
     if granted != bits:
-        raise nfs_error(nfsstat3.NFS3ERR_ACCES, node.path)
+        raise nfs_error(v3.nfsstat3.NFS3ERR_ACCES, node.path)
     if fresh is not None:
         node.attributes = fresh
         node.fresh = True

@@ -95,7 +95,7 @@ class FileTransfer:
 
         Returns its octets. Raises: see `fetch`.
         """
-        attributes = await self._volume.file_attributes(node)
+        await self._volume.file_attributes(node)
         in_thread = self._volume.in_thread
         if await in_thread(os.path.isdir, local):
             folder, name = local, own_name
@@ -105,23 +105,22 @@ class FileTransfer:
         directory = await self._volume.from_thread(os.close, local_files.open_directory, folder or ".")
         try:
             with local_files.told_of(os.path.join(folder, name)):  # noqa: PTH118 - a name is no path
-                return await self.fetch(node, attributes, directory, name)
+                return await self.fetch(node, directory, name)
         finally:
             os.close(directory)
 
-    async def upload(self, local: str, directory: Node, name: str) -> int:
-        """Copies the local file to `name` in `directory`; returns its octets."""
-        return (await self.store(local, None, directory, name))[0]
-
-    async def fetch(self, node: Node, attributes: fattr3, directory: int, name: str) -> int:
+    async def fetch(self, node: Node, directory: int, name: str) -> int:
         """Copies a file to `name` in the local directory that the descriptor stands for; returns its octets.
+
+        The node has the attributes of the file.
 
         Raises:
             OSError: this system, or (NfsError) the server, refuses an operation.
             FileChanged: the file changed while it was read; the copy is removed.
         """
         local_files.local_name(name)
-        ring = await self._volume.ring()
+        ring, attributes = await self._volume.ring(), node.attributes
+        assert attributes is not None, "of an entry, or asked for"
         size = attributes.size
         block = (await self._volume.sizes()).read
         source = RemoteFile(attributes, node)

@@ -184,13 +184,8 @@ def identity_of(name: str, directory: int) -> tuple[int, ...] | None:
 
     The numbers alone may be those of a file that was made after another one was removed.
     """
-    try:
-        found = os.stat(local_name(name), dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(found.st_mode):
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    found = _regular_file(name, directory)
+    return found and (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def link_to(top: int, path: str, identity: tuple[int, ...], name: str, directory: int) -> None:
@@ -230,7 +225,8 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool, parti
     temporary = temporary_name()
     final: int | None = mode & _MODE_KEPT
     if not exact:
-        final = _mode_of_file(local_name(name), directory)
+        there = _regular_file(name, directory)
+        final = None if there is None else there.st_mode & _MODE_KEPT
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     # Other users may not open the file before it has its final mode.
     begin = mode & _MODE_KEPT if final is None else stat.S_IRUSR | stat.S_IWUSR
@@ -257,18 +253,19 @@ def _is_ours(descriptor: int) -> bool:
 def is_copied(name: str, directory: int, size: int, mtime_ns: int) -> bool:
     """Whether a regular file of this name, size and mtime is there."""
     try:
-        found = os.stat(local_name(name), dir_fd=directory, follow_symlinks=False)
+        found = _regular_file(name, directory)
     except OSError:
         return False
-    return stat.S_ISREG(found.st_mode) and (found.st_size, found.st_mtime_ns) == (size, mtime_ns)
+    return found is not None and (found.st_size, found.st_mtime_ns) == (size, mtime_ns)
 
 
-def _mode_of_file(name: bytes, directory: int) -> int | None:
+def _regular_file(name: str, directory: int) -> os.stat_result | None:
+    """The attributes of a regular file; None if there is none of this name."""
     try:
-        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        found = os.stat(local_name(name), dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return found.st_mode & _MODE_KEPT if stat.S_ISREG(found.st_mode) else None
+    return found if stat.S_ISREG(found.st_mode) else None
 
 
 def write_at(descriptor: int, data: memoryview, offset: int) -> None:

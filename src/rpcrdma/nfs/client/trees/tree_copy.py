@@ -110,10 +110,8 @@ class _Download:
         return Folder(descriptor, node, (parent, entry.name), made)
 
     async def pages(self, folder: Folder, refused: Refused) -> AsyncIterator[list[TreeItem]]:
-        octets = (await self._volume.sizes()).listing
         names_max = self._volume.options.listed_names_max
-        procedures = self._volume.procedures
-        async for page in entry_pages(procedures, folder.node, octets, names_max=names_max, refused=refused):
+        async for page in entry_pages(self._volume, folder.node, names_max=names_max, refused=refused):
             yield [_item_of(entry) for entry in page]
 
     async def copy(self, folder: Folder, item: TreeItem, report: CopyReport) -> tuple[_LocalCopy, int] | None:
@@ -121,7 +119,7 @@ class _Download:
         local = os.path.join(folder.local, entry.name)  # noqa: PTH118 - a name is no path
         if entry.is_file():
             with local_files.told_of(local):
-                octets = await self._transfer.fetch(entry.node, entry.attributes, folder.descriptor, entry.name)
+                octets = await self._transfer.fetch(entry.node, folder.descriptor, entry.name)
             report.files += 1
             report.octets += octets
             if item.shared is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rpcrdma.errors import RemoteProtocolError, RpcError
-from rpcrdma.limits import NFS_TREE_PENDING_MAX
+from rpcrdma.limits import NFS_LISTED_NAMES_MAX, NFS_TREE_PENDING_MAX
 from rpcrdma.nfs.client.listing import entry_pages
 from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.trees.tree_walk import Exclusion, check_descent
@@ -106,8 +106,7 @@ async def _empty(
         level.stuck = True
 
     try:
-        octets = (await volume.sizes()).listing
-        async for page in entry_pages(volume.procedures, level.node, octets, refused=refused):
+        async for page in entry_pages(volume, level.node, names_max=NFS_LISTED_NAMES_MAX, refused=refused):
             for entry in page:
                 if exclusion.covers(entry.name, lambda entry=entry: entry.path.removeprefix(top).lstrip("/")):  # type: ignore[misc]
                     report.excluded += 1

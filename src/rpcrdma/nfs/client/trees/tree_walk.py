@@ -81,8 +81,7 @@ async def entries_below(
 ) -> AsyncIterator[DirEntry]:
     """The entries of a directory that may have been found on a walk; see `NfsFilesystem.scandir`."""
     check_descent(directory)
-    octets = (await volume.sizes()).listing
-    async for page in entry_pages(volume.procedures, directory, octets, names_max=names_max, refused=refused):
+    async for page in entry_pages(volume, directory, names_max=names_max, refused=refused):
         for entry in page:
             yield entry
 
