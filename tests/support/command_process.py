@@ -80,7 +80,7 @@ class CommandProcess(subprocess.Popen[Any]):
         super().__init__([os.fspath(word) for word in arguments], **options)
 
     def _execute_child(self, args: Any, *others: Any) -> None:
-        # The place of Popen at which a process is made from what its own arguments say.
+        # Popen calls this method to start the process.
         (_, _, _, _, cwd, env, _, _, _, *pipes) = others
         incoming, _, _, outgoing, _, errors = pipes[:6]
         request = {
@@ -120,11 +120,12 @@ def _import_all() -> None:
 
 
 def _become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
-    """Gives this process what a new one has."""
+    """Gives this process the arguments, environment and streams of a new one."""
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     os.closerange(3, max(descriptors) + 1)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if request["ignoring"]:
         signal.signal(request["ignoring"], signal.SIG_IGN)
     os.chdir(request["cwd"])

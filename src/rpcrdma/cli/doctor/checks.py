@@ -36,20 +36,29 @@ class Mark(enum.StrEnum):
     PROBLEM = "problem"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_TITLES = {
+    "rdma_devices": "RDMA devices",
+    "software_rnic": "software RNIC",
+    "memory_lock": "locked memory",
+    "route": "way there",
+}
+"""Subjects whose titles are not the same words."""
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """The result of one check.
 
-    `subject` is its name for programs, `title` for people; `text` is the result, `remedy` the advice if it
-    needs one. `facts` are for programs only.
+    `subject` is its name for programs, `title` for people, if it names a single object; `text` is the result, `remedy`
+    the advice if it needs one. `facts` are for programs only.
     """
 
     mark: Mark
     subject: str
-    title: str
     text: str
     remedy: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
+    title: str = ""
 
 
 def as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
@@ -69,9 +78,10 @@ def as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
 def show(findings: Iterable[Finding]) -> None:
     """One line a finding; a remedy on the line below it."""
     findings = list(findings)
-    width = max(len(found.title) for found in findings)
-    for found in findings:
-        console.data(console.printable(f"{found.mark:<7}  {found.title:<{width}}  {found.text}"))
+    titles = [found.title or _TITLES.get(found.subject, found.subject.replace("_", " ")) for found in findings]
+    width = max(map(len, titles))
+    for found, title in zip(findings, titles, strict=True):
+        console.data(console.printable(f"{found.mark:<7}  {title:<{width}}  {found.text}"))
         if found.remedy:
             console.data(console.printable(f"{'':7}  {'':{width}}  -> {found.remedy}"))
 
@@ -86,7 +96,7 @@ def check_devices(devices: Sequence[RdmaDevice]) -> list[Finding]:
     """One finding for each device, or one that says that none is present."""
     if not devices:
         text = "none on this machine; none is needed: the software RNIC does without"
-        return [Finding(mark=Mark.OK, subject="rdma_devices", title="RDMA devices", text=text)]
+        return [Finding(Mark.OK, "rdma_devices", text=text)]
     return [_device(device) for device in devices]
 
 
@@ -102,8 +112,8 @@ def _device(device: RdmaDevice) -> Finding:
             f"no port is active: check the cable, and that the network interface is up (ip link set {interfaces} up)"
         )
     return Finding(
-        mark=Mark.OK if device.active else Mark.NOTE,
-        subject="rdma_device",
+        Mark.OK if device.active else Mark.NOTE,
+        "rdma_device",
         title=f"device {device.name}",
         text=f"{device.kind}{where}: {ports or 'no ports'}{reached}; {_SOFTWARE_ALL_THE_SAME}",
         remedy=remedy,
@@ -146,9 +156,8 @@ def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevic
             "rdma link add siw0 type siw netdev INTERFACE"
         )
     return Finding(
-        mark=Mark.NOTE if remedy else Mark.OK,
-        subject="kernel_modules",
-        title="kernel modules",
+        Mark.NOTE if remedy else Mark.OK,
+        "kernel_modules",
         text=f"{text} (only the kernel's own NFS over RDMA needs them)",
         remedy=remedy,
         facts={"modules": {name: str(state) for name, state in states.items()}},
@@ -161,9 +170,8 @@ def check_memory_lock(limit_octets: int, devices: Sequence[RdmaDevice]) -> Findi
     size = "no limit" if unlimited else readable_octets(limit_octets)
     short = not unlimited and limit_octets < BUFFER_OCTETS_MAX and bool(devices)
     return Finding(
-        mark=Mark.NOTE if short else Mark.OK,
-        subject="memory_lock",
-        title="locked memory",
+        Mark.NOTE if short else Mark.OK,
+        "memory_lock",
         text=f"{size} of memory that a program may lock for an RDMA device; the software RNIC locks none",
         remedy="for programs that use the device: ulimit -l unlimited, or memlock in /etc/security/limits.conf"
         if short
@@ -178,9 +186,8 @@ def check_open_files(soft: int, hard: int) -> Finding:
     short = not unlimited and soft < RPC_CONNECTIONS_MAX
     raised = "ulimit -n" if hard == resource.RLIM_INFINITY or hard >= RPC_CONNECTIONS_MAX else "as root, ulimit -n"
     return Finding(
-        mark=Mark.NOTE if short else Mark.OK,
-        subject="open_files",
-        title="open files",
+        Mark.NOTE if short else Mark.OK,
+        "open_files",
         text=f"{'no limit' if unlimited else f'{soft} at a time'}: connections and files of a server count",
         remedy=f"{raised} {RPC_CONNECTIONS_MAX} before serving many clients" if short else "",
         facts={"limit": None if unlimited else soft},
@@ -191,8 +198,8 @@ def check_listening(port: int, listens: Callable[[int], str]) -> Finding:
     """Whether a server can be started at `port`; `listens` tries it and returns the reason against it, or ""."""
     cause = listens(port)
     return Finding(
-        mark=Mark.NOTE if cause else Mark.OK,
-        subject="listening",
+        Mark.NOTE if cause else Mark.OK,
+        "listening",
         title=f"TCP port {port}",
         text=f"cannot be listened on: {cause}" if cause else "free: rpcrdma serve can listen there",
         remedy=f"that is right if a server runs already (rpcrdma ping rdma://127.0.0.1:{port}); "
@@ -212,9 +219,8 @@ def check_route(address: str, interface: str | None, devices: Sequence[RdmaDevic
     }
     if interface is None:
         return Finding(
-            mark=Mark.PROBLEM,
-            subject="route",
-            title="way there",
+            Mark.PROBLEM,
+            "route",
             text=f"this machine has no route to {address}",
             remedy="check the address, and the network with: ip route",
             facts=facts,
@@ -225,4 +231,4 @@ def check_route(address: str, interface: str | None, devices: Sequence[RdmaDevic
     else:
         names = " and ".join(f"{d.name} ({d.kind}, {'active' if d.active else 'not active'})" for d in on)
         text = f"{address} is reached through {interface}, which has {names}; {_SOFTWARE_ALL_THE_SAME}"
-    return Finding(mark=Mark.OK, subject="route", title="way there", text=text, facts=facts)
+    return Finding(Mark.OK, "route", text=text, facts=facts)

@@ -49,16 +49,14 @@ async def check_software_rnic(options: ConnectOptions) -> Finding:
     except (RpcRdmaError, OSError) as error:
         message, hint, _ = describe(error)
         return Finding(
-            mark=Mark.PROBLEM,
-            subject="software_rnic",
-            title="software RNIC",
+            Mark.PROBLEM,
+            "software_rnic",
             text=f"does not work on 127.0.0.1: {message}",
             remedy=hint or "check that the loopback interface is up (ip link show lo) and that TCP is not filtered",
         )
     return Finding(
-        mark=Mark.OK,
-        subject="software_rnic",
-        title="software RNIC",
+        Mark.OK,
+        "software_rnic",
         text=f"works: {_named(agreed)} over iWARP on 127.0.0.1, "
         f"connected in {connect_ms:.1f} ms, an empty call takes {call_us:.0f} µs",
         facts={**_facts(agreed), "connect_ms": round(connect_ms, 3), "call_us": round(call_us, 1)},
@@ -72,9 +70,8 @@ async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, Exit
         agreed, connect_ms, call_us = await _measure(place, options)
     except RpcError as error:
         return Finding(
-            mark=Mark.NOTE,
-            subject="server",
-            title="server",
+            Mark.NOTE,
+            "server",
             text=f"{place} answers, but not with NFS version 3: {error}",
             remedy="check that the server offers NFS version 3, if you need NFS",
             facts={"url": place},
@@ -86,17 +83,15 @@ async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, Exit
             status = ExitStatus.NOT_CONNECTED
             remedy += _OTHER_HARDWARE if url.scheme == "rdma" else ""
         return Finding(
-            mark=Mark.PROBLEM,
-            subject="server",
-            title="server",
+            Mark.PROBLEM,
+            "server",
             text=message,
             remedy=remedy,
             facts={"url": place},
         ), status
     return Finding(
-        mark=Mark.OK,
-        subject="server",
-        title="server",
+        Mark.OK,
+        "server",
         text=f"{place} answers with {_named(agreed)}: connected in {connect_ms:.1f} ms, "
         f"an empty call takes {call_us:.0f} µs",
         facts={

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from rpcrdma.xdr.language import model
@@ -22,21 +23,23 @@ _Refuse: TypeAlias = Callable[[], None]
 class CodecWriter(ValueWriter):
     """Writes the codec functions of a module; the layouts that they use are collected and written before them."""
 
-    def _head(self, verb: str, name: str, arguments: str, result: str, *, recursive: bool) -> None:
+    @contextmanager
+    def _head(self, verb: str, name: str, arguments: str, result: str) -> Iterator[None]:
+        """The head of a codec function, whose body is written within the context."""
         out = self.out
+        recursive = name in self.module.recursive
         self._loops = 0
         out.blank(2)
         depth = ["depth: int = 0"] if recursive else []
         out.call(f"def {verb}_{name}(", [*arguments.split(", "), *depth], f") -> {result}:")
-        out.indent += 1
-        if recursive:
-            out.line("if depth > MAX_DEPTH:")
-            if verb == "decode":
-                out.line(
-                    f'    raise DecodeError("{name}", dec.pos - dec.start, f"at most {{MAX_DEPTH}} levels", "more")'
-                )
-            else:
-                out.line(f'    raise LocalProtocolError(f"{name}: more than {{MAX_DEPTH}} levels")')
+        with out.block():
+            if recursive:
+                refusal = f'LocalProtocolError(f"{name}: more than {{MAX_DEPTH}} levels")'
+                if verb == "decode":
+                    refusal = f'DecodeError("{name}", dec.pos - dec.start, f"at most {{MAX_DEPTH}} levels", "more")'
+                out.line("if depth > MAX_DEPTH:")
+                out.line(f"    raise {refusal}")
+            yield
 
     # Enumerations and typedefs
 
@@ -44,69 +47,59 @@ class CodecWriter(ValueWriter):
         """encode_E and decode_E; their argument `field` is the name that errors give."""
         ref = model.EnumRef(item.name, any(value < 0 for _, value in item.members))
         self._owner = item.name
-        self._head("encode", item.name, f'enc: Encoder, value: {item.name}, field: str = "{item.name}"', "None",
-                   recursive=False)  # fmt: skip
-        self.out.line(f"if value not in _{item.name}_BY_VALUE:")
-        self._raise_local("{field}", "{value!r} is no value of enum " + item.name)
-        if ref.signed:
-            self.out.line(f"enc.put({self._layout('i', [item.name])}, value)")
-        else:
-            self.out.line("enc.u32(value, field)")
-        self.out.indent -= 1
-        self._head("decode", item.name, f'dec: Decoder, field: str = "{item.name}"', item.name, recursive=False)
-        self._decode_enum(ref, "value", "field", quoted=False)
-        self.out.line("return value")
-        self.out.indent -= 1
+        with self._head("encode", item.name, f'enc: Encoder, value: {item.name}, field: str = "{item.name}"', "None"):
+            self.out.line(f"if value not in _{item.name}_BY_VALUE:")
+            self._raise_local("{field}", "{value!r} is no value of enum " + item.name)
+            if ref.signed:
+                self.out.line(f"enc.put({self._layout('i', [item.name])}, value)")
+            else:
+                self.out.line("enc.u32(value, field)")
+        with self._head("decode", item.name, f'dec: Decoder, field: str = "{item.name}"', item.name):
+            self._decode_enum(ref, "value", "field", quoted=False)
+            self.out.line("return value")
 
     def alias(self, name: str, kind: model.Type) -> None:
         """encode_T and decode_T of a typedef."""
         self._owner = name
-        self._head("encode", name, f"enc: Encoder, value: {name}", "None", recursive=False)
-        self._encode(kind, "value", name)
-        self.out.indent -= 1
-        self._head("decode", name, "dec: Decoder", name, recursive=False)
-        self._return(self._decode(kind, name), name)
-        self.out.indent -= 1
+        with self._head("encode", name, f"enc: Encoder, value: {name}", "None"):
+            self._encode(kind, "value", name)
+        with self._head("decode", name, "dec: Decoder", name):
+            self._return(self._decode(kind, name), name)
 
     def plain(self, function: str, kind: model.Type | None) -> None:
         """Private codec functions of an argument or result that has no name of its own."""
         self._owner = ""
         self.out.blank(2)
         unused = "_" if kind is None else ""
-        self.out.line(f"def _encode_{function}({unused}enc: Encoder, {unused}value: {annotation(kind)}) -> None:")
-        self.out.indent += 1
-        if kind is None:
-            self.out.line('"""Void: nothing to write."""')
-        else:
-            self._encode(kind, "value", function)
-        self.out.indent -= 1
+        with self.out.block(
+            f"def _encode_{function}({unused}enc: Encoder, {unused}value: {annotation(kind)}) -> None:"
+        ):
+            if kind is None:
+                self.out.line('"""Void: nothing to write."""')
+            else:
+                self._encode(kind, "value", function)
         self.out.blank(2)
-        self.out.line(f"def _decode_{function}({unused}dec: Decoder) -> {annotation(kind)}:")
-        self.out.indent += 1
-        if kind is None:
-            self.out.line('"""Void: nothing to read."""')
-        else:
-            self._return(self._decode(kind, function), annotation(kind))
-        self.out.indent -= 1
+        with self.out.block(f"def _decode_{function}({unused}dec: Decoder) -> {annotation(kind)}:"):
+            if kind is None:
+                self.out.line('"""Void: nothing to read."""')
+            else:
+                self._return(self._decode(kind, function), annotation(kind))
 
     # Structures
 
     def struct(self, item: model.Struct) -> None:
         """encode_T and decode_T of a structure: one layout a run of fixed-size members."""
         self._owner = item.name
-        recursive = item.name in self.module.recursive
-        self._head("encode", item.name, f"enc: Encoder, value: {item.name}", "None", recursive=recursive)
-        for run in self._runs(item):
-            self._encode_run(run, item.name)
-        if not item.members and not recursive:
-            self.out.line('"""Writes nothing: the structure has no members."""')
-        self.out.indent -= 1
-        self._head("decode", item.name, "dec: Decoder", item.name, recursive=recursive)
-        values: list[Item] = []
-        for index, run in enumerate(self._runs(item)):
-            values += self._decode_run(run, item.name, f"group_values{index or ''}")
-        self.out.call(f"return {item.name}(", values)
-        self.out.indent -= 1
+        with self._head("encode", item.name, f"enc: Encoder, value: {item.name}", "None"):
+            for run in self._runs(item):
+                self._encode_run(run, item.name)
+            if not item.members and item.name not in self.module.recursive:
+                self.out.line('"""Writes nothing: the structure has no members."""')
+        with self._head("decode", item.name, "dec: Decoder", item.name):
+            values: list[Item] = []
+            for index, run in enumerate(self._runs(item)):
+                values += self._decode_run(run, item.name, f"group_values{index or ''}")
+            self.out.call(f"return {item.name}(", values)
 
     def _runs(self, item: model.Struct) -> list[list[model.Member]]:
         """The members in runs: fixed-size ones together, every other alone."""
@@ -172,9 +165,8 @@ class CodecWriter(ValueWriter):
                 self.out.line(f"{local} = _{check}_BY_VALUE.get({item})")
                 self.out.line(f"if {local} is None:")
                 arguments = [f'"{field}"', place, f'"a value of enum {check}"', f"str({item})"]
-            self.out.indent += 1
-            self.out.call("raise DecodeError(", arguments)
-            self.out.indent -= 1
+            with self.out.block():
+                self.out.call("raise DecodeError(", arguments)
         return values
 
     # Unions
@@ -183,39 +175,36 @@ class CodecWriter(ValueWriter):
         """encode_T and decode_T of a union: a chain of comparisons with the values of the arms."""
         self._owner = item.name
         out = self.out
-        recursive = item.name in self.module.recursive
         discriminant = item.discriminant
         kind = model.strip(discriminant.type)
         label = f"{item.name}.{discriminant.name}"
-        self._head("encode", item.name, f"enc: Encoder, value: {item.name}", "None", recursive=recursive)
-        out.line(f"tag = value.{discriminant.name}")
-        out.line("arm_value: Any = value.value")
+        with self._head("encode", item.name, f"enc: Encoder, value: {item.name}", "None"):
+            out.line(f"tag = value.{discriminant.name}")
+            out.line("arm_value: Any = value.value")
 
-        def encode_arm(arm: model.Arm) -> None:
-            if arm.values and isinstance(kind, model.EnumRef) and not kind.signed:
-                out.line(f'enc.u32(tag, "{label}")')
+            def encode_arm(arm: model.Arm) -> None:
+                if arm.values and isinstance(kind, model.EnumRef) and not kind.signed:
+                    out.line(f'enc.u32(tag, "{label}")')
+                else:
+                    self._encode(discriminant.type, "tag", label)
+                self._encode_arm(arm, f"{item.name}.{arm.name}" if arm.name else item.name)
+
+            refuse = f'f"{label}: {{tag!r}} is no case of union {item.name}"'
+            self._chain(item, kind, encode_arm, lambda: out.call("raise LocalProtocolError(", [refuse]), after="return")
+        with self._head("decode", item.name, "dec: Decoder", item.name):
+            if isinstance(kind, model.EnumRef):
+                self._decode_enum(kind, "tag", label)
             else:
-                self._encode(discriminant.type, "tag", label)
-            self._encode_arm(arm, f"{item.name}.{arm.name}" if arm.name else item.name)
+                self._assign("tag", self._decode(kind, label))
 
-        refuse = f'f"{label}: {{tag!r}} is no case of union {item.name}"'
-        self._chain(item, kind, encode_arm, lambda: out.call("raise LocalProtocolError(", [refuse]), after="return")
-        out.indent -= 1
-        self._head("decode", item.name, "dec: Decoder", item.name, recursive=recursive)
-        if isinstance(kind, model.EnumRef):
-            self._decode_enum(kind, "tag", label)
-        else:
-            self._assign("tag", self._decode(kind, label))
+            def decode_arm(arm: model.Arm) -> None:
+                if arm.type is None:
+                    out.call(f"return {item.name}(", ["tag", "None"])
+                    return
+                out.call(f"return {item.name}(", ["tag", self._decode(arm.type, f"{item.name}.{arm.name}")])
 
-        def decode_arm(arm: model.Arm) -> None:
-            if arm.type is None:
-                out.call(f"return {item.name}(", ["tag", "None"])
-                return
-            out.call(f"return {item.name}(", ["tag", self._decode(arm.type, f"{item.name}.{arm.name}")])
-
-        arguments = [f'"{label}"', "dec.pos - dec.start - 4", f'"a case of union {item.name}"', "str(int(tag))"]
-        self._chain(item, kind, decode_arm, lambda: out.call("raise DecodeError(", arguments))
-        out.indent -= 1
+            arguments = [f'"{label}"', "dec.pos - dec.start - 4", f'"a case of union {item.name}"', "str(int(tag))"]
+            self._chain(item, kind, decode_arm, lambda: out.call("raise DecodeError(", arguments))
 
     def _chain(
         self, item: model.Union, kind: model.Type, write_arm: _ArmWriter, refuse: _Refuse, *, after: str = ""
@@ -230,12 +219,10 @@ class CodecWriter(ValueWriter):
             if every and index == len(arms) - 1:
                 write_arm(arm)
                 return
-            out.line(f"if {_condition(arm, kind)}:")
-            out.indent += 1
-            write_arm(arm)
-            if after:
-                out.line(after)
-            out.indent -= 1
+            with out.block(f"if {_condition(arm, kind)}:"):
+                write_arm(arm)
+                if after:
+                    out.line(after)
         if item.default is not None:
             write_arm(item.default)
         else:

@@ -57,13 +57,11 @@ def write_enums(module: model.Module, out: Writer) -> None:
     """IntEnum classes, each with a private dictionary from value to member."""
     for item in module.enums:
         out.blank(2)
-        out.line(f"class {item.name}(enum.IntEnum):")
-        out.indent += 1
-        out.line(f'"""XDR enum `{item.name}`."""')
-        out.blank()
-        for name, value in item.members:
-            out.line(f"{enumerator_name(name)} = {value}")
-        out.indent -= 1
+        with out.block(f"class {item.name}(enum.IntEnum):"):
+            out.line(f'"""XDR enum `{item.name}`."""')
+            out.blank()
+            for name, value in item.members:
+                out.line(f"{enumerator_name(name)} = {value}")
         out.blank(2)
         out.line(f"_{item.name}_BY_VALUE: Final = {{int(member): member for member in {item.name}}}")
 
@@ -73,20 +71,18 @@ def write_classes(module: model.Module, out: Writer) -> None:
     for item in module.classes.values():
         out.blank(2)
         out.line("@dataclass(slots=True, repr=False, eq=False)")
-        out.line(f"class {item.name}(Composite):")
-        out.indent += 1
-        if isinstance(item, model.Struct):
-            out.line(f'"""XDR struct `{item.name}`."""')
-            if item.members:
+        with out.block(f"class {item.name}(Composite):"):
+            if isinstance(item, model.Struct):
+                out.line(f'"""XDR struct `{item.name}`."""')
+                if item.members:
+                    out.blank()
+                for member in item.members:
+                    out.line(f"{member.name}: {annotation(member.type)}")
+            else:
+                out.line(f'"""XDR union `{item.name}`, switched by `{item.discriminant.name}`."""')
                 out.blank()
-            for member in item.members:
-                out.line(f"{member.name}: {annotation(member.type)}")
-        else:
-            out.line(f'"""XDR union `{item.name}`, switched by `{item.discriminant.name}`."""')
-            out.blank()
-            out.line(f"{item.discriminant.name}: {annotation(item.discriminant.type)}")
-            _write_value(item, out)
-        out.indent -= 1
+                out.line(f"{item.discriminant.name}: {annotation(item.discriminant.type)}")
+                _write_value(item, out)
 
 
 def _write_value(item: model.Union, out: Writer) -> None:

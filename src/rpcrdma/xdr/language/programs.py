@@ -67,20 +67,18 @@ class ProgramWriter:
         out.blank(2)
         for procedure in version.procedures:
             kinds = f"Procedure[{annotation(procedure.arguments)}, {annotation(procedure.result)}]"
-            out.line(f"{names[procedure.name]}: Final[{kinds}] = Procedure(")
-            out.indent += 1
-            out.line(f"program={version.program_number},")
-            out.line(f"version={version.number},")
-            out.line(f"number={procedure.number},")
-            out.line(f'name="{procedure.name}",')
-            out.line(f'method="{procedure.method}",')
-            for what, kind in (("args", procedure.arguments), ("result", procedure.result)):
-                out.line(f"encode_{what}={_function('encode', kind)},")
-                out.line(f"decode_{what}={_function('decode', kind)},")
-            out.line(f"bound={bounds[procedure]},")
-            if (status := self._status_of(procedure)) is not None:
-                out.line(f'status=attrgetter("{status}"),')
-            out.indent -= 1
+            with out.block(f"{names[procedure.name]}: Final[{kinds}] = Procedure("):
+                out.line(f"program={version.program_number},")
+                out.line(f"version={version.number},")
+                out.line(f"number={procedure.number},")
+                out.line(f'name="{procedure.name}",')
+                out.line(f'method="{procedure.method}",')
+                for what, kind in (("args", procedure.arguments), ("result", procedure.result)):
+                    out.line(f"encode_{what}={_function('encode', kind)},")
+                    out.line(f"decode_{what}={_function('decode', kind)},")
+                out.line(f"bound={bounds[procedure]},")
+                if (status := self._status_of(procedure)) is not None:
+                    out.line(f'status=attrgetter("{status}"),')
             out.line(")")
             self.names.append(names[procedure.name])
         for procedure in version.procedures:
@@ -90,16 +88,14 @@ class ProgramWriter:
                 self.names.append(short)
                 out.line(f"{short}: Final = {names[procedure.name]}")
         out.blank()
-        out.line(f"{version.name}: Final = Program(")
-        out.indent += 1
-        out.line(f"number={version.program_number},")
-        out.line(f"version={version.number},")
-        out.line(f'name="{version.name}",')
-        out.line("procedures={")
-        for procedure in version.procedures:
-            out.line(f"    {procedure.number}: {names[procedure.name]},")
-        out.line("},")
-        out.indent -= 1
+        with out.block(f"{version.name}: Final = Program("):
+            out.line(f"number={version.program_number},")
+            out.line(f"version={version.number},")
+            out.line(f'name="{version.name}",')
+            out.line("procedures={")
+            for procedure in version.procedures:
+                out.line(f"    {procedure.number}: {names[procedure.name]},")
+            out.line("},")
         out.line(")")
         self.names += [version.name, f"{version.name}_Client", f"{version.name}_Service"]
 
@@ -113,24 +109,22 @@ class ProgramWriter:
             return f"ReplyBound({extent.size}{items})"
         out, function = self.out, f"_bound_{name.lower()}"
         out.blank(2)
-        out.line(f"def {function}(args: {annotation(procedure.arguments)}) -> ReplyBound:")
-        out.indent += 1
-        texts = []
-        for index, size in enumerate(sizes):
-            if len(size.terms) < 2:
-                texts.append(str(size))
-                continue
-            local = "results" if not index else f"item{index}"
-            out.line(f"{local} = {size.number}")
-            for term in size.terms:
-                out.line(f"{local} += {term.text}")
-            texts.append(local)
-        if extent.items:
-            given = f"({', '.join(texts[1:])}{',' * (len(texts) == 2)})"
-            out.call("return ReplyBound(", [texts[0], given])
-        else:
-            out.line(f"return ReplyBound({texts[0]})")
-        out.indent -= 1
+        with out.block(f"def {function}(args: {annotation(procedure.arguments)}) -> ReplyBound:"):
+            texts = []
+            for index, size in enumerate(sizes):
+                if len(size.terms) < 2:
+                    texts.append(str(size))
+                    continue
+                local = "results" if not index else f"item{index}"
+                out.line(f"{local} = {size.number}")
+                for term in size.terms:
+                    out.line(f"{local} += {term.text}")
+                texts.append(local)
+            if extent.items:
+                given = f"({', '.join(texts[1:])}{',' * (len(texts) == 2)})"
+                out.call("return ReplyBound(", [texts[0], given])
+            else:
+                out.line(f"return ReplyBound({texts[0]})")
         return function
 
     def _status_of(self, procedure: model.Procedure) -> str | None:
@@ -146,57 +140,50 @@ class ProgramWriter:
     def _write_client(self, version: model.ProgramVersion, names: dict[str, str]) -> None:
         out = self.out
         out.blank(2)
-        out.line(f"class {version.name}_Client:")
-        out.indent += 1
-        out.line(f'"""Calls the procedures of {version.program} version {version.number} through a `Caller`."""')
-        out.blank()
-        out.line("def __init__(self, caller: Caller) -> None:")
-        out.line("    self._caller = caller")
-        for procedure in version.procedures:
-            arguments = [] if procedure.arguments is None else [f"args: {annotation(procedure.arguments)}"]
-            given = "None" if procedure.arguments is None else "args"
+        with out.block(f"class {version.name}_Client:"):
+            out.line(f'"""Calls the procedures of {version.program} version {version.number} through a `Caller`."""')
             out.blank()
-            out.call(
-                f"async def {procedure.method}(",
-                ["self", *arguments, "*", "into: Buffer | None = None", "timeout_s: float | None = None"],
-                f") -> {annotation(procedure.result)}:",
-            )
-            out.indent += 1
-            out.line(f'"""Calls {procedure.name}; see `Caller.call`."""')
-            before = "return await" if procedure.result is not None else "await"
-            out.call(
-                f"{before} self._caller.call(",
-                [names[procedure.name], given, "into=into", "timeout_s=timeout_s"],
-            )
-            out.indent -= 1
-        out.indent -= 1
+            out.line("def __init__(self, caller: Caller) -> None:")
+            out.line("    self._caller = caller")
+            for procedure in version.procedures:
+                arguments = [] if procedure.arguments is None else [f"args: {annotation(procedure.arguments)}"]
+                given = "None" if procedure.arguments is None else "args"
+                out.blank()
+                out.call(
+                    f"async def {procedure.method}(",
+                    ["self", *arguments, "*", "into: Buffer | None = None", "timeout_s: float | None = None"],
+                    f") -> {annotation(procedure.result)}:",
+                )
+                with out.block():
+                    out.line(f'"""Calls {procedure.name}; see `Caller.call`."""')
+                    before = "return await" if procedure.result is not None else "await"
+                    out.call(
+                        f"{before} self._caller.call(",
+                        [names[procedure.name], given, "into=into", "timeout_s=timeout_s"],
+                    )
 
     def _write_service(self, version: model.ProgramVersion) -> None:
         out = self.out
         out.blank(2)
-        out.line(f"class {version.name}_Service(Service):")
-        out.indent += 1
-        out.line(
-            f'"""Base of services for {version.program} version {version.number}: override the procedures to offer."""'
-        )
-        out.blank()
-        out.line(f"PROGRAM = {version.name}")
-        for procedure in version.procedures:
-            kind = annotation(procedure.result)
+        with out.block(f"class {version.name}_Service(Service):"):
+            offered = f"{version.program} version {version.number}"
+            out.line(f'"""Base of services for {offered}: override the procedures to offer."""')
             out.blank()
-            out.call(
-                f"def {procedure.method}(",
-                ["self", f"args: {annotation(procedure.arguments)}", "context: CallContext"],
-                f") -> Awaitable[{kind}] | {kind}:",
-            )
-            out.indent += 1
-            out.line(f'"""Answers {procedure.name}."""')
-            if procedure.number == 0 and procedure.arguments is None and procedure.result is None:
-                out.line("return None")
-            else:
-                out.line(f'raise ProcedureUnavailable("{procedure.name}")')
-            out.indent -= 1
-        out.indent -= 1
+            out.line(f"PROGRAM = {version.name}")
+            for procedure in version.procedures:
+                kind = annotation(procedure.result)
+                out.blank()
+                out.call(
+                    f"def {procedure.method}(",
+                    ["self", f"args: {annotation(procedure.arguments)}", "context: CallContext"],
+                    f") -> Awaitable[{kind}] | {kind}:",
+                )
+                with out.block():
+                    out.line(f'"""Answers {procedure.name}."""')
+                    if procedure.number == 0 and procedure.arguments is None and procedure.result is None:
+                        out.line("return None")
+                    else:
+                        out.line(f'raise ProcedureUnavailable("{procedure.name}")')
 
 
 def _plain_name(kind: model.Type | None) -> str | None:

@@ -46,9 +46,8 @@ class ValueWriter:
     def _raise_local(self, label: str, complaint: str) -> None:
         text = f"{label}: {complaint}"
         quoted = f'f"{text}"' if "{" in complaint else f'"{text}"'
-        self.out.indent += 1
-        self.out.call("raise LocalProtocolError(", [quoted])
-        self.out.indent -= 1
+        with self.out.block():
+            self.out.call("raise LocalProtocolError(", [quoted])
 
     def _decode_enum(self, kind: model.EnumRef, local: str, label: str, *, quoted: bool = True) -> None:
         field = f'"{label}"' if quoted else label
@@ -57,13 +56,11 @@ class ValueWriter:
         else:
             self.out.line(f"wire_value = dec.u32({field})")
         self.out.line(f"{local} = _{kind.name}_BY_VALUE.get(wire_value)")
-        self.out.line(f"if {local} is None:")
-        self.out.indent += 1
-        self.out.call(
-            "raise DecodeError(",
-            [field, "dec.pos - dec.start - 4", f'"a value of enum {kind.name}"', "str(wire_value)"],
-        )
-        self.out.indent -= 1
+        with self.out.block(f"if {local} is None:"):
+            self.out.call(
+                "raise DecodeError(",
+                [field, "dec.pos - dec.start - 4", f'"a value of enum {kind.name}"', "str(wire_value)"],
+            )
 
     def _encode(self, kind: model.Type, value: str, label: str) -> None:
         """Statements that write one value."""
@@ -90,11 +87,9 @@ class ValueWriter:
             case model.Optional(element):
                 out.line(f"if {value} is None:")
                 out.line(f"    enc.u32(0, {field})")
-                out.line("else:")
-                out.indent += 1
-                out.line(f"enc.u32(1, {field})")
-                self._encode(element, value, label)
-                out.indent -= 1
+                with out.block("else:"):
+                    out.line(f"enc.u32(1, {field})")
+                    self._encode(element, value, label)
             case model.FixedArray(element, length):
                 out.line(f"if len({value}) != {length}:")
                 self._raise_local(label, f"{{len({value})}} elements given, the type has {length}")
@@ -111,10 +106,8 @@ class ValueWriter:
         # Every loop of a function has a variable of its own: it has a type of its own.
         item = f"list_item{self._loops or ''}"
         self._loops += 1
-        self.out.line(f"for {item} in {value}:")
-        self.out.indent += 1
-        self._encode(element, item, label)
-        self.out.indent -= 1
+        with self.out.block(f"for {item} in {value}:"):
+            self._encode(element, item, label)
 
     def _decode(self, kind: model.Type, label: str) -> str:
         """An expression that reads one value."""

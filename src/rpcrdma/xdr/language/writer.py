@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -37,6 +38,15 @@ class Writer:
         """One line, which the caller knows to fit into WIDTH."""
         self.lines.append(f"{'    ' * self.indent}{text}" if text else "")
 
+    @contextmanager
+    def block(self, head: str = "") -> Iterator[None]:
+        """Within the context lines are one level deeper, below the line `head` if there is one."""
+        if head:
+            self.line(head)
+        self.indent += 1
+        yield
+        self.indent -= 1
+
     def blank(self, count: int = 1) -> None:
         """Empty lines."""
         self.lines.extend([""] * count)
@@ -47,17 +57,15 @@ class Writer:
         if self.fits(f"{before}{inner}{after}"):
             self.line(f"{before}{inner}{after}")
             return
-        self.line(before)
-        self.indent += 1
-        if self.fits(inner):
-            self.line(inner)
-        else:
-            for item in items:
-                if isinstance(item, CallExpression) and not self.fits(f"{item},"):
-                    self.call(f"{item.name}(", item.items, "),")
-                else:
-                    self.line(f"{item},")
-        self.indent -= 1
+        with self.block(before):
+            if self.fits(inner):
+                self.line(inner)
+            else:
+                for item in items:
+                    if isinstance(item, CallExpression) and not self.fits(f"{item},"):
+                        self.call(f"{item.name}(", item.items, "),")
+                    else:
+                        self.line(f"{item},")
         self.line(after)
 
     def fits(self, text: str) -> bool:
