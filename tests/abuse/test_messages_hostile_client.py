@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Callable
 
@@ -195,15 +196,14 @@ def test_unknown_type_of_header(raw: Raw, kind: int, flags: int) -> None:
 @pytest.mark.req("V2-51")
 @pytest.mark.parametrize("kind", [MSG, NOMSG, CONNPROP])
 def test_unknown_flags(raw: Raw, kind: int) -> None:
-    for bit in range(2, 32):
-        for known in (0, MORE):
-            peer = server(raw)
-            payload = b"" if kind == CONNPROP else raw.lists() + CALL
-            assert answered(peer, raw.prefix(XID, kind, 1 << bit | known) + payload) == (raw.INVAL_CONT,)
-            if known:
-                peer.send(raw.prefix(XID, kind, 0) + payload)
-                assert peer.heard() == []
-            assert_works(peer)
+    for bit, known in itertools.product(range(2, 32), (0, MORE)):
+        peer = server(raw)
+        payload = b"" if kind == CONNPROP else raw.lists() + CALL
+        assert answered(peer, raw.prefix(XID, kind, 1 << bit | known) + payload) == (raw.INVAL_CONT,)
+        if known:
+            peer.send(raw.prefix(XID, kind, 0) + payload)
+            assert peer.heard() == []
+        assert_works(peer)
 
 
 @FIRST_DRAFT

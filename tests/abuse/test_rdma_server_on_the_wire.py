@@ -263,7 +263,7 @@ def test_calls_with_octets_changed_at_random(scene: Scenes, seed: int) -> None:
 
 RECEIVE_OCTETS = 4096
 """Of the server: less than one segment can carry."""
-# The rules of the stream are those of `test_iwarp_hostile`: here is what a server's memory and sockets make of them.
+# `test_iwarp_hostile` has the rules of the stream; these need the memory and the sockets of a server.
 LIES: dict[str, tuple[bytes, int]] = {
     "CRC of another frame": (fpdu(send(NULL_CALL, 2), flaw=1), 0x2002),
     "largest possible ULPDU to a handle never given": (fpdu(tagged(WRITE, 7, 0, bytes(65521))), 0x1100),

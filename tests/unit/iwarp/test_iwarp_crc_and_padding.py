@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -98,20 +99,19 @@ def test_a_crc_that_nobody_demands_is_not_looked_at_from_the_first_fpdu_on(
 @pytest.mark.req("MPA-8")
 @cuts
 def test_padding_of_any_content_is_taken_for_padding(chunking: Chunking) -> None:
-    for crc in (True, False):
-        for octets in (1, 2, 3, 1399, 5001, 5002, 5003):
-            raw = connected(MpaRole.RESPONDER, mine=crc, peers=crc, chunking=chunking)
-            memory, buffer = bytearray(octets + 8), bytearray(octets + 8)
-            region = raw.pd.register(memory, Access.REMOTE_WRITE)
-            raw.qp.post_receive("in", memoryview(buffer))
-            data = random.Random(octets).randbytes(octets)
-            for segment in (tagged(0, region.handle, region.offset, data), untagged(3, 0, 1, data)):
-                body = len(segment).to_bytes(2, "big") + segment
-                body += b"\xff\xa5\x5a"[: -len(body) % 4]
-                raw.give(body + (crc32c(body) if crc else 0).to_bytes(4, "little"))
-            assert memory == buffer == data + bytes(8)
-            (completion,) = completions_of(raw.qp)
-            assert (completion.wr, completion.status, completion.length) == ("in", Status.SUCCESS, octets)
+    for crc, octets in itertools.product((True, False), (1, 2, 3, 1399, 5001, 5002, 5003)):
+        raw = connected(MpaRole.RESPONDER, mine=crc, peers=crc, chunking=chunking)
+        memory, buffer = bytearray(octets + 8), bytearray(octets + 8)
+        region = raw.pd.register(memory, Access.REMOTE_WRITE)
+        raw.qp.post_receive("in", memoryview(buffer))
+        data = random.Random(octets).randbytes(octets)
+        for segment in (tagged(0, region.handle, region.offset, data), untagged(3, 0, 1, data)):
+            body = len(segment).to_bytes(2, "big") + segment
+            body += b"\xff\xa5\x5a"[: -len(body) % 4]
+            raw.give(body + (crc32c(body) if crc else 0).to_bytes(4, "little"))
+        assert memory == buffer == data + bytes(8)
+        (completion,) = completions_of(raw.qp)
+        assert (completion.wr, completion.status, completion.length) == ("in", Status.SUCCESS, octets)
 
 
 @pytest.mark.req("MPA-5")

@@ -387,13 +387,12 @@ def test_a_wrong_crc_is_told_and_nothing_is_delivered(payload: int, direct: bool
 
 
 def test_a_length_without_room_for_a_header_is_told_at_once() -> None:
-    for length in range(14):
-        for arrived in (2, 3, 15):
-            scene = Scene()
-            assert scene.step(b"\0") == [IDLE - 1]
-            feed(scene.qp, (length.to_bytes(2, "big") + b"\xc1\x40" + bytes(20))[1:arrived])
-            assert state_of(scene.qp) is State.LAST_WORDS
-            assert scene.raw.take() == terminate(0x1000)
+    for length, arrived in itertools.product(range(14), (2, 3, 15)):
+        scene = Scene()
+        assert scene.step(b"\0") == [IDLE - 1]
+        feed(scene.qp, (length.to_bytes(2, "big") + b"\xc1\x40" + bytes(20))[1:arrived])
+        assert state_of(scene.qp) is State.LAST_WORDS
+        assert scene.raw.take() == terminate(0x1000)
 
 
 @pytest.mark.parametrize("length", [14, 15, 17, 18])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -159,22 +160,21 @@ LENGTHS = [0, 1, 2, 3, 4, 107, 108, 109, 215, 216, 217, 324, 325]
 
 
 def test_a_send_is_one_message_with_the_next_number() -> None:
-    for length in LENGTHS:
-        for cut in (0, 1, 50, 108, 200):
-            scene = Scene()
-            data = pattern(length)
-            first = scene.send("first", [data[:cut], data[cut:]])
-            second = scene.send("second", [data], invalidate=77)
-            assert b"".join(scene.gather()) == sends(data) + sends(data, 2, opcode=4, invalidate=77)
-            assert scene.sender._msn == [3, 1]
-            assert (first.end, second.end) == (len(sends(data)), 2 * len(sends(data)))
-            assert scene.sender.current is None
-            assert not scene.sender.under_way
-            assert list(scene.sender.in_flight) == [first, second]
-            assert scene.done == []
-            scene.once()
-            assert scene.done == ["first", "second"]
-            assert scene.once() == b""
+    for length, cut in itertools.product(LENGTHS, (0, 1, 50, 108, 200)):
+        scene = Scene()
+        data = pattern(length)
+        first = scene.send("first", [data[:cut], data[cut:]])
+        second = scene.send("second", [data], invalidate=77)
+        assert b"".join(scene.gather()) == sends(data) + sends(data, 2, opcode=4, invalidate=77)
+        assert scene.sender._msn == [3, 1]
+        assert (first.end, second.end) == (len(sends(data)), 2 * len(sends(data)))
+        assert scene.sender.current is None
+        assert not scene.sender.under_way
+        assert list(scene.sender.in_flight) == [first, second]
+        assert scene.done == []
+        scene.once()
+        assert scene.done == ["first", "second"]
+        assert scene.once() == b""
 
 
 @pytest.mark.parametrize("length", [0, 1, 111, 112, 113, 224, 225, 512, 513, 600, 672])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from rpcrdma.errors import DecodeError, RemoteAccessError
@@ -61,24 +63,22 @@ def test_a_message_has_the_fields_that_its_flags_announce(flags: int, header: by
 
 
 def test_flags_at_the_other_end_are_those_of_siw() -> None:
-    for header in (UNTAGGED_HEADER, TAGGED_HEADER):
-        for flags in range(1, 32):
-            announced = siw_fields(flags)
-            octets = bytes([0x21, 0x02, flags, 0]) + body(announced, header)
-            assert decode_terminate(octets) == message(0x1202, announced, header)
-            # The nibbles are swapped even if that gives no known code.
-            octets = bytes([0x12, 0x02, flags, 0]) + body(announced, header)
-            assert decode_terminate(octets) == message(0x2102, announced, header)
+    for header, flags in itertools.product((UNTAGGED_HEADER, TAGGED_HEADER), range(1, 32)):
+        announced = siw_fields(flags)
+        octets = bytes([0x21, 0x02, flags, 0]) + body(announced, header)
+        assert decode_terminate(octets) == message(0x1202, announced, header)
+        # The nibbles are swapped even if that gives no known code.
+        octets = bytes([0x12, 0x02, flags, 0]) + body(announced, header)
+        assert decode_terminate(octets) == message(0x2102, announced, header)
 
 
 def test_a_code_in_either_order_of_nibbles_is_understood() -> None:
     known = {int(code) for code in Code}
-    for low in {code & 0xFF for code in known} | {0x0A, 0x55, 0x80}:
-        for first in range(256):
-            code = first << 8 | low
-            other = (first & 15) << 12 | (first >> 4) << 8 | low
-            decoded = decode_terminate(bytes([first, low, 0, 0])).code
-            assert decoded == (other if other in known and code not in known else code)
+    for low, first in itertools.product({code & 0xFF for code in known} | {0x0A, 0x55, 0x80}, range(256)):
+        code = first << 8 | low
+        other = (first & 15) << 12 | (first >> 4) << 8 | low
+        decoded = decode_terminate(bytes([first, low, 0, 0])).code
+        assert decoded == (other if other in known and code not in known else code)
 
 
 @pytest.mark.parametrize(

@@ -73,23 +73,22 @@ def test_a_header_in_parts_leaves_its_room_in_the_scratch(have: int) -> None:
 
 
 def test_what_is_awaited_is_known_after_each_octet() -> None:
-    for sizes in ((), (1,), (3, 0, 2), (0, 8), (4, 4)):
-        for step in range(1, 9):
-            message = b"0123456789"
-            stream = fragments(message, *sizes)
-            receiver = RecordReceiver()
-            announced, at, ends = 0, 0, []
-            for size in [*sizes, len(message) - sum(sizes)]:
-                announced += size
-                ends.append((at + 4, at + 4 + size, announced))
-                at += 4 + size
-            for begin in range(0, len(stream), step):
-                end = min(begin + step, len(stream))
-                put(receiver, stream[begin:end])
-                known = [total for header_end, _, total in ends if header_end <= end]
-                assert receiver.expected_octets == (known[-1] if known and end < len(stream) else 0)
-                assert receiver.mid_record is (end < len(stream))
-            assert taken(receiver) == [message]
+    for sizes, step in itertools.product(((), (1,), (3, 0, 2), (0, 8), (4, 4)), range(1, 9)):
+        message = b"0123456789"
+        stream = fragments(message, *sizes)
+        receiver = RecordReceiver()
+        announced, at, ends = 0, 0, []
+        for size in [*sizes, len(message) - sum(sizes)]:
+            announced += size
+            ends.append((at + 4, at + 4 + size, announced))
+            at += 4 + size
+        for begin in range(0, len(stream), step):
+            end = min(begin + step, len(stream))
+            put(receiver, stream[begin:end])
+            known = [total for header_end, _, total in ends if header_end <= end]
+            assert receiver.expected_octets == (known[-1] if known and end < len(stream) else 0)
+            assert receiver.mid_record is (end < len(stream))
+        assert taken(receiver) == [message]
 
 
 def test_a_long_fragment_gets_room_in_steps_as_it_arrives() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from rtr_link import tried
 from rtr_pair import address_of
@@ -194,16 +196,15 @@ BOTH_LEADS = pytest.mark.parametrize("lead", [XMTREQ, XMTRESP])
 @pytest.mark.parametrize("prefix", [16, 20])
 @BOTH_LEADS
 def test_a_group_that_begins_in_a_slab_ends_in_it(lead: int, prefix: int) -> None:
-    for before in (7, 8, 9, 14, 15):
-        for count in (1, 2, 3, 7, 8):
-            receives = SlabReceives(SlabStore(HEAD, SLOT))
-            found = places(receives, SINGLES * before + group(lead, count) + SINGLES * 17, prefix)
-            end = before + count
-            assert found[:end] == [(0, slot) for slot in range(end)]
-            # The next messages begin another slab where the first one has given out its sixteen slots.
-            rest = max(0, 16 - end)
-            assert found[end : end + rest] == [(0, slot) for slot in range(end, end + rest)]
-            assert found[end + rest :][:16] == [(1, slot) for slot in range(16)][: 17 - rest]
+    for before, count in itertools.product((7, 8, 9, 14, 15), (1, 2, 3, 7, 8)):
+        receives = SlabReceives(SlabStore(HEAD, SLOT))
+        found = places(receives, SINGLES * before + group(lead, count) + SINGLES * 17, prefix)
+        end = before + count
+        assert found[:end] == [(0, slot) for slot in range(end)]
+        # The next messages begin another slab where the first one has given out its sixteen slots.
+        rest = max(0, 16 - end)
+        assert found[end : end + rest] == [(0, slot) for slot in range(end, end + rest)]
+        assert found[end + rest :][:16] == [(1, slot) for slot in range(16)][: 17 - rest]
 
 
 @pytest.mark.parametrize(

@@ -168,37 +168,35 @@ def test_without_segments_there_is_no_number() -> None:
 @pytest.mark.parametrize("kind", ["one slab", "slabs", "short"])
 def test_an_item_has_no_more_than_has_arrived(kind: str) -> None:
     """The segments of a transmission hold the octets behind its head, and no others."""
-    for arrived in range(HEAD - 1, FULL + 1):
-        for which in (0, 1):
-            there = max(0, arrived - HEAD)
-            lengths = [FULL, FULL]
-            lengths[which] = arrived
-            for offset in range(SEGMENT):
-                numbers = [2 * which, 2 * which + 1]
-                for length in range(SLOT - offset + 1):
-                    own = group(*lengths, kind=kind)
-                    if length <= max(0, there - offset):
-                        views, _ = placed_by(own, item(length, *numbers, offset=offset))
-                        start = which * SLOT + offset
-                        assert views[0] == pattern(2 * SLOT)[start : start + length]
-                        continue
-                    assert fault_of(own.place, [item(length, *numbers, offset=offset)], SEGMENT, EACH) == (
-                        "PAYLOAD",
-                        (length, 0, max(0, there - offset)),
-                    )
+    for arrived, which in itertools.product(range(HEAD - 1, FULL + 1), (0, 1)):
+        there = max(0, arrived - HEAD)
+        lengths = [FULL, FULL]
+        lengths[which] = arrived
+        for offset in range(SEGMENT):
+            numbers = [2 * which, 2 * which + 1]
+            for length in range(SLOT - offset + 1):
+                own = group(*lengths, kind=kind)
+                if length <= max(0, there - offset):
+                    views, _ = placed_by(own, item(length, *numbers, offset=offset))
+                    start = which * SLOT + offset
+                    assert views[0] == pattern(2 * SLOT)[start : start + length]
+                    continue
+                assert fault_of(own.place, [item(length, *numbers, offset=offset)], SEGMENT, EACH) == (
+                    "PAYLOAD",
+                    (length, 0, max(0, there - offset)),
+                )
 
 
 def test_an_item_over_two_transmissions_has_no_more_than_has_arrived_in_both() -> None:
-    for there in range(SLOT + 1):
-        for length in range(SLOT + 1, 2 * SLOT + 1):
-            own = group(FULL, HEAD + there)
-            if length <= SLOT + there:
-                assert placed_by(own, item(length, 0, 1, 2, 3)).views[0] == pattern(length)
-                continue
-            assert fault_of(own.place, [item(length, 0, 1, 2, 3)], SEGMENT, EACH) == (
-                "PAYLOAD",
-                (length, 0, SLOT + there),
-            )
+    for there, length in itertools.product(range(SLOT + 1), range(SLOT + 1, 2 * SLOT + 1)):
+        own = group(FULL, HEAD + there)
+        if length <= SLOT + there:
+            assert placed_by(own, item(length, 0, 1, 2, 3)).views[0] == pattern(length)
+            continue
+        assert fault_of(own.place, [item(length, 0, 1, 2, 3)], SEGMENT, EACH) == (
+            "PAYLOAD",
+            (length, 0, SLOT + there),
+        )
 
 
 @pytest.mark.parametrize("length", [1, 2, 8])

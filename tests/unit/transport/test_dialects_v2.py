@@ -56,7 +56,7 @@ class Draft:
     piece: Callable[..., bytes]
 
     def decode(self, *messages: bytes) -> list[Inbound | None]:
-        """What one connection gets from these messages."""
+        """The messages of one connection, decoded."""
         dialect = self.dialect()
         return [dialect.decode(octets) for octets in messages]
 

@@ -127,34 +127,33 @@ def test_argument_in_a_read_chunk(version: str, segment_octets_max: int) -> None
 @pytest.mark.req("V1-26", "V1-28", "V1-29", "V1-45", "V1-12", "NF-7", "V2-24", "V2-25", "V2-45", "V2-15")
 @pytest.mark.parametrize("segment_octets_max", [1 << 20, 999])
 def test_result_in_a_write_chunk(version: str, segment_octets_max: int) -> None:
-    for length in (0, 1, 3, 4, 4999, 5000):
-        for given in (False, True):
-            pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
-            memory = bytearray(b"\xee" * 5000)
-            into = (memory,) if given else ()
-            pair.client.call(XID, message(XID, CALL), ReplyBound(20, (5000,)), into)
-            (incoming,) = pair.arrived()
-            assert [chunk.length for chunk in incoming.chunks.writes] == [5000]
-            data = pattern(length, 3)
-            assert pair.server.reply(incoming, message(XID, REPLY, (b"before..", data), (b"aft.", None)))
-            pair.run()
-            (event,) = pair.client_events()
-            assert isinstance(event, ReplyArrived)
-            assert pair.server_events() == [ReplySent(incoming)]
-            decoder = opened(event.decoder, REPLY)
-            assert decoder.octets(8, "before") == b"before.."
-            result = decoder.bulk(1 << 20, "data")
-            assert result == data
-            assert decoder.octets(4, "after") == b"aft."
-            decoder.done("reply")
-            if given:
-                # Placed in the caller's memory, and no padding after it.
-                assert memory[:length] == data
-                assert memory[length:] == b"\xee" * (5000 - length)
-                memory[:length] = bytes(length)
-                assert result == bytes(length)
-            assert nothing_is_exposed(pair)
-            assert pair.server.statistics.rdma_writes == -(-length // segment_octets_max)
+    for length, given in itertools.product((0, 1, 3, 4, 4999, 5000), (False, True)):
+        pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
+        memory = bytearray(b"\xee" * 5000)
+        into = (memory,) if given else ()
+        pair.client.call(XID, message(XID, CALL), ReplyBound(20, (5000,)), into)
+        (incoming,) = pair.arrived()
+        assert [chunk.length for chunk in incoming.chunks.writes] == [5000]
+        data = pattern(length, 3)
+        assert pair.server.reply(incoming, message(XID, REPLY, (b"before..", data), (b"aft.", None)))
+        pair.run()
+        (event,) = pair.client_events()
+        assert isinstance(event, ReplyArrived)
+        assert pair.server_events() == [ReplySent(incoming)]
+        decoder = opened(event.decoder, REPLY)
+        assert decoder.octets(8, "before") == b"before.."
+        result = decoder.bulk(1 << 20, "data")
+        assert result == data
+        assert decoder.octets(4, "after") == b"aft."
+        decoder.done("reply")
+        if given:
+            # Placed in the caller's memory, and no padding after it.
+            assert memory[:length] == data
+            assert memory[length:] == b"\xee" * (5000 - length)
+            memory[:length] = bytes(length)
+            assert result == bytes(length)
+        assert nothing_is_exposed(pair)
+        assert pair.server.statistics.rdma_writes == -(-length // segment_octets_max)
 
 
 @pytest.mark.req("V1-31", "V1-32", "V1-35", "V1-41", "V2-28", "V2-31", "V2-45")
@@ -240,33 +239,29 @@ def test_reply_that_turns_out_small_comes_inline_despite_a_reply_chunk(version: 
 @pytest.mark.req("V1-37")
 @pytest.mark.parametrize("long_reply", [False, True])
 def test_every_combination_of_forms(version: str, long_reply: bool) -> None:
-    for argument in (0, 10, 20_001):
-        for long_call in (False, True):
-            for result in (0, 10, 20_003):
-                pair = connected(version, TransportConfig(segment_octets_max=6000))
-                data, wanted = pattern(argument, 1), pattern(result, 2)
-                head, body = pattern(7000 if long_call else 4, 3), pattern(9000 if long_reply else 4, 4)
-                for xid in (XID, XID + 1):
-                    pair.client.call(
-                        xid, message(xid, CALL, (head, data), (b"c", None)), ReplyBound(len(body) + 12, (result,))
-                    )
-                    (incoming,) = pair.arrived()
-                    decoder = incoming.decoder
-                    decoder.octets(8, "start")
-                    assert decoder.octets(len(head), "head") == head
-                    assert decoder.bulk(30_000, "data") == data
-                    decoder.octets(1, "end")
-                    decoder.done("call")
-                    _, decoder = answer(pair, incoming, message(xid, REPLY, (body, wanted), (b"r...", None)))
-                    decoder.octets(8, "start")
-                    assert decoder.octets(len(body), "body") == body
-                    assert decoder.bulk(30_000, "wanted") == wanted
-                    assert decoder.octets(4, "end") == b"r..."
-                    decoder.done("reply")
-                    assert nothing_is_exposed(pair)
-                    pair.server_events()
-                assert (pair.client.statistics.calls_long == 2) is long_call
-                assert (pair.client.statistics.replies_long == 2) is long_reply
+    for argument, long_call, result in itertools.product((0, 10, 20_001), (False, True), (0, 10, 20_003)):
+        pair = connected(version, TransportConfig(segment_octets_max=6000))
+        data, wanted = pattern(argument, 1), pattern(result, 2)
+        head, body = pattern(7000 if long_call else 4, 3), pattern(9000 if long_reply else 4, 4)
+        for xid in (XID, XID + 1):
+            pair.client.call(xid, message(xid, CALL, (head, data), (b"c", None)), ReplyBound(len(body) + 12, (result,)))
+            (incoming,) = pair.arrived()
+            decoder = incoming.decoder
+            decoder.octets(8, "start")
+            assert decoder.octets(len(head), "head") == head
+            assert decoder.bulk(30_000, "data") == data
+            decoder.octets(1, "end")
+            decoder.done("call")
+            _, decoder = answer(pair, incoming, message(xid, REPLY, (body, wanted), (b"r...", None)))
+            decoder.octets(8, "start")
+            assert decoder.octets(len(body), "body") == body
+            assert decoder.bulk(30_000, "wanted") == wanted
+            assert decoder.octets(4, "end") == b"r..."
+            decoder.done("reply")
+            assert nothing_is_exposed(pair)
+            pair.server_events()
+        assert (pair.client.statistics.calls_long == 2) is long_call
+        assert (pair.client.statistics.replies_long == 2) is long_reply
 
 
 @pytest.mark.req("V1-46", "V1-48", "V1-50", "NF-6", "NF-10")
@@ -340,19 +335,17 @@ def test_several_inline_results_land_in_their_buffers_or_none(version: str) -> N
 
 @pytest.mark.req("V1-25", "V1-27", "V1-47", "V2-23", "V2-25")
 def test_what_is_exposed_for_a_result_is_the_most_it_can_have_and_no_padding(version: str) -> None:
-    for length in (5001, 5002, 5003):
-        for segment_octets_max in (1 << 20, 1000):
-            for given in (False, True):
-                pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
-                into = (bytearray(length),) if given else ()
-                pair.client.call(XID, message(XID, CALL), ReplyBound(20, (length,)), into)
-                (incoming,) = pair.arrived()
-                (chunk,) = incoming.chunks.writes
-                assert chunk.length == length
-                assert sum(region.length for region in pair.client_pd.regions.values()) == length
-                _, decoder = answer(pair, incoming, message(XID, REPLY, (b"", pattern(length))))
-                assert opened(decoder, REPLY).bulk(length, "item") == pattern(length)
-                decoder.done("reply")
+    for length, segment_octets_max, given in itertools.product((5001, 5002, 5003), (1 << 20, 1000), (False, True)):
+        pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
+        into = (bytearray(length),) if given else ()
+        pair.client.call(XID, message(XID, CALL), ReplyBound(20, (length,)), into)
+        (incoming,) = pair.arrived()
+        (chunk,) = incoming.chunks.writes
+        assert chunk.length == length
+        assert sum(region.length for region in pair.client_pd.regions.values()) == length
+        _, decoder = answer(pair, incoming, message(XID, REPLY, (b"", pattern(length))))
+        assert opened(decoder, REPLY).bulk(length, "item") == pattern(length)
+        decoder.done("reply")
 
 
 @pytest.mark.req("V1-25", "V1-47")
