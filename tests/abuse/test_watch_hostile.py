@@ -30,7 +30,6 @@ from rpcrdma.nfs.watch import (
     watch_subscribe_args,
 )
 from rpcrdma.rpc.service import CallContext, Service
-from support.waiting import until
 from watch_rig import (
     Replica,
     Scripted,
@@ -39,6 +38,7 @@ from watch_rig import (
     status,
     subscription,
     take,
+    until,
     words,
 )
 

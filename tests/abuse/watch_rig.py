@@ -26,7 +26,6 @@ from rpcrdma.nfs.watch import (
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.program import Caller
 from rpcrdma.rpc.service import CallContext
-from support.waiting import until
 
 __all__ = [
     "Cut",
@@ -40,6 +39,7 @@ __all__ = [
     "status",
     "subscription",
     "take",
+    "until",
     "words",
 ]
 
@@ -148,6 +148,12 @@ async def reconnected(changes: Changes, before: int) -> None:
 async def take(changes: Changes, count: int) -> list[Change]:
     async with asyncio.timeout(10):
         return [await anext(changes) for _ in range(count)]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.005)
 
 
 def words(changes: list[Change]) -> list[str]:

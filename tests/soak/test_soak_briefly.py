@@ -1,4 +1,4 @@
-"""The soak test, for a moment in version 2: `make soak` is the long one, in any version."""
+"""The soak test, for a moment in each version: `make soak` is the long one, with everything at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ SCRIPT = Path(__file__).with_name("soak.py")
 
 
 @pytest.mark.timeout(90)
-def test_calls_survive_cut_connections_and_run_once() -> None:
+@pytest.mark.parametrize(
+    ("version", "extension", "misbehaving"),
+    [
+        ("1", "auto", ["unread", "unfinished", "unanswered", "flood"]),
+        ("2", "rtr", ["idle", "unanswered", "pieces"]),
+        ("2-07", "auto", ["unanswered", "pieces"]),
+    ],
+)
+def test_calls_survive_cut_connections_and_run_once(version: str, extension: str, misbehaving: list[str]) -> None:
     command = [
         sys.executable,
         SCRIPT,
@@ -28,7 +36,7 @@ def test_calls_survive_cut_connections_and_run_once() -> None:
         "--file-octets",
         "200000",
     ]
-    command += ["--rpcrdma-version", "2", "--extension", "rtr"]
+    command += ["--rpcrdma-version", version, "--extension", extension, "--misbehaving", *misbehaving]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=80)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("all as it must be\n")

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcrdma.cli import console
@@ -213,7 +213,6 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-@settings(max_examples=max(settings.default.max_examples // 2, 1))
 @given(data=st.data())
 def test_no_reply_raises_anything_but_our_errors(operation: str, data: st.DataObject, beside: Path) -> None:
     own = beside / "own"

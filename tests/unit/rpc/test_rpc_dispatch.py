@@ -15,10 +15,10 @@ from rpcrdma.rpc.auth import AuthNone, AuthStat, AuthSys, Credential, OpaqueAuth
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
 from rpcrdma.rpc.message import call_tail, encode_call
-from rpcrdma.rpc.program import Program
+from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Execution, ProcedureUnavailable, Service, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition, PlacedInOrder, ReducedIneligibleItem
-from support.programs import procedure
+from support.programs import decode_word, encode_word
 
 NUMBER = 0x20000001
 XID = 0xCAFE
@@ -33,14 +33,19 @@ def decode_pair(dec: Decoder) -> tuple[bytes, bytes]:
     return dec.opaque(64, "name"), bytes(dec.bulk(1 << 20, "data"))
 
 
-DOUBLE = procedure(NUMBER, 1, "double", version=2)
-WAIT = procedure(NUMBER, 2, "wait", version=2)
-BLOCK = procedure(NUMBER, 3, "block", version=2)
-MAYBE = procedure(NUMBER, 4, "maybe", version=2)
-MISSING = procedure(NUMBER, 5, "missing", version=2)
-STORE = procedure(NUMBER, 6, "store", (encode_pair, decode_pair), (encode_pair, decode_pair), version=2)
+def procedure(number: int, method: str, version: int = 2, codecs: tuple[Any, Any] = (encode_word, decode_word)) -> Any:
+    encode, decode = codecs
+    return Procedure(NUMBER, version, number, f"TEST_{method.upper()}", method, encode, decode, encode, decode)
+
+
+DOUBLE = procedure(1, "double")
+WAIT = procedure(2, "wait")
+BLOCK = procedure(3, "block")
+MAYBE = procedure(4, "maybe")
+MISSING = procedure(5, "missing")
+STORE = procedure(6, "store", codecs=(encode_pair, decode_pair))
 PROGRAM_2 = Program(NUMBER, 2, "TEST_V2", {p.number: p for p in (DOUBLE, WAIT, BLOCK, MAYBE, MISSING, STORE)})
-PROGRAM_4 = Program(NUMBER, 4, "TEST_V4", {1: procedure(NUMBER, 1, "triple", version=4)})
+PROGRAM_4 = Program(NUMBER, 4, "TEST_V4", {1: procedure(1, "triple", 4)})
 OTHER = Program(NUMBER + 1, 1, "OTHER_V1", {})
 
 
@@ -94,7 +99,7 @@ def test_a_handler_that_no_call_could_reach_is_refused_when_it_is_registered() -
     with pytest.raises(LocalProtocolError) as caught:
         Dispatcher([Forgotten()])
     cause, _, remedy = str(caught.value).partition("; ")
-    assert cause == "Forgotten.triple cannot answer TRIPLE: too many positional arguments"
+    assert cause == "Forgotten.triple cannot answer TEST_TRIPLE: too many positional arguments"
     assert remedy == "write def triple(self, args, context), with None for args where the procedure takes void"
 
 
@@ -102,7 +107,7 @@ def test_a_handler_that_no_call_could_reach_is_refused_when_it_is_registered() -
 def test_handlers_take_arguments_and_context(handler: Any) -> None:
     service = Version4()
     service.triple = handler
-    with pytest.raises(LocalProtocolError, match=r"Version4\.triple cannot answer TRIPLE"):
+    with pytest.raises(LocalProtocolError, match=r"Version4\.triple cannot answer TEST_TRIPLE"):
         Dispatcher([service])
 
 
@@ -155,7 +160,7 @@ def test_a_call_is_opened_run_and_answered_with_its_xid(dispatcher: Dispatcher) 
     context: Any = None
     reply = invocation.success(invocation.handler(invocation.args, context))
     assert decode_result(Decoder(reply.reduced), XID, DOUBLE) == 42
-    assert "DOUBLE" in repr(invocation)
+    assert "TEST_DOUBLE" in repr(invocation)
 
 
 @pytest.mark.req("OR-3")
@@ -274,7 +279,7 @@ def test_no_service_has_version_zero() -> None:
 @pytest.mark.req("OR-5")
 def test_no_call_is_made_to_version_zero() -> None:
     with pytest.raises(LocalProtocolError, match="version 0"):
-        CallEncoder().encode(1, procedure(NUMBER, 1, "double", version=0), 1)
+        CallEncoder().encode(1, procedure(1, "double", version=0), 1)
 
 
 def test_two_services_for_one_version_are_refused() -> None:
@@ -384,7 +389,7 @@ def test_a_placed_result_is_taken_and_one_too_many_refused(dispatcher: Dispatche
 
 def test_a_result_that_goes_on_is_an_error(dispatcher: Dispatcher) -> None:
     reply = opened(dispatcher, call(DOUBLE, 1)).success(1)
-    with pytest.raises(DecodeError, match="DOUBLE"):
+    with pytest.raises(DecodeError, match="TEST_DOUBLE"):
         decode_result(Decoder(bytes(reply.reduced) + b"more"), XID, DOUBLE)
 
 
@@ -418,7 +423,7 @@ def test_calls_are_counted_by_procedure_once_their_arguments_are_decoded(dispatc
     # Of these no handler hears.
     assert not isinstance(dispatcher.open_call(Decoder(header(number=3))), Invocation)
     assert not isinstance(dispatcher.open_call(Decoder(header(number=99))), Invocation)
-    assert dispatcher.calls_of_procedures() == {"DOUBLE": 3, "WAIT": 1}
+    assert dispatcher.calls_of_procedures() == {"TEST_DOUBLE": 3, "TEST_WAIT": 1}
 
 
 def test_null_may_run_twice_and_what_is_not_declared_idempotent_may_not(dispatcher: Dispatcher) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 import pytest
@@ -82,43 +81,45 @@ def test_a_reply_is_that_of_its_first_word_alone(xid: int) -> None:
 
 
 @STARTS
-def test_bodies_of_all_lengths_travel_in_calls(start: int) -> None:
-    for length, in_verifier in itertools.product((0, 1, 2, 3, 4, 5, 7, 8, 396, 397, 399, 400), (False, True)):
-        auth = OpaqueAuth(3, b"\xee" * length)
-        none = OpaqueAuth(0, b"")
-        header = CallHeader(XID, 1 << 31, 2, 3, *((none, auth) if in_verifier else (auth, none)))
-        enc = Encoder()
-        message.encode_call(enc, *header)
-        assert len(enc.out) == 40 + (length + 3) // 4 * 4
-        for arguments in (b"", b"\0" * 3, b"\xff" * 9):
-            dec = at(start, bytes(enc.out) + arguments)
-            assert message.decode_call(dec) == header
-            assert dec.remaining == len(arguments)
-        for end in range(len(enc.out)):
-            with pytest.raises(DecodeError):
-                message.decode_call(at(start, bytes(enc.out[:end])))
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 5, 7, 8, 396, 397, 399, 400])
+@pytest.mark.parametrize("in_verifier", [False, True])
+def test_bodies_of_all_lengths_travel_in_calls(length: int, in_verifier: bool, start: int) -> None:
+    auth = OpaqueAuth(3, b"\xee" * length)
+    none = OpaqueAuth(0, b"")
+    header = CallHeader(XID, 1 << 31, 2, 3, *((none, auth) if in_verifier else (auth, none)))
+    enc = Encoder()
+    message.encode_call(enc, *header)
+    assert len(enc.out) == 40 + (length + 3) // 4 * 4
+    for arguments in (b"", b"\0" * 3, b"\xff" * 9):
+        dec = at(start, bytes(enc.out) + arguments)
+        assert message.decode_call(dec) == header
+        assert dec.remaining == len(arguments)
+    for end in range(len(enc.out)):
+        with pytest.raises(DecodeError):
+            message.decode_call(at(start, bytes(enc.out[:end])))
 
 
 @STARTS
-def test_results_stand_behind_a_verifier_of_any_length(start: int) -> None:
-    for length, flavor in itertools.product((0, 1, 2, 3, 4, 5, 399, 400), (0, 1, 6)):
-        padded = (length + 3) // 4 * 4
-        header = words(XID, 1, 0, flavor, length) + b"\xee" * padded
-        for results in (b"", b"\0" * 4, b"\xff" * 9):
-            dec = at(start, header + words(0) + results)
-            message.decode_reply(dec, XID)
-            assert dec.pos == start + 24 + padded
-        for stat, error in (
-            (1, errors.ProgramUnavailable),
-            (3, errors.NoSuchProcedure),
-            (4, errors.GarbageArguments),
-            (5, errors.RemoteSystemError),
-        ):
-            with pytest.raises(error):
-                message.decode_reply(at(start, header + words(stat)), XID)
-        with pytest.raises(errors.ProgramMismatch) as caught:
-            message.decode_reply(at(start, header + words(2, 3, 4)), XID)
-        assert (caught.value.low, caught.value.high) == (3, 4)
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 5, 399, 400])
+@pytest.mark.parametrize("flavor", [0, 1, 6])
+def test_results_stand_behind_a_verifier_of_any_length(flavor: int, length: int, start: int) -> None:
+    padded = (length + 3) // 4 * 4
+    header = words(XID, 1, 0, flavor, length) + b"\xee" * padded
+    for results in (b"", b"\0" * 4, b"\xff" * 9):
+        dec = at(start, header + words(0) + results)
+        message.decode_reply(dec, XID)
+        assert dec.pos == start + 24 + padded
+    for stat, error in (
+        (1, errors.ProgramUnavailable),
+        (3, errors.NoSuchProcedure),
+        (4, errors.GarbageArguments),
+        (5, errors.RemoteSystemError),
+    ):
+        with pytest.raises(error):
+            message.decode_reply(at(start, header + words(stat)), XID)
+    with pytest.raises(errors.ProgramMismatch) as caught:
+        message.decode_reply(at(start, header + words(2, 3, 4)), XID)
+    assert (caught.value.low, caught.value.high) == (3, 4)
 
 
 @pytest.mark.parametrize("version", [0, 1, 3])

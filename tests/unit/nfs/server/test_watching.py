@@ -24,7 +24,6 @@ from rpcrdma.nfs.watch import (
     WATCH_V1,
 )
 from rpcrdma.transport import TransportConfig
-from support.waiting import until
 from watch_rig import (
     Replica,
     build,
@@ -33,6 +32,7 @@ from watch_rig import (
     serving,
     subscription,
     take,
+    until,
     words,
 )
 
