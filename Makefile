@@ -112,7 +112,7 @@ soak: $(DEV_STAMP)
 		$(if $(EXTENSION),--extension $(EXTENSION))
 
 scale: $(DEV_STAMP)
-	$(BIN)/python -m pytest -m scale -rP tests/soak/test_scale.py tests/abuse/test_memory_of_ended_connections.py
+	$(BIN)/python -m pytest -m scale -rP tests/soak/test_scale.py tests/aio/test_memory_of_ended_connections.py
 
 data-tools: $(DEV_STAMP)
 	@$(BIN)/python -c 'import dask.distributed, datasets, duckdb, ipykernel, nbclient, pandas, polars, pyarrow, ray, tqdm, \

@@ -17,6 +17,7 @@ from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
 from rpcrdma.aio.drivers.provider import Provider, ProviderChoice
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.transport import VERSION_CHOICES, offered, version_choice
+from support.both_drafts import DRAFTS, Raw
 from support.host_pair import Hosts
 
 # `pytester` runs the guard on suites of its own.
@@ -153,6 +154,12 @@ def scheme(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     if over:
         leave_choice_to(*over, monkeypatch)
     return str(name)
+
+
+@pytest.fixture(params=DRAFTS, ids=lambda draft: draft.NAME)
+def raw(request: pytest.FixtureRequest) -> Raw:
+    """What makes and reads the messages of one draft of version 2; the test runs on each."""
+    return request.param
 
 
 @pytest.fixture(scope="session")

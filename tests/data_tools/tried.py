@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 # What a folder of tests has at hand under pytest.
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "fsspec"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "fsspec"))
 
 from fsspec_server import SCHEMES, RunningServer, Served
 from tool_runs import DOCUMENT, RECIPES, TOOLS, run_example

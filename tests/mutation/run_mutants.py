@@ -34,33 +34,17 @@ LEAST_SHARE = 95.0
 """Percent of the mistakes in a gated package that tests must notice."""
 # Tests in memory: none of them waits for a socket or a process. Which of them execute a line is measured.
 TESTS = (
-    "tests/unit/wire",
-    "tests/unit/verbs",
-    "tests/unit/xdr/test_codec.py",
-    "tests/unit/rpc",
-    "tests/unit/iwarp",
-    "tests/unit/transport",
-    "tests/unit/rtr",
-    "tests/unit/dissect",
-    "tests/properties/rpc",
-    "tests/properties/iwarp",
-    "tests/properties/transport",
-    "tests/properties/rtr",
-    "tests/properties/dissect",
+    "tests/wire",
+    "tests/verbs",
+    "tests/xdr/test_codec.py",
+    "tests/rpc",
+    "tests/iwarp",
+    "tests/transport",
+    "tests/rtr",
+    "tests/dissect",
     "tests/conformance",
     "examples/extension_batches/test_batches.py",
     "examples/extension_batches/test_batches_hostile.py",
-    *(
-        f"tests/abuse/test_{part}.py"
-        for part in (
-            "host_authentication_hostile",
-            "iwarp_hostile",
-            "messages_hostile_*",
-            "rdma_protection",
-            "transmissions_hostile_*",
-            "transport_hostile_*",
-        )
-    ),
 )
 MOST_TEST_S = 2.0
 """Tests that take longer are not run against mutants."""

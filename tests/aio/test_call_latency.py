@@ -1,0 +1,275 @@
+"""Calls over real connections are counted at both ends, with the parts of their time."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import struct
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.server.serve import ServeOptions, Server, serve
+from rpcrdma.errors import CallTimeout, RpcError
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.call_statistics import OperationStatistics
+from rpcrdma.rpc.program import Procedure, null_procedure
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.rpc.service import CallContext, in_worker
+from rpcrdma.transport import TransportConfig
+
+HANDLE = v3.nfs_fh3(data=b"handle")
+NO_ATTRIBUTES = v3.post_op_attr(False, None)
+OCTETS = 4096
+Told = dict[tuple[str, str], OperationStatistics]
+Work = Callable[[Connection, Server, "Files"], Awaitable[None]]
+COUNTED = ConnectOptions(count_calls=True)
+
+
+def told(operations: tuple[OperationStatistics, ...]) -> Told:
+    return {(each.procedure.removeprefix("NFSPROC3_"), each.status): each for each in operations}
+
+
+def made(client: Connection) -> Told:
+    return told(client.statistics.operations)
+
+
+class Files(v3.NFS_V3_Service):
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.begun = 0
+
+    def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
+        data = context.buffer(args.count)
+        return v3.READ3res(v3.nfsstat3.NFS3_OK, v3.READ3resok(NO_ATTRIBUTES, args.count, False, data))
+
+    def lookup(self, _args: v3.LOOKUP3args, _context: CallContext) -> v3.LOOKUP3res:
+        return v3.LOOKUP3res(v3.nfsstat3.NFS3ERR_NOENT, v3.LOOKUP3resfail(NO_ATTRIBUTES))
+
+    def fsstat(self, args: v3.FSSTAT3args, context: CallContext) -> v3.FSSTAT3res:
+        raise ValueError("a fault")
+
+    @in_worker
+    def getattr(self, _args: v3.GETATTR3args, _context: CallContext) -> v3.GETATTR3res:
+        self.begun += 1
+        assert self.go_on.wait(10)
+        return v3.GETATTR3res(v3.nfsstat3.NFS3ERR_STALE, None)
+
+
+@pytest.fixture(params=["rdma", "tcp"])
+def used(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Runs something with a connection to a server of one worker thread, both of which count."""
+
+    def run(work: Work, options: ConnectOptions = COUNTED, **serving: Any) -> None:
+        async def main() -> None:
+            files = Files()
+            serve_options = ServeOptions(**{"count_calls": True, "workers": 1, "drain_s": 5.0, **serving})
+            async with serve([files], [f"{request.param}://127.0.0.1:0"], options=serve_options) as server:
+                try:
+                    async with connect(server.listening[0], options=options) as client:
+                        await work(client, server, files)
+                finally:
+                    files.go_on.set()
+
+        asyncio.run(main())
+
+    return run
+
+
+def answered(server: Server) -> Told:
+    statistics = server.statistics()
+    return told(statistics.rdma.operations + statistics.tcp.operations)
+
+
+def test_both_ends_count_calls_octets_and_times_by_status(used: Callable[..., None]) -> None:
+    async def work(client: Connection, server: Server, _files: Files) -> None:
+        for _ in range(3):
+            await client.call(v3.READ, v3.READ3args(HANDLE, 0, OCTETS), into=bytearray(OCTETS))
+        await client.call(v3.LOOKUP, v3.LOOKUP3args(v3.diropargs3(HANDLE, "x")))
+        with pytest.raises(RpcError):
+            await client.call(v3.FSSTAT, v3.FSSTAT3args(HANDLE))
+        here, there = made(client), answered(server)
+        for end in (here, there):
+            assert {key: each.ops for key, each in end.items()} == {
+                ("READ", "SUCCESS"): 3,
+                ("LOOKUP", "NFS3ERR_NOENT"): 1,
+                ("FSSTAT", "SYSTEM_ERR"): 1,
+            }
+            assert [end[key].errors for key in sorted(end)] == [1, 1, 0]
+        for key, each in here.items():
+            assert (each.trans, each.timeouts, each.handler.count) == (each.ops, 0, 0)
+            assert (each.bytes_sent, each.bytes_recv) == (there[key].bytes_recv, there[key].bytes_sent)
+            assert each.queue.sum_ns + each.rtt.sum_ns == each.execute.sum_ns
+            assert there[key].queue.sum_ns + there[key].handler.sum_ns == there[key].execute.sum_ns
+            # The server's part of each call lies within the client's.
+            assert 0 < there[key].execute.sum_ns < each.rtt.sum_ns
+        assert here["READ", "SUCCESS"].bytes_recv > 3 * OCTETS
+
+    used(work)
+
+
+def test_calls_without_a_reply_are_counted_by_their_reason(used: Callable[..., None]) -> None:
+    async def work(client: Connection, server: Server, files: Files) -> None:
+        with pytest.raises(CallTimeout):
+            await client.call(v3.GETATTR, v3.GETATTR3args(HANDLE), timeout_s=0.01)
+        given_up = asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await asyncio.gather(given_up, return_exceptions=True)
+        here = made(client)
+        timeout = here["GETATTR", "TIMEOUT"]
+        assert (timeout.ops, timeout.timeouts, timeout.errors, timeout.rtt.count) == (1, 1, 1, 0)
+        assert timeout.execute.sum_ns >= 9_000_000
+        assert here["GETATTR", "CANCELLED"].ops == 1
+        files.go_on.set()
+
+    used(work)
+
+
+def test_waiting_for_a_thread_is_the_servers_queue_time(used: Callable[..., None]) -> None:
+    async def work(client: Connection, server: Server, files: Files) -> None:
+        calls = [asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE))) for _ in range(2)]
+        async with asyncio.timeout(10):
+            while files.begun < 1:  # noqa: ASYNC110 - a thread has no event for this loop
+                await asyncio.sleep(0.001)
+        held_s = 0.05
+        await asyncio.sleep(held_s)
+        files.go_on.set()
+        await asyncio.gather(*calls)
+        stale = answered(server)["GETATTR", "NFS3ERR_STALE"]
+        # One was run while the other waited for the only thread.
+        assert stale.ops == 2
+        assert stale.handler.max_ns >= held_s * 1e9
+        assert stale.queue.max_ns >= held_s * 1e9
+        assert stale.execute.max_ns < stale.queue.sum_ns + stale.handler.sum_ns
+        assert stale.execute.sum_ns == stale.queue.sum_ns + stale.handler.sum_ns
+
+    used(work)
+
+
+def test_procedures_of_no_known_program_are_counted_as_other(used: Callable[..., None]) -> None:
+    async def work(client: Connection, server: Server, _files: Files) -> None:
+        for number in range(40):
+            for program, version in ((0x20000000 + number, 1), (v3.PROGRAM.number, 100 + number)):
+                with pytest.raises(RpcError):
+                    await client.call(null_procedure(program, version), None)
+            unknown: Procedure[None, None] = Procedure(
+                program=v3.PROGRAM.number,
+                version=3,
+                number=100 + number,
+                name=f"UNKNOWN{number}",
+                method="",
+                encode_args=lambda _enc, _value: None,
+                decode_args=lambda _dec: None,
+                encode_result=lambda _enc, _value: None,
+                decode_result=lambda _dec: None,
+                bound=ReplyBound(0),
+            )
+            with pytest.raises(RpcError):
+                await client.call(unknown, None)
+        assert {key: each.ops for key, each in answered(server).items()} == {
+            ("other", "PROG_UNAVAIL"): 40,
+            ("other", "PROG_MISMATCH"): 40,
+            ("other", "PROC_UNAVAIL"): 40,
+        }
+
+    used(work)
+
+
+def test_arguments_that_do_not_decode_are_counted_with_their_procedure(used: Callable[..., None]) -> None:
+    async def work(client: Connection, server: Server, _files: Files) -> None:
+        broken: Procedure[None, None] = Procedure(
+            program=v3.PROGRAM.number,
+            version=3,
+            number=v3.READ.number,
+            name="BROKEN",
+            method="",
+            encode_args=lambda enc, _value: enc.put(struct.Struct(">I"), 7),
+            decode_args=lambda _dec: None,
+            encode_result=lambda _enc, _value: None,
+            decode_result=lambda _dec: None,
+            bound=ReplyBound(100),
+        )
+        with pytest.raises(RpcError):
+            await client.call(broken, None)
+        assert [key for key, each in answered(server).items() if each.ops] == [("READ", "GARBAGE_ARGS")]
+        assert list(made(client)) == [("BROKEN", "GARBAGE_ARGS")]
+
+    used(work)
+
+
+def test_nothing_is_counted_unless_asked_for(used: Callable[..., None]) -> None:
+    async def work(client: Connection, server: Server, _files: Files) -> None:
+        await client.call(v3.READ, v3.READ3args(HANDLE, 0, OCTETS))
+        assert client.statistics.operations == ()
+        assert answered(server) == {}
+
+    used(work, ConnectOptions(), count_calls=False)
+
+
+def test_waiting_for_a_credit_is_the_clients_queue_time() -> None:
+    async def main() -> None:
+        files = Files()
+        config = ConnectOptions(count_calls=True, transport=TransportConfig(credits_requested=1))
+        serving = ServeOptions(workers=2, drain_s=5.0)
+        async with (
+            serve([files], ["rdma://127.0.0.1:0"], options=serving) as server,
+            connect(server.listening[0], options=config) as client,
+        ):
+            calls = [asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE))) for _ in range(2)]
+            async with asyncio.timeout(10):
+                while files.begun < 1:  # noqa: ASYNC110 - a thread has no event for this loop
+                    await asyncio.sleep(0.001)
+            held_s = 0.05
+            await asyncio.sleep(held_s)
+            files.go_on.set()
+            await asyncio.gather(*calls)
+            stale = made(client)["GETATTR", "NFS3ERR_STALE"]
+            assert (stale.ops, stale.trans) == (2, 2)
+            assert stale.queue.max_ns >= held_s * 1e9
+            assert stale.rtt.max_ns >= held_s * 1e9
+            assert stale.execute.sum_ns == stale.queue.sum_ns + stale.rtt.sum_ns
+            assert not client._present._queued  # type: ignore[union-attr]
+
+    asyncio.run(main())
+
+
+def test_a_call_that_is_given_up_while_it_waits_for_a_credit_was_never_sent() -> None:
+    async def main() -> None:
+        files = Files()
+        config = ConnectOptions(count_calls=True, transport=TransportConfig(credits_requested=1))
+        async with (
+            serve([files], ["rdma://127.0.0.1:0"], options=ServeOptions(drain_s=5.0)) as server,
+            connect(server.listening[0], options=config) as client,
+        ):
+            first = asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE)))
+            await asyncio.sleep(0)
+            with pytest.raises(CallTimeout):
+                await client.call(v3.GETATTR, v3.GETATTR3args(HANDLE), timeout_s=0.01)
+            assert not client._present._queued  # type: ignore[union-attr]
+            timeout = made(client)["GETATTR", "TIMEOUT"]
+            assert (timeout.ops, timeout.trans, timeout.bytes_sent) == (1, 0, 0)
+            assert timeout.queue.sum_ns == timeout.execute.sum_ns >= 9_000_000
+            files.go_on.set()
+            await first
+
+    asyncio.run(main())
+
+
+def test_the_documented_program_prints_percentiles(capsys: pytest.CaptureFixture[str]) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "python-api.md").read_text()
+    (program,) = (block for block in re.findall(r"```python\n(.*?)```", document, re.DOTALL) if "count_calls" in block)
+    names: dict[str, Any] = {}
+    exec(program, names)
+
+    async def main() -> None:
+        async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
+            await names["latency"](server.listening[0], 10)
+
+    asyncio.run(main())
+    assert re.fullmatch(r"NFSPROC3_NULL: 10 calls, p99 \d+ µs, at most \d+ µs\n", capsys.readouterr().out)

@@ -1,0 +1,80 @@
+"""How long the end of the peer's stream is awaited when a connection over the software RNIC has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+
+import pytest
+
+from jumping_loop import now_s, run
+from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.drivers.iwarp_driver import IwarpDriver
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
+from rpcrdma.verbs import SoftwareProtectionDomain
+from support.raw_iwarp import startup_frame
+
+
+async def taken() -> None:
+    """Lets the loop read before its clock goes on."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def ended_after(far: socket.socket, near: socket.socket, chatter_s: float | None, last_s: float) -> float:
+    """Seconds from the end of a connection until it is closed, where the peer sends an octet every `chatter_s`."""
+    loop = asyncio.get_running_loop()
+    closed: asyncio.Future[float] = loop.create_future()
+    queue_pair = IwarpQueuePair(MpaRole.RESPONDER, SoftwareProtectionDomain(secrets.randbits), IwarpConfig(), 1460)
+    near.setblocking(False)
+    driver = IwarpDriver(
+        loop, near, queue_pair, lambda: None, lambda: closed.set_result(now_s()), DeadlineTimer(loop), peer="peer"
+    )
+    far.send(startup_frame("Req", 0x50, 2, bytes(4)))
+    while queue_pair.poll_event() is None:  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+    queue_pair.accept(b"")
+    driver.flush()
+    begun_s = now_s()
+    queue_pair.disconnect()
+    driver.expect_end()
+    driver.flush()
+    while chatter_s is not None and now_s() - begun_s < last_s and not closed.done():
+        far.send(b"\0")
+        await taken()
+        await asyncio.sleep(chatter_s)
+    return await closed - begun_s
+
+
+@pytest.mark.parametrize(
+    ("chatter_s", "last_s", "seconds"),
+    [(None, 0.0, 0.5), (0.3, 1.0, 1.4), (0.3, 60.0, 2.0)],
+    ids=["silent", "silent at last", "sends on and on"],
+)
+def test_a_peer_that_leaves_its_end_open_is_awaited_while_it_sends_and_no_longer_than_it_may_take(
+    chatter_s: float | None, last_s: float, seconds: float
+) -> None:
+    async def main() -> None:
+        near, far = socket.socketpair()
+        with near, far:
+            assert await ended_after(far, near, chatter_s, last_s) == pytest.approx(seconds)
+
+    run(main)
+
+
+def test_a_peer_that_ends_its_stream_is_not_awaited() -> None:
+    async def main() -> None:
+        near, far = socket.socketpair()
+        with near, far:
+
+            async def end() -> None:
+                await asyncio.sleep(0.1)
+                far.shutdown(socket.SHUT_WR)
+                await taken()
+
+            ending = asyncio.ensure_future(end())
+            assert await ended_after(far, near, None, 0.0) == pytest.approx(0.1)
+            await ending
+
+    run(main)

@@ -1,0 +1,394 @@
+"""Statistics of a server, and their way to Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import re
+import socket
+import sys
+import urllib.request
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
+from prometheus_client.parser import text_string_to_metric_families
+
+from rpcrdma.aio import metrics
+from rpcrdma.aio.client.client_metrics import ClientMetrics
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.server.metrics import MetricsExporter
+from rpcrdma.aio.server.serve import ServeOptions, Server, serve
+from rpcrdma.errors import ConnectFailed, RpcError
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.program import Procedure, null_procedure
+from rpcrdma.rpc.service import CallContext
+
+OCTETS = 150_000
+HANDLE = v3.nfs_fh3(data=b"handle")
+NO_ATTRIBUTES = v3.post_op_attr(False, None)
+DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana-dashboard.json"
+
+
+class Files(v3.NFS_V3_Service):
+    def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
+        data = context.buffer(args.count)
+        return v3.READ3res(v3.nfsstat3.NFS3_OK, v3.READ3resok(NO_ATTRIBUTES, args.count, False, data))
+
+    def write(self, args: v3.WRITE3args, context: CallContext) -> v3.WRITE3res:
+        wcc = v3.wcc_data(v3.pre_op_attr(False, None), NO_ATTRIBUTES)
+        result = v3.WRITE3resok(wcc, len(args.data), v3.stable_how.FILE_SYNC, b"verifier")
+        return v3.WRITE3res(v3.nfsstat3.NFS3_OK, result)
+
+
+def with_server(work: Callable[[Server], Awaitable[None]], options: ServeOptions | None = None) -> None:
+    async def main() -> None:
+        async with serve([Files()], ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"], options=options) as server:
+            await work(server)
+
+    asyncio.run(main())
+
+
+async def use(server: Server) -> int:
+    """READ, WRITE and two NULL over RDMA; NULL over TCP. Returns the version of RPC-over-RDMA."""
+    rdma, tcp = server.listening
+    async with connect(tcp, v3.PROGRAM) as client:
+        await client.call(v3.NULL, None)
+    async with connect(rdma, v3.PROGRAM) as client:
+        await client.call(v3.NULL, None)
+        await client.call(v3.READ, v3.READ3args(HANDLE, 0, OCTETS), into=bytearray(OCTETS))
+        write = v3.WRITE3args(HANDLE, 0, OCTETS, v3.stable_how.FILE_SYNC, bytes(OCTETS))
+        await client.call(v3.WRITE, write)
+        await client.call(v3.NULL, None)
+        statistics = server.statistics()
+        assert statistics.rdma.connections == 1
+        (connection,) = statistics.connections
+        assert connection.counters.calls == 4
+        assert connection.peer.startswith("127.0.0.1:")
+        assert connection.calls_in_progress == 0
+        assert client.negotiated is not None
+        return client.negotiated.version
+
+
+async def scrape(url: str) -> dict[tuple[str, ...], float]:
+    """Every sample by its name and the values of its labels."""
+
+    def get() -> str:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.read().decode()
+
+    text = await asyncio.to_thread(get)
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def labels(
+    procedure: Procedure[Any, Any], status: str = "SUCCESS", *, side: str = "server", transport: str = "rdma"
+) -> tuple[str, ...]:
+    """The values of the labels of calls, in the order of the labels' names, without that of the server."""
+    return procedure.name, str(procedure.program), side, status, transport, str(procedure.version)
+
+
+@pytest.mark.versions("1", "2", "2-07")
+@pytest.mark.usefixtures("each_version")
+def test_a_server_counts_calls_connections_and_procedures() -> None:
+    async def work(server: Server) -> None:
+        await use(server)
+        async with asyncio.timeout(10):
+            while server.connections:  # noqa: ASYNC110 - what is waited for has no event
+                await asyncio.sleep(0)
+        statistics = server.statistics()
+        # What ended connections have counted is not forgotten.
+        assert (statistics.rdma.connections, statistics.rdma.connections_made, statistics.connections) == (0, 1, ())
+        assert (statistics.rdma.calls, statistics.tcp.calls) == (4, 1)
+        assert statistics.rdma.procedures == {v3.NULL.name: 2, v3.READ.name: 1, v3.WRITE.name: 1}
+        assert statistics.tcp.procedures == {v3.NULL.name: 1}
+        assert statistics.tcp_octets_received > 40
+        assert statistics.counters.octets_read == statistics.counters.octets_written == OCTETS
+        assert (statistics.buffer_octets_lent, statistics.calls_running) == (0, 0)
+
+    with_server(work)
+
+
+@pytest.mark.usefixtures("each_provider")
+def test_a_snapshot_does_not_change_afterwards() -> None:
+    async def work(server: Server) -> None:
+        async with connect(server.listening[0], v3.PROGRAM) as client:
+            await client.call(v3.NULL, None)
+            before = server.statistics()
+            await client.call(v3.NULL, None)
+            assert before.connections[0].counters.calls == before.counters.calls == 1
+            assert server.statistics().counters.calls == 2
+
+    with_server(work)
+
+
+@pytest.mark.versions("1", "2", "2-07")
+@pytest.mark.usefixtures("each_provider")
+def test_prometheus_is_told_what_the_server_counts() -> None:
+    async def work(server: Server) -> None:
+        exporter = MetricsExporter(server)
+        exporter.start("127.0.0.1", 0)
+        try:
+            version = await use(server)
+            samples = await scrape(exporter.url)
+            assert samples["rpcrdma_calls_total", "rdma"] == 4
+            assert samples["rpcrdma_calls_total", "tcp"] == 1
+            assert samples["rpcrdma_connections_made_total", "rdma"] == 1
+            assert samples["rpcrdma_procedure_calls_total", "NFSPROC3_READ", "rdma"] == 1
+            assert samples["rpcrdma_calls_by_form_total", "write_chunk"] == 1
+            assert samples["rpcrdma_calls_by_form_total", "read_chunk"] == 1
+            assert samples["rpcrdma_transferred_bytes_total", "rdma_write"] == OCTETS
+            # Not version 1: the client's transport properties come first, and a credit for that which answered them.
+            told = version > 1
+            assert samples["rpcrdma_operations_total", "receive"] == 4 + 2 * told
+            for direction in ("sent", "received"):
+                assert samples["rpcrdma_pieces_total", direction] == 0
+                assert samples["rpcrdma_grants_total", direction] == (told and direction == "received")
+            assert samples["rpcrdma_messages_continued_total",] == 0
+            assert samples["rpcrdma_calls_resent_total", "larger"] == 0
+            assert samples["rpcrdma_registrations_total",] >= 1
+            assert samples["rpcrdma_errors_sent_total",] == 0
+            assert samples["rpcrdma_buffer_bytes",] == 0
+            assert samples["rpcrdma_workers",] == 8
+        finally:
+            await exporter.close()
+        with pytest.raises(OSError, match="refused"):
+            await scrape(exporter.url)
+
+    with_server(work)
+
+
+def status_of(url: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def test_health_is_whether_the_server_takes_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(Files):
+        def __init__(self) -> None:
+            self.asked, self.gate = asyncio.Event(), asyncio.Event()
+
+        async def getattr(self, _args: v3.GETATTR3args, _context: CallContext) -> v3.GETATTR3res:
+            self.asked.set()
+            await self.gate.wait()
+            return v3.GETATTR3res(v3.nfsstat3.NFS3ERR_STALE, None)
+
+    async def main() -> None:
+        slow = Slow()
+        server = await serve([slow], ["rdma://127.0.0.1:0"])
+        exporter = MetricsExporter(server)
+        exporter.start("127.0.0.1", 0)
+        health = exporter.url.replace("/metrics", "/healthz")
+
+        async def look(url: str) -> tuple[int, bytes]:
+            return await asyncio.to_thread(status_of, url)
+
+        async with connect(server.listening[0], v3.PROGRAM) as client:
+            assert await look(health) == (200, b"ok\n")
+            assert (await look(exporter.url + "/more"))[0] == 404
+            with monkeypatch.context() as patch:
+                patch.setattr(metrics, "SNAPSHOT_S", 0.05)
+                # The event loop waits for these answers.
+                for url in (health, exporter.url):
+                    with ThreadPoolExecutor(1) as pool:
+                        assert pool.submit(status_of, url).result() == (503, b"the event loop does not answer\n")
+            call = asyncio.create_task(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE)))
+            await slow.asked.wait()
+            closing = asyncio.create_task(server.close())
+            await asyncio.sleep(0)
+            assert await look(health) == (503, b"the server takes no calls: it stops\n")
+            slow.gate.set()
+            await asyncio.wait([call, closing])
+        await exporter.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0"])
+def test_a_scrape_gets_the_format_that_it_accepts(accept: str) -> None:
+    async def work(server: Server) -> None:
+        exporter = MetricsExporter(server)
+        exporter.start("127.0.0.1", 0)
+
+        def get() -> bytes:
+            headers = {"Accept": accept, "Accept-Encoding": "gzip"}
+            with urllib.request.urlopen(urllib.request.Request(exporter.url, headers=headers), timeout=10) as answer:
+                assert answer.headers["Content-Encoding"] == "gzip"
+                assert answer.headers["Content-Type"].startswith("application/openmetrics" if accept else "text/plain")
+                return gzip.decompress(answer.read())
+
+        await use(server)
+        page = (await asyncio.to_thread(get)).decode()
+        await exporter.close()
+        parse = openmetrics_families if accept else text_string_to_metric_families
+        assert "rpcrdma_connections" in {family.name for family in parse(page)}
+        assert page.endswith("# EOF\n") == bool(accept)
+
+    with_server(work)
+
+
+def test_an_address_in_use_is_reported_with_its_remedy() -> None:
+    async def work(server: Server) -> None:
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            with pytest.raises(ConnectFailed, match="in use; choose another address"):
+                MetricsExporter(server).start("127.0.0.1", other.getsockname()[1])
+
+    with_server(work)
+
+
+def test_a_missing_package_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+
+    async def work(server: Server) -> None:
+        with pytest.raises(ConnectFailed, match=r"prometheus-client: pip install"):
+            MetricsExporter(server).start("127.0.0.1", 0)
+
+    with_server(work)
+
+
+def test_prometheus_is_told_of_latency_by_procedure() -> None:
+    async def work(server: Server) -> None:
+        exporter = MetricsExporter(server)
+        exporter.start("127.0.0.1", 0)
+        try:
+            await use(server)
+            samples = await scrape(exporter.url)
+        finally:
+            await exporter.close()
+        (read,) = [each for each in server.statistics().rdma.operations if each.procedure == v3.READ.name]
+        assert samples["rpcrdma_procedure_ops_total", *labels(v3.READ)] == 1
+        assert samples["rpcrdma_procedure_ops_total", *labels(v3.NULL, transport="tcp")] == 1
+        assert samples["rpcrdma_procedure_sent_bytes_total", *labels(v3.READ)] == read.bytes_sent > OCTETS
+        assert samples["rpcrdma_procedure_received_bytes_total", *labels(v3.WRITE)] > OCTETS
+        for part in ("queue", "handler", "execute"):
+            histogram = getattr(read, part)
+            name = f"rpcrdma_procedure_{part}_seconds"
+            assert samples[f"{name}_sum", *labels(v3.READ)] == pytest.approx(histogram.sum_ns / 1e9)
+            below = [count for key, count in samples.items() if key[0] == f"{name}_bucket" and v3.READ.name in key]
+            assert len(below) == 23
+            assert below == sorted(below)
+            assert (below[-1], samples[f"{name}_count", *labels(v3.READ)]) == (1, 1)
+
+    with_server(work, ServeOptions(count_calls=True))
+
+
+def test_versions_of_a_program_with_procedures_of_one_name_are_counted_both() -> None:
+    class Older(v3.NFS_V3_Service):
+        PROGRAM = replace(
+            v3.PROGRAM,
+            version=2,
+            procedures={number: replace(each, version=2) for number, each in v3.PROGRAM.procedures.items()},
+        )
+
+    async def main() -> None:
+        options = ServeOptions(count_calls=True)
+        async with serve([Files(), Older()], ["rdma://127.0.0.1:0"], options=options) as server:
+            async with connect(server.listening[0]) as client:
+                for procedure, calls in ((v3.NULL, 1), (Older.PROGRAM.procedures[0], 2)):
+                    for _ in range(calls):
+                        await client.call(procedure, None)
+            statistics = server.statistics().rdma
+            assert statistics.procedures == {v3.NULL.name: 3}
+            assert [(each.version, each.ops) for each in statistics.operations] == [(2, 2), (3, 1)]
+
+    asyncio.run(main())
+
+
+def test_clients_cannot_make_more_series() -> None:
+    async def work(server: Server) -> None:
+        exporter = MetricsExporter(server)
+        exporter.start("127.0.0.1", 0)
+
+        async def ask(numbers: range) -> None:
+            async with connect(server.listening[0]) as client:
+                for number in numbers:
+                    for program, version in ((number, 1), (v3.PROGRAM.number, number)):
+                        with pytest.raises(RpcError):
+                            await client.call(null_procedure(program, version), None)
+
+        try:
+            await use(server)
+            await ask(range(100, 101))
+            before = await scrape(exporter.url)
+            await ask(range(101, 150))
+            after = await scrape(exporter.url)
+        finally:
+            await exporter.close()
+        assert set(after) == set(before)
+        assert after["rpcrdma_procedure_ops_total", "other", "0", "server", "PROG_UNAVAIL", "rdma", "0"] == 50
+
+    with_server(work, ServeOptions(count_calls=True))
+
+
+def test_every_metric_of_the_dashboard_is_exported() -> None:
+    """As the exporters of servers and clients tell it: names and labels, those that sums are made by as well."""
+    dashboard = json.loads(DASHBOARD.read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    asked = [(name, labels) for query in queries for name, labels in re.findall(r"(rpcrdma_\w+){([^}]*)}", query)]
+    asked += [(name, label) for name, label in re.findall(r"label_values\((\w+), (\w+)\)", json.dumps(dashboard))]
+    assert {name for query in queries for name in re.findall(r"rpcrdma_\w+", query)} <= {name for name, _ in asked}
+
+    async def work(server: Server) -> None:
+        await use(server)
+        exporter, client_metrics = MetricsExporter(server), ClientMetrics()
+        options = ConnectOptions(metrics=client_metrics)
+        async with connect(server.listening[0], v3.PROGRAM, options=options) as client:
+            await client.call(v3.NULL, None)
+        labels: dict[str, set[str]] = {}
+        for collector in (exporter, client_metrics):
+            families = await asyncio.to_thread(collector.collect)
+            for sample in (sample for family in families for sample in family.samples):
+                labels.setdefault(sample.name, {"instance"}).update(sample.labels)
+        for name, wanted in asked:
+            assert name in labels, name
+            named = set(re.findall(r"(\w+)(?:=~|!=|=)", wanted)) or {wanted}
+            assert named <= labels[name], name
+
+        for query in queries:
+            (name, *_) = re.findall(r"rpcrdma_\w+", query)
+            for by in re.findall(r"sum by \(([^)]*)\)", query):
+                assert set(by.split(", ")) <= labels[name], query
+
+    assert len(queries) > 10
+    with_server(work, ServeOptions(count_calls=True))
+
+
+def test_the_dashboard_has_what_grafana_imports() -> None:
+    dashboard: dict[str, Any] = json.loads(DASHBOARD.read_text())
+    keys = {"__inputs", "__requires", "title", "uid", "panels", "schemaVersion", "templating", "time", "version"}
+    assert keys <= set(dashboard)
+    assert dashboard["id"] is None, "Grafana gives an imported dashboard its number"
+    (source,) = dashboard["__inputs"]
+    assert (source["type"], source["pluginId"]) == ("datasource", "prometheus")
+    uid = f"${{{source['name']}}}"
+    variables = dashboard["templating"]["list"]
+    assert {each["datasource"]["uid"] for each in [*dashboard["panels"], *variables]} == {uid}
+    known = {each["name"] for each in variables}
+    used_variables = set(re.findall(r"\$(?!__)(\w+)", json.dumps([panel["targets"] for panel in dashboard["panels"]])))
+    assert used_variables == known
+    assert {panel["type"] for panel in dashboard["panels"]} <= {each["id"] for each in dashboard["__requires"]}
+    numbers = [panel["id"] for panel in dashboard["panels"]]
+    assert len(set(numbers)) == len(numbers)
+    for panel in dashboard["panels"]:
+        assert {"id", "type", "title", "gridPos", "targets", "fieldConfig", "options"} <= set(panel)
+        assert set(panel["gridPos"]) == {"x", "y", "w", "h"}
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
+        for target in panel["targets"]:
+            assert {"refId", "expr", "datasource"} <= set(target)
+            assert target["datasource"]["uid"] == uid

@@ -1,0 +1,49 @@
+"""What Linux kernels really sent (tests/vectors) breaks no rule, and is named."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from rpcrdma.dissect.connection import IwarpConnection, Settings
+from rpcrdma.dissect.hex_text import hex_messages
+from rpcrdma.dissect.rpc_header import ProgramNames
+from rpcrdma.nfs import v3
+
+VECTORS = Path(__file__).parents[1] / "vectors"
+FRAMES = tomllib.loads((VECTORS / "linux/messages.toml").read_text())["message"]
+REVERSE = tomllib.loads((VECTORS / "transport/linux_reverse.toml").read_text())["message"]
+SETTINGS = Settings("2", ProgramNames([v3.PROGRAM]))
+
+
+@pytest.mark.parametrize("vector", FRAMES, ids=lambda vector: vector["name"])
+def test_frames_of_the_kernel(vector) -> None:
+    octets = bytes.fromhex(vector["hex"])
+    connection = IwarpConnection(SETTINGS)
+    connection.halves[0].expect_fpdus_unless_startup(octets)
+    (message,) = connection.feed(0, octets)
+    connection.finish(0, message)
+    assert message.faults == []
+    name = vector["name"].partition(": ")[2]
+    what, _, kind = name.partition(" ")
+    if kind == "call":
+        assert message.summary.endswith(f": call NFS_V3 {what}")
+    elif kind == "reply":
+        assert message.facts["type"] in {"RDMA_MSG", "RDMA_NOMSG"}
+        assert message.facts.get("outcome", "SUCCESS") == "SUCCESS"
+    elif what.startswith("ERR_"):
+        assert what in message.summary
+    elif what == "Terminate":
+        assert message.summary == (
+            "Terminate, 24 octets: no receive buffer was posted (1/2/02), layer and type swapped as Linux siw does"
+        )
+
+
+@pytest.mark.parametrize("vector", REVERSE, ids=lambda vector: vector["name"])
+def test_messages_in_both_directions(vector) -> None:
+    (message,) = hex_messages(bytes.fromhex(vector["hex"]), SETTINGS, iwarp=False)
+    assert message.faults == []
+    assert message.facts["xid"] == vector["xid"]
+    assert message.facts["message"] in {"call", "reply"}

@@ -1,0 +1,63 @@
+"""The examples do what they say."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tool_runs import TOOLS
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+RUN_HERE = {"blob_store/run.py", "callback/run.py", "extension_batches/run.py", "probe_extension.py"}
+RUN_ELSEWHERE = {"copy_tree.py", "many_servers.py", *(f"data_tools/{name}.py" for name in TOOLS)}
+"""By test_copy_tree_example.py, test_many_servers.py and test_data_tools.py."""
+
+IMPORTED = {"extension_batches/batches.py", "extension_batches/batch_pair.py"}
+
+
+def printed(example: str) -> list[str]:
+    assert example in RUN_HERE
+    done = subprocess.run([sys.executable, EXAMPLES / example], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode == 0
+    return done.stdout.splitlines()
+
+
+def test_every_example_is_run_by_a_test() -> None:
+    generated = {path.with_suffix(".py") for path in EXAMPLES.rglob("*.x")}
+    programs = set(EXAMPLES.rglob("*.py")) - generated - set(EXAMPLES.rglob("test_*.py"))
+    assert {str(path.relative_to(EXAMPLES)) for path in programs} - IMPORTED == RUN_HERE | RUN_ELSEWHERE
+
+
+def test_the_blob_store_moves_a_blob_over_rdma_and_tcp() -> None:
+    assert printed("blob_store/run.py") == [
+        "rdma: 1024000 octets came back into the caller's own buffer",
+        "tcp: 1024000 octets came back into the caller's own buffer",
+    ]
+
+
+def test_the_auction_calls_its_clients_back_over_rdma_and_tcp() -> None:
+    assert printed("callback/run.py") == [
+        "Bob hears that Ann bids 50, and stays",
+        "Ann hears that Bob bids 90, and stays",
+        "Ann hears that Bob bids 120, and leaves",
+    ]
+
+
+def test_the_extension_of_batches_sends_calls_together() -> None:
+    assert printed("extension_batches/run.py") == [
+        "64 calls without the extension: 64 messages",
+        "64 calls with the extension: 1 messages",
+    ]
+
+
+def test_the_extension_of_probes_works_beside_those_of_the_library() -> None:
+    announced, backwards, round_trip, large, refused = printed("probe_extension.py")
+    assert announced == "the server echoes up to 100,000 octets"
+    assert backwards == "desserts"
+    assert re.fullmatch(r"round trip \d+ us", round_trip)
+    assert re.fullmatch(r"100,000 octets in \d+ messages", large)
+    assert refused == "one octet more: no more than 100000 octets"

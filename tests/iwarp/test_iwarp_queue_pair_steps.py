@@ -1,0 +1,600 @@
+"""A queue pair step by step: its state, its buffers and its events after each octet and each call."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from iwarp_watch import assert_new, bound_gather
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole, ReadyFrame
+from rpcrdma.iwarp.states import State
+from rpcrdma.testing.joined_pair import feed
+from rpcrdma.verbs import (
+    Access,
+    Completion,
+    ConnectRequested,
+    Disconnected,
+    Established,
+    SoftwareProtectionDomain,
+    Status,
+    Verb,
+)
+from rpcrdma.verbs.receive_pool import ReceivePool
+from support.raw_iwarp import completions_of, events_of, fpdu, read_request, startup_frame, tagged, untagged
+
+NOW_S = 50.0
+STARTUP_ROOM, IDLE, DISCARDED = 533, 8192, 4096
+"""Octets that are offered during start-up, afterwards, and after the end."""
+
+WORDS = bytes.fromhex("00200020")
+READY_WORDS = {
+    ReadyFrame.SEND: bytes.fromhex("c0200020"),
+    ReadyFrame.WRITE: bytes.fromhex("8020 8020"),
+    ReadyFrame.READ: bytes.fromhex("8020 4020"),
+}
+"""IRD and ORD of 32, with the peer-to-peer model and one ready-to-receive frame."""
+READY_FRAMES = {
+    ReadyFrame.SEND: untagged(3, 0, 1),
+    ReadyFrame.WRITE: tagged(0, 1, 0),
+    ReadyFrame.READ: read_request(1, 1, 0, 0, 1, 0),
+}
+ESTABLISHED = Established(private_data=b"", inbound_reads=32, outbound_reads=32)
+
+
+def queue_pair(role: MpaRole, config: IwarpConfig | None = None) -> IwarpQueuePair:
+    numbers = itertools.count(3)
+    pd = SoftwareProtectionDomain(lambda bits: next(numbers) << 8 & (1 << bits) - 1)
+    qp = IwarpQueuePair(role, pd, config or IwarpConfig(), 1460)
+    assert_new(qp)
+    return qp
+
+
+def state_of(qp: IwarpQueuePair) -> State:
+    """A call, so that no earlier check narrows the type."""
+    return qp.state
+
+
+def offers(qp: IwarpQueuePair) -> list[int]:
+    return list(map(len, qp.next_buffers()))
+
+
+def give(qp: IwarpQueuePair, octets: bytes) -> None:
+    assert feed(qp, octets) == len(octets)
+
+
+def send(qp: IwarpQueuePair, octets: int | None = None) -> bytes:
+    """The octets of one gather; all of them, or the first ones, are sent."""
+    bound_gather(qp._sender)
+    data = b"".join(qp.next_gather(1 << 16))
+    if data:
+        qp.bytes_sent(len(data) if octets is None else octets)
+    return data
+
+
+def initiator(config: IwarpConfig | None = None) -> IwarpQueuePair:
+    """Connected; nothing is sent yet."""
+    qp = queue_pair(MpaRole.INITIATOR, config)
+    assert send(qp) == startup_frame("Req", 0x50, 2, WORDS)
+    assert state_of(qp) is State.AWAITING_REPLY
+    give(qp, startup_frame("Rep", 0x50, 2, WORDS))
+    assert state_of(qp) is State.OPEN
+    assert events_of(qp) == [ESTABLISHED]
+    return qp
+
+
+def requested(words: bytes = WORDS, config: IwarpConfig | None = None) -> IwarpQueuePair:
+    qp = queue_pair(MpaRole.RESPONDER, config)
+    give(qp, startup_frame("Req", 0x50, 2, words))
+    assert state_of(qp) is State.REQUESTED
+    assert events_of(qp) == [ConnectRequested(private_data=b"")]
+    return qp
+
+
+def replying(words: bytes = WORDS) -> IwarpQueuePair:
+    qp = requested(words)
+    qp.accept(b"")
+    assert state_of(qp) is State.REPLYING
+    return qp
+
+
+def mute() -> IwarpQueuePair:
+    qp = replying()
+    assert send(qp) == startup_frame("Rep", 0x50, 2, WORDS)
+    assert state_of(qp) is State.MUTE
+    assert events_of(qp) == [ESTABLISHED]
+    return qp
+
+
+def awaiting_ready(frame: ReadyFrame = ReadyFrame.WRITE) -> IwarpQueuePair:
+    qp = replying(READY_WORDS[frame])
+    assert send(qp) == startup_frame("Rep", 0x50, 2, READY_WORDS[frame])
+    assert state_of(qp) is State.AWAITING_READY
+    return qp
+
+
+def responder() -> IwarpQueuePair:
+    qp = mute()
+    give(qp, fpdu(tagged(0, 0, 0)))
+    assert state_of(qp) is State.OPEN
+    return qp
+
+
+# Start-up.
+
+
+@pytest.mark.parametrize("role", list(MpaRole))
+def test_a_new_one_awaits_the_peers_frame(role: MpaRole) -> None:
+    config = IwarpConfig(crc=False, inbound_reads=3, outbound_reads=4)
+    qp = queue_pair(role, config)
+    assert state_of(qp) is (State.AWAITING_REPLY if role is MpaRole.INITIATOR else State.AWAITING_REQUEST)
+    assert (qp.wants_close, qp.timed, qp.crc, qp.inbound_reads, qp.outbound_reads) == (False, True, False, 3, 4)
+    assert (offers(qp), qp.poll_event(), qp.poll_completion()) == ([STARTUP_ROOM], None, None)
+    assert qp._nudge_after_s == (0.03 if role is MpaRole.INITIATOR else 0.0)
+
+
+@pytest.mark.parametrize("role", list(MpaRole))
+def test_a_start_up_frame_may_come_octet_by_octet(role: MpaRole) -> None:
+    qp = queue_pair(role)
+    kind = "Rep" if role is MpaRole.INITIATOR else "Req"
+    frame = startup_frame(kind, 0x50, 2, WORDS + b"data")
+    state = qp.state
+    for octets in range(1, len(frame)):
+        give(qp, frame[octets - 1 : octets])
+        assert state_of(qp) is state
+        assert offers(qp) == [STARTUP_ROOM - octets]
+        assert events_of(qp) == []
+    give(qp, frame[-1:])
+    assert state_of(qp) is (State.OPEN if role is MpaRole.INITIATOR else State.REQUESTED)
+    assert qp._startup_filled == 0
+    assert offers(qp) == [STARTUP_ROOM]
+
+
+def test_an_initiator_hears_fpdus_once_it_has_sent_one() -> None:
+    qp = initiator()
+    assert (offers(qp), qp._full_operation, qp._sender.open) == ([STARTUP_ROOM], False, True)
+    qp.post_send(1, [b"hello"])
+    hello = fpdu(untagged(3, 0, 1, b"hello"))
+    assert send(qp, 1) == hello
+    assert offers(qp) == [IDLE]
+    assert completions_of(qp) == []
+    assert send(qp) == hello[1:]
+    assert completions_of(qp) == [Completion(1, Verb.SEND, Status.SUCCESS, 5)]
+    assert state_of(qp) is State.OPEN
+
+
+def test_an_fpdu_before_the_first_of_the_initiator_comes_too_early() -> None:
+    qp = initiator()
+    give(qp, fpdu(tagged(0, 0, 0)))
+    assert state_of(qp) is State.CLOSED
+    (event,) = events_of(qp)
+    assert event == Disconnected(reason="the peer sent before it was its turn", by_peer=True, protocol_error=True)
+    assert qp.wants_close
+    assert send(qp) == b""
+
+
+@pytest.mark.parametrize("reach", [requested, replying])
+def test_so_does_an_fpdu_before_the_reply(reach: Callable[[], IwarpQueuePair]) -> None:
+    qp = reach()
+    give(qp, b"x")
+    assert state_of(qp) is State.CLOSED
+    (event,) = events_of(qp)
+    assert isinstance(event, Disconnected)
+    assert event.reason == "the peer sent before it was its turn"
+
+
+def test_a_responder_is_connected_by_the_last_octet_of_its_reply() -> None:
+    qp = replying()
+    qp.post_send(1, [b"hello"])
+    reply = startup_frame("Rep", 0x50, 2, WORDS)
+    for octets in range(len(reply) - 1):
+        assert send(qp, 1) == reply[octets:]
+        assert state_of(qp) is State.REPLYING
+        assert events_of(qp) == []
+        assert not qp._full_operation
+    assert send(qp, 1) == reply[-1:]
+    assert state_of(qp) is State.MUTE
+    assert events_of(qp) == [ESTABLISHED]
+    assert offers(qp) == [IDLE]
+    assert qp._agreement is not None
+    # It may not speak yet.
+    assert not qp._sender.open
+    assert send(qp) == b""
+    give(qp, fpdu(tagged(0, 0, 0)))
+    assert state_of(qp) is State.OPEN
+    assert qp._sender.open
+    assert (qp._agreement, qp._request, len(qp._startup)) == (None, None, 0)
+    assert events_of(qp) == []
+    assert send(qp) == fpdu(untagged(3, 0, 1, b"hello"))
+
+
+@pytest.mark.parametrize("frame", list(ReadyFrame))
+def test_a_responder_of_the_peer_to_peer_model_is_connected_by_the_ready_frame(frame: ReadyFrame) -> None:
+    qp = awaiting_ready(frame)
+    assert events_of(qp) == []
+    assert offers(qp) == [IDLE]
+    assert qp._receiver.ready_frame is frame
+    qp.post_send(1, [b"hello"])
+    assert send(qp) == b""
+    octets = fpdu(READY_FRAMES[frame])
+    give(qp, octets[:-1])
+    assert state_of(qp) is State.AWAITING_READY
+    assert not qp._sender.open
+    give(qp, octets[-1:])
+    assert state_of(qp) is State.OPEN
+    assert qp._receiver.ready_frame is None
+    assert events_of(qp) == [ESTABLISHED]
+    assert qp._sender.open
+    response = fpdu(tagged(2, 1, 0)) if frame is ReadyFrame.READ else b""
+    assert send(qp) == response + fpdu(untagged(3, 0, 1, b"hello"))
+    # The ready frame took no receive, and a Send its number.
+    qp.post_receive("in", memoryview(bytearray(8)))
+    give(qp, fpdu(untagged(3, 0, 2 if frame is ReadyFrame.SEND else 1, b"x")))
+    assert [(each.wr, each.verb) for each in completions_of(qp)] == [(1, Verb.SEND), ("in", Verb.RECEIVE)]
+
+
+@pytest.mark.parametrize("agreed", list(ReadyFrame))
+@pytest.mark.parametrize("sent", list(ReadyFrame))
+def test_another_ready_frame_than_agreed_ends_the_connection(agreed: ReadyFrame, sent: ReadyFrame) -> None:
+    qp = awaiting_ready(agreed)
+    qp.post_receive("in", memoryview(bytearray(8)))
+    give(qp, fpdu(READY_FRAMES[sent]))
+    if agreed is sent:
+        assert state_of(qp) is State.OPEN
+        return
+    assert state_of(qp) is State.LAST_WORDS
+    assert [type(event) for event in events_of(qp)] == [Disconnected]
+    assert completions_of(qp) == [Completion("in", Verb.RECEIVE, Status.FLUSHED)]
+    told = send(qp)
+    assert told[20:24] == bytes.fromhex("2007 0000")
+    assert state_of(qp) is State.CLOSED
+    assert qp.wants_close
+
+
+@pytest.mark.parametrize("frame", list(ReadyFrame))
+def test_an_initiator_of_the_peer_to_peer_model_sends_the_ready_frame_first(frame: ReadyFrame) -> None:
+    qp = queue_pair(MpaRole.INITIATOR, IwarpConfig(peer_to_peer=True, ready_frames=frame))
+    assert send(qp) == startup_frame("Req", 0x50, 2, READY_WORDS[frame])
+    qp.post_send("early", [b"x"])
+    give(qp, startup_frame("Rep", 0x50, 2, READY_WORDS[frame]))
+    assert state_of(qp) is State.OPEN
+    assert events_of(qp) == [ESTABLISHED]
+    msn = 2 if frame is ReadyFrame.SEND else 1
+    assert send(qp) == fpdu(READY_FRAMES[frame]) + fpdu(untagged(3, 0, msn, b"x"))
+    assert offers(qp) == [IDLE]
+    if frame is ReadyFrame.READ:
+        # A Send behind a Read completes after the Read.
+        assert completions_of(qp) == []
+        give(qp, fpdu(tagged(2, 1, 0)))
+    assert completions_of(qp) == [Completion("early", Verb.SEND, Status.SUCCESS, 1)]
+
+
+def test_a_fault_of_the_reply_is_told_by_a_terminate() -> None:
+    qp = queue_pair(MpaRole.INITIATOR, IwarpConfig(inbound_reads=2))
+    send(qp)
+    give(qp, startup_frame("Rep", 0x50, 2, bytes.fromhex("00020003")))
+    assert state_of(qp) is State.LAST_WORDS
+    assert not qp.wants_close
+    assert send(qp) == fpdu(untagged(7, 2, 1, bytes.fromhex("20060000")))
+    assert state_of(qp) is State.CLOSED
+    assert qp.wants_close
+
+
+# Deadlines.
+
+STARTING: dict[str, Callable[[], IwarpQueuePair]] = {
+    "initiator": lambda: queue_pair(MpaRole.INITIATOR),
+    "responder": lambda: queue_pair(MpaRole.RESPONDER),
+    "requested": requested,
+    "replying": replying,
+    "awaiting ready": awaiting_ready,
+}
+
+
+@pytest.mark.parametrize("name", STARTING)
+def test_each_state_of_the_start_up_has_the_deadline(name: str) -> None:
+    qp = STARTING[name]()
+    events_of(qp)
+    assert qp.next_deadline_s(NOW_S) == NOW_S + 10.0
+    assert qp.next_deadline_s(NOW_S + 5.0) == NOW_S + 10.0
+    qp.on_time(NOW_S + 9.5)
+    assert not qp.wants_close
+    qp.on_time(NOW_S + 10.0)
+    assert state_of(qp) is State.CLOSED
+    what = "ready-to-receive" if name == "awaiting ready" else "MPA start-up"
+    assert events_of(qp) == [Disconnected(reason=f"no {what} frame from the peer within 10 s", by_peer=False)]
+    assert qp.next_deadline_s(NOW_S) is None
+
+
+@pytest.mark.parametrize("reach", [mute, responder])
+def test_a_connected_responder_has_none(reach: Callable[[], IwarpQueuePair]) -> None:
+    qp = reach()
+    qp.post_send(1, [b"x"])
+    assert qp.next_deadline_s(NOW_S) is None
+    assert not qp.timed
+    qp.on_time(NOW_S + 1000)
+    assert not qp.wants_close
+
+
+def test_an_initiator_nudges_after_twice_as_long_each_time() -> None:
+    qp = initiator()
+    assert qp.next_deadline_s(NOW_S) is None
+    assert qp.timed
+    qp.post_write(0, [b"x"], 1, 0)
+    assert qp.next_deadline_s(NOW_S) is None, "no answer is due"
+    qp.post_send(1, [b"x"])
+    assert qp.next_deadline_s(NOW_S) == NOW_S + 0.03
+    assert qp.next_deadline_s(NOW_S + 1) == NOW_S + 0.03
+    send(qp)
+    qp.on_time(NOW_S + 0.02)
+    assert send(qp) == b""
+    qp.on_time(NOW_S + 0.03)
+    assert qp.next_deadline_s(NOW_S + 1) == pytest.approx(NOW_S + 0.09)
+    assert send(qp) == fpdu(tagged(0, 1, 0))
+    qp.on_time(NOW_S + 1)
+    assert qp.next_deadline_s(NOW_S + 1) == pytest.approx(NOW_S + 1.12)
+    assert send(qp) == fpdu(tagged(0, 1, 0))
+    assert qp.timed
+    assert [each.wr for each in completions_of(qp)] == [0, 1]
+    give(qp, fpdu(tagged(0, 0, 0)))
+    assert qp.next_deadline_s(NOW_S) is None
+    assert not qp.timed
+
+
+@pytest.mark.parametrize("name", STARTING)
+def test_nothing_is_nudged_before_it_is_connected(name: str) -> None:
+    qp = STARTING[name]()
+    before = len(qp._sender.send_queue)
+    qp.nudge()
+    assert len(qp._sender.send_queue) == before
+
+
+# Work.
+
+
+def test_sizes_of_messages_stay_below_their_bound() -> None:
+    qp = initiator()
+    sink = qp.pd.register(bytearray(8), Access.REMOTE_WRITE)
+    most = [bytes(1 << 16)] * ((1 << 16) - 1) + [bytes((1 << 16) - 1)]
+    qp.post_send(1, most)
+    qp.post_write(2, most, 7, 0)
+    assert [work.length for work in qp._sender.send_queue] == [0xFFFFFFFF] * 2
+    for gather in ([*most, b"x"],):
+        with pytest.raises(LocalProtocolError, match="a Send of 4294967296 octets"):
+            qp.post_send(1, gather)
+        with pytest.raises(LocalProtocolError, match="4294967296 octets: DDP"):
+            qp.post_write(1, gather, 7, 0)
+    with pytest.raises(LocalProtocolError, match="4294967295 octets at 0 are not within a sink of 8"):
+        qp.post_read(1, sink, 0, 0xFFFFFFFF, 7, 0)
+    with pytest.raises(LocalProtocolError, match="4294967296 octets: DDP"):
+        qp.post_read(1, sink, 0, 1 << 32, 7, 0)
+    with pytest.raises(LocalProtocolError, match="-1 octets: DDP"):
+        qp.post_read(1, sink, 0, -1, 7, 1)
+    assert len(qp._sender.send_queue) == 2
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "fits"),
+    [
+        (0, 0, True),
+        (0, 8, True),
+        (8, 0, True),
+        (3, 5, True),
+        (-1, 1, False),
+        (0, 9, False),
+        (8, 1, False),
+        (9, 0, False),
+    ],
+)
+def test_a_read_stays_within_its_sink(start: int, length: int, fits: bool) -> None:
+    qp = initiator()
+    sink = qp.pd.register(bytearray(8), Access.REMOTE_WRITE)
+    if fits:
+        qp.post_read("r", sink, start, length, 7, 70)
+        assert send(qp) == fpdu(read_request(1, sink.handle, sink.offset + start, length, 7, 70))
+        return
+    with pytest.raises(LocalProtocolError, match="not within a sink of 8"):
+        qp.post_read("r", sink, start, length, 7, 70)
+
+
+def test_work_after_the_end_is_flushed_at_once() -> None:
+    qp = responder()
+    sink = qp.pd.register(bytearray(8), Access.REMOTE_WRITE)
+    pool = ReceivePool(64)
+    qp.abort("enough")
+    qp.post_receive("receive", memoryview(bytearray(8)))
+    qp.post_receives(3, pool)
+    qp.post_send("send", [b"x"])
+    qp.post_send("invalidate", [b"x"], invalidate=3)
+    qp.post_write("write", [b"x"], 7, 0)
+    qp.post_read("read", sink, 0, 8, 7, 0)
+    assert completions_of(qp) == [
+        Completion("receive", Verb.RECEIVE, Status.FLUSHED),
+        Completion("send", Verb.SEND, Status.FLUSHED),
+        Completion("invalidate", Verb.SEND, Status.FLUSHED),
+        Completion("write", Verb.RDMA_WRITE, Status.FLUSHED),
+        Completion("read", Verb.RDMA_READ, Status.FLUSHED),
+    ]
+    assert (qp._receiver.shared, qp._receiver.pool) == (0, None)
+    assert not qp._sender.send_queue
+    assert not qp._receiver.receives
+
+
+def test_receives_of_a_pool_add_up() -> None:
+    qp = responder()
+    pool = ReceivePool(64)
+    qp.post_receives(3, pool)
+    qp.post_receives(2, pool)
+    assert (qp._receiver.shared, qp._receiver.pool) == (5, pool)
+
+
+# Octets.
+
+
+def test_what_is_left_of_the_bound_comes_back() -> None:
+    qp = queue_pair(MpaRole.RESPONDER)
+    frame = startup_frame("Req", 0x50, 2, WORDS)
+    qp.next_buffers()[0][:1] = frame[:1]
+    assert qp.bytes_received(1, None, 77) == 77
+    give(qp, frame[1:])
+    qp.accept(b"")
+    send(qp)
+    empty = fpdu(tagged(0, 0, 0))
+    qp.next_buffers()[0][:20] = empty
+    assert qp.bytes_received(20, None, 55) == 55
+    qp.next_buffers()[0][:20] = empty
+    assert qp.bytes_received(20) == 0
+    qp.abort("enough")
+    assert offers(qp) == [DISCARDED]
+    assert qp.bytes_received(5, None, 33) == 33
+
+
+# The end.
+
+REACH: dict[str, tuple[Callable[[], IwarpQueuePair], str]] = {
+    "initiator": (lambda: queue_pair(MpaRole.INITIATOR), "during MPA start-up"),
+    "responder": (lambda: queue_pair(MpaRole.RESPONDER), "during MPA start-up"),
+    "requested": (requested, ""),
+    "replying": (replying, ""),
+    "awaiting ready": (awaiting_ready, ""),
+    "mute": (mute, ""),
+    "open": (initiator, ""),
+    "open responder": (responder, ""),
+}
+
+
+@pytest.mark.parametrize("name", REACH)
+def test_the_end_of_the_stream_is_the_end(name: str) -> None:
+    reach, where = REACH[name]
+    qp = reach()
+    events_of(qp)
+    qp.end_of_stream()
+    assert state_of(qp) is State.CLOSED
+    assert qp.wants_close
+    reason = f"the peer closed the connection {where}".strip()
+    assert events_of(qp) == [Disconnected(reason=reason, by_peer=True)]
+    assert offers(qp) == [DISCARDED]
+    assert qp.next_gather(1 << 16) == []
+    qp.end_of_stream()
+    qp.abort("again")
+    qp.disconnect()
+    assert events_of(qp) == []
+    assert state_of(qp) is State.CLOSED
+
+
+@pytest.mark.parametrize("name", REACH)
+def test_an_abort_is_the_end_by_this_side(name: str) -> None:
+    qp = REACH[name][0]()
+    events_of(qp)
+    qp.abort("enough")
+    assert state_of(qp) is State.CLOSED
+    assert qp.wants_close
+    assert events_of(qp) == [Disconnected(reason="enough", by_peer=False)]
+    assert qp.next_gather(1 << 16) == []
+
+
+@pytest.mark.parametrize("name", REACH)
+def test_a_disconnect_waits_only_where_something_can_be_sent(name: str) -> None:
+    qp = REACH[name][0]()
+    events_of(qp)
+    qp.post_send("s", [b"x"])
+    qp.disconnect()
+    if not name.startswith("open"):
+        assert state_of(qp) is State.CLOSED
+        assert events_of(qp) == [Disconnected(reason="disconnected before anything could be sent", by_peer=False)]
+        return
+    assert state_of(qp) is State.DRAINING
+    qp.disconnect()
+    assert state_of(qp) is State.DRAINING
+    assert events_of(qp) == []
+    assert not qp.wants_close
+    frame = fpdu(untagged(3, 0, 1, b"x"))
+    assert send(qp, 5) == frame
+    assert state_of(qp) is State.DRAINING
+    assert events_of(qp) == []
+    assert offers(qp) == [IDLE]
+    assert send(qp) == frame[5:]
+    assert state_of(qp) is State.CLOSED
+    assert events_of(qp) == [Disconnected(reason="disconnected", by_peer=False)]
+    assert completions_of(qp) == [Completion("s", Verb.SEND, Status.SUCCESS, 1)]
+
+
+def test_a_disconnect_lets_a_response_go_out() -> None:
+    qp = responder()
+    memory = bytes(range(200)) * 20
+    region = qp.pd.register(bytearray(memory), Access.REMOTE_READ)
+    events_of(qp)
+    give(qp, fpdu(read_request(1, 5, 0, 4000, region.handle, region.offset)))
+    first = b"".join(qp.next_gather(1))
+    qp.bytes_sent(len(first))
+    qp.disconnect()
+    assert state_of(qp) is State.DRAINING
+    assert first == fpdu(tagged(2, 5, 0, memory[:1440], last=False))
+    assert send(qp) == fpdu(tagged(2, 5, 1440, memory[1440:2880], last=False)) + fpdu(tagged(2, 5, 2880, memory[2880:]))
+    assert state_of(qp) is State.CLOSED
+    assert events_of(qp) == [Disconnected(reason="disconnected", by_peer=False)]
+
+
+def test_a_fault_is_told_and_the_rest_is_silence() -> None:
+    qp = responder()
+    qp.post_receive("in", memoryview(bytearray(8)))
+    events_of(qp)
+    wrong = untagged(3, 0, 2)
+    give(qp, fpdu(wrong))
+    assert state_of(qp) is State.LAST_WORDS
+    assert not qp.wants_close
+    assert qp._ended
+    assert offers(qp) == [DISCARDED]
+    (event,) = events_of(qp)
+    assert isinstance(event, Disconnected)
+    assert event.reason == (
+        "message 2 of queue 0 instead of 1; terminated: message sequence number out of range (1/2/03)"
+    )
+    assert (event.by_peer, event.protocol_error) == (True, True)
+    assert completions_of(qp) == [Completion("in", Verb.RECEIVE, Status.FLUSHED)]
+    told = send(qp, 3)
+    assert state_of(qp) is State.LAST_WORDS
+    assert not qp.wants_close
+    assert send(qp) == told[3:]
+    assert state_of(qp) is State.CLOSED
+    assert qp.wants_close
+    assert send(qp) == b""
+
+
+def test_a_fault_of_the_first_frame_is_told_only_if_it_was_whole() -> None:
+    broken = mute()
+    give(broken, fpdu(tagged(0, 0, 0), flaw=1))
+    assert state_of(broken) is State.CLOSED
+    assert send(broken) == b""
+    wrong = mute()
+    give(wrong, fpdu(tagged(5, 0, 0)))
+    assert state_of(wrong) is State.LAST_WORDS
+    assert send(wrong)[20:24] == bytes.fromhex("0206c000")
+
+
+def test_a_response_that_breaks_off_is_told_as_this_sides_doing() -> None:
+    qp = responder()
+    region = qp.pd.register(bytearray(100), Access.REMOTE_READ)
+    events_of(qp)
+    give(qp, fpdu(read_request(1, 5, 0, 100, region.handle, region.offset)))
+    qp.pd.invalidate(region)
+    told = b"".join(qp.next_gather(1 << 16))
+    assert told[20:24] == bytes.fromhex("0100e000")
+    assert state_of(qp) is State.LAST_WORDS
+    (event,) = events_of(qp)
+    assert isinstance(event, Disconnected)
+    assert (event.by_peer, event.protocol_error) == (False, True)
+    qp.bytes_sent(len(told))
+    assert state_of(qp) is State.CLOSED
+
+
+def test_a_request_that_is_rejected_leaves_the_settings() -> None:
+    qp = requested(bytes.fromhex("00010001"))
+    qp.reject()
+    assert (qp.inbound_reads, qp.outbound_reads, qp._agreement) == (32, 32, None)
+    accepted = requested(bytes.fromhex("00010002"))
+    accepted.accept(b"")
+    assert (accepted.inbound_reads, accepted.outbound_reads, accepted.crc) == (2, 1, True)
+    assert (accepted._receiver.inbound_reads, accepted._sender.outbound_reads) == (2, 1)

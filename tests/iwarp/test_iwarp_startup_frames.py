@@ -1,0 +1,343 @@
+"""MPA start-up frames against the golden vectors, and what two of them agree on."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.errors import DecodeError, RemoteProtocolError
+from rpcrdma.iwarp.config import IwarpConfig, ReadyFrame
+from rpcrdma.iwarp.startup import (
+    NOT_NEGOTIATED,
+    Enhanced,
+    FrameKind,
+    MpaAgreement,
+    StartupFrame,
+    StartupRefused,
+    answer,
+    ask,
+    conclude,
+    decode_startup_frame,
+    encode_startup_frame,
+    private_data_room,
+    size_startup_frame,
+)
+from rpcrdma.iwarp.terminate import Code
+from support.raw_iwarp import startup_frame
+
+VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors/iwarp/frames.toml").read_text())["startup"]
+by_name = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
+ALL = ReadyFrame.SEND | ReadyFrame.WRITE | ReadyFrame.READ
+NONE = ReadyFrame(0)
+KEY = FrameKind.REQUEST.value
+
+
+def frame_of(vector: dict[str, Any]) -> StartupFrame:
+    enhanced = vector.get("enhanced")
+    return StartupFrame(
+        kind=FrameKind[vector["kind"]],
+        revision=2 if enhanced or "revision 2" in vector["name"] else 1,
+        markers=vector.get("markers", False),
+        crc=vector["crc"],
+        reject=vector.get("reject", False),
+        enhanced=enhanced and Enhanced(*enhanced[:3], ReadyFrame(enhanced[3])),
+        private_data=bytes.fromhex(vector["private_data"]),
+    )
+
+
+@pytest.mark.req("MPA-32", "MPA-35", "EM-3", "EM-4")
+@by_name
+def test_frames_encode_to_the_golden_octets(vector: dict[str, Any]) -> None:
+    assert encode_startup_frame(frame_of(vector)) == bytes.fromhex(vector["hex"])
+
+
+@pytest.mark.req("EM-3", "EM-4")
+@by_name
+def test_frames_decode_from_the_golden_octets(vector: dict[str, Any]) -> None:
+    assert decode_startup_frame(FrameKind[vector["kind"]], bytes.fromhex(vector["hex"])) == frame_of(vector)
+
+
+@pytest.mark.req("MPA-36", "MPA-44")
+@by_name
+def test_truncated_frames_do_not_decode(vector: dict[str, Any]) -> None:
+    octets = bytes.fromhex(vector["hex"])
+    kind = FrameKind[vector["kind"]]
+    for length in range(len(octets)):
+        assert size_startup_frame(kind, octets[:length]) > length
+        with pytest.raises(DecodeError):
+            decode_startup_frame(kind, octets[:length])
+
+
+@pytest.mark.req("MPA-36")
+@by_name
+def test_trailing_octets_are_no_part_of_a_frame(vector: dict[str, Any]) -> None:
+    with pytest.raises(DecodeError):
+        decode_startup_frame(FrameKind[vector["kind"]], bytes.fromhex(vector["hex"]) + b"x")
+
+
+@pytest.mark.req("MPA-32")
+@pytest.mark.parametrize("length", range(1, 17))
+def test_a_wrong_key_shows_at_its_first_wrong_octet(length: int) -> None:
+    octets = KEY[: length - 1] + b"~"
+    with pytest.raises(RemoteProtocolError, match="not an MPA start-up frame"):
+        size_startup_frame(FrameKind.REQUEST, octets)
+
+
+@pytest.mark.req("MPA-43", "MPA-42")
+@pytest.mark.parametrize("kind", list(FrameKind))
+def test_two_of_the_same_role_are_told_apart_by_the_key(kind: FrameKind) -> None:
+    other = kind.other.value
+    assert size_startup_frame(kind, other[:15]) == 20
+    with pytest.raises(RemoteProtocolError, match="both sides are MPA"):
+        size_startup_frame(kind, other)
+
+
+@pytest.mark.req("MPA-35", "MPA-48")
+@pytest.mark.parametrize("revision", [0, 3, 255])
+def test_other_revisions_are_incompatible(revision: int) -> None:
+    with pytest.raises(RemoteProtocolError, match=f"revision {revision}"):
+        size_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0x40, revision)[:18])
+
+
+@pytest.mark.req("MPA-36", "MPA-44")
+def test_private_data_has_512_octets_at_most() -> None:
+    assert size_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0, 1, length=512)) == 532
+    with pytest.raises(RemoteProtocolError, match="513 octets"):
+        size_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0, 1, length=513))
+    assert private_data_room(enhanced=True) == 508
+    assert private_data_room(enhanced=False) == 512
+
+
+@pytest.mark.req("EM-3")
+@pytest.mark.parametrize("octets", range(4))
+def test_enhanced_frames_without_their_words_are_malformed(octets: int) -> None:
+    with pytest.raises(DecodeError, match="IRD and ORD"):
+        decode_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0x10, 2, bytes(octets)))
+
+
+@pytest.mark.req("MPA-35", "EM-2")
+def test_reserved_bits_are_not_looked_at() -> None:
+    frame = decode_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0x3F, 1, b"ab"))
+    assert frame == StartupFrame(kind=FrameKind.REQUEST, revision=1, private_data=b"ab")
+
+
+@pytest.mark.req("EM-13")
+def test_without_a_the_rtr_bits_are_ignored() -> None:
+    frame = decode_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0x10, 2, bytes.fromhex("4001c002")))
+    assert frame.enhanced == Enhanced(1, 2)
+
+
+@pytest.mark.req("EM-13")
+@pytest.mark.parametrize("kind", list(FrameKind))
+def test_each_bit_of_the_words_has_its_meaning(kind: FrameKind) -> None:
+    for bits in range(16):
+        peer_to_peer = bool(bits & 8)
+        frames = ReadyFrame(bits & 7)
+        first = 5 | 0x8000 * peer_to_peer | 0x4000 * bool(bits & ReadyFrame.SEND)
+        second = 9 | 0x8000 * bool(bits & ReadyFrame.WRITE) | 0x4000 * bool(bits & ReadyFrame.READ)
+        octets = startup_frame(kind.name[:3].title(), 0x50, 2, first.to_bytes(2, "big") + second.to_bytes(2, "big"))
+        enhanced = Enhanced(5, 9, peer_to_peer, frames if peer_to_peer else NONE)
+        assert decode_startup_frame(kind, octets) == StartupFrame(kind=kind, revision=2, crc=True, enhanced=enhanced)
+        told = Enhanced(5, 9, peer_to_peer, frames)
+        assert encode_startup_frame(StartupFrame(kind=kind, revision=2, crc=True, enhanced=told)) == octets
+
+
+def request(enhanced: Enhanced | None, *, crc: bool = False, markers: bool = False, revision: int = 2) -> StartupFrame:
+    return StartupFrame(kind=FrameKind.REQUEST, revision=revision, crc=crc, markers=markers, enhanced=enhanced)
+
+
+def reply(enhanced: Enhanced | None, *, crc: bool = False, markers: bool = False, revision: int = 2) -> StartupFrame:
+    return StartupFrame(kind=FrameKind.REPLY, revision=revision, crc=crc, markers=markers, enhanced=enhanced)
+
+
+@pytest.mark.req("MPA-34", "MPA-22", "MPA-23", "MPA-20")
+@pytest.mark.parametrize("mine", [False, True])
+@pytest.mark.parametrize("peers", [False, True])
+def test_either_side_turns_the_crc_on(mine: bool, peers: bool) -> None:
+    config = IwarpConfig(crc=mine)
+    told, agreed = answer(request(None, crc=peers), config, b"")
+    assert told.crc == agreed.crc == (mine or peers)
+    asked = ask(config, b"")
+    assert asked.crc == mine
+    assert conclude(asked, reply(Enhanced(1, 1), crc=peers), config).crc == (mine or peers)
+
+
+@pytest.mark.req("MPA-19")
+def test_the_default_demands_crcs_and_no_markers() -> None:
+    frame = ask(IwarpConfig(), b"")
+    assert frame.crc
+    assert not frame.markers
+
+
+@pytest.mark.req("MPA-33")
+@pytest.mark.parametrize("wanted", [False, True])
+def test_markers_are_what_the_other_side_wants(wanted: bool) -> None:
+    told, agreed = answer(request(None, markers=wanted), IwarpConfig(), b"")
+    assert (told.markers, agreed.markers) == (False, wanted)
+    asked = ask(IwarpConfig(), b"")
+    assert conclude(asked, reply(Enhanced(1, 1), markers=wanted), IwarpConfig()).markers == wanted
+
+
+@pytest.mark.req("EM-6", "EM-9", "EM-15")
+@pytest.mark.parametrize(
+    ("asked", "told", "inbound", "outbound"),
+    [
+        ((8, 4), (4, 8), 4, 8),
+        ((128, 0), (0, 32), 0, 32),
+        ((0, 64), (32, 0), 32, 0),
+        ((NOT_NEGOTIATED, 5), (5, NOT_NEGOTIATED), 5, 32),
+        ((5, NOT_NEGOTIATED), (NOT_NEGOTIATED, 5), 32, 5),
+        ((NOT_NEGOTIATED, NOT_NEGOTIATED), (NOT_NEGOTIATED, NOT_NEGOTIATED), 32, 32),
+    ],
+)
+def test_a_responder_fits_its_read_depths_to_the_initiators(
+    asked: tuple[int, int], told: tuple[int, int], inbound: int, outbound: int
+) -> None:
+    frame, agreed = answer(request(Enhanced(*asked)), IwarpConfig(), b"")
+    assert frame.enhanced == Enhanced(*told)
+    assert agreed == MpaAgreement(True, False, inbound, outbound, None)
+
+
+@pytest.mark.req("EM-8", "EM-9")
+@pytest.mark.parametrize(
+    ("told", "inbound", "outbound"),
+    [
+        ((4, 8), 8, 4),
+        ((100, 32), 32, 32),
+        ((0, 0), 0, 0),
+        ((NOT_NEGOTIATED, 5), 5, 32),
+        ((5, NOT_NEGOTIATED), 32, 5),
+    ],
+)
+def test_an_initiator_fits_its_read_depths_to_the_reply(told: tuple[int, int], inbound: int, outbound: int) -> None:
+    agreed = conclude(ask(IwarpConfig(), b""), reply(Enhanced(*told)), IwarpConfig())
+    assert agreed == MpaAgreement(True, False, inbound, outbound, None)
+
+
+@pytest.mark.req("EM-8")
+def test_an_initiator_refuses_more_reads_than_it_can_take() -> None:
+    with pytest.raises(StartupRefused) as caught:
+        conclude(ask(IwarpConfig(), b""), reply(Enhanced(1, 33)), IwarpConfig())
+    assert caught.value.code is Code.INSUFFICIENT_IRD
+
+
+@pytest.mark.req("EM-10")
+def test_peer_to_peer_requests_offer_what_is_supported() -> None:
+    frames = ReadyFrame.WRITE | ReadyFrame.READ
+    config = IwarpConfig(peer_to_peer=True, ready_frames=frames, outbound_reads=0)
+    # An RTR frame that is a Read takes a slot.
+    assert ask(config, b"").enhanced == Enhanced(32, 1, True, frames)
+
+
+@pytest.mark.req("EM-13", "EM-16")
+def test_plain_requests_ask_for_nothing() -> None:
+    assert ask(IwarpConfig(), b"").enhanced == Enhanced(32, 32, False, NONE)
+    frame = ask(IwarpConfig(enhanced=False), b"")
+    assert (frame.revision, frame.enhanced) == (1, None)
+
+
+@pytest.mark.req("EM-11")
+@pytest.mark.parametrize(
+    ("offered", "supported", "chosen"),
+    [
+        (ALL, ALL, ReadyFrame.WRITE),
+        (ReadyFrame.READ | ReadyFrame.SEND, ALL, ReadyFrame.READ),
+        (ReadyFrame.SEND, ALL, ReadyFrame.SEND),
+        (ALL, ReadyFrame.SEND, ReadyFrame.SEND),
+        (ReadyFrame.READ, ReadyFrame.SEND, ReadyFrame.SEND),
+    ],
+)
+def test_a_responder_repeats_a_and_chooses_one_rtr_frame(
+    offered: ReadyFrame, supported: ReadyFrame, chosen: ReadyFrame
+) -> None:
+    frame, agreed = answer(request(Enhanced(1, 0, True, offered)), IwarpConfig(ready_frames=supported), b"")
+    # The RTR frame that is a Read needs a slot, whatever was asked for.
+    assert frame.enhanced == Enhanced(int(chosen is ReadyFrame.READ), 1, True, chosen)
+    assert agreed.ready_frame is chosen
+
+
+@pytest.mark.req("EM-12")
+@pytest.mark.parametrize(
+    ("offered", "told", "chosen"),
+    [(ALL, ALL, ReadyFrame.WRITE), (ALL, ReadyFrame.READ, ReadyFrame.READ), (ALL, ReadyFrame.SEND, ReadyFrame.SEND)],
+)
+def test_an_initiator_sends_what_both_named(offered: ReadyFrame, told: ReadyFrame, chosen: ReadyFrame) -> None:
+    config = IwarpConfig(peer_to_peer=True, ready_frames=offered)
+    assert conclude(ask(config, b""), reply(Enhanced(1, 1, True, told)), config).ready_frame is chosen
+
+
+def test_an_initiator_that_reads_nothing_keeps_one_slot_for_the_rtr_frame() -> None:
+    config = IwarpConfig(peer_to_peer=True, outbound_reads=0, ready_frames=ReadyFrame.READ)
+    asked = ask(config, b"")
+    assert asked.enhanced == Enhanced(32, 1, True, ReadyFrame.READ)
+    agreed = conclude(asked, reply(Enhanced(5, 1, True, ReadyFrame.READ)), config)
+    assert (agreed.inbound_reads, agreed.outbound_reads) == (1, 1)
+
+
+@pytest.mark.parametrize("frames", [ReadyFrame.SEND, ReadyFrame.WRITE, ReadyFrame.SEND | ReadyFrame.WRITE])
+def test_without_reads_among_the_rtr_frames_no_slot_is_asked_for(frames: ReadyFrame) -> None:
+    asked = ask(IwarpConfig(peer_to_peer=True, outbound_reads=0, ready_frames=frames), b"")
+    assert asked.enhanced == Enhanced(32, 0, True, frames)
+
+
+@pytest.mark.req("EM-12")
+@pytest.mark.parametrize(
+    ("told", "code"),
+    [
+        (Enhanced(1, 1, True, ReadyFrame.SEND), Code.NO_MATCHING_RTR),
+        (Enhanced(1, 1), Code.NO_MATCHING_RTR),
+        (Enhanced(0, 1, True, ReadyFrame.READ), Code.INSUFFICIENT_IRD),
+    ],
+)
+def test_an_initiator_refuses_rtr_frames_that_it_cannot_send(told: Enhanced, code: Code) -> None:
+    config = IwarpConfig(peer_to_peer=True, ready_frames=ReadyFrame.READ)
+    with pytest.raises(StartupRefused) as caught:
+        conclude(ask(config, b""), reply(told), config)
+    assert caught.value.code is code
+
+
+@pytest.mark.req("EM-2", "EM-15")
+@pytest.mark.parametrize("revision", [1, 2])
+def test_plain_requests_get_plain_replies_of_the_same_revision(revision: int) -> None:
+    frame, agreed = answer(request(None, revision=revision), IwarpConfig(), b"x")
+    assert (frame.revision, frame.enhanced, frame.private_data) == (revision, None, b"x")
+    # Nothing is known of the peer's depth.
+    assert (agreed.inbound_reads, agreed.outbound_reads) == (32, 1)
+
+
+@pytest.mark.req("EM-15")
+@pytest.mark.parametrize(
+    ("enhanced", "told"),
+    [
+        (True, reply(None)),
+        (True, reply(None, revision=1)),
+        (False, reply(Enhanced(1, 1))),
+        (False, reply(None)),
+    ],
+)
+def test_replies_that_do_not_match_the_request_are_refused(enhanced: bool, told: StartupFrame) -> None:
+    config = IwarpConfig(enhanced=enhanced)
+    with pytest.raises(RemoteProtocolError, match="does not match"):
+        conclude(ask(config, b""), told, config)
+
+
+def test_plain_replies_leave_one_read() -> None:
+    config = IwarpConfig(enhanced=False)
+    assert conclude(ask(config, b""), reply(None, revision=1), config) == MpaAgreement(True, False, 32, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"inbound_reads": -1}, "inbound_reads"),
+        ({"outbound_reads": NOT_NEGOTIATED}, "outbound_reads"),
+        ({"ready_frames": NONE}, "ready_frames"),
+        ({"peer_to_peer": True, "enhanced": False}, "peer_to_peer"),
+    ],
+)
+def test_settings_without_sense_are_refused(settings: dict[str, Any], what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        IwarpConfig(**settings)

@@ -1,0 +1,324 @@
+"""Ways out of an export, and handles that the server did not make."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.server import Export
+from rpcrdma.nfs.server.file_handle import HandleSeal
+
+
+def load_harness() -> ModuleType:
+    path = Path(__file__).with_name("conftest.py")
+    spec = importlib.util.spec_from_file_location("nfs_server_harness", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+HARNESS = load_harness()
+REFUSED = {"BADHANDLE", "STALE"}
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    (tmp_path / "export" / "a").mkdir(parents=True)
+    (tmp_path / "export" / "a" / "file").write_bytes(b"inside")
+    (tmp_path / "secret").write_bytes(b"secret")
+    (tmp_path / "export-not").mkdir()
+    return tmp_path
+
+
+@pytest.fixture(params=[True, False], ids=["by handle", "by place and search"])
+def server(request: pytest.FixtureRequest, outside: Path) -> Iterator[Any]:
+    export = Export(name="/", directory=outside / "export", root_squash=False)
+    server = HARNESS.Server([export], outside / "state", open_by_handle=request.param)
+    yield server
+    server.close()
+
+
+NAMES = ["", "/", "..", "../secret", "a/file", "a/../../secret", "/etc/passwd", "\0", "a\0", ".\0", "x" * 255 + "/"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_name_leads_out(server: Any, outside: Path, name: str) -> None:
+    root = server.mount()
+    reply = server.call("lookup", v3.LOOKUP3args(server.dirop(root, name[:255])))
+    if name == "..":
+        assert reply.value.object.data == root
+    else:
+        assert reply.status in {v3.nfsstat3.NFS3ERR_ACCES, v3.nfsstat3.NFS3ERR_NOENT}
+    before = sorted(path.name for path in outside.iterdir())
+    where, wanted = server.dirop(root, name[:255]), server.sattr(mode=0o777)
+    how = v3.createhow3(v3.createmode3.UNCHECKED, wanted)
+    good = server.dirop(root, "a")
+    file = v3.nfs_fh3(server.lookup(root, "a", "file"))
+    for procedure, args in (
+        ("create", v3.CREATE3args(where, how)),
+        ("mkdir", v3.MKDIR3args(where, wanted)),
+        ("symlink", v3.SYMLINK3args(where, v3.symlinkdata3(wanted, "x"))),
+        ("mknod", v3.MKNOD3args(where, v3.mknoddata3(v3.ftype3.NF3FIFO, wanted))),
+        ("link", v3.LINK3args(file, where)),
+        ("remove", v3.REMOVE3args(where)),
+        ("rmdir", v3.RMDIR3args(where)),
+        ("rename", v3.RENAME3args(where, good)),
+        ("rename", v3.RENAME3args(good, where)),
+    ):
+        if len(name) < 256:
+            assert server.status(procedure, args) in {"ACCES", "EXIST", "INVAL"}, procedure
+    assert sorted(path.name for path in outside.iterdir()) == before
+
+
+def test_symbolic_links_are_never_followed(server: Any, outside: Path) -> None:
+    (outside / "export" / "out").symlink_to(outside)
+    (outside / "export" / "up").symlink_to("..")
+    (outside / "export" / "leak").symlink_to(outside / "secret")
+    root = server.mount()
+    for name in ("out", "up", "leak"):
+        link = server.lookup(root, name)
+        assert server.attributes(link).type == v3.ftype3.NF3LNK
+        assert server.status("lookup", v3.LOOKUP3args(server.dirop(link, "secret"))) == "NOTDIR"
+        assert server.status("read", v3.READ3args(v3.nfs_fh3(link), 0, 10)) == "INVAL"
+        assert server.status("readdir", v3.READDIR3args(v3.nfs_fh3(link), 0, bytes(8), 4096)) == "NOTDIR"
+        guard = v3.sattrguard3(False, None)
+        assert server.status("setattr", v3.SETATTR3args(v3.nfs_fh3(link), server.sattr(size=0), guard)) == "INVAL"
+        server.status("setattr", v3.SETATTR3args(v3.nfs_fh3(link), server.sattr(mode=0o777), guard))
+        server.status("setattr", v3.SETATTR3args(v3.nfs_fh3(link), server.sattr(uid=1, gid=1), guard))
+    how = v3.createhow3(v3.createmode3.UNCHECKED, server.sattr(size=0))
+    assert server.status("create", v3.CREATE3args(server.dirop(root, "leak"), how)) == "EXIST"
+    assert (outside / "secret").read_bytes() == b"secret"
+    assert (outside / "secret").stat().st_mode & 0o777 != 0o777
+    assert (outside / "secret").stat().st_uid == os.geteuid()
+
+
+def test_a_directory_replaced_by_a_link_is_not_followed(server: Any, outside: Path) -> None:
+    root = server.mount()
+    file = server.lookup(root, "a", "file")
+    (outside / "export" / "a").rename(outside / "moved")
+    (outside / "export" / "a").symlink_to(outside / "moved")
+    assert server.getattr_status(file) == "STALE"
+
+
+def test_a_directory_beside_the_export_with_a_longer_name_is_outside(server: Any, outside: Path) -> None:
+    file = server.lookup(server.mount(), "a", "file")
+    (outside / "export" / "a" / "file").rename(outside / "export-not" / "file")
+    assert server.getattr_status(file) == "STALE"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_mount_points_are_not_entered(outside: Path) -> None:
+    point = outside / "export" / "a" / "point"
+    point.mkdir()
+    script = (
+        "import runpy, sys\n"
+        "sys.argv = ['x']\n"
+        f"harness = runpy.run_path({str(Path(HARNESS.__file__))!r})\n"
+        "from pathlib import Path\nfrom rpcrdma.nfs import v3\nfrom rpcrdma.nfs.server import Export\n"
+        f"base = Path({str(outside)!r})\n"
+        "server = harness['Server']([Export(name='/', directory=base / 'export', root_squash=False)], base / 'state')\n"
+        "root = server.mount()\n"
+        "a = server.lookup(root, 'a')\n"
+        "print(server.status('lookup', v3.LOOKUP3args(server.dirop(a, 'point'))))\n"
+        "args = v3.READDIRPLUS3args(v3.nfs_fh3(a), 0, bytes(8), 4096, 4096)\n"
+        "page = server.call('readdirplus', args).value.reply\n"
+        "follows = {e.name: e.name_handle.handle_follows for e in page.entries}\n"
+        "print(follows['point'], follows['file'])\n"
+        "print(server.status('rmdir', v3.RMDIR3args(server.dirop(a, 'point'))))\n"
+        "server.close()\n"
+    )
+    shell = f'mount -t tmpfs none {point} && exec {sys.executable} -c "$SCRIPT"'
+    ran = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", shell],
+        env={**os.environ, "SCRIPT": script},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=15,
+    )
+    if ran.returncode and "unshare" in ran.stderr + ran.stdout:
+        pytest.skip(reason=f"no mount namespace here: {ran.stderr.strip()}")
+    assert ran.stdout.split() == ["ACCES", "False", "True", "ACCES"], ran.stderr
+
+
+def test_every_flipped_bit_makes_a_handle_bad(server: Any) -> None:
+    file = server.lookup(server.mount(), "a", "file")
+    for position in range(len(file)):
+        for bit in range(8):
+            forged = bytearray(file)
+            forged[position] ^= 1 << bit
+            assert server.getattr_status(bytes(forged)) == "BADHANDLE"
+
+
+def test_every_truncated_or_lengthened_handle_is_bad(server: Any) -> None:
+    file = server.lookup(server.mount(), "a", "file")
+    for length in range(len(file)):
+        assert server.getattr_status(file[:length]) == "BADHANDLE"
+        assert server.getattr_status(file[length:] if length else b"") == "BADHANDLE"
+    for more in range(1, 65 - len(file)):
+        assert server.getattr_status(file + bytes(more)) == "BADHANDLE"
+
+
+def test_a_sealed_handle_of_a_file_outside_is_stale(server: Any, outside: Path) -> None:
+    """As if the key had leaked, or the file had been inside when the handle was made."""
+    tree = next(iter(server.services.nfs.backend.trees.values()))
+    from rpcrdma.nfs.server.file_handle import object_identity
+
+    for path in (outside / "secret", outside, outside / "export-not"):
+        fd = os.open(path, os.O_PATH)
+        identity, _ = object_identity(fd)
+        inode = os.fstat(fd).st_ino
+        os.close(fd)
+        handle = HandleSeal(server.state.key).close(tree.identity, inode, identity)
+        assert server.getattr_status(handle) == "STALE"
+
+
+def test_made_up_places_lead_nowhere_else(server: Any, outside: Path) -> None:
+    root = server.mount()
+    file = server.lookup(root, "a", "file")
+    directory = server.lookup(root, "a")
+    places = server.state.places
+    for parent, name in (
+        (root, b".."),
+        (directory, b"../../secret"),
+        (file, b"x"),
+        (file, b"file"),
+        (root, b"/etc/passwd"),
+    ):
+        server.services.nfs.backend.nodes.drop_all()
+        places.remember(file, parent, name)
+        assert server.read(file) == b"inside"
+
+
+PROCEDURES = st.sampled_from(["getattr", "access", "readlink", "read", "fsstat", "fsinfo", "pathconf", "commit"])
+
+
+@given(handle=st.binary(max_size=64), procedure=PROCEDURES)
+@settings(max_examples=200)
+def test_invented_handles_are_bad_everywhere(handle: bytes, procedure: str) -> None:
+    server = shared_server()
+    fh = v3.nfs_fh3(handle)
+    args = {
+        "getattr": v3.GETATTR3args(fh),
+        "access": v3.ACCESS3args(fh, 63),
+        "readlink": v3.READLINK3args(fh),
+        "read": v3.READ3args(fh, 0, 1),
+        "fsstat": v3.FSSTAT3args(fh),
+        "fsinfo": v3.FSINFO3args(fh),
+        "pathconf": v3.PATHCONF3args(fh),
+        "commit": v3.COMMIT3args(fh, 0, 0),
+    }[procedure]
+    assert server.status(procedure, args) == "BADHANDLE"
+
+
+_SHARED: list[Any] = []
+
+
+def shared_server() -> Any:
+    return _SHARED[0]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    base = tmp_path_factory.mktemp("shared")
+    (base / "export").mkdir()
+    _SHARED.append(HARNESS.Server([Export(name="/", directory=base / "export", root_squash=False)], base / "state"))
+    yield
+    _SHARED.pop().close()
+
+
+def test_a_race_of_renames_never_shows_what_is_outside(server: Any, outside: Path) -> None:
+    """A directory goes out and in again, and its name is a link outward meanwhile."""
+    root = server.mount()
+    server.lookup(root, "a", "file")
+    (outside / "moved").mkdir()
+    (outside / "moved" / "file").write_bytes(b"secret")
+    stop = threading.Event()
+
+    def juggle() -> None:
+        inside, away = outside / "export" / "a", outside / "export" / "away"
+        while not stop.is_set():
+            inside.rename(away)
+            inside.symlink_to(outside / "moved")
+            inside.unlink()
+            away.rename(inside)
+
+    thread = threading.Thread(target=juggle)
+    thread.start()
+    try:
+        for _ in range(300):
+            reply = server.call("lookup", v3.LOOKUP3args(server.dirop(root, "a")))
+            if reply.status != v3.nfsstat3.NFS3_OK:
+                continue
+            directory = reply.value.object.data
+            reply = server.call("lookup", v3.LOOKUP3args(server.dirop(directory, "file")))
+            if reply.status == v3.nfsstat3.NFS3_OK:
+                read = server.call("read", v3.READ3args(reply.value.object, 0, 10))
+                assert read.status != v3.nfsstat3.NFS3_OK or bytes(read.value.data) == b"inside"
+    finally:
+        stop.set()
+        thread.join()
+
+
+RENAMER = """
+import os, sys
+directory = sys.argv[1]
+os.chdir(directory)
+print("ready", flush=True)
+number = 0
+while not os.path.exists("stop"):
+    number += 1
+    for old, new in (("new", f"made-{number}"), ("decoy", "new"), ("new", "decoy")):
+        try:
+            os.rename(old, new)
+        except FileNotFoundError:
+            pass
+"""
+
+
+def test_a_process_that_renames_never_gets_a_file_another_files_data(server: Any, outside: Path) -> None:
+    """It takes away what CREATE makes and puts a file of its own in the place, as often as it can."""
+    root = server.mount()
+    directory = outside / "export"
+    (directory / "decoy").write_bytes(b"decoy")
+    (directory / "decoy").chmod(0o600)
+    renamer = subprocess.Popen([sys.executable, "-c", RENAMER, str(directory)], stdout=subprocess.PIPE, text=True)
+    assert renamer.stdout is not None
+    told: list[tuple[bytes, bytes]] = []
+    try:
+        assert renamer.stdout.readline() == "ready\n"
+        for number in range(600):
+            how = v3.createhow3(v3.createmode3.GUARDED, server.sattr(mode=0o644))
+            reply = server.call("create", v3.CREATE3args(server.dirop(root, "new"), how))
+            if reply.status == v3.nfsstat3.NFS3_OK:
+                made, data = reply.value.obj.value.data, b"created by call %d" % number
+                if server.write(made, data, stable=v3.stable_how.FILE_SYNC).status == v3.nfsstat3.NFS3_OK:
+                    told.append((made, data))
+    finally:
+        (directory / "stop").touch()
+        assert renamer.wait(timeout=30) == 0
+        renamer.stdout.close()
+    assert told
+    # What is open, and what is opened anew: the renamer put its file over some of those created, which are gone.
+    for _ in range(2):
+        assert server.read(server.lookup(root, "decoy")) == b"decoy"
+        for made, data in told:
+            if server.getattr_status(made) == "OK":
+                assert server.read(made) == data
+        server.services.nfs.close_idle()
+    assert server.lookup(root, "decoy") not in [made for made, _ in told]

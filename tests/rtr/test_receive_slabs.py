@@ -1,0 +1,353 @@
+"""The memory for messages of the extension: slabs, the store that connections share, and one connection's buffers."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from rpcrdma.limits import RTR_SLAB_BUFFERS, RTR_TRANSMISSIONS_MAX
+from rpcrdma.rtr import receive_slabs
+from rpcrdma.rtr.messages import (
+    XMTCONT,
+    XMTREQ,
+    XMTRESP,
+    TransmitContinue,
+    TransmitRequest,
+    TransmitResponse,
+    encode_transmit_continue,
+    encode_transmit_request,
+    encode_transmit_response,
+)
+from rpcrdma.rtr.receive_slabs import ShortBuffer, Slab, SlabBuffer, SlabReceives, SlabStore
+from rtr_link import tried
+from rtr_pair import address_of
+
+HEAD, SLOT = 64, 32
+OTHER = 0
+
+
+def put(buffer: SlabBuffer, header_type: int, count: int, prefix: int = 20) -> None:
+    """Writes the start of a message into its buffer; `count` transmissions make up the group that it begins."""
+    body = bytes(4)
+    if header_type == XMTREQ:
+        body = encode_transmit_request(TransmitRequest((), (), count, 0, 0))
+    elif header_type == XMTRESP:
+        body = encode_transmit_response(TransmitResponse((), count, 0))
+    elif header_type == XMTCONT:
+        body = encode_transmit_continue(TransmitContinue(1, XMTREQ, 0))
+    octets = bytes(12) + header_type.to_bytes(4) + bytes(prefix - 16) + body
+    buffer.head[:] = octets.ljust(HEAD, b"\xff")
+
+
+def places(receives: SlabReceives, messages: list[tuple[int, int]], prefix: int = 20) -> list[tuple[int, int]]:
+    """The slab, counted from 0, and the slot of each message, of which all are kept."""
+    receives.prefix_octets = prefix
+    slabs: list[Slab] = []
+    found = []
+    for header_type, count in messages:
+        buffer = tried(receives.draw)
+        assert isinstance(buffer, SlabBuffer), buffer
+        assert isinstance(buffer.slab, Slab)
+        if buffer.slab not in slabs:
+            slabs.append(buffer.slab)
+        slot, rest = divmod(buffer.start, SLOT)
+        assert not rest
+        found.append((slabs.index(buffer.slab), slot))
+        put(buffer, header_type, count, prefix)
+    return found
+
+
+def group(lead: int, count: int) -> list[tuple[int, int]]:
+    return [(lead, count)] + [(XMTCONT, 0)] * (count - 1)
+
+
+def test_a_slab_has_slots_and_spare_ones_side_by_side() -> None:
+    slab = Slab(SLOT, 5, 3)
+    assert len(slab.memory) == 8 * SLOT
+    assert (slab.octets, slab.slots, slab.spare, slab.taken, slab.touched) == (SLOT, 5, 3, 0, 0)
+    slab = Slab(SLOT)
+    assert (slab.slots, slab.spare) == (RTR_SLAB_BUFFERS, RTR_TRANSMISSIONS_MAX)
+    assert len(slab.memory) == 24 * SLOT
+
+
+def test_a_slab_pins_the_slots_that_were_ever_given_out() -> None:
+    slab = Slab(SLOT)
+    assert slab.pinned_octets == 0
+    slab.touched = 3
+    assert slab.pinned_octets == 3 * SLOT
+
+
+def test_a_slab_is_in_use_as_long_as_one_view_refers_to_it() -> None:
+    slab = Slab(SLOT)
+    assert not slab.in_use
+    view = slab.view(SLOT, 10)
+    assert len(view) == 10
+    assert address_of(view) == address_of(slab.view(0, 1)) + SLOT
+    assert slab.in_use
+    part = view[3:]
+    del view
+    assert slab.in_use
+    del part
+    assert not slab.in_use
+
+
+def test_a_short_buffer_is_what_follows_the_head() -> None:
+    memory = memoryview(bytearray(range(100)))
+    short = ShortBuffer(memory, 30)
+    assert short.octets == short.pinned_octets == 70
+    assert short.view(0, 3) == bytes((30, 31, 32))
+    assert short.view(2, 68) == bytes(range(32, 100))
+
+
+def test_a_buffer_is_a_head_and_a_slot() -> None:
+    slab = Slab(SLOT)
+    slab.memory[2 * SLOT] = 7
+    buffer = SlabBuffer(memoryview(bytearray(HEAD)), slab, 2 * SLOT)
+    assert [len(part) for part in buffer.parts] == [HEAD, SLOT]
+    assert buffer.parts[0] is buffer.head
+    assert buffer.parts[1][0] == 7
+    assert (buffer.slab, buffer.start) == (slab, 2 * SLOT)
+
+
+@pytest.mark.parametrize(
+    ("head", "slot", "short"),
+    [(64, 32, 96), (8192, 8191, 16383), (8192, 8192, 16384), (8192, 8193, 16384), (4096, 32768, 16384)],
+)
+def test_short_messages_have_16_kib_or_the_whole_buffer(head: int, slot: int, short: int) -> None:
+    receives = SlabReceives(SlabStore(head, slot))
+    assert receives.octets == head + slot
+    assert receives.plain_octets == head
+    assert receives.short_octets == short
+    assert receives.prefix_octets == 0
+    assert len(receives.take()) == short
+
+
+def test_so_many_heads_and_short_pieces_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receive_slabs, "RECEIVE_BUFFERS_KEPT_MAX", 2)
+    store = SlabStore(HEAD, SLOT)
+    receives = SlabReceives(store)
+    for take, give, octets in (
+        (store.take_head, store.give_head, HEAD),
+        (receives.take, receives.give_back, HEAD + SLOT),
+    ):
+        given = [take() for _ in range(4)]
+        assert [len(each) for each in given] == [octets] * 4
+        for each in given:
+            give(each)
+        again = [take() for _ in range(4)]
+        assert {id(each) for each in again[:2]} == {id(each) for each in given[:2]}
+        assert not {id(each) for each in again[2:]} & {id(each) for each in given}
+
+
+def test_a_slab_that_is_not_used_up_is_the_next_one_that_is_taken() -> None:
+    store = SlabStore(HEAD, SLOT)
+    first, second = store.take_slab(), store.take_slab()
+    assert first is not second
+    first.taken = first.slots - 1
+    store.give_slab(first)
+    assert store.take_slab() is first
+    assert first.taken == first.slots - 1
+
+
+def test_slabs_that_are_used_up_are_used_again_in_turn_when_nothing_refers_to_them() -> None:
+    store = SlabStore(HEAD, SLOT)
+    slabs = [store.take_slab() for _ in range(4)]
+    views = [slab.view(0, 1) for slab in slabs]
+    for slab in slabs:
+        slab.taken = slab.touched = slab.slots
+        store.give_slab(slab)
+    assert store.take_slab() not in slabs
+    views[2].release()
+    del views[2]
+    again = store.take_slab()
+    assert again is slabs[2]
+    assert again.taken == 0
+    assert again.pinned_octets == again.slots * SLOT
+    views.clear()
+    # The first two were looked at before the third, and stand behind the fourth since.
+    assert [slabs.index(store.take_slab()) for _ in range(3)] == [3, 0, 1]
+
+
+def test_so_many_slabs_that_are_used_up_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receive_slabs, "RTR_SLABS_KEPT_MAX", 2)
+    store = SlabStore(HEAD, SLOT)
+    slabs = [store.take_slab() for _ in range(3)]
+    for slab in slabs:
+        slab.taken = slab.slots
+        store.give_slab(slab)
+    assert [store.take_slab() in slabs for _ in range(3)] == [True, True, False]
+
+
+def test_beyond_so_many_slabs_each_has_one_slot_and_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receive_slabs, "RTR_SLABS_MAX", 1)
+    store = SlabStore(HEAD, SLOT)
+    whole, single = store.take_slab(), store.take_slab()
+    assert (len(whole.memory), len(single.memory)) == (24 * SLOT, SLOT)
+    assert (single.slots, single.spare) == (1, 0)
+    assert list(store.memory) == [whole]
+    store.give_slab(single)
+    assert store.take_slab() is not single
+
+
+SINGLES = [(XMTREQ, 1)]
+BOTH_LEADS = pytest.mark.parametrize("lead", [XMTREQ, XMTRESP])
+
+
+@pytest.mark.parametrize("prefix", [16, 20])
+@BOTH_LEADS
+def test_a_group_that_begins_in_a_slab_ends_in_it(lead: int, prefix: int) -> None:
+    for before, count in itertools.product((7, 8, 9, 14, 15), (1, 2, 3, 7, 8)):
+        receives = SlabReceives(SlabStore(HEAD, SLOT))
+        found = places(receives, SINGLES * before + group(lead, count) + SINGLES * 17, prefix)
+        end = before + count
+        assert found[:end] == [(0, slot) for slot in range(end)]
+        # The next messages begin another slab where the first one has given out its sixteen slots.
+        rest = max(0, 16 - end)
+        assert found[end : end + rest] == [(0, slot) for slot in range(end, end + rest)]
+        assert found[end + rest :][:16] == [(1, slot) for slot in range(16)][: 17 - rest]
+
+
+@pytest.mark.parametrize(
+    ("last", "follow", "stay"),
+    [
+        # The message in the last slot, the next messages, and how many of the next ones lie behind it.
+        ((OTHER, 0), [(OTHER, 0)] * 2, 0),
+        ((XMTCONT, 0), [(XMTCONT, 0)] * 2, 0),
+        ((XMTREQ, 0), [(XMTCONT, 0)] * 2, 0),
+        ((XMTRESP, 0), [(XMTCONT, 0)] * 2, 0),
+        ((XMTREQ, 1000), [(XMTCONT, 0)] * 9, 7),
+        ((XMTRESP, 1 << 31), [(XMTCONT, 0)] * 9, 7),
+        # The group is broken off by a message of another kind, which still lies behind it.
+        ((XMTREQ, 5), [(OTHER, 0)] * 3, 1),
+        ((XMTREQ, 5), [(XMTCONT, 0), (XMTREQ, 1), (XMTCONT, 0)], 2),
+        ((XMTREQ, 2), [(XMTRESP, 4), (XMTREQ, 8), *[(XMTCONT, 0)] * 8], 8),
+        ((XMTREQ, 2), [(XMTRESP, 1), (XMTRESP, 1)], 1),
+    ],
+)
+def test_the_spare_slots_are_for_as_many_messages_as_the_last_group_awaits(
+    last: tuple[int, int], follow: list[tuple[int, int]], stay: int
+) -> None:
+    receives = SlabReceives(SlabStore(HEAD, SLOT))
+    found = places(receives, SINGLES * 15 + [last] + follow)
+    assert [slot for slab, slot in found if not slab] == list(range(16 + stay))
+    assert [slot for slab, slot in found if slab] == list(range(len(follow) - stay))
+
+
+def test_groups_that_are_never_whole_end_with_the_spare_slots() -> None:
+    receives = SlabReceives(SlabStore(HEAD, SLOT))
+    found = places(receives, SINGLES * 15 + [(XMTREQ, 8)] * 12)
+    assert found == [(0, slot) for slot in range(24)] + [(1, slot) for slot in range(3)]
+
+
+@BOTH_LEADS
+def test_a_header_that_cannot_be_read_begins_no_group(lead: int) -> None:
+    receives = SlabReceives(SlabStore(HEAD, SLOT))
+    places(receives, SINGLES * 15)
+    last = receives.draw()
+    # A count of items that no message may have.
+    last.head[:] = (bytes(12) + lead.to_bytes(4) + bytes(4)).ljust(HEAD, b"\xff")
+    following = receives.draw()
+    assert following.slab is not last.slab
+    assert following.start == 0
+
+
+def test_what_is_awaited_in_one_slab_is_not_awaited_in_the_next_one() -> None:
+    """A connection that begins with the last slot of a slab goes on in another one."""
+    store = SlabStore(HEAD, SLOT)
+    receives = SlabReceives(store)
+    buffers = []
+    receives.prefix_octets = 20
+    for number in range(16):
+        buffers.append(receives.draw())
+        put(buffers[-1], XMTREQ, 8 if number == 15 else 1)
+    buffers.append(receives.draw())
+    put(buffers[-1], XMTCONT, 0)
+    for buffer in buffers:
+        receives.keep(buffer)
+    other = store.take_slab()
+    other.taken = 15
+    store.give_slab(other)
+    last = receives.draw()
+    assert (last.slab, last.start) == (other, 15 * SLOT)
+    put(last, XMTCONT, 0)
+    assert receives.draw().slab is not other
+
+
+def test_short_messages_take_no_slot_and_nothing_short_comes_while_buffers_are_awaited() -> None:
+    store = SlabStore(HEAD, SLOT)
+    receives = SlabReceives(store)
+    short = receives.take()
+    assert receives.short_octets == HEAD + SLOT
+    first, second = receives.draw(), receives.draw()
+    assert receives.short_octets == 0
+    receives.keep(first)
+    assert receives.short_octets == 0
+    receives.keep(second)
+    assert receives.short_octets == HEAD + SLOT
+    receives.give_back(short)
+    assert receives.take() is short
+    assert len(store.memory) == 1
+
+
+def test_a_short_message_is_taken_as_a_buffer_with_a_slot_of_its_own() -> None:
+    store = SlabStore(HEAD, SLOT)
+    receives = SlabReceives(store)
+    memory = receives.take()
+    memory[:] = bytes(range(HEAD + SLOT))
+    buffer = receives.in_parts(memory)
+    assert [bytes(part) for part in buffer.parts] == [bytes(range(HEAD)), bytes(range(HEAD, HEAD + SLOT))]
+    assert isinstance(buffer.slab, ShortBuffer)
+    assert buffer.start == 0
+    assert buffer.slab.octets == SLOT
+    receives.draw()
+    receives.keep(buffer)
+    assert buffer.parts == ()
+    # It has taken no head of the store, and no message is awaited in it.
+    assert receives.short_octets == 0
+    assert all(store.take_head() is not buffer.head for _ in range(3))
+
+
+def test_buffers_that_were_kept_are_used_for_no_other_message_while_those_given_back_are() -> None:
+    store = SlabStore(HEAD, SLOT)
+    receives = SlabReceives(store)
+    first, second, third = receives.draw(), receives.draw(), receives.draw()
+    slab = first.slab
+    assert isinstance(slab, Slab)
+    assert (slab.taken, slab.touched) == (3, 3)
+    # Only the last one can be given out again: slots are in the order in which messages arrive.
+    receives.give_back(first)
+    assert slab.taken == 3
+    receives.give_back(third)
+    assert (slab.taken, slab.touched) == (2, 3)
+    assert third.parts == ()
+    again = receives.draw()
+    assert (again.slab, again.start) == (slab, 2 * SLOT)
+    assert again.head is third.head
+    assert slab.pinned_octets == 3 * SLOT
+    receives.keep(second)
+    assert slab.taken == 3
+    assert receives.draw().start == 3 * SLOT
+    assert slab.touched == 4
+
+
+def test_a_slab_is_for_other_connections_once_no_buffer_of_it_is_awaited() -> None:
+    store = SlabStore(HEAD, SLOT)
+    one, other = SlabReceives(store), SlabReceives(store)
+    first, second = one.draw(), one.draw()
+    elsewhere = other.draw()
+    assert elsewhere.slab is not first.slab
+    one.keep(first)
+    assert SlabReceives(store).draw().slab is not first.slab
+    one.keep(second)
+    following = SlabReceives(store).draw()
+    assert following.slab is first.slab
+    assert following.start == 2 * SLOT
+    # It has no slab any more, and takes one as at first.
+    assert one.draw().slab is not first.slab
+
+
+def test_of_slabs_of_one_slot_each_message_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receive_slabs, "RTR_SLABS_MAX", 0)
+    receives = SlabReceives(SlabStore(HEAD, SLOT))
+    assert places(receives, group(XMTREQ, 3) + SINGLES * 3) == [(number, 0) for number in range(6)]

@@ -1,0 +1,394 @@
+"""Replies as their calls direct them: directions that count, ways of items, and refusals."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from rpcrdma.rtr.answers import DirectedReply, directed
+from rpcrdma.rtr.layout import Peer, runs_of
+from rpcrdma.rtr.messages import (
+    XMTCONT,
+    XMTRESP,
+    DirectionSet,
+    Explicit,
+    InSegments,
+    NotPlaced,
+    ResultDirection,
+    TransmitResponse,
+    Way,
+    decode_transmit_continue,
+    decode_transmit_response,
+)
+from rpcrdma.rtr.properties import BufferStructure, SegmentKind, Support
+from rpcrdma.testing.endpoint_pair import message
+from rpcrdma.transport import Cause, ReplyForm, ResponseGroup, Segment, WriteChunk, fill
+from rpcrdma.xdr.codec import Payload
+from rtr_link import PREFIX, Link, pattern, payload, tried
+
+HEAD, PAGE, PAGES = 256, 64, 4
+WHOLE = HEAD + PAGES * PAGE
+TOP = 0xFFFFFFFF
+
+
+def call_header(credential: int, verifier: int) -> bytes:
+    """The header of a call whose credential and verifier have so many octets."""
+    octets = bytes(24)
+    for length in (credential, verifier):
+        octets += struct.pack(">II", 1, length) + bytes(length) + bytes(-length & 3)
+    return octets
+
+
+def one(count: int = 1) -> tuple[ResultDirection, ...]:
+    return (ResultDirection(0, Way.SEGMENTS),) * count
+
+
+@pytest.mark.parametrize("credential", range(6))
+@pytest.mark.parametrize("verifier", [0, 1, 4, 5])
+def test_directions_are_for_ranges_with_all_arguments(credential: int, verifier: int) -> None:
+    start = {0: 0, 1: 4, 2: 4, 3: 4, 4: 4, 5: 8}[credential] + {0: 0, 1: 4, 4: 4, 5: 8}[verifier] + 24 + 8 + 8
+    header = call_header(credential, verifier)
+    assert len(header) == start
+    for arguments in (0, 4, 40):
+        stream = header + bytes(arguments)
+        end = len(stream)
+        for begin in (0, 1, start - 1, start):
+            for most in (end, end + 1, TOP):
+                assert tried(directed, [DirectionSet(begin, most, one())], stream, end) == range(1)
+            assert tried(directed, [DirectionSet(begin, end - 1, one())], stream, end) == range(0)
+        for begin in (start + 1, start + 4, TOP):
+            assert tried(directed, [DirectionSet(begin, TOP, one())], stream, end) == range(0)
+
+
+def test_directions_of_a_header_that_is_cut_off_are_for_the_whole_call() -> None:
+    header = call_header(5, 2)
+    for length in range(len(header)):
+        stream = header[:length]
+        assert tried(directed, [DirectionSet(0, length, one())], stream, length) == range(1)
+        for begin in (1, 24, length):
+            assert tried(directed, [DirectionSet(begin or 1, TOP, one())], stream, length) == range(0)
+    assert tried(directed, [DirectionSet(1, TOP, one())], header, len(header)) == range(1)
+
+
+def test_the_first_range_that_fits_is_followed_and_directions_are_counted_through() -> None:
+    stream = call_header(0, 0) + bytes(8)
+    end = len(stream)
+    less, more = (0, end - 1), (0, end)
+    for ranges, expected in (
+        ([], range(0)),
+        ([(*more, 2)], range(2)),
+        ([(*less, 2), (*more, 1)], range(2, 3)),
+        ([(*less, 2), (*less, 3), (*more, 4), (*more, 1)], range(5, 9)),
+        ([(*less, 2), (*more, 0)], range(2, 2)),
+        ([(*less, 2)], range(0)),
+    ):
+        sets = [DirectionSet(begin, most, one(count)) for begin, most, count in ranges]
+        assert tried(directed, sets, stream, end) == expected
+
+
+def requester(*, pages: int = PAGES, octets: int = 0) -> Peer:
+    groups = [(1, SegmentKind(HEAD, 0, placeable=False))]
+    if pages:
+        groups.append((pages, SegmentKind(PAGE, 0, placeable=True)))
+    structure = BufferStructure(HEAD + pages * PAGE, tuple(groups))
+    return Peer(Support(7), octets or structure.octets, runs_of(structure), 8, 8)
+
+
+def memory(*octets: int) -> tuple[Segment, ...]:
+    return tuple(Segment(number, length, number << 20) for number, length in enumerate(octets, 1))
+
+
+def explicit(*octets: int, least: int = 0) -> ResultDirection:
+    return ResultDirection(least, Way.EXPLICIT, memory(*octets))
+
+
+def by_size(explicit_from: int, *octets: int, least: int = 0) -> ResultDirection:
+    return ResultDirection(least, Way.BY_SIZE, memory(*octets), explicit_from)
+
+
+def choice(*octets: int, least: int = 0) -> ResultDirection:
+    return ResultDirection(least, Way.CHOICE, memory(*octets))
+
+
+def in_segments(least: int = 0) -> ResultDirection:
+    return ResultDirection(least, Way.SEGMENTS)
+
+
+def answer(
+    *directions: ResultDirection,
+    followed: range | None = None,
+    frames_max: int = 8,
+    link: Link | None = None,
+    peer: Peer | None = None,
+    counted: bool = False,
+) -> DirectedReply:
+    found: Any = link or Link()
+    numbers = range(len(directions)) if followed is None else followed
+    return DirectedReply(found, peer or requester(), directions, numbers, frames_max, counted=counted)
+
+
+def response(group: ResponseGroup, sent: Payload) -> TransmitResponse:
+    """The header of a group, whose transmissions are taken apart and are of the reply."""
+    messages = [bytes(PREFIX) + b"".join(each.body) for each in group.transmissions]
+    head, start = decode_transmit_response(messages[0], PREFIX)
+    stream = messages[0][start : start + head.payload_octets]
+    assert [each.header_type for each in group.transmissions] == [XMTRESP] + [XMTCONT] * (len(messages) - 1)
+    assert all(each.answers for each in group.transmissions)
+    assert head.count == len(messages)
+    for number, octets in enumerate(messages[1:], 1):
+        further, start = decode_transmit_continue(octets, PREFIX)
+        assert (further.number, further.begun_by) == (number, XMTRESP)
+        stream += octets[start : start + further.payload_octets]
+    pages = b"".join(octets[HEAD:WHOLE].ljust(WHOLE - HEAD, b"?") for octets in messages)
+    whole = b"".join(bytes(part) for part in sent.gather())
+    for position, length, where in head.items:
+        if isinstance(where, NotPlaced):
+            continue
+        data = whole[position : position + length]
+        if isinstance(where, InSegments):
+            assert where.offset == 0
+            assert b"".join(pages[at * PAGE : at * PAGE + PAGE] for at in where.numbers)[:length] == data
+        stream = stream[:position] + data + bytes(-length & 3) + stream[position:]
+    assert stream == whole
+    return head
+
+
+def shown(one_answer: DirectedReply, sent: Payload, room: int = 8) -> list[str] | None:
+    """How each item goes, in a word."""
+    assert tried(one_answer.refusal, sent) is None
+    group = tried(one_answer.plan, sent, room)
+    if group is None:
+        return None
+    assert isinstance(group, ResponseGroup), group
+    head = response(group, sent)
+    found = []
+    for position, length, where in head.items:
+        if isinstance(where, NotPlaced):
+            found.append(where.name)
+        else:
+            found.append("explicit" if isinstance(where, Explicit) else "segments")
+        if where is NotPlaced.NO_ITEM:
+            assert (position, length) == (0, 0)
+        else:
+            (item,) = [item for item in sent.items if item.position == position]
+            assert len(item.data) == length
+    assert len(group.written) == found.count("explicit")
+    return found
+
+
+def test_each_item_goes_as_its_direction_says() -> None:
+    link = Link()
+    sent = payload(64, 65, 66, 67, 5)
+    directions = (explicit(50, 50), in_segments(), choice(100), by_size(67, 80), in_segments(least=6))
+    one_answer = answer(*directions, in_segments(), link=link)
+    assert shown(one_answer, sent) == ["explicit", "segments", "segments", "explicit", "TOO_SHORT", "NO_ITEM"]
+    assert (link.statistics.groups_sent, link.statistics.items_sent_in_segments) == (1, 2)
+    group = one_answer.plan(sent, 8)
+    assert group is not None
+    assert group.written == [
+        (0, fill(WriteChunk(memory(50, 50)), 64)),
+        (3, fill(WriteChunk(memory(80)), 67)),
+    ]
+    head = response(group, sent)
+    assert head.items[0].where == Explicit((Segment(1, 50, 1 << 20), Segment(2, 14, 2 << 20)))
+    assert (link.statistics.groups_sent, link.statistics.items_sent_in_segments) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("way", "size", "expected"),
+    [
+        ("explicit", 0, "TOO_SHORT"),
+        ("explicit", 9, "TOO_SHORT"),
+        ("explicit", 10, "explicit"),
+        ("segments", 9, "TOO_SHORT"),
+        ("segments", 10, "segments"),
+        ("by_size", 9, "TOO_SHORT"),
+        ("by_size", 10, "segments"),
+        ("by_size", 29, "segments"),
+        ("by_size", 30, "explicit"),
+        ("choice", 9, "TOO_SHORT"),
+        ("choice", 10, "segments"),
+    ],
+)
+def test_an_item_shorter_than_its_direction_demands_is_inline(way: str, size: int, expected: str) -> None:
+    directions = {
+        "explicit": explicit(100, least=10),
+        "segments": in_segments(10),
+        "by_size": by_size(30, 100, least=10),
+        "choice": choice(100, least=10),
+    }
+    assert shown(answer(directions[way]), payload(size)) == [expected]
+    assert shown(answer(directions[way]), payload(size, 50)) == [expected]
+
+
+def test_a_short_item_at_the_end_of_a_reply_goes_with_its_stream() -> None:
+    sent = message(7, 1, (b"", pattern(100)), (b"", b"12345678"))
+    assert len(sent.gather([sent.items[0]])) == 2
+    assert shown(answer(in_segments(), in_segments(9)), sent) == ["segments", "TOO_SHORT"]
+
+
+def test_an_item_of_no_octets_is_inline() -> None:
+    assert shown(answer(explicit(1), in_segments(), choice(1), by_size(0, 1)), payload(0, 0, 0, 0)) == ["TOO_SHORT"] * 4
+
+
+@pytest.mark.parametrize(
+    ("followed", "expected"),
+    [
+        (range(4), ["segments", "segments", "NO_ITEM", "NO_ITEM"]),
+        (range(1, 3), ["NO_ITEM", "segments", "segments", "NO_ITEM"]),
+        (range(2, 3), ["NO_ITEM", "NO_ITEM", "segments", "NO_ITEM"]),
+        (range(3, 4), ["NO_ITEM", "NO_ITEM", "NO_ITEM", "segments"]),
+        (range(0), ["NO_ITEM"] * 4),
+        (range(2, 2), ["NO_ITEM"] * 4),
+    ],
+)
+def test_items_go_by_the_directions_that_are_followed(followed: range, expected: list[str]) -> None:
+    assert shown(answer(*[in_segments()] * 4, followed=followed), payload(20, 30)) == expected
+
+
+@pytest.mark.parametrize(
+    ("way", "size", "is_refused"),
+    [
+        ("explicit", 100, False),
+        ("explicit", 101, True),
+        ("short", 101, False),
+        ("short", 102, True),
+        ("by_size", 101, False),
+        ("by_size", 102, True),
+        ("choice", 101, False),
+        ("segments", 101, False),
+    ],
+)
+def test_an_item_that_is_to_be_written_has_memory_for_it(way: str, size: int, is_refused: bool) -> None:
+    directions = {
+        "explicit": explicit(60, 40),
+        "short": explicit(60, 40, least=102),
+        "by_size": by_size(102, 60, 40),
+        "choice": choice(60, 40),
+        "segments": in_segments(),
+    }
+    one_answer = answer(in_segments(), explicit(), directions[way], followed=range(1, 3))
+    plan = one_answer.refusal(payload(0, size))
+    if not is_refused:
+        assert plan is None
+        return
+    assert plan is not None
+    assert plan.form is ReplyForm.REFUSED
+    assert plan.refusal is not None
+    assert (plan.refusal.cause, plan.refusal.chunk, plan.refusal.needed) == (Cause.WRITE_RESOURCE, 3, size)
+    assert plan.reason == f"a result of {size} octets for memory of 100"
+
+
+def test_memory_of_by_size_counts_only_from_the_least_size_on() -> None:
+    assert answer(by_size(5, 4, least=6)).refusal(payload(5)) is None
+    assert answer(by_size(5, 4, least=6)).refusal(payload(6)) is not None
+
+
+def test_a_reply_that_no_group_holds_is_refused() -> None:
+    sent = payload(513)
+    assert answer(in_segments(), frames_max=3).refusal(sent) is None
+    plan = answer(in_segments(), frames_max=2).refusal(sent)
+    assert plan is not None
+    assert plan.refusal is not None
+    assert (plan.form, plan.refusal.cause) == (ReplyForm.REFUSED, Cause.REPLY_RESOURCE)
+    assert (plan.refusal.chunk, plan.refusal.needed) == (0, sent.length)
+    assert plan.reason == f"a reply of {sent.length} octets for 2 transmissions"
+    # An item by choice is written where segments have no room.
+    assert shown(answer(choice(600), frames_max=2), sent) == ["explicit"]
+    assert answer(choice(512), frames_max=2).refusal(sent) is not None
+    assert shown(answer(choice(513), frames_max=2), sent) == ["explicit"]
+    assert shown(answer(choice(513), frames_max=3), sent) == ["segments"]
+    assert shown(answer(choice(1000), choice(64), frames_max=1), payload(300, 65)) == ["explicit", "segments"]
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_call_is_counted_once_as_one_by_send(counted: bool) -> None:
+    link = Link()
+    for waiting in (2, 3):
+        assert (shown(answer(in_segments(), link=link, counted=counted), payload(513), waiting) is None) is (
+            waiting < 3
+        )
+        assert link.statistics.calls_by_send == (waiting == 3 and not counted)
+    assert shown(answer(choice(600), link=link, counted=counted), payload(513), 2) == ["explicit"]
+    assert link.statistics.calls_by_send == (not counted)
+
+
+def test_a_reply_waits_until_it_has_room_or_goes_otherwise() -> None:
+    sent = payload(513)
+    link = Link()
+    one_answer = answer(in_segments(), link=link)
+    assert shown(one_answer, sent, 3) == ["segments"]
+    assert shown(one_answer, sent, 2) is None
+    assert link.statistics.groups_sent == 1
+    assert shown(answer(choice(600)), sent, 3) == ["segments"]
+    assert shown(answer(choice(600)), sent, 2) == ["explicit"]
+    # It is as before when there is room again.
+    one_answer = answer(choice(600))
+    assert shown(one_answer, sent, 2) == ["explicit"]
+    assert shown(one_answer, sent, 3) == ["segments"]
+    # Without `refusal` before it, the transmissions are those that the call allows.
+    assert answer(in_segments(), frames_max=2).plan(sent, 8) is None
+    group = answer(choice(600), frames_max=2).plan(sent, 8)
+    assert group is not None
+    assert len(group.written) == 1
+
+
+def frames(sent: Payload, *directions: ResultDirection, **options: Any) -> int:
+    one_answer = answer(*directions, **options)
+    assert tried(one_answer.refusal, sent) is None
+    group = tried(one_answer.plan, sent, 8)
+    assert isinstance(group, ResponseGroup), group
+    response(group, sent)
+    return len(group.transmissions)
+
+
+@pytest.mark.parametrize(
+    ("directions", "header"),
+    [
+        ((), 20 + 12),
+        (("none",), 20 + 12 + 12),
+        (("none",) * 3, 20 + 12 + 3 * 12),
+        (("inline",), 20 + 12 + 12),
+        (("segments",), 20 + 12 + 12 + 8 + 4 * 4),
+        (("segments", "none"), 20 + 12 + 12 + 8 + 4 * 4 + 12),
+        (("written",), 20 + 12 + 12 + 4 + 2 * 16),
+        (("written", "written"), 20 + 12 + 2 * (12 + 4 + 2 * 16)),
+    ],
+)
+def test_a_reply_takes_the_transmissions_that_its_header_and_its_stream_need(
+    directions: tuple[str, ...], header: int
+) -> None:
+    """The stream is XID, direction, the length of each item, inline items, and padding up to the edge."""
+    sizes = {"none": 0, "inline": 30, "segments": 256, "written": 100}
+    made = {
+        "none": in_segments(),
+        "inline": in_segments(31),
+        "segments": in_segments(),
+        "written": explicit(90, 30),
+    }
+    items = [sizes[each] for each in directions if each != "none"]
+    inline = sum(32 for each in directions if each == "inline")
+    room = HEAD - header
+    rest = room - 8 - 4 * len(items) - inline - 4
+    for more, expected in ((0, 1), (4, 2)):
+        sent = payload(*items, between=0)
+        sent.reduced += bytes(rest + more)  # type: ignore[operator]
+        reply = [made[each] for each in directions]
+        bare = requester(octets=HEAD) if "segments" not in directions else None
+        assert frames(sent, *reply, peer=bare) == expected
+
+
+def test_a_reply_is_laid_out_for_the_shorter_of_two_messages() -> None:
+    sent = payload(256)
+    assert frames(sent, in_segments(), link=Link(send_octets=WHOLE)) == 1
+    assert frames(sent, in_segments(), link=Link(send_octets=WHOLE - 1)) == 2
+    assert frames(sent, in_segments(), peer=requester(octets=WHOLE - 1)) == 2
+
+
+def test_a_reply_to_an_end_without_segments_is_inline_or_written() -> None:
+    bare = requester(pages=0)
+    assert frames(payload(100), explicit(100), peer=bare) == 1
+    assert shown(answer(choice(100), peer=bare), payload(100)) == ["explicit"]
+    assert answer(in_segments(), peer=bare).refusal(payload(100)) is not None

@@ -1,0 +1,375 @@
+"""Groups of transmissions: where items lie in receive buffers, and every fault at its bound, word by word."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from rpcrdma.rtr.groups import Arrived, Group, Placement, check_positions, take_payload
+from rpcrdma.rtr.messages import (
+    XMTREQ,
+    XMTRESP,
+    Explicit,
+    InSegments,
+    Item,
+    NotPlaced,
+    ReportCode,
+    TransmissionFault,
+    TransmitContinue,
+    TransmitRequest,
+)
+from rpcrdma.rtr.receive_slabs import ShortBuffer, Slab, SlabBuffer
+from rpcrdma.transport import Segment
+from rtr_link import pattern, tried
+
+HEAD, SEGMENT, EACH = 8, 4, 2
+SLOT = SEGMENT * EACH
+FULL = HEAD + SLOT
+TOP = 0xFFFFFFFF
+
+
+def fault_of(step: Callable[..., Any], *arguments: Any) -> tuple[str, tuple[int, ...]]:
+    """The code and the words of the fault that a step must raise."""
+    error = tried(step, *arguments)
+    assert isinstance(error, TransmissionFault), error
+    return error.code.name, error.words
+
+
+def request(count: int) -> TransmitRequest:
+    return TransmitRequest((), (), count, 0, 0)
+
+
+def buffers(kind: str, count: int) -> Iterator[SlabBuffer]:
+    """Receive buffers whose slots hold octets of a pattern."""
+    slab = Slab(SLOT)
+    slab.memory[:] = pattern(len(slab.memory))
+    for number in range(count):
+        if kind == "short":
+            memory = memoryview(bytearray(HEAD) + slab.memory[number * SLOT : number * SLOT + SLOT])
+            yield SlabBuffer(memory[:HEAD], ShortBuffer(memory, HEAD), 0)
+            continue
+        if kind == "slabs":
+            before, slab = slab, Slab(SLOT)
+            slab.memory[:] = before.memory[:]
+        yield SlabBuffer(memoryview(bytearray(HEAD)), slab, number * SLOT)
+
+
+def group(*lengths: int, kind: str = "one slab", payload_ends: Sequence[int] = (), count: int | None = None) -> Group:
+    """Transmissions of so many octets; of one of 0 octets there is no buffer."""
+    found = Group(7, XMTREQ, request(len(lengths) if count is None else count), 8)
+    ends = payload_ends or [HEAD] * len(lengths)
+    for buffer, octets, end in zip(buffers(kind, len(lengths)), lengths, ends, strict=True):
+        found.add(Arrived(buffer if octets else None, octets, end), b"")
+    return found
+
+
+def item(length: int, *numbers: int, offset: int = 0, position: int = 0) -> Item:
+    return Item(position, length, InSegments(offset, numbers))
+
+
+def placed_by(own: Group, *items: Item) -> Placement:
+    found = tried(own.place, items, SEGMENT, EACH)
+    assert isinstance(found, Placement), found
+    return found
+
+
+WHERE = [
+    (offset, numbers)
+    for count in range(4)
+    for numbers in itertools.combinations(range(2 * EACH), count)
+    for offset in range(SEGMENT if count else 1)
+]
+
+
+@pytest.mark.parametrize(("kind", "side_by_side"), [("one slab", True), ("slabs", False), ("short", False)])
+def test_an_item_is_in_the_segments_that_it_names(kind: str, side_by_side: bool) -> None:
+    """Octet by octet: segments are numbered through the buffers, each octet of the item is the next one in them."""
+    whole = pattern(2 * SLOT)
+    for offset, numbers in WHERE:
+        places = [number * SEGMENT + octet for number in numbers for octet in range(SEGMENT)][offset:]
+        for length in range(len(places) + 1):
+            own = group(FULL, FULL, kind=kind)
+            views, joined = placed_by(own, item(length, *numbers, offset=offset, position=12))
+            taken = places[:length]
+            assert {at: bytes(view) for at, view in views.items()} == {12: bytes(whole[place] for place in taken)}
+            apart = any(
+                second != first + 1 or (not side_by_side and first // SLOT != second // SLOT)
+                for first, second in itertools.pairwise(taken)
+            )
+            assert joined == apart
+
+
+def test_items_lie_one_behind_another() -> None:
+    whole = pattern(2 * SLOT)
+    for between in range(SEGMENT):
+        own = group(FULL, FULL)
+        items = [item(5, 0, 1, position=4), item(3 + between, 2, 3, offset=1, position=8)]
+        views, joined = placed_by(own, *items)
+        assert {at: bytes(view) for at, view in views.items()} == {4: whole[:5], 8: whole[9 : 12 + between]}
+        assert joined == 0
+    own = group(FULL, FULL, kind="slabs")
+    parts = [item(6, 1, 2, position=4), item(2, 2, offset=2, position=8), item(4, 3, position=12)]
+    views, joined = placed_by(own, *parts)
+    assert {at: bytes(view) for at, view in views.items()} == {4: whole[4:10], 8: whole[10:12], 12: whole[12:16]}
+    assert joined == 1
+    two = [item(6, 1, 2, position=4), item(8, 2, 3, 4, offset=2, position=8)]
+    assert group(FULL, FULL, FULL, kind="slabs").place(two, SEGMENT, EACH).joined == 2
+
+
+def test_items_elsewhere_take_no_segment() -> None:
+    own = group(FULL)
+    others = [Item(0, 4, Explicit((Segment(1, 4, 0),))), Item(4, 0, NotPlaced.NO_ITEM), Item(8, 4, NotPlaced.TOO_SHORT)]
+    assert own.place(others, SEGMENT, EACH) == ({}, 0)
+    assert own.place(others, 1, 0) == ({}, 0)
+    views, joined = own.place([item(0), *others], 1, 0)
+    assert ({at: bytes(view) for at, view in views.items()}, joined) == ({0: b""}, 0)
+
+
+@pytest.mark.parametrize(
+    ("items", "code", "words"),
+    [
+        ([(1, 4, [0])], "OFFSET", (4, 0, 3)),
+        ([(1, TOP, [0])], "OFFSET", (TOP, 0, 3)),
+        ([(1, 0, [])], "PAYLOAD", (1, 0, 0)),
+        ([(1, 2, [])], "PAYLOAD", (1, 0, 0)),
+        ([(5, 0, [0])], "PAYLOAD", (5, 0, 4)),
+        ([(4, 1, [0])], "PAYLOAD", (4, 0, 3)),
+        ([(6, 3, [0, 1])], "PAYLOAD", (6, 0, 5)),
+        ([(4, 0, [4])], "SEGMENT_NUMBER", (4, 0, 3)),
+        ([(0, 0, [4])], "SEGMENT_NUMBER", (4, 0, 3)),
+        ([(8, 0, [3, 4])], "SEGMENT_NUMBER", (4, 4, 3)),
+        ([(8, 0, [1, 0])], "SEGMENT_NUMBER", (0, 2, 3)),
+        ([(8, 0, [1, 1])], "SEGMENT_NUMBER", (1, 2, 3)),
+        ([(4, 0, [1]), (4, 0, [1])], "SEGMENT_NUMBER", (1, 2, 3)),
+        ([(4, 0, [1]), (4, 0, [0])], "SEGMENT_NUMBER", (0, 2, 3)),
+        ([(3, 0, [1]), (4, 0, [0])], "SEGMENT_NUMBER", (0, 1, 3)),
+        ([(3, 0, [1]), (1, 2, [1])], "OFFSET", (2, 3, 3)),
+        ([(2, 1, [1]), (1, 0, [1])], "OFFSET", (0, 3, 3)),
+        ([(6, 0, [0, 1]), (1, 1, [1])], "OFFSET", (1, 2, 3)),
+        ([(6, 1, [0, 1]), (1, 2, [1])], "OFFSET", (2, 3, 3)),
+        ([(0, 2, [1]), (1, 1, [1])], "OFFSET", (1, 2, 3)),
+    ],
+)
+def test_an_item_that_is_not_in_free_segments_is_a_fault(
+    items: list[tuple[int, int, list[int]]], code: str, words: tuple[int, ...]
+) -> None:
+    assert fault_of(
+        group(FULL, FULL).place, [item(length, *at, offset=offset) for length, offset, at in items], SEGMENT, EACH
+    ) == (code, words)
+
+
+def test_without_segments_there_is_no_number() -> None:
+    assert fault_of(group(HEAD).place, [item(4, 0)], 1, 0) == ("SEGMENT_NUMBER", (0, 1, 0))
+
+
+@pytest.mark.parametrize("kind", ["one slab", "slabs", "short"])
+def test_an_item_has_no_more_than_has_arrived(kind: str) -> None:
+    """The segments of a transmission hold the octets behind its head, and no others."""
+    for arrived, which in itertools.product(range(HEAD - 1, FULL + 1), (0, 1)):
+        there = max(0, arrived - HEAD)
+        lengths = [FULL, FULL]
+        lengths[which] = arrived
+        for offset in range(SEGMENT):
+            numbers = [2 * which, 2 * which + 1]
+            for length in range(SLOT - offset + 1):
+                own = group(*lengths, kind=kind)
+                if length <= max(0, there - offset):
+                    views, _ = placed_by(own, item(length, *numbers, offset=offset))
+                    start = which * SLOT + offset
+                    assert views[0] == pattern(2 * SLOT)[start : start + length]
+                    continue
+                assert fault_of(own.place, [item(length, *numbers, offset=offset)], SEGMENT, EACH) == (
+                    "PAYLOAD",
+                    (length, 0, max(0, there - offset)),
+                )
+
+
+def test_an_item_over_two_transmissions_has_no_more_than_has_arrived_in_both() -> None:
+    for there, length in itertools.product(range(SLOT + 1), range(SLOT + 1, 2 * SLOT + 1)):
+        own = group(FULL, HEAD + there)
+        if length <= SLOT + there:
+            assert placed_by(own, item(length, 0, 1, 2, 3)).views[0] == pattern(length)
+            continue
+        assert fault_of(own.place, [item(length, 0, 1, 2, 3)], SEGMENT, EACH) == (
+            "PAYLOAD",
+            (length, 0, SLOT + there),
+        )
+
+
+@pytest.mark.parametrize("length", [1, 2, 8])
+def test_a_transmission_without_a_buffer_has_nothing_for_items(length: int) -> None:
+    own = group(0, FULL)
+    assert fault_of(own.place, [item(length, 0, 1)], SEGMENT, EACH) == ("PAYLOAD", (length, 0, 0))
+    assert placed_by(own, item(0, 0)).views[0] == b""
+    assert placed_by(own, item(length, 2, 3)).views[0] == pattern(2 * SLOT)[SLOT : SLOT + length]
+    assert fault_of(group(FULL, 0).place, [item(SLOT + length, 0, 1, 2, 3)], SEGMENT, EACH) == (
+        "PAYLOAD",
+        (SLOT + length, 0, SLOT),
+    )
+
+
+@pytest.mark.parametrize("inside", range(SLOT))
+def test_an_item_begins_behind_the_payload(inside: int) -> None:
+    for number, offset in itertools.product(range(2), range(SEGMENT)):
+        own = group(FULL, FULL, payload_ends=(HEAD + inside, HEAD))
+        place = number * SEGMENT + offset
+        if place >= inside:
+            assert placed_by(own, item(1, number, offset=offset)).views[0] == pattern(SLOT)[place:][:1]
+            continue
+        assert fault_of(own.place, [item(1, number, offset=offset)], SEGMENT, EACH) == (
+            "OFFSET",
+            (offset, inside - number * SEGMENT, SEGMENT - 1),
+        )
+
+
+@pytest.mark.parametrize(("count", "most", "is_taken"), [(0, 3, False), (1, 1, True), (3, 3, True), (4, 3, False)])
+def test_a_group_has_as_many_transmissions_as_are_allowed(count: int, most: int, is_taken: bool) -> None:
+    if is_taken:
+        found = Group(7, XMTREQ, request(count), most)
+        assert (found.xid, found.lead, found.head, found.held) == (7, XMTREQ, request(count), 0)
+        assert (found.arrived, found.stream, found.complete) == ([], b"", False)
+        return
+    assert fault_of(Group, 7, XMTREQ, request(count), most) == ("SEQUENCE", (most, count))
+
+
+def test_a_group_is_complete_with_its_last_transmission() -> None:
+    own = Group(7, XMTREQ, request(3), 8)
+    for number, payload in enumerate((b"one", b"", b"two")):
+        assert not own.complete
+        own.check_next(7, TransmitContinue(number, XMTREQ, len(payload)) if number else TransmitContinue(0, XMTREQ, 0))
+        own.add(Arrived(None, 0, 0), payload)
+    assert own.complete
+    assert own.stream == b"onetwo"
+
+
+@pytest.mark.parametrize(
+    ("xid", "number", "begun_by", "payload", "code", "words"),
+    [
+        (6, 1, XMTREQ, 0, "XID", (7, 6)),
+        (6, 2, XMTRESP, 4, "XID", (7, 6)),
+        (7, 1, XMTRESP, 0, "OPTIONAL_TYPE", (XMTREQ, XMTRESP)),
+        (7, 0, XMTREQ, 0, "SEQUENCE", (1, 0)),
+        (7, 2, XMTREQ, 0, "SEQUENCE", (1, 2)),
+        (7, 1, XMTREQ, 5, "PAYLOAD", (5, 0, 0)),
+    ],
+)
+def test_a_continuation_is_the_next_one_of_its_group(
+    xid: int, number: int, begun_by: int, payload: int, code: str, words: tuple[int, ...]
+) -> None:
+    own = group(FULL, count=3)
+    assert fault_of(own.check_next, xid, TransmitContinue(number, begun_by, payload)) == (code, words)
+
+
+def test_memory_that_a_group_pins_is_whole_slabs_heads_and_payloads() -> None:
+    slab, other = Slab(SLOT), Slab(SLOT)
+    slab.touched, other.touched = 5, 2
+    own = Group(7, XMTREQ, request(4), 8)
+    own.add(Arrived(None, 10, 10), b"four")
+    assert (own.pinned_octets, own.held_octets) == (4, 0)
+    own.add(Arrived(SlabBuffer(memoryview(bytearray(HEAD)), slab, 0), FULL, HEAD), b"sixsix")
+    assert (own.pinned_octets, own.held_octets) == (4 + 6 + HEAD + 5 * SLOT, SLOT)
+    own.add(Arrived(SlabBuffer(memoryview(bytearray(HEAD)), slab, SLOT), FULL, HEAD), b"")
+    assert (own.pinned_octets, own.held_octets) == (4 + 6 + 2 * HEAD + 5 * SLOT, 2 * SLOT)
+    own.add(Arrived(SlabBuffer(memoryview(bytearray(HEAD)), other, 0), FULL, HEAD), b"")
+    assert (own.pinned_octets, own.held_octets) == (4 + 6 + 3 * HEAD + 7 * SLOT, 3 * SLOT)
+
+
+def placed(*items: tuple[int, int]) -> list[Item]:
+    return [Item(position, length, InSegments(0, ())) for position, length in items]
+
+
+@pytest.mark.parametrize(
+    ("items", "stream_octets"),
+    [
+        ([], 0),
+        ([(0, 0)], 0),
+        ([(8, 100)], 8),
+        ([(4, 1), (8, 1)], 4),
+        ([(4, 5), (12, 1)], 4),
+        ([(4, 4), (8, 4), (12, 4)], 4),
+        ([(4, 0), (8, 0)], 8),
+        ([(0, 8), (12, 0)], 4),
+        ([(0xFFFFFFFC, 4)], 0xFFFFFFFC),
+        ([(0xFFFFFFFC, 4)], 1 << 33),
+    ],
+)
+def test_items_stand_one_after_another_in_the_stream(items: list[tuple[int, int]], stream_octets: int) -> None:
+    check_positions(placed(*items), stream_octets)
+
+
+@pytest.mark.parametrize(
+    ("items", "stream_octets", "words"),
+    [
+        ([(12, 4)], 8, (12, 0, 8)),
+        ([(6, 4)], 8, (6, 0, 8)),
+        ([(1, 4)], 8, (1, 0, 8)),
+        ([(8, 4), (8, 4)], 8, (8, 12, 12)),
+        ([(4, 5), (8, 1)], 8, (8, 12, 16)),
+        ([(4, 4), (16, 1)], 8, (16, 8, 12)),
+        ([(4, 5), (20, 1)], 8, (20, 12, 16)),
+        ([(4, 0), (4, 0)], 8, (4, 8, 8)),
+        ([(4, 4), (0, 4)], 8, (0, 8, 12)),
+        ([(0, 4), (4, 4), (4, 4)], 8, (4, 8, 16)),
+        ([(0xFFFFFFFE, 4)], 1 << 33, (0xFFFFFFFE, 0, 0xFFFFFFFC)),
+        ([(0, 0xFFFFFFFF), (0xFFFFFFFC, 0)], 8, (0xFFFFFFFC, 0, 0xFFFFFFFC)),
+        ([(0xFFFFFFFC, 8), (0xFFFFFFFC, 0)], 1 << 33, (0xFFFFFFFC, 4, 0xFFFFFFFC)),
+    ],
+)
+def test_items_that_do_not_are_a_fault(
+    items: list[tuple[int, int]], stream_octets: int, words: tuple[int, ...]
+) -> None:
+    assert fault_of(check_positions, placed(*items), stream_octets) == ("OFFSET", words)
+
+
+def test_an_item_that_is_not_placed_stands_nowhere() -> None:
+    nowhere = Item(1001, 100, NotPlaced.TOO_SHORT)
+    check_positions([nowhere, *placed((4, 4)), nowhere, *placed((8, 4)), nowhere], 4)
+
+
+def test_an_item_is_no_longer_than_its_memory() -> None:
+    for lengths in ((), (8,), (5, 3), (0, 8, 0)):
+        named = sum(lengths)
+        where = Explicit(tuple(Segment(1, length, 0) for length in lengths))
+        check_positions([Item(4, named, where)], 4)
+        assert fault_of(check_positions, [Item(4, named + 1, where)], 4) == ("PAYLOAD", (named + 1, 0, named))
+
+
+@pytest.mark.parametrize("prefix", [0, 5])
+@pytest.mark.parametrize("start", [0, 3])
+def test_a_payload_is_a_copy_from_its_start_on(start: int, prefix: int) -> None:
+    body = bytearray(pattern(10))
+    for octets in range(10 - start + 1):
+        found = take_payload(body, start, octets, prefix, None)
+        assert type(found) is bytes
+        assert found == pattern(10)[start : start + octets]
+    assert fault_of(take_payload, body, start, 11 - start, prefix, None) == ("PAYLOAD", (11 - start, 0, 10 - start))
+
+
+@pytest.mark.parametrize("prefix", [0, 3])
+@pytest.mark.parametrize("start", [0, 2])
+def test_a_payload_goes_on_in_the_placeable_segments(start: int, prefix: int) -> None:
+    """Up to the end of the message, not of its buffer."""
+    slab = Slab(SLOT)
+    whole = pattern(FULL)
+    head = memoryview(bytearray(whole[:HEAD]))
+    slab.memory[SLOT : 2 * SLOT] = whole[HEAD:]
+    buffer = SlabBuffer(head, slab, SLOT)
+    body = head[prefix:]
+    for length in range(HEAD, FULL + 1):
+        room = length - prefix - start
+        for octets in range(room + 1):
+            found = take_payload(body, start, octets, prefix, (buffer, length))
+            assert type(found) is bytes
+            assert found == whole[prefix + start : prefix + start + octets]
+        assert fault_of(take_payload, body, start, room + 1, prefix, (buffer, length)) == (
+            "PAYLOAD",
+            (room + 1, 0, room),
+        )
+
+
+def test_a_fault_says_its_code_in_words() -> None:
+    fault = TransmissionFault(ReportCode.SEGMENT_NUMBER, 4, 0, 3)
+    assert str(fault).startswith("segment number (4, 0, 3)")

@@ -1,0 +1,588 @@
+"""One end's handling of transmissions, step by step: calls and replies that they make up, reports, counters, memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rpcrdma.errors import DecodeError, RemoteProtocolError
+from rpcrdma.limits import CHUNK_SEGMENTS_MAX
+from rpcrdma.rtr import RoundTripConfig
+from rpcrdma.rtr.answers import DirectedReply
+from rpcrdma.rtr.messages import (
+    REPTERR,
+    XMTCONT,
+    XMTREQ,
+    XMTRESP,
+    DirectionSet,
+    Explicit,
+    InSegments,
+    Item,
+    NotPlaced,
+    Report,
+    ReportCode,
+    ResultDirection,
+    TransmissionFault,
+    TransmissionId,
+    TransmitRequest,
+    TransmitResponse,
+    Way,
+    encode_report,
+    encode_transmit_request,
+    encode_transmit_response,
+)
+from rpcrdma.rtr.properties import Support
+from rpcrdma.rtr.receive_slabs import SlabReceives
+from rpcrdma.rtr.requests import NOT_TAKEN
+from rpcrdma.transport import (
+    Cause,
+    ChunkLists,
+    Inbound,
+    Kind,
+    ReadChunk,
+    Role,
+    Segment,
+    WriteChunk,
+)
+from rtr_end import (
+    CALLED,
+    HEAD,
+    NO_ITEMS,
+    ONE,
+    OTHER,
+    REPLIED,
+    SEGMENT,
+    SLOT,
+    Carried,
+    End,
+    begin,
+    client,
+    opened,
+    reported,
+    silent_about,
+)
+from rtr_link import PREFIX, pattern
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("support", [6, 7])
+def test_calls_of_a_client_are_carried_if_its_peer_takes_requests(role: Role, support: int) -> None:
+    end = End(role=role, told={0x101: Support(support)})
+    carried = role is Role.CLIENT and support == 7
+    assert [step for step, *_ in end.steps] == ["carry"] * carried
+    assert end.state.peer.support == support
+    assert end.receives.prefix_octets == PREFIX
+
+
+def test_a_connection_that_never_stood_ends() -> None:
+    end = End()
+    end.state = None
+    end.extension.on_closed(end)  # type: ignore[arg-type]
+    assert end.take() == []
+
+
+def test_the_end_of_a_connection_lets_its_group_go() -> None:
+    end = End()
+    end.request(count=2, data=b"data")
+    end.take()
+    end.extension.on_closed(end)  # type: ignore[arg-type]
+    assert end.take() == [("expect", False)]
+    end.assert_nothing_held()
+    end.extension.on_closed(end)  # type: ignore[arg-type]
+    assert end.take() == []
+
+
+def test_a_request_in_one_transmission_is_a_call() -> None:
+    end = End()
+    assert end.request() is None
+    assert end.take() == [CALLED]
+    end.request(extra_receives=1)
+    assert end.take() == [("promised",), CALLED]
+    assert end.statistics.groups_received == 2
+    assert (end.statistics.items_in_segments, end.statistics.octets_in_segments) == (0, 0)
+    end.assert_nothing_held()
+
+
+def test_a_request_in_three_transmissions_is_a_call_when_the_last_one_is_there() -> None:
+    end = End()
+    end.request(payload=b"one ", count=3)
+    assert end.take() == [("expect", True), ("hold", 4)]
+    end.go_on(1, payload=b"and two ")
+    assert end.take() == [("hold", 8)]
+    end.go_on(2, payload=b"and three")
+    assert end.take() == [("expect", False), ("call", ONE, b"one and two and three", *CALLED[3:])]
+    assert end.statistics.groups_received == 1
+    assert end.go_on(3) is None
+    assert end.take() == [reported(ONE, 0, 3, None, ReportCode.CONTINUATION)]
+    end.assert_nothing_held()
+
+
+def test_a_response_is_a_reply_and_is_discarded_where_none_is_awaited() -> None:
+    end = client()
+    end.response()
+    assert end.take() == [REPLIED]
+    assert end.statistics.discarded == 0
+    end.awaited.clear()
+    end.response()
+    assert end.take() == [REPLIED]
+    assert (end.statistics.discarded, end.statistics.groups_received) == (1, 2)
+
+
+def test_items_in_segments_are_handed_on_and_counted() -> None:
+    end = End()
+    data = pattern(SLOT + 10)
+    items = (Item(4, 20, InSegments(0, (0, 1))), Item(24, 40, InSegments(2, (2, 3, 4))))
+    end.request(items=items, count=2, data=data[:SLOT])
+    # The head, the payload, and the slab as far as it was given out.
+    assert end.take() == [("expect", True), ("hold", HEAD + 4 + SLOT)]
+    end.go_on(1, data=data[SLOT:])
+    expect, (step, xid, stream, chunks, (views, held, answer)) = end.take()
+    assert (expect, step, xid, stream, chunks) == (("expect", False), "call", ONE, b"call", ChunkLists((), (), None))
+    assert {at: bytes(view) for at, view in views.items()} == {4: data[:20], 24: data[34:74]}
+    assert (held, answer) == (2 * SLOT, None)
+    statistics = end.statistics
+    assert (statistics.groups_received, statistics.items_in_segments, statistics.octets_in_segments) == (1, 2, 60)
+    assert statistics.items_joined == 0
+    end.request(items=(Item(4, 20, InSegments(0, (0, 2))),), data=data[:SLOT])
+    ((*_, incoming),) = end.take()
+    assert bytes(incoming.placed[4]) == data[:16] + data[32:36]
+    assert (statistics.items_in_segments, statistics.octets_in_segments, statistics.items_joined) == (3, 80, 1)
+    assert incoming.held_octets == SLOT
+    # Of a message without items nothing is kept.
+    end.request(data=data[:SLOT])
+    ((*_, incoming),) = end.take()
+    assert incoming == NO_ITEMS
+    del views, incoming
+    end.assert_nothing_held()
+
+
+def test_an_end_without_segments_takes_items_of_no_octets() -> None:
+    end = End(config=RoundTripConfig(segment_octets=0))
+    assert end.receives is None
+    end.request(items=(Item(4, 0, InSegments(0, ())),))
+    ((*_, incoming),) = end.take()
+    assert bytes(incoming.placed[4]) == b""
+    end.request(items=(Item(4, 0, InSegments(1, (0,))),))
+    assert end.take() == [reported(ONE, 0, 0, None, ReportCode.SEGMENT_NUMBER, 0, 1, 0)]
+    end.request(items=(Item(4, 0, InSegments(1, ())),))
+    assert end.take() == [reported(ONE, 0, 0, None, ReportCode.OFFSET, 1, 0, 0)]
+
+
+def test_items_of_a_reply_are_handed_on() -> None:
+    end = client()
+    items = (Item(4, 10, InSegments(0, (1,))), Item(0, 0, NotPlaced.NO_ITEM))
+    end.response(items=items, data=pattern(SLOT))
+    ((step, xid, stream, (found, views, held)),) = end.take()
+    assert (step, xid, stream, found, held) == ("reply", ONE, b"repl", items, SLOT)
+    assert {at: bytes(view) for at, view in views.items()} == {4: pattern(SLOT)[16:26]}
+
+
+def segments(count: int, octets: int = 4) -> tuple[Segment, ...]:
+    return tuple(Segment(number, octets, 0) for number in range(count))
+
+
+def test_memory_that_a_request_names_is_exposed_by_it() -> None:
+    end = End()
+    items = (Item(4, 5, Explicit(segments(3))), Item(12, 0, InSegments(0, ())), Item(16, 4, Explicit(segments(1))))
+    first = ResultDirection(1, Way.CHOICE, segments(2))
+    second = ResultDirection(1, Way.SEGMENTS)
+    sets = (DirectionSet(0, 3, (first,)), DirectionSet(3, 100, (second, first)))
+    end.request(payload=b"the call", items=items, directions=sets, extra_receives=2)
+    promised, (_, _, _, chunks, incoming) = end.take()
+    assert promised == ("promised",)
+    used = (Segment(0, 4, 0), Segment(1, 1, 0), Segment(2, 0, 0))
+    assert chunks.reads == (ReadChunk(4, used), ReadChunk(16, segments(1)))
+    assert chunks.writes == (WriteChunk(segments(2)), WriteChunk(()), WriteChunk(segments(2)))
+    answer = incoming.reply
+    assert isinstance(answer, DirectedReply)
+    assert list(answer._directions) == [first, second, first]
+    assert answer._frames_max == 3
+
+
+@pytest.mark.parametrize(("end", "followed"), [(15, range(0)), (16, range(2)), (17, range(2))])
+def test_directions_are_followed_for_a_range_with_the_whole_call(end: int, followed: range) -> None:
+    """The stream has four octets, the items seven and their padding, and four."""
+    here = End()
+    items = (Item(4, 7, Explicit(segments(2))), Item(12, 4, Explicit(segments(1))))
+    here.request(items=items, directions=(DirectionSet(0, end, (ResultDirection(1, Way.SEGMENTS),) * 2),))
+    ((*_, incoming),) = here.take()
+    assert isinstance(incoming.reply, DirectedReply)
+    assert incoming.reply._followed == followed
+
+
+@pytest.mark.parametrize(
+    ("extra", "responses_max", "support", "most"),
+    [(0, 8, 7, 1), (1, 8, 7, 2), (7, 8, 7, 8), (8, 8, 7, 8), (100, 3, 7, 3), (7, 8, 3, 1), (7, 0, 7, None)],
+)
+def test_a_reply_has_the_transmissions_that_both_ends_allow(
+    extra: int, responses_max: int, support: int, most: int | None
+) -> None:
+    config = RoundTripConfig(segment_octets=SEGMENT, responses_max=responses_max or 1)
+    end = End(config=config, told={0x101: Support(support)})
+    end.request(directions=(DirectionSet(0, 100, (ResultDirection(1, Way.SEGMENTS),)),), extra_receives=extra)
+    *_, (*_, incoming) = end.take()
+    assert incoming.reply._frames_max == (1 if most is None else most)
+
+
+def test_directions_of_a_peer_that_takes_no_response_come_to_nothing() -> None:
+    end = End(told={0x101: Support(5)})
+    end.request(directions=(DirectionSet(0, 100, (ResultDirection(1, Way.CHOICE, segments(2)),)),))
+    assert end.take() == [CALLED]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_request_names_so_many_segments_altogether(more: int) -> None:
+    most = CHUNK_SEGMENTS_MAX
+    end = End()
+    direction = DirectionSet(0, 300, (ResultDirection(1, Way.CHOICE, segments(most - 100 + more)),))
+    for items, directions in (
+        ((Item(4, 4, Explicit(segments(100))),), (direction,)),
+        ((Item(4, 4, Explicit(segments(most - 1))), Item(8, 4, Explicit(segments(1 + more)))), ()),
+    ):
+        end.request(items=items, directions=directions)
+        (step,) = end.take()
+        if more:
+            assert step == ("refuse", ONE, Cause.SEGMENTS, most)
+        else:
+            assert step[0] == "call"
+            assert step[3].count_segments() == most
+    end.request(items=(Item(4, 4, Explicit(segments(most))),))
+    assert [step for step, *_ in end.take()] == ["call"]
+
+
+FAULTS = [
+    ({"items": (Item(5, 0, InSegments(0, ())),)}, (ReportCode.OFFSET, 5, 0, 4)),
+    ({"items": (Item(4, 1, InSegments(0, (0,))),)}, (ReportCode.PAYLOAD, 1, 0, 0)),
+    ({"payload_octets": 5}, (ReportCode.PAYLOAD, 5, 0, 4)),
+    ({"count": 0}, (ReportCode.SEQUENCE, 8, 0)),
+    ({"count": 9}, (ReportCode.SEQUENCE, 8, 9)),
+]
+
+
+@pytest.mark.parametrize(("fields", "report"), FAULTS)
+def test_a_transmission_with_a_fault_is_reported(fields: dict[str, Any], report: tuple[Any, ...]) -> None:
+    end = End()
+    end.request(**fields)
+    assert end.take() == [reported(ONE, 0, 0, None, *report)]
+    assert end.statistics.reports_sent == 1
+    assert end.statistics.groups_received == 0
+    end = client()
+    end.response(**fields)
+    assert end.take() == [("fail", ONE, TransmissionFault), reported(ONE, 1, 0, None, *report)]
+    assert end.statistics.reports_sent == 1
+    end.assert_nothing_held()
+
+
+def test_ranges_that_overlap_are_reported() -> None:
+    end = End()
+    end.request(directions=(DirectionSet(0, 8, ()), DirectionSet(7, 8, ())), data=b"data")
+    assert end.take() == [reported(ONE, 0, 0, None, ReportCode.OFFSET, 7, 8, 0xFFFFFFFF)]
+    end.assert_nothing_held()
+
+
+@pytest.mark.parametrize(("support", "most"), [(7, 3), (3, 1)])
+def test_a_request_has_the_transmissions_that_this_end_takes(support: int, most: int) -> None:
+    config = RoundTripConfig(segment_octets=SEGMENT, support=Support(support), requests_max=3)
+    end = End(config=config)
+    end.request(count=most)
+    assert [step for step, *_ in end.take()] == (["call"] if most == 1 else ["expect", "hold"])
+    end = End(config=config)
+    end.request(count=most + 1)
+    assert end.take() == [reported(ONE, 0, 0, None, ReportCode.SEQUENCE, most, most + 1)]
+
+
+@pytest.mark.parametrize(("responses_max", "extra", "most"), [(8, None, 8), (8, 2, 3), (2, 5, 2), (8, 0, 1)])
+def test_a_response_has_the_transmissions_that_its_request_allows(
+    responses_max: int, extra: int | None, most: int
+) -> None:
+    for count in (most, most + 1):
+        end = client(told={0x104: responses_max})
+        if extra is not None:
+            end.calls[ONE] = Carried(extra)
+        end.response(count=count)
+        if count > most:
+            assert end.take()[-1] == reported(ONE, 1, 0, None, ReportCode.SEQUENCE, most, count)
+        else:
+            assert [step for step, *_ in end.take()] == (["reply"] if most == 1 else ["expect", "hold"])
+
+
+LEADS = pytest.mark.parametrize(("lead", "way"), [(XMTREQ, 0), (XMTRESP, 1)])
+
+
+@LEADS
+@pytest.mark.parametrize(("other", "other_way"), [(XMTREQ, 0), (XMTRESP, 1)])
+def test_a_group_that_begins_within_another_ends_both(lead: int, way: int, other: int, other_way: int) -> None:
+    end = opened(lead)
+    begin(end, other, OTHER, data=b"data")
+    expect, *fails, report = end.take()
+    assert expect == ("expect", False)
+    assert sorted(fails) == [("fail", ONE, TransmissionFault)] * way + [("fail", OTHER, TransmissionFault)] * other_way
+    assert report == reported(OTHER, other_way, 0, (ONE, way, 0), ReportCode.OPTIONAL_TYPE, XMTCONT, other)
+    end.assert_nothing_held()
+    silent_about(end, ONE, OTHER)
+
+
+@LEADS
+def test_a_new_group_forgets_those_that_were_given_up(lead: int, way: int) -> None:
+    end = End()
+    begin(end, lead, count=0)
+    assert end.go_on(1) is None
+    assert [step for step, *_ in end.take()] == ["fail"] * way + ["report"]
+    begin(end, lead)
+    end.take()
+    end.go_on(1)
+    assert end.take() == [reported(ONE, 0, 1, None, ReportCode.CONTINUATION)]
+
+
+@pytest.mark.parametrize(("begun_by", "way"), [(XMTREQ, 0), (XMTRESP, 1), (XMTCONT, 0), (0, 0)])
+def test_a_continuation_of_nothing_is_reported(begun_by: int, way: int) -> None:
+    end = End()
+    end.go_on(5, OTHER, begun_by, data=b"data")
+    fails = [("fail", OTHER, TransmissionFault)] * way
+    assert end.take() == [*fails, reported(OTHER, way, 5, None, ReportCode.CONTINUATION)]
+    end.assert_nothing_held()
+    silent_about(end, OTHER)
+
+
+@LEADS
+@pytest.mark.parametrize(
+    ("number", "xid", "payload", "code", "words"),
+    [
+        (2, ONE, b"", ReportCode.SEQUENCE, (1, 2)),
+        (0, ONE, b"", ReportCode.SEQUENCE, (1, 0)),
+        (1, OTHER, b"", ReportCode.XID, (ONE, OTHER)),
+    ],
+)
+def test_a_continuation_that_is_not_the_next_one_ends_its_group(
+    lead: int, way: int, number: int, xid: int, payload: bytes, code: ReportCode, words: tuple[int, ...]
+) -> None:
+    end = opened(lead)
+    end.go_on(number, xid, lead, payload, data=b"data")
+    expect, *fails, report = end.take()
+    assert expect == ("expect", False)
+    assert sorted(fails) == [("fail", each, TransmissionFault) for each in sorted({ONE, xid})] * way
+    assert report == reported(xid, way, number, (ONE, way, 0), code, *words)
+    end.assert_nothing_held()
+    silent_about(end, *{ONE, xid})
+
+
+@LEADS
+def test_a_fault_in_the_last_transmission_ends_its_group(lead: int, way: int) -> None:
+    end = End()
+    # More than has come, which shows when all of it is there.
+    begin(end, lead, count=2, items=(Item(4, 5, InSegments(0, (4,))),), data=pattern(SLOT))
+    end.take()
+    end.go_on(1, ONE, lead, data=b"data")
+    steps = end.take()
+    assert [step for step in steps if step[0] != "expect"] == [
+        *[("fail", ONE, TransmissionFault)] * way,
+        reported(ONE, way, 1, (ONE, way, 0), ReportCode.PAYLOAD, 5, 0, 4),
+    ]
+    end.assert_nothing_held()
+    assert end.statistics.groups_received == 0
+    silent_about(end, ONE)
+
+
+@LEADS
+def test_a_continuation_that_cannot_be_read_ends_its_group(lead: int, way: int) -> None:
+    for xid in (ONE, OTHER):
+        end = opened(lead)
+        error = end.put(XMTCONT, xid, bytes(8), b"", answers=bool(way))
+        if way:
+            assert error is None
+            assert end.take() == [("expect", False), ("fail", ONE, DecodeError)]
+        else:
+            assert isinstance(error, DecodeError)
+            assert end.take() == [("expect", False)]
+        end.assert_nothing_held()
+        silent_about(end, *{ONE, xid})
+
+
+def test_a_continuation_of_nothing_that_cannot_be_read_is_an_unreadable_header() -> None:
+    end = End()
+    error = end.put(XMTCONT, OTHER, bytes(8), b"")
+    assert isinstance(error, DecodeError)
+    assert end.take() == []
+    silent_about(end, OTHER)
+
+
+@LEADS
+def test_a_first_transmission_that_cannot_be_read(lead: int, way: int) -> None:
+    for body, data in ((bytes(4), b""), (b"\0\0\0\x11" + bytes(100), b""), (b"\0\0\0\x11" + bytes(100), b"data")):
+        end = End()
+        error = end.put(lead, ONE, body, data)
+        if way:
+            assert error is None
+            assert end.take() == [("fail", ONE, DecodeError)]
+        else:
+            assert isinstance(error, DecodeError)
+            assert end.take() == []
+        silent_about(end, ONE)
+
+
+def test_a_header_that_goes_on_in_the_segments_is_read() -> None:
+    end = End()
+    numbers = (0,) * 230
+    for more in range(9):
+        head = TransmitRequest((Item(4, 0, InSegments(0, (*numbers, *(0,) * more))),), (), 1, 0, 4)
+        body = encode_transmit_request(head) + b"call"
+        error = end.put(XMTREQ, ONE, body)
+        assert error is None, "the header is read"
+        (step,) = end.take()
+        # Its numbers are not ascending, but it was read.
+        assert step[0] in {"report", "call"}
+        assert step[0] == "call" or step[3].code in {ReportCode.SEGMENT_NUMBER, ReportCode.OFFSET}
+        end.assert_nothing_held()
+
+
+def test_an_end_that_takes_no_calls_refuses_requests() -> None:
+    end = client(takes_calls=False)
+    end.request(count=2, data=b"data")
+    assert end.take() == [("refuse", ONE, Cause.HEADER_TYPE, 0)]
+    silent_about(end, ONE)
+    end.response()
+    assert end.take() == [REPLIED]
+    # A request within a group is reported as anywhere else.
+    end.response(count=2)
+    end.take()
+    end.request(OTHER)
+    assert [step for step, *_ in end.take()] == ["expect", "fail", "report"]
+
+
+@LEADS
+def test_an_open_group_counts_as_the_memory_that_it_pins(lead: int, way: int) -> None:
+    end = End()
+    begin(end, lead, count=4, data=pattern(SLOT))
+    assert end.take()[1:] == [("hold", HEAD + 4 + SLOT)]
+    end.go_on(1, ONE, lead, b"more", data=pattern(SLOT))
+    assert end.take() == [("hold", HEAD + 4 + SLOT)]
+    end.go_on(2, ONE, lead, b"short")
+    assert end.take() == [("hold", 5)]
+    assert way == end.state._group.lead - XMTREQ
+
+
+@LEADS
+@pytest.mark.parametrize("later", [0, 1])
+def test_a_group_for_which_there_is_no_room_is_given_up(lead: int, way: int, later: int) -> None:
+    each = HEAD + 4 + SLOT
+    end = End(room=each * (1 + later) - 1)
+    begin(end, lead, count=4, data=pattern(SLOT))
+    if later:
+        end.go_on(1, ONE, lead, b"more", data=pattern(SLOT))
+    refused = ("fail", ONE, RemoteProtocolError) if way else ("refuse", ONE, Cause.SYSTEM, 0)
+    assert end.take()[1:] == [("hold", each)] * (1 + later) + [("expect", False), refused]
+    end.assert_nothing_held()
+    silent_about(end, ONE)
+
+
+@LEADS
+@pytest.mark.parametrize("kind", list(Kind))
+def test_another_message_breaks_an_open_group(lead: int, way: int, kind: Kind) -> None:
+    end = opened(lead)
+    data = bytes(12) + (0x77).to_bytes(4) + bytes(8)
+    for header_type in (XMTREQ, XMTRESP, XMTCONT, REPTERR):
+        assert end.between(Inbound(Kind.EXTENSION, OTHER, 0, 2, header_type=header_type), data) is False
+    assert end.take() == []
+    assert end.between(Inbound(kind, OTHER, 0, 2, header_type=0x77), data) is True
+    expect, *fails, report = end.take()
+    assert expect == ("expect", False)
+    other_way = int(kind in {Kind.REPLY, Kind.ERROR})
+    assert sorted(fails) == [("fail", ONE, TransmissionFault)] * way + [("fail", OTHER, TransmissionFault)] * other_way
+    code = ReportCode.OPTIONAL_TYPE if kind is Kind.EXTENSION else ReportCode.HEADER_TYPE
+    assert report == reported(OTHER, other_way, 0, (ONE, way, 0), code, XMTCONT, 0x77)
+    end.assert_nothing_held()
+    silent_about(end, ONE, OTHER)
+
+
+def test_another_message_of_these_numbers_is_none_of_the_extension() -> None:
+    end = opened(XMTREQ)
+    data = bytes(12) + XMTREQ.to_bytes(4)
+    assert end.between(Inbound(Kind.CALL, OTHER, 0, 2, header_type=XMTREQ), data) is True
+    assert end.take()[-1][3].code is ReportCode.HEADER_TYPE
+
+
+@pytest.mark.parametrize(
+    ("bad", "lead", "plain"),
+    [
+        ((ONE, 0, 0), None, [ONE]),
+        ((ONE, 1, 0), None, []),
+        ((ONE, 0, 1), (OTHER, 0, 0), [ONE, OTHER]),
+        ((ONE, 1, 1), (OTHER, 0, 0), [OTHER]),
+        ((ONE, 0, 1), (OTHER, 1, 0), [ONE]),
+        ((ONE, 0, 1), (ONE, 0, 0), [ONE]),
+    ],
+)
+def test_calls_that_are_reported_go_out_again(
+    bad: tuple[int, int, int], lead: tuple[int, int, int] | None, plain: list[int]
+) -> None:
+    end = client()
+    there = None if lead is None else TransmissionId(*lead)
+    body = encode_report(Report(TransmissionId(*bad), there, ReportCode.CONTINUATION, ()))
+    assert end.put(REPTERR, ONE, body) is None
+    assert sorted(end.take()) == [("refused", xid, NOT_TAKEN) for xid in plain]
+    assert (end.statistics.reports_received, end.statistics.discarded) == (1, 0)
+    assert end.put(REPTERR, ONE, body + b"\0") is None
+    assert end.take() == []
+    assert (end.statistics.reports_received, end.statistics.discarded) == (1, 1)
+
+
+@LEADS
+def test_flags_of_the_other_direction_are_refused_where_there_are_flags(lead: int, way: int) -> None:
+    encoded = {
+        XMTREQ: encode_transmit_request(TransmitRequest((), (), 1, 0, 4)) + b"call",
+        XMTRESP: encode_transmit_response(TransmitResponse((), 1, 4)) + b"repl",
+    }
+    end = End()
+    end.put(lead, ONE, encoded[lead], b"data", answers=not way)
+    # With RESPONSE the XID is one of this end's calls.
+    refused = ("refuse", ONE, Cause.FLAGS, 0) if way else ("fail", ONE, RemoteProtocolError)
+    assert end.take() == [refused]
+    assert end.statistics.discarded == 0
+    silent_about(end, ONE)
+    end.awaited.clear()
+    end.put(lead, ONE, encoded[lead], answers=not way)
+    assert end.take() == [refused]
+    assert end.statistics.discarded == 1 - way
+    end = End(has_flags=False)
+    end.put(lead, ONE, encoded[lead], answers=not way)
+    assert [step for step, *_ in end.take()] == (["reply"] if way else ["call"])
+
+
+@LEADS
+def test_flags_of_the_other_direction_end_a_group(lead: int, way: int) -> None:
+    for xid in (ONE, OTHER):
+        end = opened(lead)
+        end.go_on(1, xid, lead, data=b"data", answers=not way)
+        refusals = {
+            (ONE, way): ("fail", ONE, RemoteProtocolError) if way else ("refuse", ONE, Cause.FLAGS, 0),
+            (xid, 1 - way): ("refuse", xid, Cause.FLAGS, 0) if way else ("fail", xid, RemoteProtocolError),
+        }
+        assert end.take() == [("expect", False), *[refusals[broken] for broken in sorted(refusals)]]
+        silent_about(end, *{ONE, xid})
+    # The group that it names began otherwise: the report is about that, with any flags.
+    end = opened(lead)
+    end.go_on(1, ONE, XMTREQ + XMTRESP - lead, answers=bool(way))
+    assert end.take()[-1][0] == "report"
+    end = opened(lead, has_flags=False)
+    end.go_on(1, ONE, lead, answers=not way)
+    assert [step for step, *_ in end.take()] == ["hold"]
+
+
+def test_a_continuation_of_nothing_with_flags_of_the_other_direction_is_refused() -> None:
+    for begun_by, step in ((XMTREQ, "fail"), (XMTRESP, "refuse")):
+        end = End()
+        end.go_on(1, OTHER, begun_by, answers=begun_by == XMTREQ)
+        assert [each for each, *_ in end.take()] == [step]
+        silent_about(end, OTHER)
+    # Another type has no direction that flags could contradict.
+    for answers in (False, True):
+        end = End()
+        end.go_on(1, OTHER, XMTCONT, answers=answers)
+        assert end.take() == [reported(OTHER, 0, 1, None, ReportCode.CONTINUATION)]
+
+
+def test_receives_are_made_for_slots_behind_the_head() -> None:
+    end = End()
+    assert isinstance(end.receives, SlabReceives)
+    assert (end.receives.plain_octets, end.receives.octets) == (HEAD, HEAD + SLOT)

@@ -1,0 +1,201 @@
+"""Bulk data in placeable segments of receive buffers: no registration, no further round trip, no copy."""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+
+import pytest
+
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.rtr import Preference, RoundTripConfig
+from rpcrdma.rtr.properties import Support
+from rpcrdma.rtr.receive_slabs import SlabStore
+from rpcrdma.testing.endpoint_pair import message
+from rpcrdma.transport import ReplyArrived, TransportConfig
+from rtr_pair import RtrPair, address_of, slab_memory
+
+ALWAYS = RoundTripConfig(preference=Preference.SEGMENTS)
+SERVER = RoundTripConfig()
+BOTH_DRAFTS = pytest.mark.parametrize("version", ["2", "2-07"])
+SUPPORT = [Support(bits) for bits in range(8)]
+
+
+_PATTERN = bytes((index * 37 + index // 251) & 0xFF for index in range(1 << 19))
+
+
+def octets(count: int, salt: int = 1) -> bytes:
+    """Octets of which no two neighbours are alike."""
+    return _PATTERN[salt * 251 : salt * 251 + count]
+
+
+DATA = {length: octets(length) for length in (100, 65536, 300_000)}
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-5", "RT-7", "RT-12")
+@pytest.mark.parametrize(("length", "transmissions"), [(8192, 1), (65536, 2), (4097, 1), (200_001, 7)])
+def test_items_go_in_sends_alone_within_one_round_trip(version: str, length: int, transmissions: int) -> None:
+    pair = RtrPair(ALWAYS, SERVER, version=version)
+    before = pair.client.statistics.sends, pair.server.statistics.sends
+    argument, result = octets(length), octets(length, 2)
+    assert pair.exchange(argument, None).argument == argument
+    assert pair.exchange(None, result).result == result
+    client, server = pair.client.statistics, pair.server.statistics
+    assert client.sends - before[0] == transmissions + 1
+    assert server.sends - before[1] == transmissions + 1
+    assert client.registrations == server.registrations == 0
+    assert server.rdma_reads == server.rdma_writes == 0
+    assert (client.items_sent_in_segments, client.items_in_segments) == (1, 1)
+    assert client.octets_in_segments == length
+    assert not pair.client_pd.regions
+
+
+@pytest.mark.parametrize("length", [8192, 65536])
+def test_an_item_is_handed_over_where_it_arrived(length: int) -> None:
+    pair = RtrPair(ALWAYS, SERVER)
+    for salt in range(40):
+        data = octets(length, salt)
+        argument, _ = pair.exchange(data, None)
+        _, result = pair.exchange(None, data)
+        for view, rtr in ((argument, pair.server_rtr), (result, pair.client_rtr)):
+            assert view == data
+            assert view is not None
+            assert isinstance(view.obj, mmap.mmap), "the memory of a receive buffer"
+            assert length < 16384 or any(address_of(view) in memory for memory in slab_memory(rtr))
+            assert address_of(view) % 4096 == 0
+    assert pair.client.statistics.items_joined == pair.server.statistics.items_joined == 0
+
+
+def test_what_an_application_keeps_is_not_overwritten() -> None:
+    pair = RtrPair(ALWAYS, SERVER)
+    kept = [(pair.exchange(None, octets(65536, salt)).result, salt) for salt in range(60)]
+    for view, salt in kept:
+        assert view == octets(65536, salt)
+
+
+def test_memory_that_nobody_keeps_is_used_again() -> None:
+    pair = RtrPair(ALWAYS, SERVER)
+    for salt in range(200):
+        pair.exchange(octets(65536, salt), octets(65536, salt))
+    for rtr in (pair.client_rtr, pair.server_rtr):
+        assert len(slab_memory(rtr)) <= 3
+
+
+@pytest.mark.req("RT-3", "RT-7", "RT-11", "RT-19")
+@pytest.mark.parametrize("client_support", SUPPORT, ids=lambda bits: f"client {bits.value}")
+def test_peers_of_every_pairing_of_support_understand_each_other(client_support: Support) -> None:
+    for server_support, preference in itertools.product(SUPPORT, Preference):
+        pair = RtrPair(
+            RoundTripConfig(preference=preference, support=client_support), RoundTripConfig(support=server_support)
+        )
+        # What no group can hold is tried with each preference once for either end.
+        for length in (100, 65536, 300_000) if client_support == server_support else (100, 65536):
+            data = DATA[length]
+            done = pair.exchange(data, data, placement=preference.value)
+            assert done.argument == data
+            assert done.result == data
+        assert pair.server.statistics.errors_sent == pair.client.statistics.errors_sent == 0
+        if Support.REQUEST not in server_support:
+            assert pair.client.statistics.groups_sent == 0
+        if Support.RESPONSE not in client_support:
+            assert pair.client.statistics.items_in_segments == 0
+
+
+@pytest.mark.req("RT-21")
+@pytest.mark.parametrize("structured", list(itertools.product([4096, 0, 32768], repeat=2)))
+def test_buffers_of_every_structure_are_filled(structured: tuple[int, int]) -> None:
+    client, server = (RoundTripConfig(preference=Preference.SEGMENTS, segment_octets=size) for size in structured)
+    pair = RtrPair(client, server)
+    for length in (5000, 32768, 65536, 100_000):
+        data = octets(length)
+        done = pair.exchange(data, data)
+        assert (done.argument, done.result) == (data, data)
+    assert bool(pair.client.statistics.items_in_segments) == bool(structured[0])
+    assert bool(pair.server.statistics.items_in_segments) == bool(structured[1])
+
+
+@pytest.mark.parametrize("one_end", ["client", "server"])
+def test_a_peer_without_the_extension_is_served_as_before(one_end: str) -> None:
+    pair = RtrPair(ALWAYS if one_end == "client" else None, SERVER if one_end == "server" else None)
+    data = octets(65536)
+    assert pair.exchange(data, data) == (data, data)
+    assert pair.client.statistics.groups_sent == pair.server.statistics.groups_sent == 0
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-6", "RT-7", "RT-8")
+@pytest.mark.parametrize(
+    ("preference", "length", "registrations", "by_rdma"),
+    [
+        (Preference.SEGMENTS, 65536, 0, False),
+        (Preference.SEGMENTS, 100, 0, False),
+        (Preference.CHOICE, 65536, 1, False),
+        (Preference.EXPLICIT, 65536, 1, True),
+        (Preference.EXPLICIT, 100, 1, False),
+        (Preference.BY_SIZE, 65536, 1, True),
+        (Preference.BY_SIZE, 2000, 1, False),
+        (Preference.SEGMENTS, 400_000, 1, True),
+        (Preference.RDMA, 65536, 1, True),
+    ],
+)
+def test_a_result_comes_as_its_direction_says(
+    version: str, preference: Preference, length: int, registrations: int, by_rdma: bool
+) -> None:
+    pair = RtrPair(ALWAYS, SERVER, version=version)
+    data = octets(length)
+    done = pair.exchange(None, data, bound=max(length, 65536), placement=preference.value)
+    assert done.result == data
+    assert pair.client.statistics.registrations == registrations
+    assert (pair.server.statistics.rdma_writes > 0) == by_rdma
+    assert not pair.client_pd.regions, "registrations that went unused are ended, too"
+
+
+@pytest.mark.parametrize("preference", [p for p in Preference if p is not Preference.RDMA])
+def test_a_reply_without_the_item_ends_what_was_registered_for_it(preference: Preference) -> None:
+    pair = RtrPair(ALWAYS, SERVER)
+    xid = 0x77
+    pair.client.call(xid, message(xid, 0, (b"argument", None)), ReplyBound(64, (65536,)), (), preference.value)
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(xid, 1, (b"failure!", None)))
+    pair.run()
+    (event,) = pair.client_events()
+    assert not pair.client_pd.regions
+    assert isinstance(event, ReplyArrived)
+    assert event.decoder.octets(16, "start")[8:] == b"failure!"
+    event.decoder.done("reply")
+
+
+@pytest.mark.req("RT-3")
+def test_a_call_for_which_credits_are_short_goes_by_rdma() -> None:
+    pair = RtrPair(ALWAYS, SERVER, server_transport=TransportConfig(credits_granted=1))
+    data = octets(200_000)
+    assert pair.exchange(data, None).argument == data
+    assert pair.client.statistics.groups_sent == 0
+    assert pair.server.statistics.rdma_reads == 1
+
+
+@pytest.mark.req("RT-17")
+def test_promised_receives_are_posted_and_given_back() -> None:
+    pair = RtrPair(ALWAYS, SERVER)
+    data = octets(65536)
+    base = pair.client_qp.receives_posted
+    for _ in range(300):
+        pair.exchange(None, data)
+    assert pair.client_qp.receives_posted <= base + 4
+    assert pair.client.statistics.items_in_segments == 300
+
+
+def test_memory_of_the_caller_is_filled_although_the_item_came_elsewhere() -> None:
+    pair = RtrPair(ALWAYS, SERVER)
+    data, memory = octets(65536), bytearray(65536)
+    assert pair.exchange(None, data, into=(memory,)).result == data
+    assert memory == data
+
+
+def test_slabs_are_shared_by_connections_one_after_another() -> None:
+    store = SlabStore(4096, 32768)
+    first = store.take_slab()
+    first.taken = 3
+    store.give_slab(first)
+    assert store.take_slab() is first

@@ -1,0 +1,93 @@
+"""A client's endpoint in version 2 with a call outstanding, and how tests look at what becomes of it."""
+
+from __future__ import annotations
+
+import struct
+
+from rpcrdma.errors import RpcRdmaError, TransportClosed
+from rpcrdma.testing.endpoint_pair import message
+from rpcrdma.transport import (
+    Call,
+    CallFailed,
+    Closed,
+    ReplyArrived,
+    ReplyBound,
+    Role,
+    TransportConfig,
+)
+from support.bare_messages import BareMessages
+from support.both_drafts import Raw
+from support.raw_messages import RESPONSE, Segment, chunk
+
+XID = 0x0DEFACED
+CALL = struct.pack(">II", XID, 0)
+REPLY = struct.pack(">II", XID, 1)
+NOTHING = ReplyBound(0)
+# Everything that could be moved by RDMA is.
+CHUNKS = TransportConfig(in_messages_octets_max=0)
+
+
+class Client(BareMessages):
+    """A client endpoint with one call outstanding, as the server heard it."""
+
+    def __init__(
+        self,
+        raw: Raw,
+        bound: ReplyBound = NOTHING,
+        config: TransportConfig | None = None,
+        *properties: tuple[int, bytes],
+        argument: int = 0,
+        **options,
+    ) -> None:
+        super().__init__(Role.CLIENT, config or CHUNKS, *properties, raw=raw, **options)
+        self.memory = bytearray(bound.items[0] if bound.items else 0)
+        self.handle: Call = self.endpoint.call(
+            XID, message(XID, 0, (b"", bytes(argument))), bound, (self.memory,) if bound.items else ()
+        )
+        self.calls = self.heard()
+
+    @property
+    def offered(self) -> Segment:
+        """The one segment of the one Write chunk."""
+        ((segment,),) = self.calls[-1].writes
+        return segment
+
+    def event(self) -> ReplyArrived | CallFailed:
+        (event,) = self.endpoint_events()
+        assert isinstance(event, ReplyArrived | CallFailed)
+        assert event.call is self.handle
+        assert not self.endpoint_pd.regions, "memory is exposed after the call's end"
+        assert self.endpoint.calls_in_flight == 0
+        return event
+
+    def failure(self) -> RpcRdmaError:
+        event = self.event()
+        assert isinstance(event, CallFailed)
+        return event.error
+
+    def closed(self) -> str:
+        failed, closed = self.endpoint_events()
+        assert isinstance(failed, CallFailed)
+        assert isinstance(failed.error, TransportClosed)
+        assert isinstance(closed, Closed)
+        assert closed.by_peer
+        assert closed.protocol_error
+        assert not self.endpoint_pd.regions
+        return closed.reason
+
+    def reply(self, payload: bytes = REPLY, flags: int = RESPONSE, **parts) -> None:
+        self.send(self.raw.message(XID, payload, flags, **parts))
+
+
+def unused(*segments: Segment) -> bytes:
+    """These segments, returned with nothing in them."""
+    return chunk(*((handle, 0, offset) for handle, _, offset in segments))
+
+
+def assert_works(peer: BareMessages) -> None:
+    peer.endpoint.call(7, message(7, 0), NOTHING)
+    (call,) = [each for each in peer.heard() if each.xid]
+    assert call.xid == 7
+    peer.send(peer.raw.message(7, struct.pack(">II", 7, 1), RESPONSE))
+    assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
+    assert not peer.endpoint_pd.regions

@@ -1,0 +1,146 @@
+"""Credits that count calls, in either direction."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcrdma.limits import SPARE_RECEIVES
+from rpcrdma.transport.call_window import CallWindow
+from rpcrdma.transport.chunks import NO_CHUNKS
+from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, Refusal
+from window_space import admitted
+
+
+class Call(Outgoing):
+    kind = Kind.CALL
+
+
+class Reply(Outgoing):
+    kind = Kind.REPLY
+
+
+CALL = Call(1, answers_call=False)
+REPLY = Reply(1, answers_call=True)
+
+
+def received(kind: Kind, credit_word: int = 0) -> Inbound:
+    return Inbound(kind, 1, credit_word, 1, NO_CHUNKS)
+
+
+def requester(requested: int, granted: int) -> CallWindow:
+    """One that has been granted so many calls, and has none in flight."""
+    window = CallWindow(requested, 0, promised=False)
+    assert window.admit(CALL) == requested
+    assert window.on_received(received(Kind.REPLY, granted))
+    return window
+
+
+def usable(window: CallWindow) -> int:
+    """Calls that may be sent now."""
+    count = 0
+    while admitted(window, CALL) is not None:
+        count += 1
+    return count
+
+
+@pytest.mark.req("V1-7", "V1-8")
+def test_requester_starts_with_one_credit() -> None:
+    window = CallWindow(32, 0, promised=False)
+    assert window.admit(CALL) == 32
+    assert admitted(window, CALL) is None
+
+
+@pytest.mark.req("V1-2", "V1-4")
+@pytest.mark.parametrize(("granted", "expected"), [(1, 1), (31, 31), (32, 32), (33, 32), (0xFFFFFFFF, 32)])
+def test_grant_is_absolute_and_capped_by_the_request(granted: int, expected: int) -> None:
+    window = requester(32, 7)
+    assert admitted(window, CALL) is not None
+    assert window.on_received(received(Kind.REPLY, granted))
+    assert usable(window) == window.allowed == expected
+
+
+@pytest.mark.req("V1-3")
+def test_illegal_grant_of_zero_counts_as_one() -> None:
+    window = requester(32, 8)
+    assert admitted(window, CALL) is not None
+    assert window.on_received(received(Kind.REPLY, 0))
+    assert usable(window) == 1
+
+
+def test_lowered_grant_leaves_nothing_available() -> None:
+    window = requester(32, 9)
+    assert usable(window) == 9
+    assert window.on_received(received(Kind.REPLY, 2))
+    for left in range(8, 2, -1):
+        assert window.in_flight == left
+        assert admitted(window, CALL) is None
+        assert window.on_received(received(Kind.REPLY, 2))
+    assert usable(window) == 0
+    assert window.on_received(received(Kind.REPLY, 2))
+    assert usable(window) == 1
+
+
+def test_an_error_gives_its_credit_back_and_grants_nothing() -> None:
+    window = requester(32, 2)
+    assert usable(window) == 2
+    assert window.on_received(received(Kind.ERROR, 30))
+    assert window.allowed == 2
+    assert usable(window) == 1
+
+
+def test_responder_counts_what_is_not_answered() -> None:
+    window = CallWindow(1, 2, promised=False)
+    call = received(Kind.CALL)
+    assert window.on_received(call)
+    assert window.on_received(call)
+    assert not window.on_received(call)
+    assert window.admit(REPLY) == 2
+    assert window.admit(OutgoingError(1, 1, Refusal(Cause.HEADER), answers_call=True)) == 2
+    assert window.on_received(call)
+    assert not window.on_received(call)
+
+
+def test_an_error_that_answers_no_call_gives_nothing_back() -> None:
+    window = CallWindow(1, 1, promised=False)
+    assert window.on_received(received(Kind.CALL))
+    assert window.admit(OutgoingError(1, 1, Refusal(Cause.HEADER), answers_call=False)) == 1
+    assert not window.on_received(received(Kind.CALL))
+
+
+def test_receives_are_wanted_for_what_was_granted_and_for_each_reply() -> None:
+    window = CallWindow(4, 10, promised=False)
+    assert window.receives_wanted == 1 + SPARE_RECEIVES, "the peer does not know its grant yet"
+    assert window.admit(CALL) == 4
+    assert window.receives_wanted == 2 + SPARE_RECEIVES
+    assert window.admit(REPLY) == 10
+    assert window.receives_wanted == 11 + SPARE_RECEIVES
+    assert window.on_received(received(Kind.REPLY, 4))
+    assert window.receives_wanted == 10 + SPARE_RECEIVES
+    assert CallWindow(4, 10, promised=True).receives_wanted == 10 + SPARE_RECEIVES
+
+
+def test_messages_are_not_counted() -> None:
+    window = CallWindow(4, 10, promised=True)
+    wanted = window.receives_wanted
+    assert not window.counts_arrivals
+    assert not window.refresh_due
+    for message in (received(Kind.CALL), received(Kind.GRANT, 3), None):
+        assert window.on_arrival(message)
+    assert window.grant_word() == 10
+    assert window.admit(CALL) == 4
+    assert window.balance > 0
+    assert (window.in_flight, window.receives_wanted) == (1, wanted + 1)
+    with pytest.raises(AssertionError, match="each call in one message"):
+        window.admit_piece(CALL)
+    with pytest.raises(AssertionError, match="each reply in a message of its own"):
+        window.admit_several(REPLY, 2)
+    window.reserve(5)
+    window.stop_learning()
+    assert (window.granted, window.receives_wanted) == (10, wanted + 1)
+
+
+def test_the_credit_of_a_call_that_is_never_answered_is_lost() -> None:
+    window = CallWindow(1, 1, promised=False)
+    assert window.on_received(received(Kind.CALL))
+    window.on_dropped()
+    assert not window.on_received(received(Kind.CALL))

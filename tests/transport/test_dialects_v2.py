@@ -1,0 +1,391 @@
+"""Version 2's dialects, both drafts: the meaning of each message, the refusals, and the messages that are sent."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from dialect_messages import FAULTY_REPLY, PIECE, refused, simple
+from rpcrdma import limits
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
+from rpcrdma.transport.dialects import header_v2_00, header_v2_07
+from rpcrdma.transport.dialects.header_parts import encode_property_set
+from rpcrdma.transport.dialects.v1 import Version1
+from rpcrdma.transport.dialects.v2_00 import Version2
+from rpcrdma.transport.dialects.v2_07 import Version207
+from rpcrdma.transport.message import Cause, Inbound, Kind, OutgoingError, Refusal
+from rpcrdma.transport.private_data import Agreement, PrivateData
+from support.octets import words
+
+ONE, TWO = Segment(1, 1, 1), Segment(0, 0, 0)
+LISTS = [
+    ChunkLists(reads, writes, reply)
+    for reads, writes, reply in itertools.product(
+        [(), (ReadChunk(4, (ONE,)),), (ReadChunk(4, (ONE, TWO)),), (ReadChunk(4, (TWO,)), ReadChunk(8, (ONE,)))],
+        [(), (WriteChunk((ONE,)),), (WriteChunk((TWO,)),), (WriteChunk(()),), (WriteChunk((ONE, TWO)),)],
+        [None, WriteChunk((TWO,)), WriteChunk((ONE, TWO))],
+    )
+]
+READ = ChunkLists((ReadChunk(4, (ONE,)),))
+WRITE = ChunkLists((), (WriteChunk((ONE,)),))
+ZERO = ChunkLists((ReadChunk(0, (ONE,)),))
+REPLY_CHUNK = ChunkLists((), (), WriteChunk((ONE,)))
+CALL_7, REPLY_7, CALL_8, REPLY_8 = words(7, 0), words(7, 1), words(8, 0), words(8, 1)
+RECEIVES_8192 = ((2, b"\0\0\x20\0"),)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The dialect of a draft, and messages with its types of headers.
+
+    `prefix` is the length of the words that every header has. `error_start` are the words between the type of an error
+    and its code, `reply_resource` is the code of that name. `piece` takes the payload and whether it is a reply's.
+    """
+
+    dialect: type[Version2] | type[Version207]
+    prefix: int
+    error_start: tuple[int, ...]
+    properties_type: int
+    reply_resource: int
+    call: Callable[..., bytes]
+    reply: Callable[..., bytes]
+    piece: Callable[..., bytes]
+
+    def decode(self, *messages: bytes) -> list[Inbound | None]:
+        """The messages of one connection, decoded."""
+        dialect = self.dialect()
+        return [dialect.decode(octets) for octets in messages]
+
+    def properties(self, *, xid: int = 7) -> bytes:
+        flags = (0,) * len(self.error_start)
+        return words(xid, 2, 9, self.properties_type, *flags) + encode_property_set(RECEIVES_8192)
+
+    def error(self, code: int, *numbers: int, xid: int = 7) -> bytes:
+        return words(xid, 2, 9, 4, *self.error_start, code, *numbers)
+
+
+def call_00(
+    payload: bytes = CALL_7, chunks: ChunkLists = NO_CHUNKS, ends: int = 0, *, xid: int = 7, long: bool = False
+) -> bytes:
+    return header_v2_00.encode_message(int(long), xid, 9, 0, ends, chunks) + payload
+
+
+def reply_00(payload: bytes = REPLY_7, chunks: ChunkLists = NO_CHUNKS, *, xid: int = 7, long: bool = False) -> bytes:
+    return header_v2_00.encode_message(int(long), xid, 9, 1, 0, chunks) + payload
+
+
+def piece_00(payload: bytes, *, xid: int = 7, answers: bool = False) -> bytes:
+    return header_v2_00.encode_message(0, xid, 9, header_v2_00.MORE | answers, 0, NO_CHUNKS) + payload
+
+
+def call_07(
+    payload: bytes = CALL_7, chunks: ChunkLists = NO_CHUNKS, ends: int = 0, *, xid: int = 7, long: bool = False
+) -> bytes:
+    return header_v2_07.encode_header(header_v2_07.Rdma2Call(xid, 9, ends, chunks, long)) + payload
+
+
+def reply_07(payload: bytes = REPLY_7, chunks: ChunkLists = NO_CHUNKS, *, xid: int = 7, long: bool = False) -> bytes:
+    return header_v2_07.encode_header(header_v2_07.Rdma2Reply(xid, 9, chunks, long)) + payload
+
+
+def piece_07(payload: bytes, *, xid: int = 7, answers: bool = False) -> bytes:
+    return header_v2_07.encode_header(header_v2_07.Rdma2Middle(xid, 9, 4, answers)) + payload
+
+
+DRAFTS = {
+    "00": Draft(Version2, 20, (1,), 5, 9, call_00, reply_00, piece_00),
+    "07": Draft(Version207, 16, (), 7, 10, call_07, reply_07, piece_07),
+}
+
+
+@pytest.fixture(params=DRAFTS.values(), ids=DRAFTS.keys())
+def draft(request: pytest.FixtureRequest) -> Draft:
+    """Each draft; a test for a rule of one draft stands in its own module."""
+    found: Draft = request.param
+    return found
+
+
+# What is sent
+
+
+@pytest.mark.req("V2-37", "V2-40", "V2-A2", "V2-68", "V2-84")
+def test_errors_repeat_xid_and_version(draft: Draft) -> None:
+    for cause, version in itertools.product(set(Cause) - {Cause.VERSION}, (1, 2, 3)):
+        error = OutgoingError(7, version, Refusal(cause, 1, 2, limit=3), answers_call=True)
+        start = words(7, version, 9, 4, *draft.error_start)
+        assert draft.dialect().encode(error, 9).startswith(start), cause
+
+
+def test_a_version_is_refused_in_the_form_that_all_versions_know(draft: Draft) -> None:
+    for version in (1, 2, 3):
+        error = OutgoingError(7, version, Refusal(Cause.VERSION, low=1, high=2), answers_call=False)
+        assert draft.dialect().encode(error, 9) == words(7, version, 9, 4, 1, 1, 2)
+        assert Version1().encode(error, 9) == words(7, version, 9, 4, 1, 1, 2)
+
+
+def test_private_data_change_nothing(draft: Draft) -> None:
+    for peer in (None, PrivateData(), PrivateData(remote_invalidation=True, send_octets=8192, receive_octets=1024)):
+        assert draft.dialect().agree(PrivateData(), peer) == Agreement(4096, 4096, remote_invalidation=True)
+
+
+# What is received
+
+
+@pytest.mark.parametrize("xid", [0, 1, 7])
+@pytest.mark.parametrize("ends", [0, 1])
+def test_calls_with_every_shape_of_lists_are_what_the_long_course_says(draft: Draft, xid: int, ends: int) -> None:
+    """With small numbers, so that one word could be taken for another."""
+    for chunks in LISTS:
+        payload = struct.pack(">IIII", xid, 0, 1, 0)
+        octets = draft.call(payload, chunks, ends, xid=xid)
+        found = draft.dialect().decode(octets)
+        assert found == draft.dialect()._decode_other(octets)
+        if ends and not chunks.names(ends):
+            assert found == refused(Cause.HEADER, xid=xid)
+            continue
+        start = len(octets) - len(payload)
+        assert found == Inbound(Kind.CALL, xid, 9, 2, chunks, octets, start, ends=ends or None)
+        assert found is not None
+        assert (found.chunks is NO_CHUNKS) == (chunks == NO_CHUNKS)
+
+
+@pytest.mark.parametrize("xid", [0, 1, 7])
+def test_replies_with_every_shape_of_lists_are_what_the_long_course_says(draft: Draft, xid: int) -> None:
+    for lists in LISTS:
+        # In the last draft a reply with a payload has a Write list only.
+        chunks = lists if draft.dialect is Version2 else ChunkLists((), lists.writes)
+        octets = draft.reply(struct.pack(">IIII", xid, 1, 1, 0), chunks, xid=xid)
+        found = draft.dialect().decode(octets)
+        assert found == draft.dialect()._decode_other(octets)
+        assert found == Inbound(Kind.REPLY, xid, 9, 2, chunks, octets, len(octets) - 16)
+        assert found is not None
+        assert (found.chunks is NO_CHUNKS) == (chunks == NO_CHUNKS)
+
+
+def test_a_word_that_is_another_is_not_overlooked(draft: Draft) -> None:
+    for octets in (
+        draft.call(CALL_7 + bytes(24)),
+        draft.call(CALL_7 + bytes(24), READ),
+        draft.call(CALL_7 + bytes(24), READ, 1),
+        draft.call(CALL_7 + bytes(24), WRITE),
+        draft.call(CALL_7 + bytes(24), WRITE, 1),
+        draft.reply(REPLY_7 + bytes(28)),
+        draft.reply(REPLY_7 + bytes(24), WRITE),
+    ):
+        for word, value in itertools.product(range(len(octets) // 4), (0, 1, 2, 3, 5, 10, 13, 0xFFFFFFFF)):
+            changed = bytearray(octets)
+            struct.pack_into(">I", changed, 4 * word, value)
+            assert draft.dialect().decode(changed) == draft.dialect()._decode_other(changed), (word, value)
+
+
+@pytest.mark.req("V2-A1")
+def test_a_message_shorter_than_a_prefix_is_discarded(draft: Draft) -> None:
+    for octets in (
+        draft.call(),
+        draft.call(CALL_7, WRITE),
+        draft.reply(),
+        draft.piece(CALL_7),
+        draft.properties(),
+        draft.error(2),
+    ):
+        for length in range(draft.prefix):
+            assert draft.decode(octets[:length]) == [None], length
+
+
+@pytest.mark.req("V2-52")
+def test_a_message_that_ends_too_early_is_refused(draft: Draft) -> None:
+    for octets in (draft.call(), draft.call(CALL_7, READ, 1), draft.call(CALL_7, WRITE, 1), draft.piece(b"")):
+        for length in range(draft.prefix, len(octets)):
+            assert draft.decode(octets[:length]) == [refused(Cause.HEADER)], length
+    octets = draft.properties()
+    for length in range(draft.prefix, len(octets)):
+        assert draft.decode(octets[:length]) == [refused(Cause.PROPERTY)], length
+
+
+@pytest.mark.req("V2-68")
+def test_the_version_is_looked_at_first(draft: Draft) -> None:
+    refusal = Refusal(Cause.VERSION, low=2, high=2)
+    rests = (b"", words(1), words(77, 77, 77, 77), draft.call()[16:])
+    for version, rest, header_type in itertools.product((0, 3, 0xFFFFFFFF), rests, (0, 1, 2, 5, 10, 77)):
+        octets = words(7, version, 9, header_type) + rest
+        assert draft.decode(octets) == [Inbound(Kind.UNREADABLE, 7, 9, version, refusal=refusal)]
+
+
+FAULTY_CALLS: dict[str, Callable[[Draft], bytes]] = {
+    "no payload": lambda draft: draft.call(b""),
+    "a payload that is too short": lambda draft: draft.call(CALL_7[:7]),
+    "another XID": lambda draft: draft.call(CALL_8),
+    "a reply": lambda draft: draft.call(REPLY_7),
+    "neither call nor reply": lambda draft: draft.call(words(7, 2)),
+    "a handle without chunks": lambda draft: draft.call(ends=1),
+    "a handle that is not in the Write list": lambda draft: draft.call(CALL_7, WRITE, 2),
+    "a handle that is not in the Read list": lambda draft: draft.call(CALL_7, READ, 2),
+    "a Position that is no multiple of four": lambda draft: draft.call(CALL_7, ChunkLists((ReadChunk(6, (ONE,)),))),
+    "Position Zero beside a payload": lambda draft: draft.call(CALL_7, ZERO),
+    "Position Zero of two segments beside a payload": lambda draft: draft.call(
+        CALL_7, ChunkLists((ReadChunk(0, (ONE, ONE)),))
+    ),
+    "long, without chunks": lambda draft: draft.call(b"", long=True),
+    "long, without a Call chunk": lambda draft: draft.call(b"", WRITE, long=True),
+    "long, followed by a payload": lambda draft: draft.call(CALL_7, ZERO, long=True),
+    "long, with a handle of no chunk": lambda draft: draft.call(b"", ZERO, 3, long=True),
+}
+
+
+@pytest.mark.req("V2-52", "V2-38", "V2-A10", "V2-A12")
+@pytest.mark.parametrize("fault", FAULTY_CALLS)
+def test_a_faulty_call_is_refused(draft: Draft, fault: str) -> None:
+    assert draft.decode(FAULTY_CALLS[fault](draft)) == [refused(Cause.HEADER)]
+
+
+FAULTY_REPLIES: dict[str, Callable[[Draft], bytes]] = {
+    "no payload": lambda draft: draft.reply(b""),
+    "another XID": lambda draft: draft.reply(REPLY_8),
+    "a call": lambda draft: draft.reply(CALL_7),
+    "neither call nor reply": lambda draft: draft.reply(words(7, 2)),
+    "cut off": lambda draft: draft.reply(REPLY_7, WRITE)[: draft.prefix + 14],
+    "cut off after its prefix": lambda draft: draft.reply()[: draft.prefix],
+    "long, followed by a payload": lambda draft: draft.reply(REPLY_7, REPLY_CHUNK, long=True),
+    "too many Write chunks": lambda draft: draft.reply(REPLY_7, ChunkLists((), (WriteChunk(()),) * 99)),
+}
+
+
+@pytest.mark.req("V2-48", "V2-A13")
+@pytest.mark.parametrize("fault", FAULTY_REPLIES)
+def test_a_faulty_reply_is_never_answered(draft: Draft, fault: str) -> None:
+    assert draft.decode(FAULTY_REPLIES[fault](draft)) == [FAULTY_REPLY]
+
+
+@pytest.mark.req("V2-39")
+def test_long_messages(draft: Draft) -> None:
+    for chunks in (ZERO, ChunkLists((ZERO.reads[0], ReadChunk(4, (TWO,))), WRITE.writes, REPLY_CHUNK.reply)):
+        found = draft.decode(draft.call(b"", chunks, 1, long=True))
+        assert found == [Inbound(Kind.CALL, 7, 9, 2, chunks, long=True, ends=1)]
+    found = draft.decode(draft.reply(b"", REPLY_CHUNK, long=True))
+    assert found == [Inbound(Kind.REPLY, 7, 9, 2, REPLY_CHUNK, long=True)]
+
+
+SEGMENTS_MAX = limits.CHUNK_SEGMENTS_MAX
+TOO_MANY = {
+    "Read chunks": (
+        ChunkLists(tuple(ReadChunk(4 * n, (ONE,)) for n in range(1, limits.READ_CHUNKS_MAX + 2))),
+        Cause.READ_CHUNKS,
+        limits.READ_CHUNKS_MAX,
+    ),
+    "Write chunks": (
+        ChunkLists((), (WriteChunk((ONE,)),) * (limits.WRITE_CHUNKS_MAX + 1)),
+        Cause.WRITE_CHUNKS,
+        limits.WRITE_CHUNKS_MAX,
+    ),
+    "segments of a chunk": (ChunkLists((), (), WriteChunk((ONE,) * (SEGMENTS_MAX + 1))), Cause.SEGMENTS, SEGMENTS_MAX),
+    "segments of all chunks": (
+        ChunkLists((ReadChunk(4, (ONE,)),), (), WriteChunk((ONE,) * SEGMENTS_MAX)),
+        Cause.SEGMENTS,
+        SEGMENTS_MAX,
+    ),
+}
+
+
+@pytest.mark.req("V2-53", "V2-55", "V2-57")
+@pytest.mark.parametrize("what", TOO_MANY)
+def test_too_many_are_refused_with_the_number_that_is_taken(draft: Draft, what: str) -> None:
+    chunks, cause, limit = TOO_MANY[what]
+    assert draft.decode(draft.call(CALL_7, chunks)) == [refused(cause, limit=limit)]
+    octets = draft.dialect().encode(OutgoingError(7, 2, Refusal(cause, limit=limit), answers_call=True), 9)
+    assert octets.endswith(words(limit))
+
+
+def test_a_reply_may_return_all_segments_that_its_call_had(draft: Draft) -> None:
+    chunks = ChunkLists((), (WriteChunk((ONE,) * SEGMENTS_MAX),) * 2)
+    (found,) = draft.decode(draft.reply(REPLY_7, chunks))
+    assert found is not None
+    assert found.chunks == chunks
+
+
+# Errors
+
+
+@pytest.mark.req("V2-A2")
+def test_an_unknown_error_is_discarded(draft: Draft) -> None:
+    for code, numbers in itertools.product((0, 12, 99, 101, 0xFFFFFFFF), ((), (0,), (0, 0))):
+        assert draft.decode(draft.error(code, *numbers)) == [None]
+
+
+def test_a_faulty_error_is_not_answered(draft: Draft) -> None:
+    # The code of the error that tells how long the reply is, without that number.
+    whole = draft.error(draft.reply_resource)
+    for octets in (words(7, 2, 9, 4), whole[:-4], whole, words(7, 3, 9, 4)):
+        assert draft.decode(octets) == [None]
+
+
+# Continued messages
+
+
+PAYLOAD = CALL_7 + bytes(range(24))
+
+
+@pytest.mark.req("V2-2", "V2-26", "V2-27")
+@pytest.mark.parametrize("cuts", [(8,), (0,), (32,), (3, 20), (1, 2, 3, 4, 5), (4, 4, 4)])
+@pytest.mark.parametrize("chunks", [NO_CHUNKS, WRITE])
+def test_a_call_may_be_divided_anywhere(draft: Draft, cuts: tuple[int, ...], chunks: ChunkLists) -> None:
+    parts = [PAYLOAD[a:b] for a, b in itertools.pairwise((0, *cuts, len(PAYLOAD)))]
+    ends = 1 if chunks is WRITE else None
+    *pieces, last = draft.decode(*map(draft.piece, parts[:-1]), draft.call(parts[-1], chunks, ends or 0))
+    assert pieces == [PIECE] * len(cuts)
+    assert simple(last) == Inbound(Kind.CALL, 7, 9, 2, chunks, PAYLOAD, ends=ends)
+
+
+def test_grants_errors_and_other_versions_may_stand_within_a_sequence(draft: Draft) -> None:
+    grant = words(0, 2, 5, 1, 0, 0, 0, 0, 0) if draft.dialect is Version2 else words(0, 2, 5, 5)
+    other_version = words(8, 3, 9, 0, 0)
+    error = draft.error(2, xid=8)
+    found = draft.decode(draft.piece(CALL_7), grant, error, other_version, b"short", draft.call(b"more"))
+    kinds = [one and one.kind for one in found]
+    assert kinds == [Kind.PIECE, Kind.GRANT, Kind.ERROR, Kind.UNREADABLE, None, Kind.CALL]
+    assert simple(found[-1]) == Inbound(Kind.CALL, 7, 9, 2, data=CALL_7 + b"more")
+
+
+FOREIGN: dict[str, Callable[[Draft], bytes]] = {
+    "a call": lambda draft: draft.call(CALL_8, xid=8),
+    "a piece of another call": lambda draft: draft.piece(CALL_8, xid=8),
+    "a long call": lambda draft: draft.call(b"", ZERO, xid=8, long=True),
+    "properties": lambda draft: draft.properties(xid=8),
+}
+
+
+@pytest.mark.req("V2-41", "V2-2", "V2-A3")
+@pytest.mark.parametrize("foreign", FOREIGN)
+def test_a_foreign_message_is_refused_and_the_interrupted_one_is_dropped(draft: Draft, foreign: str) -> None:
+    octets = FOREIGN[foreign](draft)
+    found = draft.decode(draft.piece(CALL_7), octets, draft.piece(b"more"), draft.call(b"last"), draft.call())
+    assert found[:4] == [PIECE, refused(Cause.FLAGS, xid=8), PIECE, PIECE]
+    assert simple(found[4]) == Inbound(Kind.CALL, 7, 9, 2, data=CALL_7)
+
+
+@pytest.mark.req("V2-41")
+def test_a_long_call_under_the_same_xid_is_foreign(draft: Draft) -> None:
+    found = draft.decode(draft.piece(CALL_7), draft.call(b"", ZERO, long=True), draft.call(b"last"))
+    assert found == [PIECE, refused(Cause.FLAGS), PIECE]
+
+
+def test_a_sequence_that_is_too_long_is_refused_once_and_dropped(draft: Draft) -> None:
+    octets = draft.piece(bytes(limits.CONTINUED_OCTETS_MAX // 2 + 1))
+    found = draft.decode(octets, octets, octets, draft.call(b"last"), draft.call())
+    assert found[:4] == [PIECE, refused(Cause.SYSTEM), PIECE, PIECE]
+    assert simple(found[4]) == Inbound(Kind.CALL, 7, 9, 2, data=CALL_7)
+
+
+def test_an_answer_that_is_too_long_fails_its_call_once(draft: Draft) -> None:
+    octets = draft.piece(bytes(limits.CONTINUED_OCTETS_MAX // 2 + 1), answers=True)
+    found = draft.decode(octets, octets, octets, draft.reply(b"last"))
+    assert found == [PIECE, FAULTY_REPLY, PIECE, PIECE]
+
+
+def test_connections_do_not_share_continued_messages(draft: Draft) -> None:
+    one, other = draft.dialect(), draft.dialect()
+    one.decode(draft.piece(CALL_7))
+    assert simple(other.decode(draft.call())) == Inbound(Kind.CALL, 7, 9, 2, data=CALL_7)

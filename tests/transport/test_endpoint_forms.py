@@ -1,0 +1,508 @@
+"""Every form that a call and its reply can travel in, between two endpoints."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.testing.endpoint_pair import EndpointPair, message
+from rpcrdma.transport import (
+    CallFailed,
+    ChunkRefused,
+    IncomingCall,
+    ReplyArrived,
+    ReplyBound,
+    ReplySent,
+    TransportConfig,
+)
+from rpcrdma.transport.call import Call
+from rpcrdma.transport.dialects.header_v1 import Header, RdmaError, RdmaMsg, RdmaNoMsg, decode_header
+from rpcrdma.verbs.loopback import LoopbackQueuePair
+from rpcrdma.xdr.codec import Decoder, Payload
+
+XID = 0x12345678
+CALL, REPLY = 0, 1
+
+
+@pytest.fixture(params=["1", "2", "2-07"])
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def connected(version: str, client: TransportConfig | None = None) -> EndpointPair:
+    """Two endpoints whose messages have 4096 octets in every version, and that move by RDMA what they can."""
+    small = {"offered_send_octets": 4096, "offered_receive_octets": 4096, "in_messages_octets_max": 0}
+    pair = EndpointPair(replace(client or TransportConfig(), **small), TransportConfig(**small), version=version)
+    return pair.connect()
+
+
+def pattern(length: int, seed: int = 0) -> bytes:
+    return bytes((seed + n * 7) & 0xFF for n in range(length))
+
+
+def answer(pair: EndpointPair, incoming: IncomingCall, payload: Payload) -> tuple[Call, Decoder]:
+    """Replies, and returns what the client reports."""
+    pair.server.reply(incoming, payload)
+    pair.run()
+    (event,) = pair.client_events()
+    assert isinstance(event, ReplyArrived)
+    return event.call, event.decoder
+
+
+def opened(decoder: Decoder, direction: int) -> Decoder:
+    assert decoder.u32("xid") == XID
+    assert decoder.u32("direction") == direction
+    return decoder
+
+
+def nothing_is_exposed(pair: EndpointPair) -> bool:
+    return not pair.client_pd.regions and not pair.server_pd.regions
+
+
+@pytest.mark.req("V1-38")
+def test_short_call_and_short_reply(version: str) -> None:
+    pair = connected(version)
+    handle = pair.client.call(XID, message(XID, CALL, (b"args", None)), ReplyBound(8))
+    (incoming,) = pair.arrived()
+    assert incoming.xid == XID
+    decoder = opened(incoming.decoder, CALL)
+    assert decoder.octets(4, "args") == b"args"
+    decoder.done("call")
+    assert not pair.server.reply(incoming, message(XID, REPLY, (b"result..", None)))
+    pair.run()
+    (event,) = pair.client_events()
+    assert isinstance(event, ReplyArrived)
+    assert event.call is handle
+    decoder = opened(event.decoder, REPLY)
+    assert decoder.octets(8, "result") == b"result.."
+    decoder.done("reply")
+    assert pair.server_events() == []
+    for statistics in (pair.client.statistics, pair.server.statistics):
+        assert (statistics.calls, statistics.calls_short, statistics.registrations) == (1, 1, 0)
+
+
+@pytest.mark.req(
+    "V1-15",
+    "V1-18",
+    "V1-19",
+    "V1-20",
+    "V1-22",
+    "V1-24",
+    "V1-44",
+    "V1-12",
+    "V1-14",
+    "V2-16",
+    "V2-19",
+    "V2-20",
+    "V2-21",
+    "V2-22",
+    "V2-45",
+    "V2-15",
+)
+@pytest.mark.parametrize("segment_octets_max", [1 << 20, 100_000])
+def test_argument_in_a_read_chunk(version: str, segment_octets_max: int) -> None:
+    for length in (4100, 4101, 4102, 4103, 1 << 20):
+        pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
+        data = pattern(length)
+        pair.client.call(XID, message(XID, CALL, (b"before..", data), (b"aft.", None)), ReplyBound(8))
+        assert len(pair.client_pd.regions) == 1
+        (incoming,) = pair.arrived()
+        # Position, length and padding: what was sent is what is decoded.
+        (chunk,) = incoming.chunks.reads
+        assert (chunk.position, chunk.length) == (8 + 8 + 4, length)
+        decoder = opened(incoming.decoder, CALL)
+        assert decoder.octets(8, "before") == b"before.."
+        assert decoder.bulk(1 << 21, "data") == data
+        assert decoder.octets(4, "after") == b"aft."
+        decoder.done("call")
+        answer(pair, incoming, message(XID, REPLY))
+        assert nothing_is_exposed(pair)
+        assert pair.server.statistics.rdma_reads == -(-length // segment_octets_max)
+        assert pair.server.statistics.calls_read_chunk == pair.client.statistics.calls_read_chunk == 1
+
+
+@pytest.mark.req("V1-26", "V1-28", "V1-29", "V1-45", "V1-12", "NF-7", "V2-24", "V2-25", "V2-45", "V2-15")
+@pytest.mark.parametrize("segment_octets_max", [1 << 20, 999])
+def test_result_in_a_write_chunk(version: str, segment_octets_max: int) -> None:
+    for length, given in itertools.product((0, 1, 3, 4, 4999, 5000), (False, True)):
+        pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
+        memory = bytearray(b"\xee" * 5000)
+        into = (memory,) if given else ()
+        pair.client.call(XID, message(XID, CALL), ReplyBound(20, (5000,)), into)
+        (incoming,) = pair.arrived()
+        assert [chunk.length for chunk in incoming.chunks.writes] == [5000]
+        data = pattern(length, 3)
+        assert pair.server.reply(incoming, message(XID, REPLY, (b"before..", data), (b"aft.", None)))
+        pair.run()
+        (event,) = pair.client_events()
+        assert isinstance(event, ReplyArrived)
+        assert pair.server_events() == [ReplySent(incoming)]
+        decoder = opened(event.decoder, REPLY)
+        assert decoder.octets(8, "before") == b"before.."
+        result = decoder.bulk(1 << 20, "data")
+        assert result == data
+        assert decoder.octets(4, "after") == b"aft."
+        decoder.done("reply")
+        if given:
+            # Placed in the caller's memory, and no padding after it.
+            assert memory[:length] == data
+            assert memory[length:] == b"\xee" * (5000 - length)
+            memory[:length] = bytes(length)
+            assert result == bytes(length)
+        assert nothing_is_exposed(pair)
+        assert pair.server.statistics.rdma_writes == -(-length // segment_octets_max)
+
+
+@pytest.mark.req("V1-31", "V1-32", "V1-35", "V1-41", "V2-28", "V2-31", "V2-45")
+@pytest.mark.parametrize("length", [4064, 10_000, 200_000])
+@pytest.mark.parametrize("segment_octets_max", [1 << 20, 5000])
+def test_long_call(version: str, length: int, segment_octets_max: int) -> None:
+    pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
+    plain = pattern(length)
+    pair.client.call(XID, message(XID, CALL, (plain, None)), ReplyBound(8))
+    (incoming,) = pair.arrived()
+    assert [(chunk.position, chunk.length) for chunk in incoming.chunks.reads] == [(0, 8 + length)]
+    decoder = opened(incoming.decoder, CALL)
+    assert decoder.octets(length, "args") == plain
+    decoder.done("call")
+    answer(pair, incoming, message(XID, REPLY))
+    assert nothing_is_exposed(pair)
+    assert pair.server.statistics.calls_long == pair.client.statistics.calls_long == 1
+
+
+@pytest.mark.req("V1-33", "V1-35", "V1-30", "V2-29", "V2-31", "V2-45")
+@pytest.mark.parametrize("tail", [1, 2, 3, 4])
+def test_long_call_with_items_in_chunks_of_their_own_and_small_ones_in_the_stream(version: str, tail: int) -> None:
+    pair = connected(version)
+    large, small, other = pattern(8000 + tail), pattern(96 + tail), pattern(1024 + tail)
+    plain = pattern(5000)
+    pair.client.call(
+        XID, message(XID, CALL, (plain, large), (b"mid.", small), (b"", other), (b"end.", None)), ReplyBound(8)
+    )
+    (incoming,) = pair.arrived()
+    assert [chunk.length for chunk in incoming.chunks.reads][1:] == [len(large), len(other)]
+    decoder = opened(incoming.decoder, CALL)
+    assert decoder.octets(5000, "plain") == plain
+    assert decoder.bulk(9000, "large") == large
+    assert decoder.octets(4, "middle") == b"mid."
+    assert decoder.bulk(200, "small") == small
+    assert decoder.bulk(2000, "other") == other
+    assert decoder.octets(4, "end") == b"end."
+    decoder.done("call")
+    answer(pair, incoming, message(XID, REPLY))
+    assert nothing_is_exposed(pair)
+
+
+def test_items_beyond_the_chunks_allowed_are_segments_of_the_stream_and_not_copied(version: str) -> None:
+    pair = connected(version, TransportConfig(read_chunks_max=1))
+    items = [bytearray(pattern(3000 + n, n)) for n in range(3)]
+    pair.client.call(XID, message(XID, CALL, *((b"", item) for item in items)), ReplyBound(8))
+    for item in items:
+        item[0] ^= 0xFF
+    (incoming,) = pair.arrived()
+    assert len(incoming.chunks.reads) == 2
+    decoder = opened(incoming.decoder, CALL)
+    assert [decoder.bulk(4000, "item") for _ in items] == items
+    decoder.done("call")
+
+
+@pytest.mark.req("V1-34", "V1-51", "V1-53", "V2-30")
+@pytest.mark.parametrize("length", [4048, 10_000, 60_000])
+@pytest.mark.parametrize("segment_octets_max", [1 << 20, 5000])
+def test_long_reply(version: str, length: int, segment_octets_max: int) -> None:
+    pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
+    pair.client.call(XID, message(XID, CALL), ReplyBound(60_000))
+    (incoming,) = pair.arrived()
+    plain = pattern(length)
+    _, decoder = answer(pair, incoming, message(XID, REPLY, (plain, None)))
+    decoder = opened(decoder, REPLY)
+    assert decoder.octets(length, "result") == plain
+    decoder.done("reply")
+    assert nothing_is_exposed(pair)
+    assert pair.server.statistics.replies_long == pair.client.statistics.replies_long == 1
+
+
+@pytest.mark.req("V1-52", "V1-53")
+def test_reply_that_turns_out_small_comes_inline_despite_a_reply_chunk(version: str) -> None:
+    pair = connected(version)
+    pair.client.call(XID, message(XID, CALL), ReplyBound(60_000))
+    (incoming,) = pair.arrived()
+    _, decoder = answer(pair, incoming, message(XID, REPLY, (b"tiny", None)))
+    assert opened(decoder, REPLY).octets(4, "result") == b"tiny"
+    assert pair.client.statistics.replies_long == 0
+    assert nothing_is_exposed(pair)
+
+
+@pytest.mark.req("V1-37")
+@pytest.mark.parametrize("long_reply", [False, True])
+def test_every_combination_of_forms(version: str, long_reply: bool) -> None:
+    for argument, long_call, result in itertools.product((0, 10, 20_001), (False, True), (0, 10, 20_003)):
+        pair = connected(version, TransportConfig(segment_octets_max=6000))
+        data, wanted = pattern(argument, 1), pattern(result, 2)
+        head, body = pattern(7000 if long_call else 4, 3), pattern(9000 if long_reply else 4, 4)
+        for xid in (XID, XID + 1):
+            pair.client.call(xid, message(xid, CALL, (head, data), (b"c", None)), ReplyBound(len(body) + 12, (result,)))
+            (incoming,) = pair.arrived()
+            decoder = incoming.decoder
+            decoder.octets(8, "start")
+            assert decoder.octets(len(head), "head") == head
+            assert decoder.bulk(30_000, "data") == data
+            decoder.octets(1, "end")
+            decoder.done("call")
+            _, decoder = answer(pair, incoming, message(xid, REPLY, (body, wanted), (b"r...", None)))
+            decoder.octets(8, "start")
+            assert decoder.octets(len(body), "body") == body
+            assert decoder.bulk(30_000, "wanted") == wanted
+            assert decoder.octets(4, "end") == b"r..."
+            decoder.done("reply")
+            assert nothing_is_exposed(pair)
+            pair.server_events()
+        assert (pair.client.statistics.calls_long == 2) is long_call
+        assert (pair.client.statistics.replies_long == 2) is long_reply
+
+
+@pytest.mark.req("V1-46", "V1-48", "V1-50", "NF-6", "NF-10")
+@pytest.mark.parametrize("count", range(5))
+def test_results_pair_with_write_chunks_in_order(version: str, count: int) -> None:
+    pair = connected(version)
+    memories = [bytearray(5000) for _ in range(3)]
+    pair.client.call(XID, message(XID, CALL), ReplyBound(400, (5000, 5000, 5000)), memories)
+    (incoming,) = pair.arrived()
+    items = [pattern(100 + n, n) for n in range(count)]
+    _, decoder = answer(pair, incoming, message(XID, REPLY, *((b"", item) for item in items)))
+    opened(decoder, REPLY)
+    assert [decoder.bulk(5000, "item") for _ in items] == items
+    decoder.done("reply")
+    for memory, item in zip(memories, items, strict=False):
+        assert memory[: len(item)] == item
+    for memory in memories[count:]:
+        assert memory == bytes(5000)
+
+
+@pytest.mark.req("V1-50", "NF-8")
+def test_empty_write_chunk_brings_its_item_inline(version: str) -> None:
+    pair = connected(version)
+    pair.client.call(XID, message(XID, CALL), ReplyBound(400, (0, 5000)))
+    (incoming,) = pair.arrived()
+    assert [len(chunk.segments) for chunk in incoming.chunks.writes] == [0, 1]
+    _, decoder = answer(pair, incoming, message(XID, REPLY, (b"", b"abc"), (b"", pattern(5000))))
+    opened(decoder, REPLY)
+    assert decoder.bulk(10, "first") == b"abc"
+    assert decoder.bulk(5000, "second") == pattern(5000)
+    decoder.done("reply")
+
+
+@pytest.mark.parametrize("length", [0, 1, 100, 128])
+def test_small_result_comes_inline_and_still_lands_in_the_callers_buffer(version: str, length: int) -> None:
+    pair = connected(version)
+    memory = bytearray(128)
+    pair.client.call(XID, message(XID, CALL), ReplyBound(20, (5000,)), (memory,))
+    (incoming,) = pair.arrived()
+    assert incoming.chunks.writes == ()
+    _, decoder = answer(pair, incoming, message(XID, REPLY, (b"", pattern(length, 5)), (b"end.", None)))
+    opened(decoder, REPLY)
+    result = decoder.bulk(5000, "item")
+    assert result == pattern(length, 5) == memory[:length]
+    assert decoder.octets(4, "end") == b"end."
+    if length:
+        memory[0] ^= 0xFF
+        assert result[0] == memory[0]
+
+
+def test_inline_result_larger_than_the_callers_buffer_does_not_decode(version: str) -> None:
+    pair = connected(version)
+    pair.client.call(XID, message(XID, CALL), ReplyBound(20, (500,)), (bytearray(10),))
+    (incoming,) = pair.arrived()
+    _, decoder = answer(pair, incoming, message(XID, REPLY, (b"", bytes(11))))
+    opened(decoder, REPLY)
+    with pytest.raises(DecodeError, match="at most 10"):
+        decoder.bulk(500, "item")
+
+
+def test_several_inline_results_land_in_their_buffers_or_none(version: str) -> None:
+    pair = connected(version)
+    last = bytearray(8)
+    pair.client.call(XID, message(XID, CALL), ReplyBound(20, (8, 8, 8)), (None, last))
+    (incoming,) = pair.arrived()
+    _, decoder = answer(pair, incoming, message(XID, REPLY, *((b"", bytes([n] * 5)) for n in range(3))))
+    opened(decoder, REPLY)
+    assert [bytes(decoder.bulk(8, "item")) for _ in range(3)] == [bytes([n] * 5) for n in range(3)]
+    assert last == b"\1\1\1\1\1\0\0\0"
+
+
+@pytest.mark.req("V1-25", "V1-27", "V1-47", "V2-23", "V2-25")
+def test_what_is_exposed_for_a_result_is_the_most_it_can_have_and_no_padding(version: str) -> None:
+    for length, segment_octets_max, given in itertools.product((5001, 5002, 5003), (1 << 20, 1000), (False, True)):
+        pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
+        into = (bytearray(length),) if given else ()
+        pair.client.call(XID, message(XID, CALL), ReplyBound(20, (length,)), into)
+        (incoming,) = pair.arrived()
+        (chunk,) = incoming.chunks.writes
+        assert chunk.length == length
+        assert sum(region.length for region in pair.client_pd.regions.values()) == length
+        _, decoder = answer(pair, incoming, message(XID, REPLY, (b"", pattern(length))))
+        assert opened(decoder, REPLY).bulk(length, "item") == pattern(length)
+        decoder.done("reply")
+
+
+@pytest.mark.req("V1-25", "V1-47")
+def test_write_chunk_is_no_larger_than_the_callers_buffer() -> None:
+    pair = EndpointPair().connect()
+    memory = bytearray(6000)
+    pair.client.call(XID, message(XID, CALL), ReplyBound(20, (1 << 20,)), (memory,))
+    (incoming,) = pair.arrived()
+    assert [chunk.length for chunk in incoming.chunks.writes] == [6000]
+    pair.server.reply(incoming, message(XID, REPLY, (b"", bytes(6001))))
+    pair.run()
+    (event,) = pair.client_events()
+    assert isinstance(event, CallFailed)
+    assert isinstance(event.error, ChunkRefused)
+    assert memory == bytes(6000)
+    assert nothing_is_exposed(pair)
+
+
+@pytest.mark.req("V1-64", "V1-63")
+def test_result_that_was_not_placed_although_it_could_have_been_is_an_error(version: str) -> None:
+    pair = connected(version)
+    pair.client.call(XID, message(XID, CALL), ReplyBound(20, (5000,)))
+    (incoming,) = pair.arrived()
+    # The server's encoder puts the eligible item inline, as no item at all.
+    _, decoder = answer(pair, incoming, message(XID, REPLY, (b"\0\0\0\4data", None)))
+    opened(decoder, REPLY)
+    with pytest.raises(DecodeError, match="Write chunk"):
+        decoder.bulk(5000, "item")
+    # And one is placed where the client decodes none.
+    pair.server_events()
+    pair.client.call(XID, message(XID, CALL), ReplyBound(20, (5000,)))
+    (incoming,) = pair.arrived()
+    _, decoder = answer(pair, incoming, message(XID, REPLY, (b"", b"data")))
+    opened(decoder, REPLY).u32("length")
+    with pytest.raises(DecodeError, match="Write chunk"):
+        decoder.done("reply")
+
+
+@pytest.mark.req("V1-9", "V1-11", "PD-8", "V1-10")
+@pytest.mark.parametrize(
+    ("client", "server", "call_octets", "reply_octets"),
+    [
+        (4096, 4096, 4096, 4096),
+        (1024, 8192, 1024, 1024),
+        (65536, 16384, 16384, 16384),
+        (262144, 262144, 262144, 262144),
+    ],
+)
+def test_thresholds_are_kept_to_the_octet(client: int, server: int, call_octets: int, reply_octets: int) -> None:
+    pair = EndpointPair(
+        TransportConfig(inline_send_octets=client, inline_receive_octets=client),
+        TransportConfig(inline_send_octets=server, inline_receive_octets=server),
+    ).connect()
+    assert pair.client.inline_send_octets == pair.server.inline_receive_octets == call_octets
+    assert pair.client.inline_receive_octets == pair.server.inline_send_octets == reply_octets
+    for xid, extra in itertools.product((1, 2), (0, 4)):
+        plain = pattern(call_octets - 36 + extra)
+        result = pattern(reply_octets - 36 + extra)
+        # The allowance for an RPC header is 24 octets more than the start of these messages.
+        pair.client.call(xid, message(xid, CALL, (plain, None)), ReplyBound(len(result) - 24))
+        (incoming,) = pair.arrived()
+        assert bool(incoming.chunks.reads) is (extra > 0)
+        incoming.decoder.octets(8, "start")
+        assert incoming.decoder.octets(len(plain), "args") == plain
+        _, decoder = answer(pair, incoming, message(xid, REPLY, (result, None)))
+        decoder.octets(8, "start")
+        assert decoder.octets(len(result), "result") == result
+        pair.server_events()
+
+
+def test_decoded_views_outlive_their_receive_buffer() -> None:
+    pair = EndpointPair(
+        TransportConfig(inline_receive_octets=16384), TransportConfig(inline_send_octets=16384)
+    ).connect()
+    views = []
+    for xid in range(20):
+        pair.client.call(xid, message(xid, CALL, (b"", bytes([xid] * 50))), ReplyBound(20, (9000,)))
+        (incoming,) = pair.arrived()
+        incoming.decoder.octets(8, "start")
+        views.append((bytes([xid] * 50), incoming.decoder.bulk(100, "item")))
+        item = bytes([xid] * (9000 if xid % 2 else 90))
+        _, decoder = answer(pair, incoming, message(xid, REPLY, (b"", item)))
+        decoder.octets(8, "start")
+        views.append((item, decoder.bulk(9000, "item")))
+        pair.server_events()
+    assert all(view == expected for expected, view in views)
+
+
+@pytest.mark.req("V1-13", "V1-75", "V2-15")
+def test_what_is_not_marked_is_never_reduced(version: str) -> None:
+    pair = connected(version)
+    pair.client.call(XID, message(XID, CALL, (bytes(100_000), None)), ReplyBound(100_000))
+    (incoming,) = pair.arrived()
+    assert [chunk.position for chunk in incoming.chunks.reads] == [0]
+    assert incoming.chunks.writes == ()
+
+
+def test_call_too_complex_for_its_header_is_refused_and_exposes_nothing() -> None:
+    pair = EndpointPair(TransportConfig(segment_octets_max=10, inline_send_octets=1024)).connect()
+    with pytest.raises(LocalProtocolError, match="transport header"):
+        pair.client.call(XID, message(XID, CALL, (b"", bytes(5000))), ReplyBound(0))
+    assert nothing_is_exposed(pair)
+    assert pair.client.calls_in_flight == 0
+    pair.client.call(XID, message(XID, CALL), ReplyBound(0))
+    assert len(pair.arrived()) == 1
+
+
+def test_call_whose_reply_header_would_not_fit_is_refused_and_exposes_nothing() -> None:
+    client = TransportConfig(segment_octets_max=100, inline_receive_octets=1024)
+    pair = EndpointPair(client, TransportConfig(inline_receive_octets=16384)).connect()
+    with pytest.raises(LocalProtocolError, match="transport header"):
+        pair.client.call(XID, message(XID, CALL), ReplyBound(0, (7000,)))
+    assert nothing_is_exposed(pair)
+
+
+def test_read_only_result_buffer_is_refused(version: str) -> None:
+    pair = connected(version)
+    with pytest.raises(LocalProtocolError, match="read-only"):
+        pair.client.call(XID, message(XID, CALL, (b"", bytes(5000))), ReplyBound(0, (5000,)), (bytes(5000),))
+    assert nothing_is_exposed(pair)
+
+
+@pytest.mark.req("V1-42", "V1-68", "V1-71", "V1-40")
+def test_no_form_is_ever_sent_but_those_that_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[object, Header]] = []
+    post_send = LoopbackQueuePair.post_send
+
+    def recorded(self: LoopbackQueuePair, wr: object, gather: list[bytes], **options: bool) -> None:
+        sent.append((self, decode_header(b"".join(gather))))
+        post_send(self, wr, gather, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LoopbackQueuePair, "post_send", recorded)
+    pair = EndpointPair().connect()
+    for argument, plain, result, body in itertools.product((0, 9000), repeat=4):
+        pair.client.call(XID, message(XID, CALL, (bytes(plain), bytes(argument))), ReplyBound(body, (result,)))
+        (incoming,) = pair.arrived()
+        pair.server.reply(incoming, message(XID, REPLY, (bytes(body), bytes(result))))
+        pair.run()
+        pair.server_events()
+        pair.client_events()
+        pair.client.call(XID, message(XID, CALL), ReplyBound(0))
+        pair.server.fail_call(pair.arrived()[0])
+        pair.run()
+    kinds = {(end, type(header)) for end, header in sent}
+    assert kinds == {
+        (pair.client_qp, RdmaMsg),
+        (pair.client_qp, RdmaNoMsg),
+        (pair.server_qp, RdmaMsg),
+        (pair.server_qp, RdmaNoMsg),
+        (pair.server_qp, RdmaError),
+    }
+    assert {header.version for _, header in sent} == {1}
+
+
+def test_messages_on_the_wire_are_version_1_and_echo_the_xid() -> None:
+    pair = EndpointPair(TransportConfig(credits_requested=99)).connect()
+    pair.client.call(XID, message(XID, CALL), ReplyBound(0))
+    work = pair.client_qp._send_queue[0]
+    header = decode_header(b"".join(work.gather))
+    assert (header.xid, header.version, header.credits) == (XID, 1, 99)

@@ -1,0 +1,433 @@
+"""Credits that count messages: the words of headers, and what follows from them at either end."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcrdma.limits import SPARE_RECEIVES, UNREAD_SENDS_MAX
+from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, OutgoingProperties, Refusal
+from rpcrdma.transport.message_windows import CREDITS_MAX, CumulativeWindow, IncrementalWindow
+from window_space import admitted
+
+Window: TypeAlias = IncrementalWindow | CumulativeWindow
+
+WINDOWS = (IncrementalWindow, CumulativeWindow)
+
+
+class Call(Outgoing):
+    kind = Kind.CALL
+
+
+class Reply(Outgoing):
+    kind = Kind.REPLY
+
+
+CALL = Call(1, answers_call=False)
+REPLY = Reply(1, answers_call=True)
+ERROR = OutgoingError(1, 2, Refusal(Cause.SYSTEM), answers_call=True)
+PROPERTIES = OutgoingProperties(1, ())
+
+
+def received(kind: Kind, credit_word: int = 0) -> Inbound:
+    return Inbound(kind, 1, credit_word, 2)
+
+
+def halves(credit_word: int | None) -> tuple[int, int]:
+    """Of a word of two halves: the most that can be outstanding, and what is new."""
+    assert credit_word is not None
+    assert credit_word <= 0xFFFFFFFF
+    return credit_word >> 16, credit_word & 0xFFFF
+
+
+def continued(window: Window, message: Outgoing) -> int | None:
+    """The credit word of a further piece; None if it has to wait."""
+    return window.admit_piece(message) if window.balance > 0 else None
+
+
+def deliver(sender: Window, receiver: Window, message: Outgoing) -> None:
+    """Sends a message that goes into one Send, and takes it."""
+    word = admitted(sender, message)
+    assert word is not None
+    inbound = received(message.kind, word)
+    assert receiver.on_arrival(inbound)
+    if message.kind is not Kind.PROPERTIES:
+        assert receiver.on_received(inbound)
+
+
+def introduced(kind: type[Window], client: tuple[int, int], server: tuple[int, int]) -> tuple[Window, Window]:
+    """The windows of a client and a server that have told each other their properties."""
+    windows = kind(*client), kind(*server)
+    deliver(windows[0], windows[1], PROPERTIES)
+    deliver(windows[1], windows[0], PROPERTIES)
+    return windows
+
+
+def usable(window: Window) -> int:
+    """Calls that may be sent now."""
+    count = 0
+    while admitted(window, CALL) is not None:
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_either_end_begins_with_one_message(kind: type[Window]) -> None:
+    window = kind(8, 4)
+    assert not window.refresh_due, "no connection begins with a grant"
+    assert admitted(window, PROPERTIES) is not None
+    assert (
+        admitted(window, CALL)
+        is admitted(window, REPLY)
+        is admitted(window, PROPERTIES)
+        is continued(window, REPLY)
+        is None
+    )
+    assert not window.refresh_due
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+@pytest.mark.parametrize(("requested", "granted", "allowed"), [(8, 1, 1), (8, 5, 5), (3, 5, 3), (256, 128, 128)])
+def test_a_requester_learns_how_many_calls_are_taken(
+    kind: type[Window], requested: int, granted: int, allowed: int
+) -> None:
+    client, server = introduced(kind, (requested, 2), (2, granted))
+    assert (client.allowed, server.allowed) == (allowed, 2)
+    assert usable(client) == allowed
+    assert usable(server) == 2
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_the_calls_that_are_taken_follow_from_all_credits_and_calls(kind: type[Window]) -> None:
+    found = {}
+    for arriving in (False, True):
+        for message in (Kind.CALL, Kind.REPLY, Kind.PIECE, Kind.GRANT, Kind.PROPERTIES):
+            window = kind(1000, 50)
+            window.outstanding, window.balance, window._arriving = 9, 0, arriving
+            window.in_flight, window.unanswered = 10, 3
+            assert window.on_arrival(received(message, 20))
+            found[message.name, arriving] = window.allowed
+    # 20 credits and 10 calls less 3 answers and the one over and above, and less the message that is not counted yet.
+    later = dict.fromkeys(itertools.product(("CALL", "REPLY", "PIECE"), (False, True)), 25)
+    at_once = dict.fromkeys((("GRANT", False), ("PROPERTIES", False), ("PROPERTIES", True)), 26)
+    assert found == {**later, **at_once, ("GRANT", True): 25}
+
+
+def deliver_several(sender: Window, receiver: Window, message: Outgoing, count: int) -> None:
+    """Sends so many calls, or replies, in one message, and takes them."""
+    word = sender.admit_several(message, count)
+    assert receiver.on_arrival(received(Kind.EXTENSION, word))
+    for _ in range(count):
+        assert receiver.on_received(received(message.kind))
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_what_several_calls_in_one_message_save_is_no_room_for_more(kind: type[Window]) -> None:
+    """The peer takes the credits back, but not at once."""
+    client, server = introduced(kind, (64, 1), (1, 8))
+    assert client.balance == 9
+    deliver_several(client, server, CALL, 8)
+    assert (client.balance, client.in_flight, server.unanswered) == (8, 8, 8)
+    assert admitted(client, CALL) is None
+    deliver(server, client, REPLY)
+    assert client.balance == 8
+    assert client.allowed == 8
+    for _ in range(7):
+        deliver(server, client, REPLY)
+    assert (client.balance, client.in_flight, server.unanswered) == (9, 0, 0)
+    assert usable(client) == 8
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_several_replies_in_one_message_bring_back_the_credits_of_their_calls(kind: type[Window]) -> None:
+    client, server = introduced(kind, (64, 4), (4, 8))
+    for _ in range(3):
+        for _ in range(8):
+            deliver(client, server, CALL)
+        deliver_several(server, client, REPLY, 8)
+        assert (client.in_flight, server.unanswered) == (0, 0)
+        # The server was given a credit for each reply, and keeps those that it has not used.
+        assert (client.balance, client.outstanding, server.balance) == (9, 12, 12)
+    for _ in range(3):
+        deliver_several(client, server, CALL, 8)
+        deliver_several(server, client, REPLY, 8)
+        assert (client.balance, client.in_flight) == (9, 0)
+    assert (client.allowed, server.allowed) == (8, 4)
+    assert client.admit_several(CALL, 8) is not None
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_a_peer_that_gives_one_credit_at_a_time_is_called_nevertheless(kind: type[Window]) -> None:
+    client = kind(8, 1)
+    for count in range(1, 5):
+        assert admitted(client, CALL) is not None
+        assert admitted(client, CALL) is None
+        reply = received(Kind.REPLY, count + 1 if kind is CumulativeWindow else 1)
+        assert client.on_arrival(reply)
+        assert client.on_received(reply)
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_a_grant_within_a_call_does_not_look_like_room_for_another(kind: type[Window]) -> None:
+    client, server = introduced(kind, (8, 1), (8, 2))
+    word = admitted(server, CALL)
+    assert word is not None
+    assert client.on_arrival(received(Kind.PIECE, word))
+    assert client.on_arrival(received(Kind.GRANT, 0 if kind is IncrementalWindow else word))
+    assert client.balance == 4, "one of them is for the answer, one is over and above"
+    assert client.allowed == 2
+
+
+@pytest.mark.req("V2-6")
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_grants_follow_the_calls_of_both_sides(kind: type[Window]) -> None:
+    client, server = introduced(kind, (8, 3), (8, 5))
+    assert (server.outstanding, client.outstanding) == (6, 3)
+    deliver(client, server, CALL)
+    assert (server.outstanding, client.outstanding) == (5, 5), "a call brings the credit for its answer along"
+    deliver(server, client, CALL)
+    assert (server.outstanding, client.outstanding) == (6, 4)
+    deliver(server, client, REPLY)
+    assert (server.outstanding, client.outstanding) == (7, 3), "an answer gives back the credit of its call"
+    deliver(client, server, REPLY)
+    assert (server.outstanding, client.outstanding) == (6, 4)
+    assert not server.owed
+    assert not client.owed
+
+
+@pytest.mark.req("V2-44")
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_a_long_call_goes_on_with_the_credits_of_a_grant(kind: type[Window]) -> None:
+    client, server = introduced(kind, (8, 1), (8, 2))
+    word = admitted(client, CALL)
+    pieces = grants = 0
+    while pieces < 20:
+        if word is None:
+            assert server.refresh_due
+            assert client.on_arrival(received(Kind.GRANT, server.grant_word()))
+            assert not client.refresh_due, "a grant is not answered with a grant"
+            grants += 1
+        else:
+            assert server.on_arrival(received(Kind.PIECE, word))
+            pieces += 1
+        word = continued(client, CALL)
+    assert grants == 6, "three credits come with each, and the first three were there"
+
+
+@pytest.mark.req("V2-7")
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_there_is_a_receive_for_a_grant_over_and_above(kind: type[Window]) -> None:
+    window = kind(8, 5)
+    assert window.receives_wanted == 1 + 1 + SPARE_RECEIVES
+    assert admitted(window, PROPERTIES) is not None
+    assert window.receives_wanted == 6 + 1 + SPARE_RECEIVES
+    assert window.on_arrival(received(Kind.PROPERTIES, 10))
+    assert admitted(window, CALL) is not None
+    assert window.receives_wanted == window.outstanding + 1 + SPARE_RECEIVES == 7 + 1 + SPARE_RECEIVES
+
+
+@pytest.mark.req("V2-4")
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_a_peer_that_sends_without_a_credit_is_seen(kind: type[Window]) -> None:
+    client, server = introduced(kind, (8, 1), (8, 2))
+    for _ in range(server.outstanding):
+        assert server.on_arrival(None)
+    assert not server.on_arrival(None)
+    assert client.balance == 3
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_a_peer_within_its_credits_may_use_all_of_them_for_calls(kind: type[Window]) -> None:
+    client, server = introduced(kind, (8, 1), (3, 2))
+    server.allowed = 3
+    server.balance = 3
+    for _ in range(3):
+        assert admitted(server, CALL) is not None
+    call = received(Kind.CALL, 100)
+    for _ in range(server.outstanding):
+        assert server.on_arrival(call)
+        assert server.on_received(call)
+    assert server.unanswered == 6
+    assert not server.owed
+    assert not server.on_received(call), "more than all credits that there can be"
+    assert client.balance == 3
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_a_call_that_is_never_answered_gives_its_credit_back(kind: type[Window]) -> None:
+    client, server = introduced(kind, (8, 1), (8, 2))
+    for _ in range(2):
+        deliver(client, server, CALL)
+        server.on_dropped()
+    assert admitted(client, CALL) is None
+    assert server.refresh_due
+    assert client.on_arrival(received(Kind.GRANT, server.grant_word()))
+    assert usable(client) == 2
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_unread_sends_are_bounded_by_what_the_peer_gave(kind: type[Window]) -> None:
+    client, _ = introduced(kind, (8, 1), (8, 9))
+    assert client.may_owe(2 * (10 + SPARE_RECEIVES))
+    assert not client.may_owe(2 * (10 + SPARE_RECEIVES) + 1)
+    assert client.on_arrival(received(Kind.PROPERTIES, CREDITS_MAX))
+    assert client.may_owe(2 * (UNREAD_SENDS_MAX + SPARE_RECEIVES))
+    assert not client.may_owe(2 * (UNREAD_SENDS_MAX + SPARE_RECEIVES) + 1)
+
+
+def test_words_of_two_halves() -> None:
+    client, server = IncrementalWindow(8, 3), IncrementalWindow(2, 5)
+    assert halves(admitted(client, PROPERTIES)) == (12, 3), "one of the four was there before"
+    assert server.on_arrival(received(Kind.PROPERTIES, 12 << 16 | 3))
+    assert server.balance == 4
+    assert halves(admitted(server, PROPERTIES)) == (8, 6)
+    assert halves(continued(server, PROPERTIES)) == (8, 0)
+    assert halves(admitted(server, CALL)) == (8, 1)
+
+
+@pytest.mark.parametrize("word", [0xFFFF, 0x1FFFF, 0xFFFFFFFF, 0x00008000])
+def test_incremental_credits_saturate(word: int) -> None:
+    window = IncrementalWindow(8, 3)
+    for _ in range(3):
+        assert window.on_arrival(received(Kind.GRANT, word))
+    assert window.balance == CREDITS_MAX
+    assert admitted(window, PROPERTIES) is not None
+    assert window.balance == CREDITS_MAX - 1
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+@pytest.mark.parametrize(("requested", "granted"), [(1 << 20, 1), (1, 1 << 20), (70_000, 70_000), (65_535, 65_535)])
+def test_no_more_is_given_than_two_octets_hold(kind: type[Window], requested: int, granted: int) -> None:
+    window = kind(requested, granted)
+    word = admitted(window, PROPERTIES)
+    if kind is IncrementalWindow:
+        assert halves(word) == (CREDITS_MAX, min(granted, CREDITS_MAX - 1))
+    else:
+        assert word == min(granted + 1, CREDITS_MAX)
+    assert window.outstanding == min(granted + 1, CREDITS_MAX)
+
+
+@pytest.mark.req("V2-49")
+def test_the_words_of_errors_and_of_what_cannot_be_read_give_nothing() -> None:
+    client, server = introduced(IncrementalWindow, (8, 5), (8, 5))
+    before = client.balance
+    for message in (received(Kind.ERROR, 7), received(Kind.UNREADABLE, 7), None):
+        assert client.on_arrival(message)
+    assert client.balance == before
+    assert client.outstanding == 2
+    deliver(server, client, CALL)
+    owed = client.owed
+    assert halves(admitted(client, ERROR)) == (14, 0), "what its receiver ignores is not given"
+    assert client.owed == owed + 1
+
+
+@pytest.mark.req("V2-5")
+def test_a_grant_gives_something_and_takes_no_credit() -> None:
+    client, server = introduced(IncrementalWindow, (8, 3), (8, 5))
+    for _ in range(6):
+        assert server.on_arrival(None)
+    balance = server.balance
+    assert server.refresh_due
+    assert halves(server.grant_word()) == (14, 6)
+    assert server.balance == balance
+    outstanding, before = client.outstanding, client.balance
+    assert client.on_arrival(received(Kind.GRANT, 14 << 16 | 6))
+    assert (client.outstanding, client.balance) == (outstanding, before + 6)
+
+
+def test_a_grant_waits_for_a_sign_that_the_one_before_has_arrived() -> None:
+    _, server = introduced(IncrementalWindow, (8, 3), (8, 7))
+    for _ in range(4):
+        assert server.on_arrival(None)
+    assert server.refresh_due
+    assert halves(server.grant_word())[1] == 4
+    for _ in range(4):
+        assert not server.refresh_due, "all four may have been sent before the grant came"
+        assert server.on_arrival(None)
+    assert server.owed == 4
+    assert not server.refresh_due
+    assert server.on_arrival(None)
+    assert server.refresh_due
+
+
+@pytest.mark.req("V2-A15")
+def test_counters_begin_at_zero_with_one_credit() -> None:
+    window = CumulativeWindow(8, 3)
+    assert (window._sent, window._received, window.balance) == (0, 0, 1)
+    assert admitted(window, PROPERTIES) == 0 + 4
+    assert admitted(window, PROPERTIES) is None
+    assert window.on_arrival(received(Kind.PROPERTIES, 6))
+    assert (window._sent, window._received, window.balance) == (1, 1, 5)
+    assert admitted(window, PROPERTIES) == 1 + 4
+
+
+@pytest.mark.req("V2-A15")
+@given(
+    start=st.integers((1 << 32) - 40, (1 << 32) - 1) | st.integers(0, (1 << 32) - 1),
+    ahead=st.integers(-(1 << 31), (1 << 31) - 1),
+)
+def test_counters_are_compared_modulo_their_size(start: int, ahead: int) -> None:
+    window = CumulativeWindow(8, 3)
+    window._sent = window._received = start
+    assert window.on_arrival(received(Kind.PROPERTIES, (start + ahead) % (1 << 32)))
+    assert window.balance == ahead
+    word = admitted(window, PROPERTIES)
+    if ahead <= 0:
+        assert word is None
+    else:
+        assert word == (start + 1 + 4) % (1 << 32)
+        assert window.balance == ahead - 1
+        assert (word - window._received) % (1 << 32) < (1 << 31) - 1
+
+
+@pytest.mark.req("V2-A15")
+@pytest.mark.parametrize("start", [(1 << 32) - 7, (1 << 31) - 7])
+def test_calls_go_on_when_counters_wrap(start: int) -> None:
+    client, server = CumulativeWindow(8, 3), CumulativeWindow(8, 5)
+    for window in (client, server):
+        window._sent = window._received = start
+    deliver(client, server, PROPERTIES)
+    deliver(server, client, PROPERTIES)
+    for _ in range(20):
+        deliver(client, server, CALL)
+        deliver(server, client, REPLY)
+    assert client._sent == server._received == start + 21, "words wrap, the counters behind them need not"
+    assert usable(client) == 5
+
+
+def test_a_lower_limit_takes_credits_back() -> None:
+    client, _ = introduced(CumulativeWindow, (8, 3), (8, 5))
+    assert client.balance == 6
+    assert client.on_arrival(received(Kind.GRANT, 3))
+    assert client.balance == 2
+    assert admitted(client, CALL) is not None
+    assert client.on_arrival(received(Kind.GRANT, 1))
+    assert client.balance == -1
+    assert admitted(client, CALL) is continued(client, CALL) is None
+    assert client.on_arrival(received(Kind.GRANT, 9))
+    assert client.balance == 7
+
+
+def test_one_grant_may_go_out_without_a_credit() -> None:
+    client, server = introduced(CumulativeWindow, (8, 1), (8, 2))
+    while continued(server, REPLY) is not None:
+        pass
+    for _ in range(3):
+        assert server.on_arrival(received(Kind.PIECE, 2))
+    assert server.balance == 0
+    assert server.refresh_due
+    assert server.grant_word() == 4 + 3
+    assert server.balance == -1
+    assert server.on_arrival(None)
+    assert server.on_arrival(None)
+    assert server.owed == 2
+    assert not server.refresh_due, "a second one would find no receive"
+    assert client.on_arrival(received(Kind.PIECE, 4))
+    assert client.outstanding == 0
+    assert client.on_arrival(received(Kind.GRANT, 7))
+    assert client.outstanding == -1
+    assert not client.on_arrival(received(Kind.GRANT, 7))

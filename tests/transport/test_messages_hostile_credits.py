@@ -1,0 +1,240 @@
+"""A server's endpoint in version 2 against a client that gives and uses credits as it pleases."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from message_server import CALL, REPLY, XID, arrived, assert_ended, assert_works, server
+from rpcrdma import limits
+from rpcrdma.testing.endpoint_pair import calls_in, message
+from rpcrdma.transport import CallArrived, Closed, TransportConfig
+from support.both_drafts import FIRST_DRAFT, Raw, each_draft, in_first_draft
+from support.raw_messages import (
+    ERROR,
+    MORE,
+    MSG,
+    NOMSG,
+    RESPONSE,
+)
+
+
+@pytest.mark.req("V2-4")
+@pytest.mark.parametrize("granted", [1, 4])
+def test_messages_beyond_the_grant_end_the_connection(raw: Raw, granted: int) -> None:
+    peer = server(raw, TransportConfig(credits_granted=granted), introduce=False)
+    peer.introduce()
+    (told,) = peer.introduced
+    for number in range(told.give):
+        peer.post(raw.message(number, struct.pack(">II", number, 0)))
+    peer.run()
+    calls = calls_in(peer.endpoint_events())
+    assert len(calls) == told.give
+    assert peer.heard() == [], "calls that wait give no credit back"
+    peer.send(raw.message(99, struct.pack(">II", 99, 0)))
+    assert_ended(peer, "credits")
+
+
+@each_draft(
+    "octets",
+    lambda raw: [
+        raw.message(XID, CALL, MORE),
+        raw.error(XID, raw.SYSTEM),
+        b"x",
+        raw.message(XID, REPLY, RESPONSE),
+        *in_first_draft(raw, lambda: [raw.properties()]),
+    ],
+)
+def test_every_message_but_a_grant_takes_a_credit(raw: Raw, octets: bytes) -> None:
+    peer = server(raw, TransportConfig(credits_granted=4))
+    (told,) = peer.introduced
+    # All of them before the server can give anything back.
+    for _ in range(told.give + 1):
+        peer.post(octets)
+    peer.run()
+    assert_ended(peer, "more messages than credits allow")
+
+
+@pytest.mark.req("V2-7")
+@pytest.mark.parametrize("granted", [1, 2, 200])
+def test_a_grant_finds_a_receive_beyond_every_message_that_credits_allow(raw: Raw, granted: int) -> None:
+    peer = server(raw, TransportConfig(credits_granted=granted), give=0)
+    (told,) = peer.introduced
+    # All of them before the server looks at the first.
+    for xid in range(1, told.give + 1):
+        peer.post(raw.message(xid, struct.pack(">II", xid, 0), give=0))
+    peer.post(raw.grant(1000))
+    peer.run()
+    calls = calls_in(peer.endpoint_events())
+    assert len(calls) == told.give
+    for incoming in calls:
+        peer.endpoint.reply(incoming, message(incoming.xid, 1))
+        peer.run()
+    assert len([each for each in peer.heard() if each.xid]) == told.give
+    assert_works(peer)
+
+
+@FIRST_DRAFT
+def test_a_flood_of_grants_is_survived_and_answered_by_none(raw: Raw) -> None:
+    peer = server(raw, TransportConfig(credits_granted=1), give=0)
+    for _ in range(3000):
+        peer.send(raw.grant(0xFFFF))
+        assert peer.heard() == []
+    assert peer.endpoint.statistics.grants_received == 3000
+    assert_works(peer)
+
+
+def test_grants_saturate(raw: Raw) -> None:
+    peer = server(raw, TransportConfig(credits_granted=300), give=0xFFFF)
+    peer.send(raw.grant(0xFFFF))
+    for number in range(300):
+        peer.send(raw.message(number, struct.pack(">II", number, 0), give=0xFFFF))
+        peer.endpoint.reply(arrived(peer), message(number, 1))
+        assert peer.heard()[-1].xid == number
+    assert_works(peer)
+
+
+@pytest.mark.req("V2-4")
+def test_a_client_that_never_grants_gets_no_reply_and_cannot_pile_them_up(raw: Raw) -> None:
+    peer = server(raw, TransportConfig(credits_granted=4), give=0)
+    (told,) = peer.introduced
+    # With each call that waits for its reply to leave, the client has one credit less.
+    given = told.give
+    sent = 0
+    while given > 0:
+        given -= 1
+        sent += 1
+        peer.send(raw.message(sent, struct.pack(">II", sent, 0), give=0))
+        for event in peer.endpoint_events():
+            assert isinstance(event, CallArrived)
+            peer.endpoint.reply(event.incoming, message(event.incoming.xid, 1))
+        heard = peer.heard()
+        assert all((each.kind, each.xid) == (NOMSG, 0) for each in heard)
+        given += sum(each.give for each in heard)
+        assert sent <= 12
+    # At the first credit they leave, in their order.
+    peer.send(raw.grant(sent))
+    assert [each.xid for each in peer.heard() if each.xid] == list(range(1, sent + 1))
+
+
+def test_refusals_that_cannot_leave_do_not_pile_up(raw: Raw) -> None:
+    """The client uses every credit for what cannot be read, and gives none."""
+    peer = server(raw, TransportConfig(credits_granted=4), give=0)
+    for count in range(2000):
+        peer.send(raw.message(XID, b"", give=0))
+        events = peer.endpoint_events()
+        if events:
+            (closed,) = events
+            assert isinstance(closed, Closed)
+            assert count <= limits.UNSENT_REFUSALS_MAX
+            return
+    pytest.fail("the endpoint went on answering")
+
+
+def test_refusals_of_properties_that_cannot_leave_do_not_pile_up(raw: Raw) -> None:
+    peer = server(raw, TransportConfig(credits_granted=4), give=0)
+    for count in range(2000):
+        peer.send(raw.properties(give=0))
+        events = peer.endpoint_events()
+        if events:
+            (closed,) = events
+            assert isinstance(closed, Closed)
+            assert count <= limits.UNSENT_REFUSALS_MAX
+            return
+    pytest.fail("the endpoint went on answering")
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_a_long_reply_that_finds_no_credit_is_bounded_by_the_stall_deadline(raw: Raw, long: bool) -> None:
+    peer = server(raw, TransportConfig(stalled_s=30.0), give=0)
+    peer.send(raw.message(XID, CALL, give=1))
+    incoming = arrived(peer)
+    # In two messages, of which one may leave; or in one, after another one that took the credit.
+    if long:
+        peer.endpoint.reply(incoming, message(XID, 1, (bytes(5000), None)))
+        assert [each.flags for each in peer.heard()] == [RESPONSE | MORE]
+    else:
+        peer.endpoint.reply(incoming, message(XID, 1))
+        peer.send(raw.message(XID, CALL, give=0))
+        peer.endpoint.reply(arrived(peer), message(XID, 1, (b"", bytes(2000))))
+        assert len(peer.heard()) == 1
+    assert peer.endpoint.untimed
+    assert peer.endpoint.next_deadline_s(100.0) == 130.0
+    peer.endpoint.on_time(129.0)
+    assert peer.endpoint.timed
+    peer.endpoint.on_time(130.0)
+    peer.run()
+    closed = peer.endpoint_events()[-1]
+    assert isinstance(closed, Closed)
+    assert "took no reply within 30 s" in closed.reason
+    assert not peer.endpoint.timed
+
+
+def test_pieces_that_stop_coming_are_bounded_by_the_stall_deadline(raw: Raw) -> None:
+    peer = server(raw, TransportConfig(stalled_s=30.0))
+    peer.send(raw.message(XID, CALL, MORE))
+    assert peer.endpoint.untimed
+    assert peer.endpoint.next_deadline_s(100.0) == 130.0
+    peer.send(raw.message(XID, bytes(4), MORE))
+    peer.endpoint.on_time(130.0)
+    peer.run()
+    (closed,) = peer.endpoint_events()
+    assert isinstance(closed, Closed)
+    assert "within 30 s" in closed.reason
+
+
+def test_pieces_that_go_on_coming_are_not_ended_by_it(raw: Raw) -> None:
+    peer = server(raw, TransportConfig(stalled_s=30.0))
+    now_s = 100.0
+    for _ in range(3):
+        peer.send(raw.message(XID, CALL, MORE))
+        assert peer.endpoint.next_deadline_s(now_s) == now_s + 30
+        peer.send(raw.message(XID, bytes(4)))
+        peer.endpoint.reply(arrived(peer), message(XID, 1))
+        peer.send(raw.message(XID, CALL, MORE))
+        now_s += 30
+        peer.endpoint.on_time(now_s)
+        peer.send(raw.message(XID, bytes(4)))
+        peer.endpoint.reply(arrived(peer), message(XID, 1))
+    assert not peer.endpoint.timed
+    peer.heard()
+    assert_works(peer)
+
+
+@each_draft(
+    "octets",
+    lambda raw: [
+        raw.message(XID, b"", give=2),
+        raw.prefix(XID, 77, give=2),
+        *in_first_draft(raw, lambda: [raw.message(XID, CALL, 4, give=2)]),
+        raw.message(XID, CALL, give=2, reply=raw.chunk(*[(1, 4, 3)] * (limits.CHUNK_SEGMENTS_MAX + 1))),
+    ],
+)
+def test_credits_in_a_header_that_is_refused_count(raw: Raw, octets: bytes) -> None:
+    """Its sender has counted them: were they lost, the two sides would wait for each other in the end."""
+    peer = server(raw, give=0)
+    peer.send(octets)
+    (error,) = peer.heard()
+    assert error.kind == ERROR
+    assert_works(peer)
+
+
+def test_credit_words_of_other_versions_count_for_nothing(raw: Raw) -> None:
+    peer = server(raw, give=0)
+    peer.send(raw.prefix(XID, MSG, give=100, version=3))
+    assert peer.heard() == []
+    peer.send(raw.message(XID, CALL, give=0))
+    peer.endpoint.reply(arrived(peer), message(XID, 1))
+    assert peer.heard() == []
+
+
+def test_calls_that_are_never_answered_do_not_keep_a_connection_busy_for_ever(raw: Raw) -> None:
+    """A connection with unanswered calls counts as in use: it is not ended as an idle one, nor gives up its place."""
+    peer = server(raw, TransportConfig(credits_granted=2))
+    for _ in range(50):
+        peer.send(raw.message(XID, CALL))
+        peer.endpoint.drop(arrived(peer))
+        assert peer.endpoint.calls_in_flight == 0
+    peer.heard()
+    assert_works(peer)

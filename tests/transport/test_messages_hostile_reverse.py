@@ -1,0 +1,231 @@
+"""Calls of the server in version 2: a client that offers services against a hostile server, and the other way round."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from rpcrdma import limits
+from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.testing.endpoint_pair import calls_in, message
+from rpcrdma.transport import CallFailed, Closed, ReplyArrived, ReplyBound, Role, TransportConfig
+from rpcrdma.verbs import Access
+from support import raw_messages_07
+from support.bare_messages import BareMessages
+from support.both_drafts import Raw, each_draft, in_first_draft
+from support.raw_messages import (
+    ERROR,
+    MORE,
+    NOMSG,
+    RESPONSE,
+    REVERSE_SUPPORT,
+    HeardMessage,
+    word,
+)
+
+XID = 0xBAC4
+CALL = struct.pack(">II", XID, 0)
+REPLY = struct.pack(">II", XID, 1)
+
+
+def general(raw: Raw) -> tuple[int, bytes]:
+    """The property of an end that takes calls of any kind; the last draft has one level more."""
+    return REVERSE_SUPPORT, word(3 if raw is raw_messages_07 else 2)
+
+
+def client(raw: Raw, config: TransportConfig | None = None) -> BareMessages:
+    return BareMessages(Role.CLIENT, config, reverse=True, raw=raw)
+
+
+def server(raw: Raw, *properties: tuple[int, bytes]) -> BareMessages:
+    if raw is raw_messages_07 and not properties:
+        properties = ((REVERSE_SUPPORT, word(2)),)
+    peer = BareMessages(Role.SERVER, TransportConfig(in_messages_octets_max=0), *properties, reverse=True, raw=raw)
+    peer.endpoint.allow_reverse()
+    return peer
+
+
+def answered(peer: BareMessages) -> list[HeardMessage]:
+    return [each for each in peer.heard() if (each.kind, each.xid) != (NOMSG, 0)]
+
+
+def assert_both_ways(peer: BareMessages) -> None:
+    """A call of the peer is answered, and one of the endpoint gets its reply."""
+    peer.send(peer.raw.message(XID, CALL, give=2))
+    (incoming,) = calls_in(peer.endpoint_events())
+    peer.endpoint.reply(incoming, message(XID, 1))
+    assert [each.payload for each in answered(peer)] == [REPLY]
+    peer.endpoint.call(XID, message(XID, 0), ReplyBound(8))
+    assert [each.payload for each in answered(peer)] == [CALL]
+    peer.send(peer.raw.message(XID, REPLY, RESPONSE, give=2))
+    assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
+    assert not peer.endpoint_pd.regions
+
+
+def test_reverse_calls_beyond_the_credits_end_the_connection(raw: Raw) -> None:
+    peer = client(raw, TransportConfig(reverse_credits_granted=2))
+    own = peer.endpoint.call(1, message(1, 0), ReplyBound(8))
+    peer.heard()
+    for _ in range(40):
+        peer.post(raw.message(XID, CALL))
+    peer.run()
+    *calls, failed, closed = peer.endpoint_events()
+    assert len(calls) < 10
+    assert isinstance(failed, CallFailed)
+    assert failed.call is own
+    assert isinstance(closed, Closed)
+    assert closed.protocol_error
+
+
+@each_draft(
+    ("octets", "code"),
+    lambda raw: [
+        (raw.message(XID, b""), raw.BAD_XDR),
+        (raw.message(XID, CALL, ends=7), raw.BAD_XDR),
+        (raw.message(XID, CALL, reads=raw.read_segment(8, (1, (1 << 20) + 1, 0))), raw.BAD_XDR),
+        (raw.message(XID, CALL, writes=raw.chunk() * (limits.WRITE_CHUNKS_MAX + 1)), raw.WRITE_CHUNKS),
+        (raw.prefix(XID, 99, give=1), raw.INVAL_HTYPE),
+        *in_first_draft(
+            raw,
+            lambda: [
+                (raw.message(XID, CALL, 8), raw.INVAL_CONT),
+                (raw.message(XID, kind=NOMSG, flags=MORE), raw.INVAL_CONT),
+            ],
+        ),
+    ],
+)
+@pytest.mark.parametrize("role", Role)
+def test_calls_that_cannot_be_read_are_refused_by_the_end_that_is_called(
+    raw: Raw, role: Role, octets: bytes, code: int
+) -> None:
+    peer = client(raw) if role is Role.CLIENT else server(raw)
+    for _ in range(20):
+        peer.send(octets)
+        assert [(each.kind, each.numbers[0]) for each in answered(peer)] == [(ERROR, code)]
+        if octets[15] == NOMSG and octets[19] & MORE:
+            peer.send(raw.message(XID, kind=NOMSG))
+        assert answered(peer) == []
+        assert peer.endpoint_events() == []
+    assert_both_ways(peer)
+
+
+@each_draft("octets", lambda raw: [raw.message(XID, b""), raw.prefix(XID, 99, give=1)])
+def test_a_client_that_is_not_called_discards_them(raw: Raw, octets: bytes) -> None:
+    peer = BareMessages(Role.CLIENT, raw=raw)
+    peer.send(octets)
+    assert answered(peer) == []
+    assert peer.endpoint.statistics.discarded == 1
+
+
+@pytest.mark.parametrize("chunk", ["reads", "writes", "reply"])
+def test_reverse_calls_with_chunks_that_name_no_memory_end_the_connection(raw: Raw, chunk: str) -> None:
+    peer = client(raw)
+    segment = (7, 100, 0)
+    parts = {chunk: raw.read_segment(8, segment) if chunk == "reads" else raw.chunk(segment)}
+    peer.send(raw.message(XID, CALL, **parts))
+    events = peer.endpoint_events()
+    if chunk != "reads":
+        (incoming,) = calls_in(events)
+        body = (b"", bytes(100)) if chunk == "writes" else (bytes(70_000), None)
+        peer.endpoint.reply(incoming, message(XID, 1, body))
+        peer.run()
+        events = peer.endpoint_events()
+        if chunk == "reply":
+            # It is too small, and so it is not used.
+            assert answered(peer)[0].flags == RESPONSE | MORE
+            return
+    assert isinstance(events[-1], Closed)
+    assert not peer.endpoint_pd.regions
+
+
+def test_a_reverse_call_that_never_ends_is_given_up(raw: Raw) -> None:
+    peer = client(raw)
+    errors = []
+    for _ in range(limits.CONTINUED_PIECES_MAX + 50):
+        peer.send(raw.message(XID, bytes(4), MORE))
+        errors += answered(peer)
+    assert [(each.kind, each.numbers) for each in errors] == [(ERROR, (raw.SYSTEM,))]
+    peer.send(raw.message(XID, bytes(4)))
+    assert peer.endpoint_events() == []
+    assert_both_ways(peer)
+
+
+def test_a_reverse_call_that_is_not_finished_meets_the_stall_deadline(raw: Raw) -> None:
+    peer = client(raw, TransportConfig(stalled_s=30.0))
+    peer.send(raw.message(XID, CALL, MORE))
+    assert peer.endpoint.untimed
+    assert peer.endpoint.next_deadline_s(5.0) == 35.0
+    peer.endpoint.on_time(35.0)
+    peer.run()
+    (closed,) = peer.endpoint_events()
+    assert isinstance(closed, Closed)
+    assert "did not send the rest" in closed.reason
+
+
+@pytest.mark.parametrize("xid", [XID, XID + 1])
+def test_a_call_in_the_midst_of_a_reply_breaks_it_also_with_the_same_xid(raw: Raw, xid: int) -> None:
+    peer = client(raw)
+    handle = peer.endpoint.call(XID, message(XID, 0), ReplyBound(8))
+    peer.heard()
+    peer.send(raw.message(XID, REPLY, RESPONSE | MORE))
+    peer.send(raw.message(xid, struct.pack(">II", xid, 0)))
+    assert [(each.xid, each.numbers) for each in answered(peer)] == [(xid, (raw.INVAL_CONT,))]
+    (failed,) = peer.endpoint_events()
+    assert isinstance(failed, CallFailed)
+    assert failed.call is handle
+    assert isinstance(failed.error, RemoteProtocolError)
+    peer.send(raw.message(XID, bytes(4), RESPONSE))
+    assert peer.endpoint_events() == []
+    assert_both_ways(peer)
+
+
+def test_calls_and_replies_of_one_xid_are_two_things(raw: Raw) -> None:
+    peer = client(raw)
+    handle = peer.endpoint.call(XID, message(XID, 0), ReplyBound(8))
+    peer.heard()
+    peer.send(raw.message(XID, CALL, give=2))
+    (incoming,) = calls_in(peer.endpoint_events())
+    peer.send(raw.message(XID, REPLY, RESPONSE, give=2))
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, ReplyArrived)
+    assert event.call is handle
+    peer.endpoint.reply(incoming, message(XID, 1))
+    assert [each.flags for each in answered(peer)] == [RESPONSE]
+
+
+@each_draft("code", lambda raw: [raw.BAD_XDR, *range(raw.READ_CHUNKS, raw.REPLY_RESOURCE + 1), raw.SYSTEM])
+def test_errors_for_calls_of_a_server(raw: Raw, code: int) -> None:
+    peer = server(raw, general(raw))
+    data = {
+        raw.READ_CHUNKS: (0,),
+        raw.WRITE_CHUNKS: (0,),
+        raw.SEGMENTS: (1,),
+        raw.WRITE_RESOURCE: (1, 9000),
+        raw.REPLY_RESOURCE: (9000,),
+    }.get(code, ())
+    peer.endpoint.call(XID, message(XID, 0, (b"", bytes(5000))), ReplyBound(20, (5000,)))
+    sent = 0
+    while calls := answered(peer):
+        sent += len(calls)
+        peer.send(raw.error(XID, code, *data))
+        peer.send(raw.grant(3))
+    (failed,) = peer.endpoint_events()
+    assert isinstance(failed, CallFailed)
+    assert (sent > 1) == (code not in {raw.BAD_XDR, raw.SYSTEM})
+    assert sent <= limits.CALL_ATTEMPTS_MAX
+    assert not peer.endpoint_pd.regions
+    assert_both_ways(peer)
+
+
+def test_a_client_that_invalidates_what_the_servers_call_did_not_name_is_cut_off(raw: Raw) -> None:
+    peer = server(raw, general(raw))
+    peer.endpoint.call(XID, message(XID, 0, (b"", bytes(5000))), ReplyBound(20, (5000,)))
+    (call,) = answered(peer)
+    other = peer.endpoint_pd.register(bytearray(8), Access.REMOTE_WRITE)
+    peer.send(raw.message(XID, REPLY, RESPONSE, writes=raw.chunk(*call.writes[0])), invalidate=other.handle)
+    failed, closed = peer.endpoint_events()
+    assert isinstance(failed, CallFailed)
+    assert isinstance(closed, Closed)
+    assert "did not expose" in closed.reason
+    assert not peer.endpoint_pd.regions

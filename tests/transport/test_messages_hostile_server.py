@@ -1,0 +1,518 @@
+"""A client's endpoint in version 2 against a server whose messages are wrong, come out of turn or never end."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from message_client import CALL, NOTHING, REPLY, XID, Client, assert_works, unused
+from rpcrdma import limits
+from rpcrdma.errors import DecodeError, RemoteProtocolError
+from rpcrdma.testing.endpoint_pair import message
+from rpcrdma.transport import (
+    CallFailed,
+    CallRefused,
+    Closed,
+    Ready,
+    ReplyArrived,
+    ReplyBound,
+    Role,
+    TransportConfig,
+)
+from support import raw_messages
+from support.bare_messages import BareMessages
+from support.both_drafts import FIRST_DRAFT, Raw, each_draft, in_first_draft, offers
+from support.raw_messages import (
+    CONNPROP,
+    MORE,
+    MSG,
+    NOMSG,
+    RECEIVE_SIZE,
+    RESPONSE,
+    Segment,
+    word,
+)
+
+# The answer to the first message
+
+
+@pytest.mark.req("V2-10", "V2-11", "V2-90")
+@each_draft(
+    ("octets", "versions"),
+    lambda raw: [
+        (octets, versions)
+        for octets in (b"", b"x" * 15, raw.prefix(XID, 77), raw.message(XID, b"x"), raw.error(XID, 0))
+        for versions in offers(raw)
+    ],
+)
+def test_client_sends_one_message_of_at_most_1024_octets_and_no_more_until_it_is_answered(
+    raw: Raw, versions: str, octets: bytes
+) -> None:
+    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False, versions=versions)
+    peer.endpoint.call(XID, message(XID, 0), NOTHING)
+    peer.run()
+    (first,) = peer.received
+    assert 28 <= len(first) <= 1024
+    (told,) = peer.heard()
+    assert told.kind == CONNPROP
+    # This is no answer, and nothing follows from it but that it uses up what the client has granted.
+    for _ in range(1 + told.give):
+        assert peer.send(octets) == []
+        assert peer.endpoint_events() == []
+    peer.send(octets)
+    assert isinstance(peer.endpoint_events()[-1], Closed)
+    assert peer.received == []
+
+
+def refusals_of_the_first_message(raw: Raw) -> list[tuple[bytes, str]]:
+    return [
+        (raw.error(1, raw.BAD_XDR), "refused the transport properties"),
+        (raw.error(1, raw.INVAL_HTYPE), "refused the transport properties"),
+        (raw.error(1, raw.SYSTEM), "refused the transport properties"),
+        (raw.error(77, raw.SYSTEM), "refused the transport properties"),
+        (struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 2, 2), "version 2 of RPC-over-RDMA only"),
+        (raw.error(1, 1, 3, 9), "versions 3 to 9"),
+        (raw.error(1, 1, 2, 2), "version 2 of RPC-over-RDMA only"),
+    ]
+
+
+@each_draft(
+    ("octets", "reason", "versions"),
+    lambda raw: [(*case, versions) for case in refusals_of_the_first_message(raw) for versions in offers(raw)],
+)
+def test_refusal_of_the_first_message_ends_the_connection_with_the_reason(
+    raw: Raw, octets: bytes, reason: str, versions: str
+) -> None:
+    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False, versions=versions)
+    peer.endpoint.call(XID, message(XID, 0), NOTHING)
+    peer.send(octets)
+    failed, closed = peer.endpoint_events()
+    assert isinstance(failed, CallFailed)
+    assert isinstance(closed, Closed)
+    assert reason in closed.reason
+    assert len(peer.received) == 1
+
+
+@pytest.mark.req("V2-14")
+@pytest.mark.parametrize("long", [False, True])
+def test_client_goes_on_with_an_older_version_once_and_not_back(raw: Raw, long: bool) -> None:
+    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False, versions="auto")
+    refused = raw.error(1, 1, 1, 1) if long else struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 1, 1)
+    peer.send(refused)
+    assert [type(event) for event in peer.endpoint_events()] == [Ready]
+    assert peer.endpoint.version == 1
+    peer.endpoint.call(XID, message(XID, 0), NOTHING)
+    peer.run()
+    assert peer.received[-1][:8] == struct.pack(">II", XID, 1)
+    before = peer.endpoint.statistics.discarded
+    # Another refusal, properties, and a reply of version 2 mean nothing to the call.
+    for octets in (refused, raw.properties(), raw.message(XID, REPLY, RESPONSE)):
+        peer.send(octets)
+        assert peer.endpoint_events() == []
+    assert peer.endpoint.statistics.discarded == before + 3
+    peer.send(struct.pack(">IIIIIII", XID, 1, 32, 0, 0, 0, 0) + REPLY)
+    assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
+
+
+def test_a_server_that_never_answers_the_first_message_is_left(raw: Raw) -> None:
+    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False, versions=offers(raw)[0])
+    assert peer.endpoint.next_deadline_s(10.0) == 10.0 + limits.NEGOTIATION_S
+    for _ in range(2):
+        peer.send(raw.prefix(1, CONNPROP, MORE, give=1) + (b"\0" if raw is raw_messages else raw.property_set()))
+    peer.endpoint.on_time(10.0 + limits.NEGOTIATION_S)
+    peer.run()
+    (closed,) = peer.endpoint_events()
+    assert isinstance(closed, Closed)
+    assert "no answer in version 2" in closed.reason
+    assert peer.endpoint.unanswered
+
+
+@FIRST_DRAFT
+def test_properties_of_a_server_that_come_in_many_pieces_are_taken(raw: Raw) -> None:
+    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False)
+    whole = raw.property_set((2, word(8192)), (99, bytes(40)))
+    for start in range(0, len(whole), 4):
+        more = MORE if start + 4 < len(whole) else 0
+        peer.send(raw.prefix(1, CONNPROP, more, give=1) + whole[start : start + 4])
+    assert [type(event) for event in peer.endpoint_events()] == [Ready]
+    assert peer.endpoint.peer_properties is not None
+    assert peer.endpoint.peer_properties.receive_octets == 8192
+    peer.received.clear()
+    assert_works(peer)
+
+
+@each_draft("octets", lambda raw: [raw.grant(3), raw.message(XID, CALL, give=3)])
+def test_a_server_that_begins_without_properties_has_the_defaults(raw: Raw, octets: bytes) -> None:
+    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False)
+    peer.send(octets)
+    assert [type(event) for event in peer.endpoint_events()] == [Ready]
+    assert peer.endpoint.inline_send_octets == peer.endpoint.inline_receive_octets == 4096
+    peer.received.clear()
+    assert_works(peer)
+
+
+@pytest.mark.req("V2-9", "V2-10")
+def test_properties_that_come_after_a_lone_grant_are_taken_once(raw: Raw) -> None:
+    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False)
+    peer.send(raw.grant(3))
+    assert [type(event) for event in peer.endpoint_events()] == [Ready]
+    for receives in (8192, 2048):
+        peer.send(raw.properties((RECEIVE_SIZE, word(receives))))
+        assert peer.endpoint.peer_properties is not None
+        assert peer.endpoint.peer_properties.receive_octets == 8192
+    assert peer.endpoint.inline_send_octets == 8192
+    peer.heard()
+    assert_works(peer)
+
+
+# Messages that answer nothing
+
+
+@each_draft(
+    "octets",
+    lambda raw: [
+        b"",
+        REPLY,
+        *(raw.message(XID, flags=RESPONSE)[:length] for length in range(1, raw.PREFIX_OCTETS)),
+        # another version
+        struct.pack(">IIIIIII", XID, 1, 9, 0, 0, 0, 0) + REPLY,
+        raw.message(XID, REPLY, RESPONSE)[:4] + word(3) + raw.message(XID, REPLY, RESPONSE)[8:],
+        # what is not for a requester, or not in this direction: also faulty ones are not answered
+        raw.message(XID, CALL),
+        raw.message(XID, REPLY),
+        raw.message(XID, b""),
+        raw.message(XID, kind=NOMSG),
+        raw.message(XID, kind=NOMSG, reads=raw.read_segment(0, (1, 8, 0))),
+        raw.prefix(XID, 77),
+        *in_first_draft(raw, lambda: [raw.prefix(XID, MSG, 0x80)]),
+        # an XID that no call has
+        raw.message(XID + 1, struct.pack(">II", XID + 1, 1), RESPONSE),
+        raw.message(XID + 1, b"", RESPONSE),
+        raw.error(XID + 1, raw.SYSTEM),
+        raw.error(XID + 1, raw.REPLY_RESOURCE, 100_000),
+        # errors that do not decode
+        raw.prefix(XID, 4, RESPONSE),
+        raw.error(XID, 0),
+        raw.error(XID, 12),
+        raw.error(XID, raw.BAD_XDR, 0),
+        raw.error(XID, raw.READ_CHUNKS),
+        raw.error(XID, raw.WRITE_RESOURCE, 1),
+        raw.error(XID, raw.REPLY_RESOURCE, 1, 2),
+        raw.error(XID, raw.SYSTEM)[:-2],
+        # the version error in the form of version 1, for a version that has been agreed on
+        *in_first_draft(raw, lambda: [struct.pack(">IIIIIII", XID, 2, 32, 4, 1, 1, 1)]),
+    ],
+)
+def test_message_that_answers_nothing_is_discarded(raw: Raw, octets: bytes) -> None:
+    peer = Client(raw)
+    peer.send(octets)
+    assert [each for each in peer.heard() if each.xid] == []
+    assert peer.endpoint_events() == []
+    assert peer.endpoint.statistics.discarded == 1
+    peer.reply()
+    assert isinstance(peer.event(), ReplyArrived)
+    assert_works(peer)
+
+
+def test_a_refusal_of_the_version_fails_the_call_alone(raw: Raw) -> None:
+    peer = Client(raw)
+    peer.send(raw.error(XID, 1, 1, 1))
+    assert "version 1 only" in str(peer.failure())
+    assert_works(peer)
+
+
+# Replies
+
+
+@pytest.mark.req("V2-48")
+@each_draft(
+    "octets",
+    lambda raw: [
+        raw.message(XID, CALL, RESPONSE),
+        raw.message(XID, b"", RESPONSE),
+        raw.message(XID, REPLY[:7], RESPONSE),
+        raw.message(XID, struct.pack(">II", XID + 1, 1), RESPONSE),
+        raw.message(XID, kind=NOMSG, flags=RESPONSE),
+        raw.message(XID, kind=NOMSG, flags=RESPONSE, reply=raw.chunk((1, 8, 0))),
+        raw.message(XID, REPLY, RESPONSE, writes=raw.chunk()),
+        raw.prefix(XID, MSG, RESPONSE) + word(0) + word(2),
+        raw.prefix(XID, MSG, RESPONSE) + word(0) * 2 + struct.pack(">II", 1, 0xFFFFFFFF),
+        *in_first_draft(
+            raw,
+            lambda: [
+                raw.message(XID, REPLY, RESPONSE | 4),
+                raw.message(XID, REPLY, RESPONSE | MORE | 0x80000000),
+                raw.message(XID, REPLY, RESPONSE | MORE, writes=raw.chunk()),
+                raw.message(XID, REPLY, RESPONSE | MORE, kind=NOMSG),
+                raw.message(XID, REPLY, RESPONSE, reply=raw.chunk((1, 8, 0))),
+                raw.message(XID, REPLY, RESPONSE, reads=raw.read_segment(8, (1, 8, 0))),
+                raw.prefix(XID, 77, RESPONSE),
+            ],
+        ),
+    ],
+)
+def test_a_reply_against_the_rules_fails_its_call_and_is_not_answered(raw: Raw, octets: bytes) -> None:
+    peer = Client(raw)
+    peer.send(octets)
+    assert isinstance(peer.failure(), RemoteProtocolError)
+    assert [each for each in peer.heard() if each.xid] == []
+    if raw is raw_messages and octets[19] & MORE:
+        # Its rest is dropped.
+        peer.send(raw.message(XID, bytes(4), RESPONSE, kind=octets[15]))
+        assert peer.endpoint_events() == []
+    assert_works(peer)
+
+
+def test_a_second_reply_is_discarded(raw: Raw) -> None:
+    peer = Client(raw)
+    peer.reply()
+    assert isinstance(peer.event(), ReplyArrived)
+    peer.reply()
+    assert peer.endpoint_events() == []
+    assert peer.endpoint.statistics.bad_xids == 1
+    assert_works(peer)
+
+
+@pytest.mark.req("V2-24")
+@each_draft(
+    "change",
+    lambda raw: {
+        "none": lambda w: b"",
+        "two": lambda w: raw.chunk(w) * 2,
+        "empty": lambda w: raw.chunk(),
+        "more segments": lambda w: raw.chunk(w, w),
+        "longer": lambda w: raw.chunk((w[0], 5001, w[2])),
+        "far longer": lambda w: raw.chunk((w[0], 0xFFFFFFFF, w[2])),
+        "another handle": lambda w: raw.chunk((w[0] ^ 1, w[1], w[2])),
+        "another offset": lambda w: raw.chunk((w[0], w[1], w[2] + 4)),
+    },
+)
+def test_echo_that_differs_from_what_was_offered_fails_the_call(raw: Raw, change: Callable[[Segment], bytes]) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)))
+    peer.reply(REPLY + word(5000), writes=change(peer.offered))
+    assert isinstance(peer.failure(), RemoteProtocolError)
+    assert_works(peer)
+
+
+@pytest.mark.req("V2-67")
+@pytest.mark.parametrize("length", [0, 1, 4999, 5000])
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_result_that_comes_inline_in_spite_of_a_free_write_chunk_does_not_decode(
+    raw: Raw, length: int, pieces: int
+) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)))
+    whole = REPLY + word(length) + bytes(length + -length % 4)
+    if pieces == 2 or length > 4000:
+        peer.reply(whole[:100], RESPONSE | MORE)
+        whole = whole[100:]
+        while len(whole) > 3000:
+            peer.reply(whole[:3000], RESPONSE | MORE)
+            whole = whole[3000:]
+    peer.reply(whole, writes=unused(peer.offered))
+    event = peer.event()
+    assert isinstance(event, ReplyArrived)
+    event.decoder.octets(8, "start")
+    if length:
+        with pytest.raises(DecodeError, match="Write chunk"):
+            event.decoder.bulk(6000, "item")
+    else:
+        assert event.decoder.bulk(6000, "item") == b""
+    assert_works(peer)
+
+
+def test_a_result_that_comes_inline_since_the_chunk_was_too_small_is_fine(raw: Raw) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)))
+    peer.reply(REPLY + word(5001) + bytes(2000), RESPONSE | MORE)
+    peer.reply(b"\xee" * 3004, writes=unused(peer.offered))
+    event = peer.event()
+    assert isinstance(event, ReplyArrived)
+    event.decoder.octets(8, "start")
+    # The caller's memory cannot hold it; another caller's could.
+    with pytest.raises(DecodeError, match="at most 5000 octets"):
+        event.decoder.bulk(6000, "item")
+    assert peer.memory == bytes(5000)
+    assert_works(peer)
+
+
+@pytest.mark.parametrize("returned", [4, 6, 5000])
+def test_returned_length_other_than_the_items_does_not_decode(raw: Raw, returned: int) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)))
+    handle, _, offset = peer.offered
+    peer.reply(REPLY + word(5), writes=raw.chunk((handle, returned, offset)))
+    event = peer.event()
+    assert isinstance(event, ReplyArrived)
+    event.decoder.octets(8, "start")
+    with pytest.raises(DecodeError, match="Write chunk"):
+        event.decoder.bulk(5000, "item")
+
+
+@each_draft(
+    "case",
+    lambda raw: [
+        *in_first_draft(raw, lambda: ["inline, but filled"]),
+        "too long",
+        "nothing in it",
+        "no RPC message",
+        "another XID",
+    ],
+)
+def test_reply_chunk_that_cannot_be_right_fails_the_call(raw: Raw, case: str) -> None:
+    peer = Client(raw, ReplyBound(9000))
+    assert peer.calls[-1].reply is not None
+    ((handle, length, offset),) = peer.calls[-1].reply
+    peer.write(handle, offset, [struct.pack(">II", XID + (case == "another XID"), 1)])
+    told = {"too long": length + 1, "nothing in it": 0, "no RPC message": 4}.get(case, 8)
+    long = case != "inline, but filled"
+    peer.reply(b"" if long else REPLY, kind=NOMSG if long else MSG, reply=raw.chunk((handle, told, offset)))
+    assert isinstance(peer.failure(), RemoteProtocolError)
+    assert_works(peer)
+
+
+# Replies in pieces
+
+
+@pytest.mark.req("V2-41")
+def test_replies_that_are_interleaved_fail_both_of_their_calls(raw: Raw) -> None:
+    peer = Client(raw)
+    other = peer.endpoint.call(9, message(9, 0), NOTHING)
+    peer.heard()
+    peer.reply(REPLY, RESPONSE | MORE)
+    peer.send(raw.message(9, struct.pack(">II", 9, 1), RESPONSE | MORE))
+    events = peer.endpoint_events()
+    assert {getattr(event, "call", None) for event in events} == {peer.handle, other}
+    assert all(isinstance(event, CallFailed) and isinstance(event.error, RemoteProtocolError) for event in events)
+    peer.send(raw.message(9, bytes(4), RESPONSE))
+    peer.reply(bytes(4))
+    assert peer.endpoint_events() == []
+    assert_works(peer)
+
+
+def test_a_reply_in_the_midst_of_another_fails_both(raw: Raw) -> None:
+    peer = Client(raw)
+    other = peer.endpoint.call(9, message(9, 0), NOTHING)
+    peer.heard()
+    peer.reply(REPLY, RESPONSE | MORE)
+    peer.send(raw.message(9, struct.pack(">II", 9, 1), RESPONSE))
+    events = peer.endpoint_events()
+    assert [getattr(event, "call", None) for event in events] == [peer.handle, other]
+    assert all(isinstance(event, CallFailed) and isinstance(event.error, RemoteProtocolError) for event in events)
+    peer.reply(bytes(4))
+    assert peer.endpoint_events() == []
+    assert_works(peer)
+
+
+@pytest.mark.req("V2-41", "V2-A3")
+@each_draft(
+    "octets",
+    lambda raw: [
+        raw.message(99, struct.pack(">II", 99, 1), RESPONSE),
+        raw.message(99, struct.pack(">II", 99, 1), RESPONSE | MORE),
+        raw.message(99, kind=NOMSG, flags=RESPONSE, reply=raw.chunk((1, 8, 0))),
+        raw.message(XID, kind=NOMSG, flags=RESPONSE, reply=raw.chunk((1, 8, 0))),
+        raw.message(XID, CALL),
+        raw.message(XID, CALL, MORE),
+        raw.prefix(99, MSG, RESPONSE) + word(0) + word(2),
+        raw.properties(xid=99, give=0),
+        raw.prefix(99, 77),
+    ],
+)
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_a_reply_that_is_broken_fails_its_call_at_once_whether_it_ends_or_not(
+    raw: Raw, octets: bytes, pieces: int
+) -> None:
+    peer = Client(raw)
+    for _ in range(pieces):
+        peer.reply(REPLY, RESPONSE | MORE)
+    peer.send(octets)
+    assert isinstance(peer.failure(), RemoteProtocolError)
+    assert peer.endpoint.statistics.bad_replies == 1
+    # The rest never comes: other calls go on, and this one has ended for good.
+    assert_works(peer)
+    assert peer.endpoint_events() == []
+    assert peer.endpoint.calls_in_flight == 0
+
+
+def test_a_call_that_is_broken_in_its_midst_fails_no_call_of_the_other_direction(raw: Raw) -> None:
+    peer = Client(raw)
+    peer.send(raw.message(XID, CALL, MORE))
+    peer.send(raw.message(XID + 1, CALL))
+    assert peer.endpoint_events() == []
+    peer.reply()
+    assert isinstance(peer.event(), ReplyArrived)
+
+
+@pytest.mark.parametrize("size", [0, 4, 4060])
+def test_a_reply_that_is_continued_for_ever_fails_its_call(raw: Raw, size: int) -> None:
+    peer = Client(raw)
+    events: list = []
+    sent = 0
+    while not events:
+        sent += 1
+        assert sent <= limits.CONTINUED_PIECES_MAX + 1
+        assert (sent - 1) * size <= limits.CONTINUED_OCTETS_MAX
+        peer.reply(bytes(size), RESPONSE | MORE)
+        events = peer.endpoint_events()
+    (event,) = events
+    assert isinstance(event, CallFailed)
+    assert isinstance(event.error, RemoteProtocolError)
+    # The rest of it does not fill any memory, and when it ends the connection goes on.
+    for _ in range(500):
+        peer.reply(bytes(size), RESPONSE | MORE)
+    assert not peer.endpoint.unanswered
+    peer.reply(bytes(4))
+    assert peer.endpoint_events() == []
+    peer.heard()
+    assert_works(peer)
+
+
+def test_a_reply_in_the_midst_of_its_call_ends_the_call_and_the_rest_of_it_still_goes_out(raw: Raw) -> None:
+    peer = Client(
+        raw, config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3 + raw.GRANT_TAKES
+    )
+    assert [each.flags for each in peer.calls] == [MORE] * 3
+    peer.reply(give=0)
+    assert isinstance(peer.event(), ReplyArrived)
+    # Its receiver finds it whole.
+    peer.send(raw.grant(8))
+    rest = [each for each in peer.heard() if each.xid]
+    assert [each.flags for each in rest] == [MORE] * (len(rest) - 1) + [0]
+    assert sum(len(each.payload) for each in peer.calls + rest) == 20_012
+    # It is answered a second time, in vain.
+    peer.reply()
+    assert peer.endpoint_events() == []
+    assert_works(peer)
+
+
+@each_draft("code", lambda raw: [raw.BAD_XDR, raw.SYSTEM])
+def test_an_error_in_the_midst_of_its_call_fails_the_call_and_the_rest_of_it_still_goes_out(
+    raw: Raw, code: int
+) -> None:
+    peer = Client(
+        raw, config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3 + raw.GRANT_TAKES
+    )
+    peer.send(raw.error(XID, code))
+    assert isinstance(peer.failure(), CallRefused)
+    peer.send(raw.grant(8))
+    rest = [each for each in peer.heard() if each.xid]
+    assert sum(len(each.payload) for each in peer.calls + rest) == 20_012
+    assert_works(peer)
+
+
+def test_a_call_that_is_refused_in_its_midst_and_sent_again_is_not_mixed_with_itself(raw: Raw) -> None:
+    config = TransportConfig(in_messages_octets_max=1 << 20)
+    peer = Client(raw, ReplyBound(20), config, argument=20_000, give=3 + raw.GRANT_TAKES)
+    peer.send(raw.error(XID, raw.REPLY_RESOURCE, 2_000))
+    assert peer.heard() == []
+    peer.send(raw.error(XID, raw.REPLY_RESOURCE, 1_200_000))
+    assert peer.endpoint_events() == [], "the first attempt is still on its way: this error is none of the second"
+    peer.send(raw.grant(30))
+    told = peer.calls + [each for each in peer.heard() if each.xid]
+    ends = [index for index, each in enumerate(told) if not each.flags & MORE]
+    first, second = told[: ends[0] + 1], told[ends[0] + 1 :]
+    assert sum(len(each.payload) for each in first) == 20_012
+    assert all(each.reply is None for each in first)
+    assert sum(len(each.payload) for each in second) == 20_012
+    peer.reply(reply=unused(*(second[-1].reply or ())) if second[-1].reply else b"")
+    assert isinstance(peer.event(), ReplyArrived)

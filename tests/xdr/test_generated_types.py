@@ -1,0 +1,561 @@
+"""What the compiler makes of each construct of the language: octets, Python types, refusals."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import tomllib
+import typing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, PlacedInOrder
+from rpcrdma.xdr.language import compile_source
+
+Load = Callable[..., Any]
+
+# The definitions of RFC 4506 section 7, in our layout.
+FILE = """
+const MAXUSERNAME = 32; const MAXFILELEN = 65535; const MAXNAMELEN = 255;
+enum filekind { TEXT = 0, DATA = 1, EXEC = 2 };
+union filetype switch (filekind kind) {
+    case TEXT: void;
+    case DATA: string creator<MAXNAMELEN>;
+    case EXEC: string interpretor<MAXNAMELEN>;
+};
+struct file {
+    string filename<MAXNAMELEN>;
+    filetype type;
+    string owner<MAXUSERNAME>;
+    opaque data<MAXFILELEN>;
+};
+"""
+VECTOR = tomllib.loads((Path(__file__).parents[1] / "vectors/xdr/file.toml").read_text())["file"]
+GOLDEN = bytes.fromhex(VECTOR["hex"])
+
+
+def golden_file(module: Any) -> Any:
+    kind = module.filekind(VECTOR["kind"])
+    return module.file(
+        filename=VECTOR["filename"],
+        type=module.filetype(kind, VECTOR["interpretor"]),
+        owner=VECTOR["owner"],
+        data=VECTOR["data"].encode(),
+    )
+
+
+def test_the_example_of_rfc_4506_encodes_to_its_octets(load: Load, octets: Any) -> None:
+    module = load(FILE)
+    assert octets(module.encode_file, golden_file(module)) == GOLDEN
+
+
+def test_the_example_of_rfc_4506_decodes(load: Load, whole: Any) -> None:
+    module = load(FILE)
+    assert whole(module.decode_file, GOLDEN) == golden_file(module)
+
+
+def test_the_example_of_rfc_4506_truncated_anywhere_is_refused(load: Load) -> None:
+    module = load(FILE)
+    for length in range(len(GOLDEN)):
+        with pytest.raises(DecodeError):
+            module.decode_file(Decoder(GOLDEN[:length]))
+
+
+def test_octets_after_the_example_of_rfc_4506_are_refused(load: Load, whole: Any) -> None:
+    module = load(FILE)
+    with pytest.raises(DecodeError, match="value at offset 48: need end of data, have 4 more octets"):
+        whole(module.decode_file, GOLDEN + bytes(4))
+
+
+def test_constants_are_decimal_hexadecimal_and_octal(load: Load) -> None:
+    module = load("const D = 10; const N = -10; const H = 0xfF; const O = 017; const Z = 0; const C = D;")
+    assert (module.D, module.N, module.H, module.O, module.Z, module.C) == (10, -10, 255, 15, 0, 10)
+
+
+def test_comments_and_passed_lines_are_ignored(load: Load) -> None:
+    module = load("/* one *//**/ /* two\n ** lines */\n%#include <rpc/rpc.h>\nconst A /* of */ = 1;\n% int x;\n")
+    assert module.A == 1
+
+
+# definition of type t, a value, its octets
+SINGLE: dict[str, tuple[str, Any, str]] = {
+    "int": ("typedef int t;", -2, "fffffffe"),
+    "unsigned int": ("typedef unsigned int t;", 0xFFFFFFFF, "ffffffff"),
+    "unsigned": ("typedef unsigned t;", 1, "00000001"),
+    "hyper": ("typedef hyper t;", -2, "fffffffffffffffe"),
+    "unsigned hyper": ("typedef unsigned hyper t;", 1 << 63, "8000000000000000"),
+    "float": ("typedef float t;", 1.5, "3fc00000"),
+    "double": ("typedef double t;", -2.0, "c000000000000000"),
+    "bool": ("typedef bool t;", True, "00000001"),
+    "uint32": ("typedef uint32 t;", 5, "00000005"),
+    "int64": ("typedef int64 t;", -1, "ffffffffffffffff"),
+    "fixed opaque": ("typedef opaque t[3];", b"abc", "61626300"),
+    "long fixed opaque": ("typedef opaque t[65];", b"x" * 65, "78" * 65 + "000000"),
+    "opaque": ("typedef opaque t<9>;", b"abcde", "00000005 6162636465000000"),
+    "string": ("typedef string t<9>;", "né", "00000003 6ec3a900"),
+    "fixed array": ("typedef int t[2];", [1, -1], "00000001 ffffffff"),
+    "variable array": ("typedef hyper t<2>;", [1], "00000001 0000000000000001"),
+    "array of strings": ("typedef string s<3>; typedef s t<2>;", ["a", ""], "00000002 00000001 61000000 00000000"),
+    "array of arrays": ("typedef int row[2]; typedef row t<2>;", [[1, 2]], "00000001 00000001 00000002"),
+    "array of bools": ("typedef bool t[2];", [True, False], "00000001 00000000"),
+    "array of optionals": ("typedef int *one; typedef one t[2];", [None, 5], "00000000 00000001 00000005"),
+    "optional, absent": ("typedef int *t;", None, "00000000"),
+    "optional, present": ("typedef int *t;", 7, "00000001 00000007"),
+    "optional string": ("typedef string s<4>; typedef s *t;", "ab", "00000001 00000002 61620000"),
+    "empty array": ("typedef int t[0];", [], ""),
+}
+
+
+@pytest.mark.parametrize(("source", "value", "expected"), SINGLE.values(), ids=SINGLE)
+def test_a_typedef_of_each_type(load: Load, octets: Any, whole: Any, source: str, value: Any, expected: str) -> None:
+    module = load(source)
+    data = bytes.fromhex(expected)
+    assert octets(module.encode_t, value) == data
+    assert whole(module.decode_t, data) == value
+    for length in range(len(data)):
+        with pytest.raises(DecodeError):
+            module.decode_t(Decoder(data[:length]))
+
+
+@pytest.mark.parametrize(("source", "value", "expected"), SINGLE.values(), ids=SINGLE)
+def test_a_member_of_each_type(load: Load, octets: Any, whole: Any, source: str, value: Any, expected: str) -> None:
+    module = load(f"{source} struct s1 {{ int before; t member; hyper after; }};")
+    data = bytes.fromhex(f"00000001 {expected} 0000000000000002")
+    item = module.s1(before=1, member=value, after=2)
+    assert octets(module.encode_s1, item) == data
+    assert whole(module.decode_s1, data) == item
+
+
+@pytest.mark.parametrize(("source", "value", "expected"), SINGLE.values(), ids=SINGLE)
+def test_an_arm_of_each_type(load: Load, octets: Any, whole: Any, source: str, value: Any, expected: str) -> None:
+    module = load(f"{source} union u switch (int n) {{ case -1: t member; default: void; }};")
+    data = bytes.fromhex(f"ffffffff {expected}")
+    assert octets(module.encode_u, module.u(-1, value)) == data
+    assert whole(module.decode_u, data) == module.u(-1, value)
+
+
+FIXED = """
+enum colour { RED = -1, GREEN = 5 };
+enum size { SMALL = 1, BIG = 2 };
+struct point { int x; hyper y; };
+struct shape { unsigned id; bool filled; colour edge; size measure; point centre; opaque mark[3]; int turns[2]; };
+"""
+SHAPE = bytes.fromhex("00000009 00000001 ffffffff 00000002 00000003 0000000000000004 61626300 00000007 fffffff8")
+
+
+def shape(module: Any) -> Any:
+    return module.shape(9, True, module.colour.RED, module.size.BIG, module.point(3, 4), b"abc", [7, -8])
+
+
+def test_a_run_of_fixed_members_is_one_layout(load: Load, octets: Any, whole: Any) -> None:
+    module = load(FIXED)
+    assert octets(module.encode_shape, shape(module)) == SHAPE
+    assert whole(module.decode_shape, SHAPE) == shape(module)
+    text = compile_source(FIXED, source_name="f.x").text
+    assert '_LAYOUT_3: Final = Layout.of(\n    ">IIiIiq3s1x2i",' in text
+    assert text.count("group_values = dec.take(") == 2
+
+
+@pytest.mark.parametrize(
+    ("at", "word", "message"),
+    [
+        (4, 2, "shape.filled at offset 4: need 0 or 1, have 2"),
+        (8, 0, "shape.edge at offset 8: need a value of enum colour, have 0"),
+        (12, 3, "shape.measure at offset 12: need a value of enum size, have 3"),
+    ],
+)
+def test_bad_values_in_a_run_name_field_and_offset(load: Load, at: int, word: int, message: str) -> None:
+    module = load(FIXED)
+    data = SHAPE[:at] + word.to_bytes(4) + SHAPE[at + 4 :]
+    with pytest.raises(DecodeError) as raised:
+        module.decode_shape(Decoder(b"\xff" * 4 + data, 4))
+    assert str(raised.value) == message
+
+
+def test_a_short_run_names_its_fields(load: Load) -> None:
+    with pytest.raises(DecodeError, match=r"shape.id\.\.turns\[1\] at offset 0: need 40 octets, have 39"):
+        load(FIXED).decode_shape(Decoder(SHAPE[:-1]))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"id": -1}, "shape.id: -1 does not fit its XDR type"),
+        ({"edge": None}, "shape.edge: None does not fit its XDR type"),
+        ({"mark": b"ab"}, "shape.mark: 2 octets given, the type has 3"),
+        ({"turns": [1]}, "shape.turns: 1 elements given, the type has 2"),
+        ({"turns": [1, 1 << 31]}, "shape.turns[1]: 2147483648 does not fit its XDR type"),
+    ],
+)
+def test_values_that_do_not_fit_a_run_are_named(load: Load, octets: Any, change: dict[str, Any], message: str) -> None:
+    module = load(FIXED)
+    with pytest.raises(LocalProtocolError) as raised:
+        octets(module.encode_shape, dataclasses.replace(shape(module), **change))
+    assert str(raised.value) == message
+
+
+def test_enumerations_are_int_enums(load: Load, octets: Any, whole: Any) -> None:
+    module = load("enum e { A = 1, B = 2, name = 3, mro = 4 }; enum n { C = -1 };")
+    assert list(module.e) == [1, 2, 3, 4]
+    assert [member.name for member in module.e] == ["A", "B", "name_", "mro_"]
+    assert octets(module.encode_n, module.n.C) == b"\xff" * 4
+    assert whole(module.decode_n, b"\xff" * 4) is module.n.C
+    with pytest.raises(DecodeError, match="e at offset 0: need a value of enum e, have 9"):
+        module.decode_e(Decoder(b"\0\0\0\x09"))
+    with pytest.raises(LocalProtocolError, match="x: 9 is no value of enum e"):
+        module.encode_e(Encoder(), 9, "x")
+
+
+UNION = """
+enum kind { ONE = 1, TWO = 2, THREE = 3, FOUR = 4 };
+struct body { int a; };
+union u switch (kind k) { case ONE: body b; case TWO: case THREE: int n; case FOUR: void; };
+union part switch (kind k) { case ONE: int n; };
+union other switch (kind k) { case ONE: int n; default: body b; };
+"""
+
+
+@pytest.mark.parametrize(
+    ("tag", "value", "expected"),
+    [(1, "body", "00000001 00000007"), (2, 7, "00000002 00000007"), (3, 7, "00000003 00000007"), (4, None, "00000004")],
+)
+def test_each_arm_of_a_union(load: Load, octets: Any, whole: Any, tag: int, value: Any, expected: str) -> None:
+    module = load(UNION)
+    item = module.u(module.kind(tag), module.body(7) if value == "body" else value)
+    assert octets(module.encode_u, item) == bytes.fromhex(expected)
+    assert whole(module.decode_u, bytes.fromhex(expected)) == item
+
+
+def test_a_discriminant_without_an_arm_is_refused(load: Load, octets: Any) -> None:
+    module = load(UNION)
+    with pytest.raises(DecodeError, match=r"part.k at offset 0: need a case of union part, have 2"):
+        module.decode_part(Decoder(b"\0\0\0\2"))
+    with pytest.raises(DecodeError, match=r"part.k at offset 0: need a value of enum kind, have 9"):
+        module.decode_part(Decoder(b"\0\0\0\x09"))
+    with pytest.raises(LocalProtocolError, match=r"part.k: <kind.TWO: 2> is no case of union part"):
+        octets(module.encode_part, module.part(module.kind.TWO, 7))
+
+
+def test_the_default_arm_takes_the_rest_of_the_enumeration_only(load: Load, octets: Any, whole: Any) -> None:
+    module = load(UNION)
+    item = module.other(module.kind.FOUR, module.body(7))
+    assert whole(module.decode_other, octets(module.encode_other, item)) == item
+    with pytest.raises(DecodeError, match="need a value of enum kind, have 9"):
+        module.decode_other(Decoder(b"\0\0\0\x09\0\0\0\7"))
+    with pytest.raises(LocalProtocolError, match=r"other.k: 9 is no value of enum kind"):
+        octets(module.encode_other, module.other(9, module.body(7)))
+
+
+@pytest.mark.parametrize(
+    ("tag", "value", "message"),
+    [
+        (1, 7, "u.b: int given, the arm is body"),
+        (1, None, "u.b: NoneType given, the arm is body"),
+        (2, None, "u.n: None does not fit its XDR type"),
+        (4, 7, "u: int given, the arm is void"),
+    ],
+)
+def test_a_value_of_another_arm_is_the_callers_error(
+    load: Load, octets: Any, tag: int, value: Any, message: str
+) -> None:
+    module = load(UNION)
+    with pytest.raises(LocalProtocolError) as raised:
+        octets(module.encode_u, module.u(module.kind(tag), value))
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("declaration", "message"),
+    [
+        ("opaque a<4>", "u.a: int given, the arm is opaque"),
+        ("opaque a[4]", "u.a: int given, the arm is opaque"),
+        ("string a<4>", "u.a: int given, the arm is a string"),
+        ("int a<4>", "u.a: int given, the arm is a list"),
+    ],
+)
+def test_a_number_is_no_octets_string_or_list(load: Load, octets: Any, declaration: str, message: str) -> None:
+    module = load(f"union u switch (int n) {{ case 1: {declaration}; }};")
+    with pytest.raises(LocalProtocolError) as raised:
+        octets(module.encode_u, module.u(1, 7))
+    assert str(raised.value) == message
+
+
+def test_a_bool_union_keeps_its_discriminant(load: Load, octets: Any, whole: Any) -> None:
+    module = load("union o switch (bool present) { case TRUE: int n; case FALSE: void; };")
+    assert [field.name for field in dataclasses.fields(module.o)] == ["present", "value"]
+    for item, expected in ((module.o(True, 7), "00000001 00000007"), (module.o(False, None), "00000000")):
+        assert octets(module.encode_o, item) == bytes.fromhex(expected)
+        assert whole(module.decode_o, bytes.fromhex(expected)) == item
+    with pytest.raises(DecodeError, match=r"o.present at offset 0: need 0 or 1, have 2"):
+        module.decode_o(Decoder(b"\0\0\0\2"))
+
+
+def test_a_bool_union_with_one_arm_refuses_the_other_value(load: Load, octets: Any) -> None:
+    module = load("union o switch (bool present) { case TRUE: int n; };")
+    with pytest.raises(DecodeError, match=r"o.present at offset 0: need a case of union o, have 0"):
+        module.decode_o(Decoder(b"\0\0\0\0"))
+    with pytest.raises(LocalProtocolError, match=r"o.present: False is no case of union o"):
+        octets(module.encode_o, module.o(False, None))
+
+
+LIST = """
+struct entry { int number; entry *next; };
+struct directory { entry *entries; bool eof; };
+pragma limit directory.entries 3;
+typedef entry *chain;
+struct turned { string name<9>; turned_list next; };
+typedef turned *turned_list;
+struct both { entry first; chain rest; };
+"""
+
+
+def test_linked_lists_are_python_lists(load: Load, octets: Any, whole: Any) -> None:
+    module = load(LIST)
+    data = bytes.fromhex("00000001 00000007 00000001 00000008 00000000 00000001")
+    item = module.directory([module.entry(7), module.entry(8)], True)
+    assert [field.name for field in dataclasses.fields(module.entry)] == ["number"]
+    assert octets(module.encode_directory, item) == data
+    assert whole(module.decode_directory, data) == item
+    for length in range(len(data)):
+        with pytest.raises(DecodeError):
+            module.decode_directory(Decoder(data[:length]))
+
+
+def test_a_linked_list_may_go_through_a_typedef(load: Load, octets: Any, whole: Any) -> None:
+    module = load(LIST)
+    value = [module.turned("a"), module.turned("b")]
+    data = bytes.fromhex("00000001 00000001 61000000 00000001 00000001 62000000 00000000")
+    assert octets(module.encode_turned_list, value) == data
+    assert whole(module.decode_turned_list, data) == value
+
+
+def test_an_entry_outside_a_pointer_is_a_list_with_at_least_one(load: Load, octets: Any, whole: Any) -> None:
+    module = load(LIST)
+    data = bytes.fromhex("00000007 00000000 00000000")
+    item = module.both([module.entry(7)], [])
+    assert octets(module.encode_both, item) == data
+    assert whole(module.decode_both, data) == item
+    with pytest.raises(LocalProtocolError, match=r"both.first: no entries, the type has at least one"):
+        octets(module.encode_both, module.both([], []))
+
+
+def test_a_limit_bounds_a_linked_list(load: Load, octets: Any) -> None:
+    module = load(LIST)
+    entries = [module.entry(number) for number in range(4)]
+    with pytest.raises(LocalProtocolError, match=r"directory.entries: 4 entries, the limit is 3"):
+        octets(module.encode_directory, module.directory(entries, True))
+    with pytest.raises(DecodeError, match=r"directory.entries at offset 28: need at most 3 entries, have more"):
+        module.decode_directory(Decoder(bytes.fromhex("00000001 00000000") * 4 + bytes(8)))
+
+
+def test_long_lists_are_read_and_written_without_recursion(load: Load, octets: Any, whole: Any) -> None:
+    module = load(LIST)
+    entries = [module.entry(number) for number in range(sys.getrecursionlimit() * 3)]
+    assert whole(module.decode_chain, octets(module.encode_chain, entries)) == entries
+
+
+TREE = "struct tree { int key; tree *left; tree *right; };"
+
+
+def nested(module: Any, levels: int) -> Any:
+    tree = None
+    for level in range(levels):
+        tree = module.tree(level, tree, None)
+    return tree
+
+
+def test_recursive_types_round_trip_down_to_the_depth_limit(load: Load, octets: Any, whole: Any) -> None:
+    module = load(TREE)
+    tree = nested(module, module.MAX_DEPTH + 1)
+    assert whole(module.decode_tree, octets(module.encode_tree, tree)) == tree
+
+
+def test_recursive_types_are_bounded_in_depth(load: Load, octets: Any) -> None:
+    module = load(TREE)
+    with pytest.raises(LocalProtocolError, match="tree: more than 64 levels"):
+        octets(module.encode_tree, nested(module, module.MAX_DEPTH + 2))
+    with pytest.raises(DecodeError, match="tree at offset 520: need at most 64 levels, have more"):
+        module.decode_tree(Decoder(bytes.fromhex("00000001 00000001") * 100_000))
+
+
+def test_recursion_through_a_list_of_another_type_is_bounded(load: Load, octets: Any, whole: Any) -> None:
+    module = load("struct item { node child; item *next; }; union node switch (bool b) { case TRUE: item *items; };")
+    value = module.node(True, [module.item(module.node(True, [])), module.item(module.node(True, []))])
+    assert whole(module.decode_node, octets(module.encode_node, value)) == value
+    with pytest.raises(DecodeError, match="need at most 64 levels"):
+        module.decode_node(Decoder(b"\0\0\0\1" * 10_000))
+
+
+def test_anonymous_bodies_are_named_after_their_place(load: Load, octets: Any, whole: Any) -> None:
+    module = load(
+        """
+        struct s {
+            struct { int a; } inner;
+            enum { X = 1 } kind;
+            union switch (bool b) { case TRUE: struct { int c; } deep; case FALSE: void; } choice;
+        };
+        typedef struct { int d; } t;
+        typedef enum { Y = 2 } e;
+        """
+    )
+    item = module.s(module.s_inner(1), module.s_kind.X, module.s_choice(True, module.s_choice_deep(3)))
+    assert octets(module.encode_s, item) == bytes.fromhex("00000001 00000001 00000001 00000003")
+    assert whole(module.decode_s, octets(module.encode_s, item)) == item
+    assert whole(module.decode_t, b"\0\0\0\4") == module.t(4)
+    assert whole(module.decode_e, b"\0\0\0\2") is module.e.Y
+
+
+def test_names_that_python_keeps_for_itself_get_an_underscore(load: Load, octets: Any, whole: Any) -> None:
+    module = load("struct list { int from; opaque class<4>; int list; }; typedef list bytes; struct in { bytes is; };")
+    item = module.xdr_list(from_=1, class_=b"ab", list=2)
+    assert whole(module.decode_xdr_list, octets(module.encode_xdr_list, item)) == item
+    assert whole(module.decode_xdr_in, octets(module.encode_xdr_in, module.xdr_in(is_=item))) == module.xdr_in(item)
+
+
+def test_a_discriminant_called_value_makes_way_for_the_arm(load: Load, octets: Any, whole: Any) -> None:
+    module = load("union u switch (int value) { case 1: int a; };")
+    assert whole(module.decode_u, octets(module.encode_u, module.u(value_=1, value=2))) == module.u(1, 2)
+
+
+def test_annotations_resolve_to_the_documented_types(load: Load) -> None:
+    module = load(
+        """
+        typedef unsigned hyper id; typedef string text<9>;
+        struct s { id a; text b; opaque c<4>; opaque d<4>; int e<4>; int *f; bool g; double h; };
+        pragma ddp s.d;
+        union u switch (int n) { case 1: s a; case 2: int *b; default: void; };
+        """
+    )
+    hints = typing.get_type_hints(module.s, vars(module))
+    assert hints["a"] is int
+    assert hints["b"] is str
+    assert hints["c"] is bytes
+    assert hints["d"] == bytes | bytearray | memoryview
+    assert hints["e"] == list[int]
+    assert hints["f"] == int | None
+    assert hints["g"] is bool
+    assert hints["h"] is float
+    assert typing.get_type_hints(module.u, vars(module))["value"] == module.s | int | None
+
+
+DDP = """
+typedef string path<8>;
+struct args { unsigned count; opaque data<8>; path where; bool last; };
+union choice switch (bool b) { case TRUE: opaque data<8>; case FALSE: void; };
+pragma ddp args.data; pragma ddp args.where; pragma ddp choice.data;
+"""
+
+
+@pytest.mark.req("V1-15", "V1-19", "V1-20", "V1-21", "V2-16", "V2-20", "V2-21")
+def test_ddp_members_are_recorded_and_not_copied(load: Load) -> None:
+    module = load(DDP)
+    data = bytearray(b"data!")
+    encoder = Encoder()
+    module.encode_args(encoder, module.args(5, data, "here", True))
+    payload = encoder
+    assert bytes(payload.reduced) == bytes.fromhex("00000005 00000005 00000004 00000001")
+    assert isinstance(payload.items[0].data, memoryview)
+    assert payload.items[0].data.obj is data
+    assert [(item.position, item.at) for item in payload.items] == [(8, 8), (20, 12)]
+
+
+def test_ddp_members_are_taken_from_where_they_were_placed(load: Load) -> None:
+    module = load(DDP)
+    stream = bytes.fromhex("00000005 00000005 00000004 00000001")
+    data = memoryview(bytearray(b"data!"))
+    decoder = Decoder(stream, placed=PlacedInOrder([data, memoryview(b"here")]))
+    item = module.decode_args(decoder)
+    decoder.done("args")
+    assert item.data is data
+    assert item == module.args(5, data, "here", True)
+
+
+@pytest.mark.req("V1-17", "V2-18")
+def test_an_arm_may_be_placed_but_its_discriminant_stays(load: Load) -> None:
+    module = load(DDP)
+    encoder = Encoder()
+    module.encode_choice(encoder, module.choice(True, b"data"))
+    payload = encoder
+    assert bytes(payload.reduced) == bytes.fromhex("00000001 00000004")
+    assert [item.position for item in payload.items] == [8]
+
+
+OPTIONAL = """
+struct holder { opaque data<8>; };
+struct args { holder *maybe; unsigned after; };
+pragma ddp holder.data;
+"""
+
+
+@pytest.mark.req("V1-16", "V2-17")
+def test_optional_data_are_placed_and_their_presence_word_stays(load: Load) -> None:
+    module = load(OPTIONAL)
+    for value, stream, positions in (
+        (module.args(module.holder(b"data!"), 7), "00000001 00000005 00000007", [8]),
+        (module.args(None, 7), "00000000 00000007", []),
+    ):
+        encoder = Encoder()
+        module.encode_args(encoder, value)
+        payload = encoder
+        assert bytes(payload.reduced) == bytes.fromhex(stream)
+        assert [item.position for item in payload.items] == positions
+        assert [bytes(item.data) for item in payload.items] == [b"data!"] * len(positions)
+        decoder = Decoder(payload.reduced, placed=PlacedByPosition({at: memoryview(b"data!") for at in positions}))
+        assert module.decode_args(decoder) == value
+        decoder.done("args")
+
+
+def decode_whole(module: Any, decoder: Decoder) -> None:
+    module.decode_args(decoder)
+    decoder.done("args")
+
+
+@pytest.mark.req("V1-16", "V2-17")
+@pytest.mark.parametrize("position", [0, 4])
+def test_optional_data_whose_presence_word_was_placed_with_them_do_not_decode(load: Load, position: int) -> None:
+    """In a Read chunk is the word alone, at the place of either word, or it and what follows."""
+    module = load(OPTIONAL)
+    whole = bytes.fromhex("00000001 00000004") + b"data" + bytes.fromhex("00000007")
+    for end in (position + 4, 12):
+        placed = PlacedByPosition({position: memoryview(whole)[position:end]})
+        decoder = Decoder(whole[:position] + whole[end:], placed=placed)
+        with pytest.raises(DecodeError):
+            decode_whole(module, decoder)
+
+
+def test_pragma_limits_replace_those_of_typedefs(load: Load, octets: Any) -> None:
+    module = load("typedef opaque data<100>; struct s { data d; }; pragma limit s.d 4;")
+    assert octets(module.encode_data, b"12345")
+    with pytest.raises(LocalProtocolError, match=r"s.d: 5 octets, the limit is 4"):
+        octets(module.encode_s, module.s(b"12345"))
+
+
+def test_a_default_limit_bounds_what_nothing_else_does(load: Load) -> None:
+    module = load("typedef opaque data<>; typedef opaque bounded<9>;", default_limit=4)
+    with pytest.raises(DecodeError, match="data at offset 0: need at most 4, have 5"):
+        module.decode_data(Decoder(b"\0\0\0\5hello\0\0\0"))
+    assert module.decode_bounded(Decoder(b"\0\0\0\5hello\0\0\0")) == b"hello"
+
+
+def test_structures_and_unions_are_dataclasses(load: Load) -> None:
+    module = load(
+        "struct Composite { int n; string s<9>; }; struct alike { int n; string s<9>; }; struct none { void; };"
+    )
+    value = module.xdr_Composite(1, s="a")
+    assert value == dataclasses.replace(module.xdr_Composite(2, "a"), n=1)
+    assert value != dataclasses.replace(value, s="b")
+    assert value != module.alike(1, "a")
+    assert value != (1, "a")
+    assert dataclasses.astuple(value) == (1, "a")
+    assert repr(value) == "xdr_Composite(n=1, s='a')"
+    match value:
+        case module.xdr_Composite(1, text):
+            assert text == "a"
+    assert not hasattr(value, "__dict__")
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(value)
+    assert typing.get_type_hints(module.xdr_Composite) == {"n": int, "s": str}
