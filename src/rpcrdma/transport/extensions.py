@@ -316,7 +316,13 @@ class ExtensionLink:
         Raises:
             DecodeError: `stream` is not the start of a call with this XID.
         """
-        self._hub.deliver_call(xid, stream, chunks, items)
+        hub = self._hub
+        _check_start(stream, xid, Kind.CALL)
+        if hub.responder is None:
+            hub.refuse(xid, Refusal(Cause.HEADER_TYPE))
+            return
+        version = hub.session.dialect.version
+        hub.responder.on_call(Inbound(Kind.CALL, xid, 0, version, chunks, stream), None, items)
 
     def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults | None) -> bool:
         """Hands a reply to the requester; False if no call waits for it. Without `results` it is an ordinary reply.
@@ -324,7 +330,12 @@ class ExtensionLink:
         Raises:
             DecodeError: `stream` is not the start of a reply with this XID.
         """
-        return self._hub.deliver_reply(xid, stream, results)
+        hub = self._hub
+        _check_start(stream, xid, Kind.REPLY)
+        if hub.requester is None:
+            return False
+        reply = Inbound(Kind.REPLY, xid, 0, hub.session.dialect.version, data=stream)
+        return hub.requester.on_reply(reply, None, results)
 
     def report(self, header_type: int, body: Sequence[Buffer], *, xid: int, answer: bool) -> None:
         """Sends a report about a faulty message of the peer, with the arguments of `send`.
@@ -332,7 +343,7 @@ class ExtensionLink:
         The connection ends if the peer leaves too many reports unread.
         """
         session = self._hub.session
-        if session.state is State.OPEN and self._hub.may_report():
+        if session.state is State.OPEN and self._hub.outbox.may_report(Kind.EXTENSION):
             self.send(header_type, body, xid=xid, answer=answer)
 
     def on_refused(self, xid: int, refusal: Refusal) -> bool:
@@ -424,12 +435,12 @@ class Extensions:
     """The extensions of one connection."""
 
     __slots__ = (
-        "_outbox",
         "_sent",
         "_tables",
         "_xid",
         "links",
         "memory",
+        "outbox",
         "receives",
         "requester",
         "responder",
@@ -445,7 +456,7 @@ class Extensions:
         self.memory = MessageMemory()
         self.receives = receives
         self.session = session
-        self._outbox = outbox
+        self.outbox = outbox
         self.links = {extension.name: ExtensionLink(extension, self) for extension in extensions}
         self._xid = _FIRST_XID
         self._sent: dict[int, ExtensionLink] | None = None
@@ -509,23 +520,6 @@ class Extensions:
             self.refuse(message.xid, Refusal(Cause.HEADER))
         return True
 
-    def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems | None) -> None:
-        """See `ExtensionLink.deliver_call`."""
-        _check_start(stream, xid, Kind.CALL)
-        if self.responder is None:
-            self.refuse(xid, Refusal(Cause.HEADER_TYPE))
-            return
-        version = self.session.dialect.version
-        self.responder.on_call(Inbound(Kind.CALL, xid, 0, version, chunks, stream), None, items)
-
-    def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults | None) -> bool:
-        """See `ExtensionLink.deliver_reply`."""
-        _check_start(stream, xid, Kind.REPLY)
-        if self.requester is None:
-            return False
-        version = self.session.dialect.version
-        return self.requester.on_reply(Inbound(Kind.REPLY, xid, 0, version, data=stream), None, results)
-
     def on_error(self, message: Inbound, invalidated: int | None) -> bool:
         """Hands an error to the extension whose message it refuses; False for other messages and unknown XIDs."""
         if message.kind is not Kind.ERROR or invalidated is not None:
@@ -568,17 +562,13 @@ class Extensions:
             if len(self._sent) > EXTENSION_MESSAGES_REMEMBERED:
                 # The first key is the oldest one.
                 del self._sent[next(iter(self._sent))]
-        self._outbox.send(OutgoingExtension(xid, row.code, flags, body, answer=answer))
+        self.outbox.send(OutgoingExtension(xid, row.code, flags, body, answer=answer))
         link.wake()
         return xid
 
-    def may_report(self) -> bool:
-        """See `Outbox.may_report`."""
-        return self._outbox.may_report(Kind.EXTENSION)
-
     def refuse(self, xid: int, refusal: Refusal) -> None:
         """Sends an error."""
-        self._outbox.refuse(OutgoingError(xid, self.session.dialect.version, refusal, answers_call=False))
+        self.outbox.refuse(OutgoingError(xid, self.session.dialect.version, refusal, answers_call=False))
 
     def prepare(self, message: Outgoing) -> Sequence[Buffer]:
         """See `Preparer`."""

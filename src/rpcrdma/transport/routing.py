@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from types import MethodType
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.extensions import Extensions
@@ -34,45 +35,29 @@ class Halves(NamedTuple):
 Route: TypeAlias = Callable[[Halves], Handler | None]
 
 
-def _called(halves: Halves) -> Handler | None:
-    return None if halves.responder is None else halves.responder.on_call
+Half = TypeVar("Half")
 
 
-def _answered(halves: Halves) -> Handler | None:
-    return None if halves.requester is None else halves.requester.on_reply
+def _route(half: Callable[[Halves], Half | None], method: Callable[[Half, Inbound, int | None], bool]) -> Route:
+    """The route to a method of one half; it ends nowhere at an end without that half."""
+
+    def handler(halves: Halves) -> Handler | None:
+        owner = half(halves)
+        return None if owner is None else MethodType(method, owner)
+
+    return handler
 
 
-def _refused(halves: Halves) -> Handler | None:
-    return None if halves.requester is None else halves.requester.on_refused
-
-
-def _unreadable(halves: Halves) -> Handler | None:
-    return None if halves.responder is None else halves.responder.on_unreadable
-
-
-def _unreadable_call(halves: Halves) -> Handler | None:
-    return None if halves.responder is None else halves.responder.on_unreadable_call
-
-
-def _told(halves: Halves) -> Handler | None:
-    return halves.introduction.on_properties
-
-
-def _not_taken(halves: Halves) -> Handler | None:
-    return halves.introduction.on_refused
-
-
-def _granted(halves: Halves) -> Handler | None:
-    return halves.introduction.on_grant
-
-
-def _continued(halves: Halves) -> Handler | None:
-    return halves.introduction.on_piece
-
-
-def _extended(halves: Halves) -> Handler | None:
-    return None if halves.extensions is None else halves.extensions.on_message
-
+_called = _route(lambda halves: halves.responder, Responder.on_call)
+_answered = _route(lambda halves: halves.requester, Requester.on_reply)
+_refused = _route(lambda halves: halves.requester, Requester.on_refused)
+_unreadable = _route(lambda halves: halves.responder, Responder.on_unreadable)
+_unreadable_call = _route(lambda halves: halves.responder, Responder.on_unreadable_call)
+_told = _route(lambda halves: halves.introduction, Introduction.on_properties)
+_not_taken = _route(lambda halves: halves.introduction, Introduction.on_refused)
+_granted = _route(lambda halves: halves.introduction, Introduction.on_grant)
+_continued = _route(lambda halves: halves.introduction, Introduction.on_piece)
+_extended = _route(lambda halves: halves.extensions, Extensions.on_message)
 
 _WITH_PROPERTIES = (State.INTRODUCING, State.AUTHENTICATING, State.OPEN)
 
