@@ -94,7 +94,7 @@ gen: $(STAMP)
 fuzz: $(DEV_STAMP)
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
 	$(BIN)/python tests/fuzz/run_fuzzers.py --cases $(CASES) --seconds $(SECONDS) --jobs $(WORKERS)
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 600 tests/properties
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 600 tests/*/test_*_properties.py
 
 # `make mutate SAMPLE=100 SEED=7 MODULES='iwarp/*.py wire/cursor.py'`: so many mistakes of each package, 0 for all;
 # paths below src/rpcrdma. It fails where tests notice too few.

@@ -18,7 +18,7 @@ from rpcrdma.nfs.server.file_handle import (
 )
 from rpcrdma.nfs.server.object_cache import ObjectCache
 from rpcrdma.nfs.server.refusal import Refused, status_of
-from rpcrdma.nfs.server.state import KnownPlace, PlaceIndex, open_state
+from rpcrdma.nfs.server.state import NameInDirectory, PlaceIndex, open_state
 from rpcrdma.nfs.v3 import nfsstat3
 
 KEY = bytes(range(32))
@@ -78,7 +78,7 @@ def test_places_are_kept_over_a_restart(tmp_path: Path) -> None:
     index.close()
     again = PlaceIndex(tmp_path / "places")
     assert again.find(b"1") is None
-    assert again.find(b"2") == KnownPlace(b"root", b"moved")
+    assert again.find(b"2") == NameInDirectory(b"root", b"moved")
     again.close()
 
 
@@ -103,7 +103,7 @@ def test_what_memory_forgets_the_database_knows(tmp_path: Path, monkeypatch: pyt
     assert len(index._recent) <= 10
     assert len(index._unwritten) <= 20
     assert [index.find(b"%d" % number) for number in range(100)] == [
-        KnownPlace(b"root", b"n%d" % n) for n in range(100)
+        NameInDirectory(b"root", b"n%d" % n) for n in range(100)
     ]
     index.close()
 
@@ -128,7 +128,7 @@ def test_a_spoilt_database_is_made_anew(tmp_path: Path, octets: bytes) -> None:
     index.remember(b"1", b"root", b"one")
     index.close()
     again = PlaceIndex(tmp_path / "places")
-    assert again.find(b"1") == KnownPlace(b"root", b"one")
+    assert again.find(b"1") == NameInDirectory(b"root", b"one")
     again.close()
 
 
@@ -140,7 +140,7 @@ def test_a_database_that_fails_is_done_without(tmp_path: Path) -> None:
     database.close()
     assert index.find(b"2") is None
     index.flush()
-    assert index.find(b"1") == KnownPlace(b"root", b"one")
+    assert index.find(b"1") == NameInDirectory(b"root", b"one")
     index.remember(b"3", b"root", b"three")
     index.close()
 
@@ -148,7 +148,7 @@ def test_a_database_that_fails_is_done_without(tmp_path: Path) -> None:
 def test_a_database_that_cannot_be_opened_is_done_without(tmp_path: Path) -> None:
     index = PlaceIndex(tmp_path / "absent" / "places")
     index.remember(b"1", b"root", b"one")
-    assert index.find(b"1") == KnownPlace(b"root", b"one")
+    assert index.find(b"1") == NameInDirectory(b"root", b"one")
     index.close()
 
 

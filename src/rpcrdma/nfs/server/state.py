@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from rpcrdma.limits import NFS_PLACES_IN_MEMORY_MAX, NFS_PLACES_MAX, NFS_PLACES_UNWRITTEN_MAX
 
-__all__ = ["DELETED", "KnownPlace", "PlaceIndex", "ServerState", "open_state"]
+__all__ = ["DELETED", "NameInDirectory", "PlaceIndex", "ServerState", "open_state"]
 
 _KEY_FILE = "file-handle.key"
 _INDEX_FILE = "places.sqlite3"
@@ -35,14 +35,14 @@ _DROP = "DELETE FROM place WHERE object = ?"
 _TRIM = "DELETE FROM place WHERE rowid IN (SELECT rowid FROM place ORDER BY rowid LIMIT ?)"
 
 
-class KnownPlace(NamedTuple):
+class NameInDirectory(NamedTuple):
     """The name of an object and the key of the directory that it stood in."""
 
     parent: bytes
     name: bytes
 
 
-DELETED: Final = KnownPlace(b"", b"")
+DELETED: Final = NameInDirectory(b"", b"")
 """The place of an object that has been deleted: no entry has an empty name."""
 
 
@@ -51,8 +51,8 @@ class PlaceIndex:
 
     def __init__(self, path: Path | None) -> None:
         self._lock = threading.Lock()
-        self._recent: OrderedDict[bytes, KnownPlace] = OrderedDict()
-        self._unwritten: dict[bytes, KnownPlace | None] = {}
+        self._recent: OrderedDict[bytes, NameInDirectory] = OrderedDict()
+        self._unwritten: dict[bytes, NameInDirectory | None] = {}
         self._database = _open_database(path) if path is not None else None
         self._rows = 0
         if self._database is not None:
@@ -66,7 +66,7 @@ class PlaceIndex:
     def remember(self, key: bytes, parent: bytes, name: bytes) -> None:
         """Notes where an object is; never waits for the disk."""
         recent = self._recent
-        place = KnownPlace(parent, name)
+        place = NameInDirectory(parent, name)
         if recent.get(key) == place:
             return
         with self._lock:
@@ -83,7 +83,7 @@ class PlaceIndex:
             if self._database is not None:
                 self._unwritten[key] = None
 
-    def find(self, key: bytes) -> KnownPlace | None:
+    def find(self, key: bytes) -> NameInDirectory | None:
         """Where an object was last seen, or `DELETED`; may wait for the disk."""
         with self._lock:
             place = self._recent.get(key)
@@ -97,7 +97,7 @@ class PlaceIndex:
                 return None
             if row is None:
                 return None
-            place = KnownPlace(row[0], row[1])
+            place = NameInDirectory(row[0], row[1])
             self._hold(key, place)
             return place
 
@@ -114,7 +114,7 @@ class PlaceIndex:
                 self._database.close()
                 self._database = None
 
-    def _hold(self, key: bytes, place: KnownPlace) -> None:
+    def _hold(self, key: bytes, place: NameInDirectory) -> None:
         self._recent[key] = place
         self._recent.move_to_end(key)
         if len(self._recent) > NFS_PLACES_IN_MEMORY_MAX:
