@@ -29,7 +29,7 @@ _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The same few examples in each run of the suite: a failure must be reproducible.
 settings.register_profile("quick", _COMMON, max_examples=25, derandomize=True, database=None)
 # Other ones in each run, for the search of `make fuzz`.
-settings.register_profile("thorough", _COMMON, max_examples=500)
+settings.register_profile("thorough", _COMMON, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 # A shell starts background jobs with SIGINT ignored, and what they start inherits that: interrupts are tested, too.

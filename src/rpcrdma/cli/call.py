@@ -23,12 +23,12 @@ from rpcrdma.cli.options import (
     positive_count,
     service_url,
 )
-from rpcrdma.limits import JSON_FILE_OCTETS_MAX
+from rpcrdma.errors import DecodeError, LocalProtocolError, MessageTooLong, RpcRdmaError
+from rpcrdma.limits import JSON_FILE_OCTETS_MAX, REPLY_OCTETS_MAX
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import ConnectOptions
     from rpcrdma.aio.urls import Url
-    from rpcrdma.errors import RpcRdmaError
     from rpcrdma.rpc.loaded_interface import LoadedInterface, LoadedProcedure
     from rpcrdma.wire.buffers import Buffer
 
@@ -105,7 +105,6 @@ def _save(text: str) -> tuple[str, Path]:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    from rpcrdma.errors import LocalProtocolError  # noqa: PLC0415
     from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
 
     if args.file == args.arguments == "-":
@@ -199,7 +198,6 @@ class _Call:
         return None
 
     def _check_saves(self) -> None:
-        from rpcrdma.errors import LocalProtocolError  # noqa: PLC0415
         from rpcrdma.xdr.language.json_shape import data_paths  # noqa: PLC0415
 
         known = list(dict.fromkeys(data_paths(self.loaded.module, self.found.types.result, "result")))
@@ -212,7 +210,6 @@ class _Call:
     async def run(self) -> ExitStatus:
         """Calls, and prints the result."""
         from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
-        from rpcrdma.errors import RpcRdmaError  # noqa: PLC0415
 
         options = self._options()
         url = await self._located(options)
@@ -226,7 +223,6 @@ class _Call:
         return ExitStatus.DONE
 
     def _options(self) -> ConnectOptions:
-        from rpcrdma.limits import REPLY_OCTETS_MAX  # noqa: PLC0415
         from rpcrdma.rpc.message import CALL_HEADER_OCTETS  # noqa: PLC0415
         from rpcrdma.transport import TransportConfig  # noqa: PLC0415
 
@@ -253,7 +249,6 @@ class _Call:
         return replace(url, port=port, port_given=True)
 
     def _advise(self, error: RpcRdmaError) -> None:
-        from rpcrdma.errors import DecodeError, MessageTooLong  # noqa: PLC0415
         from rpcrdma.rpc.errors import (  # noqa: PLC0415
             GarbageArguments,
             NoSuchProcedure,

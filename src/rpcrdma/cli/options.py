@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
+from rpcrdma.errors import LocalProtocolError
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import ConnectOptions
@@ -337,7 +338,6 @@ def is_url(text: str) -> bool:
 def service_url(text: str) -> Url:
     """An argument that must be a URL."""
     from rpcrdma.aio.urls import parse_url  # noqa: PLC0415
-    from rpcrdma.errors import LocalProtocolError  # noqa: PLC0415
 
     try:
         return parse_url(text)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.options import CommandParser, add_json, connect_options, positive_count, seconds, service_url
+from rpcrdma.errors import CallTimeout
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import Connection
@@ -86,7 +87,6 @@ async def run(args: argparse.Namespace) -> int:
 async def _call(args: argparse.Namespace, connection: Connection, outcome: _Outcome) -> None:
     import asyncio  # noqa: PLC0415
 
-    from rpcrdma.errors import CallTimeout  # noqa: PLC0415
     from rpcrdma.nfs import v3  # noqa: PLC0415
 
     for number in range(args.count):

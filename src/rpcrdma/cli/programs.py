@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.options import CommandParser, add_json, connect_options, port_number, service_url
+from rpcrdma.errors import CallTimeout, ConnectFailed, RpcError, RpcRdmaError
+from rpcrdma.limits import PROBED_PROGRAMS_MAX, PROBED_VERSIONS_MAX
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import Connection, ConnectOptions
@@ -97,8 +99,6 @@ class _Probed:
 
 async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    from rpcrdma.errors import CallTimeout, ConnectFailed  # noqa: PLC0415
-    from rpcrdma.limits import PROBED_PROGRAMS_MAX  # noqa: PLC0415
     from rpcrdma.nfs.client.port_mapper import registrations  # noqa: PLC0415
 
     url: Url = args.url
@@ -181,7 +181,6 @@ async def _probe(
     """Makes empty calls: of a version that does not exist, then of versions that may exist."""
     from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
     from rpcrdma.aio.urls import Url  # noqa: PLC0415
-    from rpcrdma.errors import RpcError, RpcRdmaError  # noqa: PLC0415
     from rpcrdma.rpc.program import null_procedure  # noqa: PLC0415
 
     timeout_s = options.connect_timeout_s
@@ -206,8 +205,6 @@ async def _probe(
 
 async def _offered(connection: Connection, program: int, timeout_s: float) -> set[int]:
     """The versions that the server says it has."""
-    from rpcrdma.errors import RpcError  # noqa: PLC0415
-    from rpcrdma.limits import PROBED_VERSIONS_MAX  # noqa: PLC0415
     from rpcrdma.rpc.errors import ProgramMismatch  # noqa: PLC0415
     from rpcrdma.rpc.program import null_procedure  # noqa: PLC0415
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.options import connect_options
+from rpcrdma.errors import ConnectFailed
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import Connection
@@ -114,7 +115,6 @@ class Servers:
             NfsError: the server refuses to mount.
         """
         from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
-        from rpcrdma.errors import ConnectFailed  # noqa: PLC0415
         from rpcrdma.nfs import v3  # noqa: PLC0415
         from rpcrdma.nfs.client.connecting import mount_over  # noqa: PLC0415
         from rpcrdma.nfs.client.mount_client import mount_export  # noqa: PLC0415

@@ -34,6 +34,7 @@ from rpcrdma.cli.options import (
     seconds_or_never,
     service_url,
 )
+from rpcrdma.errors import ConnectFailed
 from rpcrdma.limits import BUFFER_OCTETS_MAX, RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S
 
 if TYPE_CHECKING:
@@ -216,7 +217,6 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     from rpcrdma.aio.server.rdma_server import RdmaServerConfig  # noqa: PLC0415
     from rpcrdma.aio.server.serve import ServeOptions, serve  # noqa: PLC0415
     from rpcrdma.aio.server.tcp_server import TcpServerConfig  # noqa: PLC0415
-    from rpcrdma.errors import ConnectFailed  # noqa: PLC0415
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
     from rpcrdma.nfs.server.watch_service import WatchService  # noqa: PLC0415
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.options import CommandParser, add_json, positive_count, seconds
+from rpcrdma.errors import ConnectFailed
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.metrics_page import Calls, Outcome, Page, Times, Where
@@ -116,7 +117,6 @@ async def _fetched(url: str) -> str:
         RemoteProtocolError: the answer is too long, or no text.
     """
     from rpcrdma.aio.client.metrics_page import fetch  # noqa: PLC0415
-    from rpcrdma.errors import ConnectFailed  # noqa: PLC0415
 
     done: concurrent.futures.Future[str] = concurrent.futures.Future()
     done.set_running_or_notify_cancel()
