@@ -77,28 +77,24 @@ REFUSALS = {"CallRefused"}
 """A call is refused by RPC in its reply, or by the transport in an error."""
 GUESSED_WRONGLY = {"Caller", "Direction", "Fault", "Layout", "Place"}
 """Names that stood for several things: no class of the protocol has them."""
-SAID_OF_WHAT = {"Fault"}
-"""Of these no class of the package has the bare name, which leaves open what is at fault."""
 
 
-def public_classes() -> dict[str, set[str]]:
-    """The modules that define a public class of each name."""
+def classes_of_protocol() -> dict[str, set[str]]:
+    """The modules that define a public class of this name, for the classes of the protocol's rooms."""
     found: dict[str, set[str]] = {}
     for path in sorted(SOURCES.rglob("*.py")):
         name = str(path.relative_to(SOURCES))
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, set()).add(name)
-    return found
+    rooms = tuple(f"{room}/" for room in PROTOCOL_ROOMS)
+    return {name: where for name, where in found.items() if any(one.startswith(rooms) for one in where)}
 
 
 def test_a_class_of_the_protocol_has_its_name_alone() -> None:
-    every = public_classes()
-    rooms = tuple(f"{room}/" for room in PROTOCOL_ROOMS)
-    found = {name: where for name, where in every.items() if any(one.startswith(rooms) for one in where)}
+    found = classes_of_protocol()
     twice = {name: sorted(where) for name, where in found.items() if len(where) > 1}
     assert twice.keys() >= OF_DRAFTS, "they are found where there are any"
     known = OF_MACHINES | OF_DRAFTS | REFUSALS
     assert {name: where for name, where in twice.items() if name not in known} == {}, "one name means one thing"
     assert GUESSED_WRONGLY.isdisjoint(found)
-    assert SAID_OF_WHAT.isdisjoint(every)
