@@ -23,7 +23,7 @@ Generated functions of types that contain themselves (other than as linked lists
 """
 
 from rpcrdma.xdr.language.compiler import CompiledModule, compile_source
-from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, SourcePlace
+from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, SourceSpan
 from rpcrdma.xdr.language.extract import extract
 
-__all__ = ["CompiledModule", "Diagnostic", "LanguageError", "SourcePlace", "compile_source", "extract"]
+__all__ = ["CompiledModule", "Diagnostic", "LanguageError", "SourceSpan", "compile_source", "extract"]

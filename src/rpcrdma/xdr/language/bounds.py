@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rpcrdma.xdr.language import model, syntax
-from rpcrdma.xdr.language.diagnostics import SourcePlace
+from rpcrdma.xdr.language.diagnostics import SourceSpan
 from rpcrdma.xdr.language.names import field_name, module_name
 from rpcrdma.xdr.language.symbols import Symbols
 
@@ -101,5 +101,5 @@ def _spelt(target: syntax.Target) -> str:
     return target.type.name if target.member is None else f"{target.type.name}.{target.member.name}"
 
 
-def _place(target: syntax.Target) -> SourcePlace:
+def _place(target: syntax.Target) -> SourceSpan:
     return (target.member or target.type).place

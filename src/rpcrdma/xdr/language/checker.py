@@ -10,7 +10,7 @@ from dataclasses import replace
 from rpcrdma.xdr.language import model, syntax
 from rpcrdma.xdr.language.bounds import resolve_bounds
 from rpcrdma.xdr.language.containment import check_containment
-from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, SourcePlace, first_remarks
+from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, SourceSpan, first_remarks
 from rpcrdma.xdr.language.names import field_name, method_name, module_name
 from rpcrdma.xdr.language.resolver import Resolver
 from rpcrdma.xdr.language.symbols import Symbols
@@ -79,7 +79,7 @@ def _resolve_program(program: syntax.Program, resolver: Resolver) -> None:
 
 def _resolve_procedures(version: syntax.Version, resolver: Resolver) -> tuple[model.Procedure, ...]:
     symbols = resolver.symbols
-    places: dict[str, SourcePlace] = {}
+    places: dict[str, SourceSpan] = {}
     numbers: dict[int, str] = {}
     methods: set[str] = set()
     procedures: list[model.Procedure] = []

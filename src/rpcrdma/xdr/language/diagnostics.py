@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.limits import XDR_REMARKS_MAX
 
-__all__ = ["Diagnostic", "LanguageError", "SourcePlace", "first_remarks"]
+__all__ = ["Diagnostic", "LanguageError", "SourceSpan", "first_remarks"]
 
 _SHOWN_CHARACTERS = 200
 """Of a line: with longer ones the part around the place is shown."""
@@ -22,7 +22,7 @@ def _escaped(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class SourcePlace:
+class SourceSpan:
     """A place in the source: line and column count from 1, length in characters."""
 
     line: int
@@ -37,14 +37,14 @@ class Diagnostic:
     `first` is the place that the hint names, if it names one.
     """
 
-    place: SourcePlace
+    place: SourceSpan
     message: str
     hint: str = ""
     severity: str = "error"
-    first: SourcePlace | None = None
+    first: SourceSpan | None = None
 
     @classmethod
-    def repeated(cls, place: SourcePlace, message: str, first: SourcePlace) -> Diagnostic:
+    def repeated(cls, place: SourceSpan, message: str, first: SourceSpan) -> Diagnostic:
         """A remark about a second declaration of a name that `first` declares."""
         return cls(place, message, f"first in line {first.line}", first=first)
 
@@ -65,7 +65,7 @@ class Diagnostic:
         return "\n".join(shown)
 
 
-def _marked(line: str, place: SourcePlace, printable: Callable[[str], str]) -> list[str]:
+def _marked(line: str, place: SourceSpan, printable: Callable[[str], str]) -> list[str]:
     """The part of a line around a place, and a line with carets below it; tabs stay, which the caret line repeats."""
     column = place.column - 1
     start = max(0, column - _SHOWN_CHARACTERS // 2) if len(line) > _SHOWN_CHARACTERS else 0

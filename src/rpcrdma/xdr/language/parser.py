@@ -16,7 +16,7 @@ import lark
 
 from rpcrdma.limits import XDR_CLASSES_NESTED_MAX, XDR_DEFINITION_CHARACTERS_MAX, XDR_NAME_CHARACTERS_MAX
 from rpcrdma.xdr.language import syntax
-from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, SourcePlace
+from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, SourceSpan
 
 __all__ = ["parse"]
 
@@ -68,7 +68,7 @@ def parse(text: str, source_name: str) -> syntax.Specification:
     builder = _Builder(text, source_name)
     if len(text) > XDR_DEFINITION_CHARACTERS_MAX:
         message = f"the definition has {len(text)} characters, {XDR_DEFINITION_CHARACTERS_MAX} are the most"
-        builder.fail(SourcePlace(1, 1), message)
+        builder.fail(SourceSpan(1, 1), message)
     try:
         tree = _grammar().parse(text)
     except lark.exceptions.UnexpectedCharacters as error:
@@ -89,11 +89,11 @@ def _grammar() -> lark.Lark:
     return lark.Lark(text, parser="lalr", maybe_placeholders=True)
 
 
-def _unexpected_character(text: str, error: lark.exceptions.UnexpectedCharacters) -> tuple[SourcePlace, str, str]:
+def _unexpected_character(text: str, error: lark.exceptions.UnexpectedCharacters) -> tuple[SourceSpan, str, str]:
     character = error.char
-    place = SourcePlace(error.line, error.column)
+    place = SourceSpan(error.line, error.column)
     if text.startswith("/*", error.pos_in_stream):
-        return SourcePlace(error.line, error.column, 2), "comment without an end", ""
+        return SourceSpan(error.line, error.column, 2), "comment without an end", ""
     hint = ""
     if character == "#":
         hint = "lines of a preprocessor are not part of the language: let it run before (--cpp)"
@@ -104,12 +104,12 @@ def _unexpected_character(text: str, error: lark.exceptions.UnexpectedCharacters
     return place, f"unexpected character {character!r}", hint or _hint_for(text[: error.pos_in_stream], character)
 
 
-def _unexpected_token(text: str, error: lark.exceptions.UnexpectedToken) -> tuple[SourcePlace, str, str]:
+def _unexpected_token(text: str, error: lark.exceptions.UnexpectedToken) -> tuple[SourceSpan, str, str]:
     token = error.token
     expected = set(error.accepts or error.expected)
     if token.type == "$END":
         lines = text.removesuffix("\n").split("\n")
-        place = SourcePlace(len(lines), len(lines[-1].rstrip()) + 1)
+        place = SourceSpan(len(lines), len(lines[-1].rstrip()) + 1)
         found = "end of file"
     else:
         place = _place(token)
@@ -141,8 +141,8 @@ def _hint_for(before: str, found: str) -> str:
     return ""
 
 
-def _place(token: lark.Token) -> SourcePlace:
-    return SourcePlace(token.line or 1, token.column or 1, max(1, len(token)))
+def _place(token: lark.Token) -> SourceSpan:
+    return SourceSpan(token.line or 1, token.column or 1, max(1, len(token)))
 
 
 def _identifier(token: lark.Token) -> syntax.Identifier:
@@ -168,10 +168,10 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         self._depths: dict[int, int] = {}
         """The levels of structures and unions in one, by its identity: the tree keeps all of them."""
 
-    def fail(self, place: SourcePlace, message: str, hint: str = "") -> NoReturn:
+    def fail(self, place: SourceSpan, message: str, hint: str = "") -> NoReturn:
         raise LanguageError([Diagnostic(place, message, hint)], self.text, self.source_name)
 
-    def deviates(self, place: SourcePlace, message: str, hint: str = "") -> None:
+    def deviates(self, place: SourceSpan, message: str, hint: str = "") -> None:
         self.deviations.append(Diagnostic(place, message, hint))
 
     def start(self, items: list[Any]) -> syntax.Specification:
@@ -309,7 +309,7 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         default, members = items
         return self._arm([], members, _place(default))
 
-    def _arm(self, labels: list[Any], members: list[Any], place: SourcePlace) -> syntax.Arm:
+    def _arm(self, labels: list[Any], members: list[Any], place: SourceSpan) -> syntax.Arm:
         if len(members) == 1:
             return syntax.Arm(tuple(labels), members[0], place)
         self.deviates(
@@ -425,9 +425,9 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         return syntax.LimitPragma(target, value)
 
 
-def _span(tokens: list[lark.Token]) -> SourcePlace:
+def _span(tokens: list[lark.Token]) -> SourceSpan:
     first, last = tokens[0], tokens[-1]
     place = _place(first)
     if first.line != last.line:
         return place
-    return SourcePlace(place.line, place.column, (last.column or 1) + len(last) - place.column)
+    return SourceSpan(place.line, place.column, (last.column or 1) + len(last) - place.column)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from rpcrdma.xdr.language.diagnostics import Diagnostic, SourcePlace
+from rpcrdma.xdr.language.diagnostics import Diagnostic, SourceSpan
 
 __all__ = ["Located", "Origin", "Preprocessed", "read_preprocessed"]
 
@@ -39,7 +39,7 @@ class Preprocessed:
     origins: Sequence[Origin]
     """Of each line of `text`."""
 
-    def origin(self, place: SourcePlace) -> Origin:
+    def origin(self, place: SourceSpan) -> Origin:
         """The line that a place of `text` is from."""
         return self.origins[min(place.line, len(self.origins)) - 1]
 
@@ -86,7 +86,7 @@ def read_preprocessed(output: str, file: str) -> Preprocessed:
     return Preprocessed("\n".join(lines), origins)
 
 
-def _column_in(original: str, line: str, place: SourcePlace) -> int | None:
+def _column_in(original: str, line: str, place: SourceSpan) -> int | None:
     """The column of a place of `line` in the original line, if that differs up to there in white space only."""
     before = "".join(line[: place.column - 1].split())
     column = 0

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rpcrdma.limits import XDR_CLASSES_NESTED_MAX, XDR_ITEMS_NESTED_MAX
 from rpcrdma.xdr.language import model, syntax
-from rpcrdma.xdr.language.diagnostics import Diagnostic, SourcePlace
+from rpcrdma.xdr.language.diagnostics import Diagnostic, SourceSpan
 from rpcrdma.xdr.language.names import field_name, module_name
 from rpcrdma.xdr.language.symbols import PREDEFINED, Symbols
 
@@ -116,7 +116,7 @@ class Resolver:
                 self._union(owner, kind)
                 return model.ClassRef(module_name(owner))
 
-    def _named(self, name: str, place: SourcePlace) -> model.Type:
+    def _named(self, name: str, place: SourceSpan) -> model.Type:
         definition = self.symbols.definitions.get(name)
         match definition:
             case syntax.Enumeration(body=body):
@@ -147,7 +147,7 @@ class Resolver:
         self.symbols.unknown("type", name, place, self.symbols.definitions)
         return model.UNSIGNED_INT
 
-    def _bare(self, name: str, place: SourcePlace) -> model.Type:
+    def _bare(self, name: str, place: SourceSpan) -> model.Type:
         """A string or opaque as the type of an argument or result, where it can have no limit."""
         remedy = f"typedef {name} text<N>;"
         if name == "opaque" or self.default_limit is None:
@@ -229,7 +229,7 @@ class Resolver:
         struct = model.Struct(module_name(name))
         self.module.classes[struct.name] = struct
         members = body.members[:-1] if self._is_entry(name) else body.members
-        seen: dict[str, SourcePlace] = {}
+        seen: dict[str, SourceSpan] = {}
         for member in members:
             if member.form is syntax.Form.VOID:
                 continue
@@ -238,7 +238,7 @@ class Resolver:
             assert kind is not None
             struct.members.append(model.Member(field_name(member.name.name), kind))
 
-    def _check_member(self, name: syntax.Identifier, seen: dict[str, SourcePlace]) -> None:
+    def _check_member(self, name: syntax.Identifier, seen: dict[str, SourceSpan]) -> None:
         self.symbols.check_word(name)
         # Where one of them is a word of Python, names that differ can be one there.
         field = field_name(name.name)
@@ -253,8 +253,8 @@ class Resolver:
         kind = model.strip(discriminant.type)
         union = model.Union(module_name(name), discriminant, [], None)
         self.module.classes[union.name] = union
-        labels: dict[int, SourcePlace] = {}
-        arms: dict[str, SourcePlace] = {}
+        labels: dict[int, SourceSpan] = {}
+        arms: dict[str, SourceSpan] = {}
         for arm in body.arms:
             values: list[tuple[int, str]] = []
             for label in arm.labels:
@@ -270,7 +270,7 @@ class Resolver:
             union.default = self._arm(name, body.default, (), arms)
 
     def _arm(
-        self, owner: str, arm: syntax.Arm, values: tuple[tuple[int, str], ...], seen: dict[str, SourcePlace]
+        self, owner: str, arm: syntax.Arm, values: tuple[tuple[int, str], ...], seen: dict[str, SourceSpan]
     ) -> model.Arm:
         declaration = arm.declaration
         if declaration.form is syntax.Form.VOID:
@@ -392,7 +392,7 @@ class Resolver:
         below, typedefs = self._levels.get(kind.name, (0, 0))
         return items + below, typedefs
 
-    def _too_deep(self, place: SourcePlace, what: str, most: int) -> model.Type:
+    def _too_deep(self, place: SourceSpan, what: str, most: int) -> model.Type:
         self.symbols.error(place, f"{what} are nested more than {most} levels deep")
         return model.UNSIGNED_INT
 

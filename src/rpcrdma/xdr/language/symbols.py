@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from rpcrdma.limits import XDR_BOUND_PRAGMAS_MAX, XDR_NAMES_COMPARED_MAX, XDR_REMARKS_MAX
 from rpcrdma.xdr.language import syntax
-from rpcrdma.xdr.language.diagnostics import Diagnostic, SourcePlace
+from rpcrdma.xdr.language.diagnostics import Diagnostic, SourceSpan
 from rpcrdma.xdr.language.names import enumerator_name
 
 __all__ = ["PREDEFINED", "Symbols", "TypeDefinition"]
@@ -37,7 +37,7 @@ class Symbols:
         self.enumerators: dict[str, int] = {}
         self._enumerations: dict[str, tuple[tuple[str, int], ...]] = {}
         self.constants: dict[str, int] = {}
-        self._places: dict[str, SourcePlace] = {}
+        self._places: dict[str, SourceSpan] = {}
         self._unevaluated: dict[str, syntax.Value] = {}
         self._collect(specification.definitions)
         for definition in specification.definitions:
@@ -48,19 +48,19 @@ class Symbols:
                 self._constant(name)
         self._collect_pragmas(specification.definitions)
 
-    def error(self, place: SourcePlace, message: str, hint: str = "") -> None:
+    def error(self, place: SourceSpan, message: str, hint: str = "") -> None:
         """Notes an error."""
         self.errors.append(Diagnostic(place, message, hint))
 
-    def deviates(self, place: SourcePlace, message: str, hint: str = "") -> None:
+    def deviates(self, place: SourceSpan, message: str, hint: str = "") -> None:
         """Notes a construct that is against the language but whose meaning is clear."""
         self.deviations.append(Diagnostic(place, message, hint))
 
-    def place_of(self, name: str) -> SourcePlace:
+    def place_of(self, name: str) -> SourceSpan:
         """The place of a name's definition, or of the definition around an anonymous type."""
         while name not in self._places and "_" in name:
             name = name.rpartition("_")[0]
-        return self._places.get(name, SourcePlace(1, 1))
+        return self._places.get(name, SourceSpan(1, 1))
 
     def declare(self, name: syntax.Identifier) -> bool:
         """Notes a new global name; False if it is taken."""
@@ -83,7 +83,7 @@ class Symbols:
         if known is not None:
             return known
         members: list[tuple[str, int]] = []
-        taken: dict[str, SourcePlace] = {}
+        taken: dict[str, SourceSpan] = {}
         value = -1
         for enumerator in body.enumerators:
             value = value + 1 if enumerator.value is None else self.evaluate(enumerator.value)
@@ -115,7 +115,7 @@ class Symbols:
         self.unknown("constant", value.name, value.place, itertools.chain(self.constants, self.enumerators))
         return 1
 
-    def unknown(self, what: str, name: str, place: SourcePlace, known: Iterable[str]) -> None:
+    def unknown(self, what: str, name: str, place: SourceSpan, known: Iterable[str]) -> None:
         """Notes the use of a name that nothing defines."""
         compared = XDR_NAMES_COMPARED_MAX if len(self.errors) < XDR_REMARKS_MAX else 0
         close = difflib.get_close_matches(name, itertools.islice(known, compared), 1, 0.75)

@@ -9,7 +9,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from rpcrdma.xdr.language.diagnostics import Diagnostic, SourcePlace
+from rpcrdma.xdr.language.diagnostics import Diagnostic, SourceSpan
 
 __all__ = [
     "RESERVED_WORDS",
@@ -56,7 +56,7 @@ class Identifier:
     """A name and its place in the source."""
 
     name: str
-    place: SourcePlace
+    place: SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Number:
     """A constant: decimal, hexadecimal or octal."""
 
     value: int
-    place: SourcePlace
+    place: SourceSpan
 
 
 Value: TypeAlias = Number | Identifier
@@ -75,7 +75,7 @@ class Builtin:
     """A type of the language itself: "unsigned int", "hyper", "opaque" ..."""
 
     name: str
-    place: SourcePlace
+    place: SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class NamedType:
     """A type by its name, with or without `struct`, `enum` or `union` before it."""
 
     name: str
-    place: SourcePlace
+    place: SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Arm:
 
     labels: tuple[Value, ...]
     declaration: Declaration
-    place: SourcePlace
+    place: SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class Typedef:
     """`typedef declaration;` (section 4.18)."""
 
     declaration: Declaration
-    place: SourcePlace
+    place: SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
