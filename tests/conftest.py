@@ -32,14 +32,14 @@ settings.register_profile("quick", _COMMON, max_examples=25, derandomize=True, d
 settings.register_profile("thorough", _COMMON, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
-# A shell starts background jobs with SIGINT ignored, and what they start inherits that: interrupts are tested, too.
+# A shell starts background jobs with SIGINT ignored, and their children inherit that: interrupts are tested, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is collected stays: to look through it again and again while it grows is a fifth of the time it takes."""
+    """Freezes collected items: scanning them repeatedly while they grow takes a fifth of the time of collection."""
     gc.disable()
     try:
         return (yield)
@@ -53,7 +53,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leaves out what earlier files left, too: caches and reports grow, and a test collects what is its own."""
+    """Leaves out the remains of earlier files: caches and reports grow, and a test collects its own garbage."""
     if item.path != _running[0]:
         _running[0] = item.path
         leave_out_what_lives()
@@ -64,7 +64,7 @@ _running = [Path()]
 
 
 def leave_out_what_lives() -> None:
-    """Collects garbage first: what is frozen while it is garbage would stay."""
+    """Collects garbage first: garbage that is frozen would stay."""
     gc.collect()
     gc.freeze()
 
@@ -158,7 +158,7 @@ def scheme(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 @pytest.fixture(params=DRAFTS, ids=lambda draft: draft.NAME)
 def raw(request: pytest.FixtureRequest) -> Raw:
-    """What makes and reads the messages of one draft of version 2; the test runs on each."""
+    """Encodes and decodes the messages of one draft of version 2; the test runs on each."""
     return request.param
 
 

@@ -1,4 +1,4 @@
-"""Errors are copied, and cross from one process to another, whichever arguments their classes take."""
+"""Errors are copied, and cross from one process to another, with all arguments of their classes."""
 
 from __future__ import annotations
 

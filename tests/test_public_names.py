@@ -1,4 +1,4 @@
-"""What a person sees in an interactive session: the public names, and the URLs of objects."""
+"""An interactive session: the public names, and the URLs of objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of a client against a scripted server call, and how they look at the outcome."""
+"""The calls that tests of a client make to a scripted server, and their view of the outcome."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ NO_WCC = v3.wcc_data(v3.pre_op_attr(False, None), NONE)
 
 
 class Files(v3.NFS_V3_Service):
-    """READ gives known octets at once, or in a worker thread that `gate` holds up; WRITE keeps what it gets."""
+    """READ gives known octets at once, or in a worker thread that `gate` holds up; WRITE stores its data."""
 
     # As the NFS server has it: these calls, which all have one XID here, are run however often they come.
     IDEMPOTENT = frozenset(procedure.number for procedure in (v3.ACCESS, v3.READ, v3.READDIR, v3.READLINK))
@@ -183,7 +183,7 @@ class Empty(v3.NFS_V3_Service):
 class ClientScene:
     """A place where a hostile server listens, and a connection to one that behaves.
 
-    Clients speak `rpcrdma_version`, so that scripted servers know what they will hear.
+    Clients speak `rpcrdma_version`, so that scripted servers know which messages come.
     """
 
     good: Connection
@@ -199,7 +199,7 @@ class ClientScene:
 
     def connecting(self, **options: Any) -> asyncio.Task[Connection]:
         async def run() -> Connection:
-            # Scripted servers hear what calls make, whenever they answer.
+            # Scripted servers receive the messages of calls, at any time of their answers.
             quiet = IwarpConfig(nudge_after_s=0)
             settings: dict[str, Any] = {"credential": AuthNone(), "reconnect": False, "iwarp": quiet}
             settings |= {"rpcrdma_version": self.rpcrdma_version, **options}

@@ -223,7 +223,7 @@ def test_the_end_of_a_connection_ends_its_waiting_and_its_client_is_forgotten_wi
             share.acquire(1)
         share.wait(1, lambda: ended.append(True))
         assert ended == [True, True]
-        # What the old connection still has counts for the new one's client.
+        # The memory of the old connection counts for the new one's client.
         assert pool.share("a").crowded
         share.release(buffer)
         share.close()

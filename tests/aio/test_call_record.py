@@ -1,4 +1,4 @@
-"""What `ConnectOptions.on_call` is told of calls."""
+"""The calls that `ConnectOptions.on_call` reports."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_the_octets_are_those_of_the_rpc_messages_on_either_transport() -> None:
             scheme: [(record.octets_sent, record.octets_received) for record in records]
             for scheme, records in over.items()
         }
-        # XDR pads what is sent; a placed result has no padding, as nothing needs it there.
+        # XDR pads sent items; a placed result has no padding, as nothing needs it there.
         for rdma, tcp in zip(counted["rdma"], counted["tcp"], strict=True):
             assert rdma[0] == tcp[0]
             assert 0 <= tcp[1] - rdma[1] < 4

@@ -1,4 +1,4 @@
-"""Captures: what a packet analyser finds in the file."""
+"""Captures: the packets that an analyser finds in the file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REPLY = b"MPA ID Rep Frame" + bytes([0x40, 1, 0, 0])
 
 
 def fpdu(payload: bytes) -> bytes:
-    """An FPDU with a CRC field that nobody checks here."""
+    """An FPDU with a CRC field that is not checked here."""
     return len(payload).to_bytes(2, "big") + payload + bytes(-(2 + len(payload)) % 4) + b"CRC!"
 
 
@@ -142,7 +142,7 @@ def test_bulk_that_is_received_many_frames_at_a_time_is_recorded_as_a_whole(tmp_
     capture.close()
     server_port = next(segment(packet)[1] for packet in packets(path))
     stream = b"".join(part for source, *_, part in map(segment, packets(path)) if source == server_port)
-    # The payloads of the FPDUs that carry the file, without what frames them.
+    # The payloads of the FPDUs that carry the file, without their frames.
     carried = b""
     position = 20 + int.from_bytes(stream[18:20])
     while position < len(stream):

@@ -1,4 +1,4 @@
-"""What clients, and servers that call them back, tell Prometheus of the calls that they make."""
+"""The metrics of clients, and of servers that call them back, for the calls that they make."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_client_tells_its_calls_by_server_and_status() -> None:
                     async with connect(url, v3.PROGRAM, options=options) as client:
                         await client.call(v3.NULL, None)
                         await client.call(v3.LOOKUP, LOOKUP)
-                # The first two again: what ended connections have counted is still there.
+                # The first two again: the counts of ended connections are still there.
                 async with connect(urls[0], v3.PROGRAM, options=options) as client:
                     await client.call(v3.NULL, None)
                     samples = samples_of(await asyncio.to_thread(page_at, metrics.url))

@@ -1,4 +1,4 @@
-"""What calls that the round-trip extension carries look like from outside: records, counters, what is offered."""
+"""Calls that the round-trip extension carries, seen from outside: records, counters, offered memory."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_results_in_segments_are_offered_no_memory() -> None:
             into = bytearray(100_000)
             assert (await it.read(100_000, into=into)).obj is into
             assert (it.counted.octets_offered, it.counted.registrations) == (0, 0)
-            # What is longer than segments can hold is offered memory, as is what the responder may choose for.
+            # An item longer than segments can hold is offered memory, and so is one for which the responder may choose.
             await it.read(1 << 20)
             assert it.counted.octets_offered == 1 << 20
             await it.read(80_000, "choice")

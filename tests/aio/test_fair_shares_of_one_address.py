@@ -1,4 +1,4 @@
-"""One address may be many users: what some of its connections do, others of the same address do not wait for."""
+"""One address may be many users: connections of one address do not wait for others of the same address."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_sockets_that_read_no_replies_delay_no_other_call_of_their_address(socke
                 await honest.call(v3.REMOVE, v3.REMOVE3args(v3.diropargs3(FH, "name")))
                 reply = await honest.call(v3.READ, v3.READ3args(FH, 0, MIB))
                 assert isinstance(reply.value, v3.READ3resok)
-            # None of the others has got any further meanwhile, and what they hold leaves half to other addresses.
+            # None of the others has got any further meanwhile, and their memory leaves half to other addresses.
             assert len(server.connections) == sockets + 1
             assert held <= server.pool.lent_octets <= server.pool.octets_max / 2
 

@@ -92,7 +92,7 @@ async def served(top: Path, state: Path) -> AsyncIterator[int]:
         reading = asyncio.create_task(process.stdout.read())
         yield parse_url(event["url"]).port
     finally:
-        # What of the flood has begun would be carried out before an orderly end.
+        # Calls of the flood that have begun would be carried out before an orderly end.
         process.kill()
         await process.wait()
     await reading

@@ -1,4 +1,4 @@
-"""Clients that fill the queue for worker threads and leave, again and again: what has not begun goes with them."""
+"""Clients that fill the queue for worker threads and leave, again and again: waiting calls leave with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many Python functions a small call enters: what a change adds to the way of a call is seen on any machine."""
+"""The number of Python functions that a small call enters: an addition to the way of a call shows on any machine."""
 
 from __future__ import annotations
 

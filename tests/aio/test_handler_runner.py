@@ -35,7 +35,7 @@ WORD = Procedure(9, 1, 1, "WORD", "word", encode, decode, encode, decode)
 
 
 class Connection:
-    """A connection on which one call arrives; implements what `CallSource` is asked for here."""
+    """A connection on which one call arrives; implements the part of `CallSource` used here."""
 
     def __init__(self, pool: BufferPool) -> None:
         self.host = "192.0.2.7"

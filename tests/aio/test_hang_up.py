@@ -1,4 +1,4 @@
-"""Connections that are reset right behind data: their owners hear of it, whatever the event loop is."""
+"""Connections that are reset right behind data: their owners learn of it, with each event loop."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_server_lets_go_of_a_client_that_resets(loop_factory: LoopFactory, sch
                 return getattr(server.statistics(), scheme).connections
 
             sock = socket.create_connection(("127.0.0.1", parse_url(server.listening[0]).port))
-            while not connections():  # noqa: ASYNC110 - what is waited for has no event
+            while not connections():  # noqa: ASYNC110 - the awaited state has no event
                 await asyncio.sleep(0.001)
             send_and_reset(sock, octets)
             while connections():  # noqa: ASYNC110

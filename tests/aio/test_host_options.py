@@ -1,4 +1,4 @@
-"""What `HostAuthentication` takes, and what it says of files and names that are unfit."""
+"""The arguments of `HostAuthentication`, and its errors for unfit files and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts that authenticate themselves to each other over real connections, and those that do not."""
+"""Hosts that authenticate themselves to each other over real connections, and hosts that do not."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OUTCOMES = {
 
 
 class Nfs(v3.NFS_V3_Service):
-    """Keeps what its handler learns of the client's host."""
+    """Stores the client's host as its handler sees it."""
 
     def __init__(self) -> None:
         self.seen: list[HostIdentity | None] = []
@@ -111,7 +111,7 @@ def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, client: st
 @pytest.mark.req("V2-80")
 @pytest.mark.versions("2")
 def test_a_chain_longer_than_a_message_is_continued(hosts: Hosts, tmp_path: Path, each_provider: str) -> None:
-    """Certificates that nobody needs make it long."""
+    """Unneeded certificates make it long."""
     other = Authority(tmp_path, "other")
     long = tmp_path / "long.pem"
     long.write_bytes(hosts.server.read_bytes() + b"".join(other.issue(f"h{n}").read_bytes() for n in range(100)))

@@ -1,4 +1,4 @@
-"""What is remembered of servers' versions: for how long, of how many, and what a guess needs to hold."""
+"""The cache of servers' versions: its duration, its size, and the conditions of a guess."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_a_call_offers_what_its_arguments_say_and_no_more(large: ModuleType) -> 
             before = connection.statistics.octets_offered
             await client.large_fetch(large.ask(100_000, 5))
             assert connection.statistics.octets_offered - before == 100_000
-            # What fits inline offers nothing.
+            # A result that fits inline offers nothing.
             await client.large_fetch(large.ask(100, 100))
             assert connection.statistics.octets_offered - before == 100_000
 

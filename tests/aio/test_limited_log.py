@@ -37,7 +37,7 @@ def test_each_kind_is_logged_once_an_interval_with_a_count(caplog: pytest.LogCap
     rig.pass_time(30.0)
     rig.log.log(logging.WARNING, "other", "100%")
     rig.log.log(logging.WARNING, "third", "once")
-    # Nothing follows, and yet it is told what was held back; the timers end with that.
+    # No message follows, and yet the number of suppressed ones is logged; the timers end with that.
     rig.pass_time(59.0)
     assert len(caplog.records) == 3
     rig.pass_time(1000.0)
@@ -111,7 +111,7 @@ def test_the_kinds_remembered_are_bounded(caplog: pytest.LogCaptureFixture) -> N
     rig.log.log(logging.WARNING, "999", "event")
     assert len(rig.log._kinds) <= 256
     assert len(caplog.records) == 1000
-    # What is forgotten is told of first.
+    # A forgotten message is logged first.
     for number in range(300):
         rig.log.log(logging.WARNING, str(-1 - number), "event")
     assert [record.getMessage() for record in caplog.records if "more" in record.getMessage()] == [

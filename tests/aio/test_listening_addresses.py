@@ -1,4 +1,4 @@
-"""At which addresses a server answers, and what they are called."""
+"""The addresses at which a server answers, and their names."""
 
 from __future__ import annotations
 

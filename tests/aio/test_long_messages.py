@@ -1,4 +1,4 @@
-"""Messages over TCP that are longer than a side allows: who learns what, and that everything else goes on."""
+"""Messages over TCP that are longer than a side allows: the errors at each side, and that everything else goes on."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def joined(*, client: int = OVER, server: int = OVER) -> AsyncIterator[Rig
         connect(serving.listening[0], Forward.PROGRAM, options=options) as connection,
     ):
         held = asyncio.create_task(connection.call(HOLD, 41))
-        while service.client is None:  # noqa: ASYNC110 - what is waited for has no event
+        while service.client is None:  # noqa: ASYNC110 - the awaited state has no event
             await asyncio.sleep(0)
         yield Rig(serving, service, connection, answering)
         service.gate.set()
@@ -243,7 +243,7 @@ def test_calls_that_wait_for_their_turn_fail_alone_as_well() -> None:
             waiting = [asyncio.create_task(rig.client.call(hold, number)) for number in range(16)]
             long = asyncio.create_task(rig.client.call(take, bytes(LONG)))
             short = asyncio.create_task(rig.client.call(give, 10))
-            while rig.answering.client is None:  # noqa: ASYNC110 - what is waited for has no event
+            while rig.answering.client is None:  # noqa: ASYNC110 - the awaited state has no event
                 await asyncio.sleep(0)
             rig.answering.gate.set()
             assert await asyncio.gather(*waiting) == list(range(1, 17))

@@ -142,12 +142,12 @@ class Proxy:
         await asyncio.gather(*self._tasks)
 
     def swallow(self) -> None:
-        """From now on, no replies: what a handler calls when it is done."""
+        """From now on, no replies: a handler calls this when it is done."""
         self.deaf = True
 
     async def cut_once(self) -> None:
         """Waits for `swallow`, then cuts all connections and is itself again."""
-        while not self.deaf:  # noqa: ASYNC110 - what is waited for has no event
+        while not self.deaf:  # noqa: ASYNC110 - the awaited state has no event
             await asyncio.sleep(0.001)
         # The reply leaves the server, and is swallowed.
         await asyncio.sleep(0.01)
@@ -298,7 +298,7 @@ def test_a_call_that_still_runs_is_answered_once_on_the_newest_connection(scheme
             await orders.arrived.wait()
             for reconnects in (1, 2, 3):
                 proxy.cut_all()
-                while caller.reconnects < reconnects:  # noqa: ASYNC110 - what is waited for has no event
+                while caller.reconnects < reconnects:  # noqa: ASYNC110 - the awaited state has no event
                     await asyncio.sleep(0.001)
                 assert await answered(caller, AGAIN, reconnects)
             orders.gate.set()
@@ -339,12 +339,12 @@ def test_a_server_that_does_not_answer_the_keep_alive_is_left(scheme: str) -> No
         async with ordering(scheme, keepalive_s=0.02, keepalive_reply_s=0.1) as (orders, proxy, caller):
             assert await answered(caller, AGAIN, 7) == EXPECTED[AGAIN]
             told = proxy.told
-            while proxy.told < told + 3:  # noqa: ASYNC110 - what is waited for has no event
+            while proxy.told < told + 3:  # noqa: ASYNC110 - the awaited state has no event
                 await asyncio.sleep(0.001)
             assert caller.reconnects == 0
             proxy.deaf = True
             call = asyncio.ensure_future(answered(caller, PLACED, 7))
-            while not caller._present.closed:  # noqa: ASYNC110 - what is waited for has no event
+            while not caller._present.closed:  # noqa: ASYNC110 - the awaited state has no event
                 await asyncio.sleep(0.001)
             proxy.deaf = False
             assert await call == EXPECTED[PLACED]
@@ -380,7 +380,7 @@ def test_a_connection_counts_over_all_that_it_was(scheme: str) -> None:
             await call
             again, null = by_procedure(connection.statistics.operations)
             assert (again.procedure, again.ops, again.errors) == (AGAIN.name, 5, 0)
-            # Those that met the loss of their connection were sent once more, the last one for certain.
+            # Calls that met the loss of their connection were sent once more, the last one for certain.
             assert 6 <= again.trans <= 9
             assert (null.procedure, null.ops) == ("NULL", 4)
             assert again.execute.sum_ns == again.queue.sum_ns + again.rtt.sum_ns

@@ -29,7 +29,7 @@ CHUNKS = TransportConfig(in_messages_octets_max=0, offered_send_octets=4096, off
 
 
 class Talk:
-    """A hostile server's Sends, which are numbered, and what it hears."""
+    """A hostile server's Sends, which are numbered, and the messages that it receives."""
 
     def __init__(self, peer: RawSocketPeer, raw: Raw = raw) -> None:
         self.peer = peer
@@ -86,7 +86,7 @@ def test_a_server_that_leaves_without_an_answer(run: Scenes, how: str, version: 
         connecting, talk = await begun(it, version, connect_timeout_s=5)
         await leave(talk.peer, how)
         if version == "auto":
-            # What it may have been is a server of an older version: that is tried, on another connection, or told.
+            # It may have been a server of an older version: the client tries that on another connection, or reports it.
             again = asyncio.ensure_future(it.accepted())
             done, _ = await asyncio.wait({again, connecting}, return_when=asyncio.FIRST_COMPLETED)
             if again in done:
@@ -158,7 +158,7 @@ def test_garbage_for_an_answer_to_the_first_message(run: Scenes, seed: int) -> N
 
 @pytest.mark.req("V2-67")
 def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(run: Scenes) -> None:
-    """A failed READ has no data: what is in the Write chunk can only be something that had to stay in the stream."""
+    """A failed READ has no data: content of the Write chunk can only be an item that had to stay in the stream."""
 
     async def test(it: Any) -> None:
         client, talk = await pair(it)

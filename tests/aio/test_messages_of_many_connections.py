@@ -1,4 +1,4 @@
-"""What messages of version 2 hold at a server over all its connections, on real sockets. A client is an address."""
+"""The memory of messages of version 2 at a server over all connections, on real sockets. A client is an address."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_messages_that_never_end_hold_a_share_and_leave_others_theirs(scene: Sce
             for peer in peers:
                 await peer.send_segments(*(send(piece, place) for place in range(2, 2 + PIECES)))
             await until(lambda: it.server.statistics().counters.receives == before + connections * PIECES)
-            # At most a quarter of what others leave, and a first piece each as long as half is free.
+            # At most a quarter of the memory that others leave, and a first piece each while half is free.
             assert MIB < arguments.lent_octets <= POOL_OCTETS // 4 + connections * PIECE_OCTETS
             kept = kept_of_pieces(it)
             assert arguments.lent_octets <= kept <= arguments.lent_octets + connections * RPC_UNCOUNTED_CALL_OCTETS
@@ -100,7 +100,7 @@ def test_messages_that_never_end_hold_a_share_and_leave_others_theirs(scene: Sce
                 assert other.statistics.messages_continued == 4
             assert it.files.written == [bytes(MIB)] * 4
 
-            # What they hold goes with them.
+            # Their memory is freed with them.
             for peer in peers:
                 peer.close()
             await it.alone()
@@ -147,7 +147,7 @@ def test_unanswered_calls_in_long_messages_hold_a_share_and_leave_others_theirs(
             buffer_octets = TransportConfig().offered_receive_octets
             assert POOL_OCTETS // 8 < arguments.lent_octets <= POOL_OCTETS // 4 + connections * buffer_octets
             uncounted = connections * RPC_UNCOUNTED_CALL_OCTETS
-            # What is held of a message that came in parts of memory is what it was put together in.
+            # A message that came in parts of memory holds the buffer in which they were joined.
             held = len(messages[0])
             assert arguments.lent_octets <= slow.waiting * held <= arguments.lent_octets + uncounted
             async with connect(it.server.listening[0], options=IN_MESSAGES) as other:

@@ -38,7 +38,7 @@ NULL = raw.message(XID, rpc(0))
 
 
 class Talk:
-    """A hostile client's Sends, which are numbered, and what it hears."""
+    """A hostile client's Sends, which are numbered, and the messages that it receives."""
 
     def __init__(self, peer: RawSocketPeer, raw: Raw = raw) -> None:
         self.peer = peer
@@ -78,7 +78,7 @@ class Talk:
 
 
 def serving(raw: Raw) -> str:
-    """What a server is told to speak."""
+    """The version that a server is told to speak."""
     return "2-07" if raw is raw_messages_07 else "auto"
 
 
@@ -205,7 +205,7 @@ def test_clients_that_do_not_finish_their_calls_are_cut_off(scene: Scenes, raw: 
 
 
 def test_a_write_in_pieces_is_run_once_and_whole(scene: Scenes) -> None:
-    """What the tests above break off, unbroken."""
+    """The same messages that the tests above break off, unbroken."""
 
     async def main() -> None:
         async with scene() as it:

@@ -104,10 +104,10 @@ def test_a_server_counts_calls_connections_and_procedures() -> None:
     async def work(server: Server) -> None:
         await use(server)
         async with asyncio.timeout(10):
-            while server.connections:  # noqa: ASYNC110 - what is waited for has no event
+            while server.connections:  # noqa: ASYNC110 - the awaited state has no event
                 await asyncio.sleep(0)
         statistics = server.statistics()
-        # What ended connections have counted is not forgotten.
+        # The counts of ended connections are not forgotten.
         assert (statistics.rdma.connections, statistics.rdma.connections_made, statistics.connections) == (0, 1, ())
         assert (statistics.rdma.calls, statistics.tcp.calls) == (4, 1)
         assert statistics.rdma.procedures == {v3.NULL.name: 2, v3.READ.name: 1, v3.WRITE.name: 1}
@@ -148,7 +148,7 @@ def test_prometheus_is_told_what_the_server_counts() -> None:
             assert samples["rpcrdma_calls_by_form_total", "write_chunk"] == 1
             assert samples["rpcrdma_calls_by_form_total", "read_chunk"] == 1
             assert samples["rpcrdma_transferred_bytes_total", "rdma_write"] == OCTETS
-            # Not version 1: the client's transport properties come first, and a credit for that which answered them.
+            # Not version 1: the client's transport properties come first, and a credit for the server's answer to them.
             told = version > 1
             assert samples["rpcrdma_operations_total", "receive"] == 4 + 2 * told
             for direction in ("sent", "received"):
@@ -337,7 +337,7 @@ def test_clients_cannot_make_more_series() -> None:
 
 
 def test_every_metric_of_the_dashboard_is_exported() -> None:
-    """As the exporters of servers and clients tell it: names and labels, those that sums are made by as well."""
+    """The metrics of servers and clients: names and labels, also the labels of sums."""
     dashboard = json.loads(DASHBOARD.read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     asked = [(name, labels) for query in queries for name, labels in re.findall(r"(rpcrdma_\w+){([^}]*)}", query)]

@@ -1,4 +1,4 @@
-"""What takes connections and never answers is told apart from a server that was lost."""
+"""A peer that accepts connections and never answers is told apart from a server that was lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Nothing(v3.NFS_V3_Service):
 
 @asynccontextmanager
 async def taking_connections(then: bytes | None) -> AsyncIterator[str]:
-    """What takes connections, reads a little, sends `then` if that is anything, and hangs up; yields its address."""
+    """Accepts connections, reads a little, sends `then` if not empty, and hangs up; yields its address."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(4)

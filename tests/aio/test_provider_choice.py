@@ -49,7 +49,7 @@ def connecting(url: str, provider: ProviderChoice, **settings: Any) -> Any:
 
 
 def agreed(client: Connection) -> tuple[str, bool, int, int]:
-    """What depends on the provider."""
+    """Behaviour that depends on the provider."""
     found = client.negotiated
     assert found is not None
     return found.provider, found.crc, found.inbound_reads, found.outbound_reads

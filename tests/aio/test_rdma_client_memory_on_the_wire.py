@@ -260,7 +260,7 @@ def test_a_terminate_that_cannot_leave(run: Scenes) -> None:
 
 
 def test_a_call_that_is_cancelled_as_the_connection_ends(run: Scenes) -> None:
-    """Nobody takes the call's error then, and nobody complains about that."""
+    """No caller takes the call's error then, and no task reports it as unretrieved."""
 
     async def test(it: Any) -> None:
         client, peer = await it.pair()
@@ -275,7 +275,7 @@ def test_a_call_that_is_cancelled_as_the_connection_ends(run: Scenes) -> None:
 
 
 def test_memory_of_a_cancelled_call_is_the_callers_though_the_call_waits_to_be_sent(run: Scenes) -> None:
-    """What is sent later is the call as it was: else its checksum would be wrong, and the connection would end."""
+    """The call that is sent later is unchanged: else its checksum would be wrong, and the connection would end."""
 
     async def test(it: Any) -> None:
         client, peer = await it.pair()

@@ -198,7 +198,7 @@ def test_replies_with_octets_changed_at_random(run: Scenes, seed: int) -> None:
     run(test)
 
 
-# Answers that are not what was asked for
+# Answers to another question
 
 
 def test_no_answer_at_all(run: Scenes) -> None:
@@ -264,7 +264,7 @@ def test_a_refusal(run: Scenes, code: int) -> None:
 def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(
     run: Scenes, left: int, reconnect: bool
 ) -> None:
-    """A failed READ has no data: what is in the Write chunk can only be something that had to stay in the stream."""
+    """A failed READ has no data: content of the Write chunk can only be an item that had to stay in the stream."""
 
     async def test(it: Any) -> None:
         client, peer = await it.pair(reconnect=reconnect)
@@ -280,7 +280,7 @@ def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(
         await peer.send_segments(send(lists + rpc_reply(call.xid, whole[:left])))
         error = await fails(calling, DecodeError)
         assert isinstance(error, ReducedIneligibleItem) is (left == 8)
-        # Nothing is asked again: the next call is another one. A late answer to this one finds nobody.
+        # Nothing is asked again: the next call is another one. A late answer to this one matches no call.
         await peer.send_segments(send(header(call.xid) + rpc_reply(call.xid, whole), 2))
         next_call = null(client)
         heard = HeardCall(await peer.segment())

@@ -1,4 +1,4 @@
-"""What becomes of the memory of calls whose connection was lost, or that cannot be withdrawn; and of Reply chunks."""
+"""The memory of calls whose connection was lost, or that cannot be withdrawn; and of Reply chunks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NONE = v3.post_op_attr(False, None)
 @pytest.mark.req("V1-78")
 @pytest.mark.parametrize("how", ["held up", "on the next connection"])
 def test_late_writes_for_a_call_that_was_sent_again_do_not_land(run: Scenes, how: str) -> None:
-    """The call goes out again with its XID and fresh registrations: what its old handles named is out of reach."""
+    """The call goes out again with its XID and fresh registrations: the memory of its old handles is out of reach."""
 
     async def test(it: Any) -> None:
         client, old = await it.pair(reconnect=True)
@@ -106,13 +106,13 @@ def test_a_repeat_is_answered_in_its_own_chunks_or_refused_if_they_cannot_hold_t
             peer = await it.connected()
             await peer.send_segments(raw_calls.send(call(raw_calls.chunk(segment(7, 5000)))))
             if lost:
-                while not service.ran:  # noqa: ASYNC110 - what is waited for has no event
+                while not service.ran:  # noqa: ASYNC110 - the awaited state has no event
                     await asyncio.sleep(0)
                 peer.reset()
             else:
                 assert (await peer.segment()).handle == 7
             peer = await it.connected()
-            # Fresh registrations: nothing is written to what the first call named.
+            # Fresh registrations: nothing is written to the memory that the first call named.
             await peer.send_segments(raw_calls.send(call(raw_calls.chunk(segment(8, 6000, 50))), 1))
             written = await peer.segment()
             assert (written.opcode, written.handle, written.offset) == (WRITE, 8, 50)

@@ -46,7 +46,7 @@ END = 1 << 64
 
 
 class Memory:
-    """What a scripted client has at each handle: its answers to RDMA Reads come from there, RDMA Writes go there."""
+    """The memory of a scripted client at each handle: source of RDMA Read Responses, and sink of RDMA Writes."""
 
     def __init__(self, peer: RawSocketPeer) -> None:
         self.peer = peer
@@ -245,7 +245,7 @@ def test_calls_that_name_the_same_memory_are_served_one_by_one(scene: Scenes, ca
                 await memory.peer.send_segments(send(writing(5000, at(0, 7, 5000)), 2 + number))
             for _ in range(calls):
                 assert (await memory.reply()).opcode == SEND
-            # They all have one XID: what repeats a call is answered, and not run again.
+            # They all have one XID: a repeat of a call is answered, and not run again.
             assert it.files.written == [CONTENT[:5000]]
             assert len(memory.reads) == calls
 

@@ -185,7 +185,7 @@ def test_data_that_still_arrives_after_a_graceful_end_resets_the_connection_and_
         buffer = bytearray(5000)
         calling = read_into(client, buffer)
         ((handle, _, offset),) = HeardCall(await peer.segment()).writes[0]
-        # The client ends in order: what comes from it is the end of its stream, no reset and no Terminate.
+        # The client ends in order: its last octets are the end of its stream, no reset and no Terminate.
         closing = asyncio.create_task(client.close())
         await fails(calling)
         assert await peer.ended() == b""

@@ -1,4 +1,4 @@
-"""A server on a socket against a client made of octets: what goes over the wire, whole connections."""
+"""A server on a socket against a client made of octets: the octets on the wire, for whole connections."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def answer_read(client: RawClient, data: bytes) -> None:
     client.writer.write(fpdu(tagged(2, read.sink_handle, read.sink_offset, data)))
 
 
-# Procedure, arguments without what is in the chunk, Position, content of the chunk.
+# Procedure, arguments without the content of the chunk, Position, content of the chunk.
 INELIGIBLE = {
     "a name": (3, FILE + struct.pack(">I", 8), 40 + 12 + 4, b"filename"),
     "a file handle": (4, struct.pack(">I", 8) + struct.pack(">I", 0x3F), 40 + 4, b"the file"),
@@ -143,7 +143,7 @@ def test_an_ineligible_argument_in_a_chunk_is_answered_with_err_chunk_and_not_ru
 
 
 def test_an_eligible_argument_in_a_chunk_is_run() -> None:
-    """What the test above refuses, it refuses for its place alone."""
+    """The refused segment of the test above is refused for its place alone."""
     files = Files()
 
     async def conversation(client: RawClient) -> None:

@@ -31,7 +31,7 @@ from rpcrdma.transport.responder import Responder
 from support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("each_provider")
-# What is said to the socket of a server, or of its checksums, is said to the software RNIC.
+# A log message about a server's socket, or its checksums, belongs to the software RNIC.
 on_sockets = pytest.mark.providers("iwarp")
 
 _MIB = 1 << 20
@@ -41,7 +41,7 @@ _NO_ATTRIBUTES = v3.post_op_attr(False, None)
 
 
 class Files(v3.NFS_V3_Service):
-    """READ answers with known octets, WRITE keeps what it gets; `gate` holds REMOVE up in a worker thread."""
+    """READ answers with known octets, WRITE stores its data; `gate` holds REMOVE up in a worker thread."""
 
     def __init__(self) -> None:
         self.written: list[tuple[int, bytes]] = []
@@ -480,7 +480,7 @@ def test_a_reply_that_cannot_be_made_ends_the_connection(
                     await client.call(*UNSENDABLE[where], timeout_s=5.0)
             await client.close()
             await until(lambda: server.connections == {there})
-            # What the call and its handler had borrowed is there for others.
+            # The memory that the call and its handler had borrowed is free for others.
             assert faulty._calls_taken.results.held_octets == faulty._arguments.held_octets == 0
             await other.call(v3.NULL, None)
         assert escaped == []

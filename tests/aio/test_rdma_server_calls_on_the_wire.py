@@ -114,7 +114,7 @@ def test_more_sends_than_receives(scene: Scenes) -> None:
 
 
 def test_many_calls_wait_for_one_that_is_not_delivered(scene: Scenes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls beyond the bound on what is pulled wait; a thousand bad ones behind are refused one after the other."""
+    """Calls beyond the bound on pulled octets wait; a thousand bad ones behind are refused one after the other."""
     credits_ = 1500
     transport = TransportConfig(credits_granted=credits_, call_octets_pulled_max=5000)
     monkeypatch.setattr(limits, "CONNECTION_OCTETS_PULLED_MAX", 5000)

@@ -236,7 +236,7 @@ def test_garbage_after_the_start_up(scene: Scenes, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_calls_with_octets_changed_at_random(scene: Scenes, seed: int) -> None:
-    """Everything below the FPDU is garbled; whatever comes of it, the connection is of use or ends."""
+    """Everything below the FPDU is garbled; in each case the connection is of use or ends."""
     draw = random.Random(seed)
     calls = [NULL_CALL, write_call(64, (7, 64, 0)), read_call(segment(7, 5000, 0)), header() + rpc(6, READ_ARGS)]
     calls += [header(read_segment(0, 7, 60), kind=1), header(reply=chunk(segment(9, 99), segment(9, 1))) + rpc(16)]

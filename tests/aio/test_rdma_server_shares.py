@@ -1,4 +1,4 @@
-"""What one client takes from others on real sockets: memory, half-open connections, places. A client is an address."""
+"""The shares of one client on real sockets: memory, half-open connections, places. A client is an address."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def greedy_write(number: int) -> bytes:
 
 
 def test_16_clients_that_answer_no_reads_leave_memory_for_others(scene: Scenes) -> None:
-    """Each asks for 64 MiB on two connections: a quarter of what there is."""
+    """Each asks for 64 MiB on two connections: a quarter of the whole."""
 
     async def main() -> None:
         async with scene() as it:

@@ -1,6 +1,6 @@
 """The other side ends the connection at every moment of a call's life, by a Terminate or without one.
 
-That the rest goes on and nothing is left behind - no registered memory, no lent buffer, no task - is what the end of
+That the rest goes on and nothing remains - no registered memory, no lent buffer, no task - is shown by the end of
 each scene looks at.
 """
 
@@ -58,7 +58,7 @@ async def end(peer: RawSocketPeer, how: str, times: int = 1) -> None:
         peer.end()
 
 
-# The server's side: what a client does up to the moment of the end
+# The server's side: the actions of a client up to the moment of the end
 
 
 async def nothing(it: Any) -> RawSocketPeer:
@@ -168,7 +168,7 @@ def test_a_client_ends_the_connection(scene: Scenes, moment: Callable[[Any], Awa
                 peer = await moment(it)
                 await until(lambda: len(it.server.connections) == 2)
                 (ended,) = it.server.connections - {good}
-                # In the midst of a frame it is not heard as what it is: it must fill that frame, whose CRC is wrong.
+                # Inside a frame its octets are not a message: they must fill that frame, whose CRC is wrong.
                 await end(peer, how, times=4 if moment is half_a_frame else 1)
                 await it.alone()
                 await it.still_good()
@@ -186,7 +186,7 @@ def test_a_client_ends_the_connection(scene: Scenes, moment: Callable[[Any], Awa
 
 @HOW
 def test_a_client_ends_the_connection_while_the_server_stops(scene: Scenes, how: str) -> None:
-    """Stopping waits for what runs: the client goes while it does."""
+    """Stopping waits for running calls: the client leaves during that."""
 
     async def main() -> None:
         async with scene() as it:
@@ -205,7 +205,7 @@ def test_a_client_ends_the_connection_while_the_server_stops(scene: Scenes, how:
     asyncio.run(main())
 
 
-# The client's side: what a server does up to the moment of the end. Each answers the call that the end makes fail
+# The client's side: the actions of a server up to the moment of the end. Each answers the call that the end makes fail
 
 
 async def client_called(it: Any) -> tuple[Any, RawSocketPeer]:

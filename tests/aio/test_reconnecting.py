@@ -168,7 +168,7 @@ def test_an_idle_connection_is_made_again_and_an_answer_shortens_the_next_delay(
             await asyncio.sleep(1)
             peer.lines[line].lose()
         await asyncio.sleep(10)
-        # Nobody has called: a server that takes connections and drops them is spared more and more.
+        # No call has come: a server that accepts connections and drops them is asked less and less often.
         assert peer.dialled == pytest.approx([0, 1.1, 2.2, 3.4])
         assert await caller.call(ONE, None) == 1
         peer.lines[3].lose()

@@ -52,7 +52,7 @@ class Mountd(mount.MOUNT_V3_Service):
 
 
 def bindings(monkeypatch: pytest.MonkeyPatch, outcome: Callable[[int], OSError | None]) -> list[int]:
-    """The ports that are tried; `outcome` says what comes of each."""
+    """The tried ports; `outcome` is the result of each."""
     tried: list[int] = []
     bind = socket.socket.bind
 

@@ -1,4 +1,4 @@
-"""An XID that comes again with another call: the server answers what was asked, not what it remembers."""
+"""An XID that comes again with another call: the server answers the new call, and not from memory."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_write_with_a_used_xid_and_other_data_is_carried_out(
                 written = await put(data)
                 assert written.status == v3.nfsstat3.NFS3_OK
                 assert (top / "file").read_bytes() == data
-            # What is the same in everything is a repeat, and answered from memory.
+            # A call that is equal in everything is a repeat, and answered from memory.
             (top / "file").write_bytes(b"")
             assert (await put(second)).status == v3.nfsstat3.NFS3_OK
             assert (top / "file").read_bytes() == b""

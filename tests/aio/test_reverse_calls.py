@@ -52,7 +52,7 @@ BOUNDED_ECHO = replace(ECHO, bound=lambda args: ReplyBound(4, (len(args),)))
 
 
 class Front(Service):
-    """What the server offers."""
+    """The server's offer."""
 
     PROGRAM = Program(FORWARD, 1, "FRONT_V1", {p.number: p for p in (JOIN, SUM, ADD, LATER, ASK)})
 
@@ -94,7 +94,7 @@ class Front(Service):
 
 
 class Back(Service):
-    """What the client offers."""
+    """The client's offer."""
 
     PROGRAM = Program(REVERSE, 1, "BACK_V1", {p.number: p for p in (DOUBLE, BLOCK, WORKED, BREAK, ABSENT)})
 
@@ -288,7 +288,7 @@ def test_a_client_without_services_drops_reverse_calls_and_counts_them(scheme: s
                     await r.front.client.call(DOUBLE, 1, timeout_s=0.01)
             assert await r.client.call(ADD, 1) == 2
             if isinstance(line, RdmaConnection):
-                # One credit, which the call that nobody answers holds.
+                # One credit, which the unanswered call holds.
                 assert line.statistics.discarded == 1
             else:
                 assert isinstance(line, TcpConnection)
@@ -407,7 +407,7 @@ def test_a_server_that_stops_ends_its_reverse_calls(scheme: str) -> None:
 
 @pytest.mark.req("BD-10", "V2-A9")
 def test_an_idle_connection_is_kept_for_reverse_calls(scheme: str) -> None:
-    """By the client, which is asked nothing, and by a server that ends what is idle and may not be called back."""
+    """By the client, which gets no calls, and by a server that ends idle connections and may not be called back."""
 
     async def main() -> None:
         async with rig(scheme, tcp=TcpServerConfig(idle_s=0.4), rdma_idle_s=0.4) as r:

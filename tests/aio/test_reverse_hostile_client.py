@@ -21,7 +21,7 @@ ASK = 0xA5C
 
 
 class CallsBack(v3.NFS_V3_Service):
-    """GETATTR calls the client back, with NULL, and says what has become of that."""
+    """GETATTR calls the client back, with NULL, and returns the outcome of that."""
 
     IDEMPOTENT = frozenset((v3.GETATTR.number,))
 

@@ -128,7 +128,7 @@ def test_a_server_that_reads_no_answers_is_left() -> None:
             with pytest.raises(TransportClosed, match="does not read"):
                 await own
             assert caller.closed
-            # The bound, and what the kernel holds for the two.
+            # The bound, and the octets that the kernel holds for the two.
             assert sent < RPC_UNSENT_REPLY_OCTETS_MAX + (32 << 20)
 
     asyncio.run(main())

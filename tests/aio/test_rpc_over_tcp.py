@@ -1,4 +1,4 @@
-"""Peers that lie, stall or vanish: they harm nobody but themselves."""
+"""Peers that lie, stall or vanish: they harm only themselves."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ Answer = Callable[[bytes], bytes]
 
 
 async def answered_by(answer: Answer, **options: Any) -> Any:
-    """A call to a peer that reads one request, sends what `answer` makes of its XID, and closes."""
+    """A call to a peer that reads one request, sends the result of `answer` for its XID, and closes."""
     loop = asyncio.get_running_loop()
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Large calls over TCP that pile up, or never end: what they hold is bounded, and nobody else waits for long."""
+"""Large calls over TCP that pile up, or never end: their memory is bounded, and other clients do not wait long."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ STORE = Procedure(0x20000006, 1, 1, "STORE", "store", encode, decode, encode_cou
 
 
 class Store(Service):
-    """Counts what it is given, once the gate is open."""
+    """Counts its data, once the gate is open."""
 
     PROGRAM = Program(0x20000006, 1, "STORE_V1", {1: STORE})
     # All raw calls have one XID, and are run however often they come.

@@ -182,7 +182,7 @@ def test_a_peer_that_reads_nothing_is_cut_off_before_others_lack_memory(
                 greedy._stream._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
                 greedy._stream.pause()
                 calls = [asyncio.create_task(greedy.call(READ, MIB)) for _ in range(3)]
-                # What one client can have of so little; both connections are one client's.
+                # One client's share of so little; both connections are one client's.
                 await until(lambda: pool.lent_octets == MIB)
                 assert len(await honest.call(READ, MIB)) == MIB
                 assert len(await honest.call(READ, MIB)) == MIB

@@ -1,4 +1,4 @@
-"""Replies that do not fit what their calls offered: the words at the caller and in the server's log."""
+"""Replies that do not fit the offers of their calls: the words at the caller and in the server's log."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_result_that_is_larger_than_expected_names_the_remedy_on_both_sides(ca
             connect(server.listening[0], Plain.PROGRAM, options=options) as client,
         ):
             assert client.negotiated is not None
-            # Where a reply may have several messages, or be asked for again, only what is over the cap does not come.
+            # Where a reply may have several messages, or be asked for again, only one over the cap does not come.
             octets = 70_000 if client.negotiated.version == 1 else 2 * MIB
             with pytest.raises(ChunkRefused) as raised:
                 await client.call(GIVE, octets)
@@ -102,7 +102,7 @@ def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_that_run
 ) -> None:
     async def main() -> None:
         service = Plain()
-        # What the cache keeps for long has no part in it.
+        # Entries that the cache keeps for long have no part in it.
         monkeypatch.setattr(answering, "ReplyCache", functools.partial(ReplyCache, octets_max=0))
         async with (
             serve([service], [LISTEN]) as server,

@@ -1,4 +1,4 @@
-"""Which version a client and a server end up with, on real connections, and what finding it out costs."""
+"""The version that a client and a server agree on, on real connections, and the cost of finding it."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_both_versions_are_spoken_on_one_port_at_once() -> None:
                 await client.call(v3.NULL, None)
             args = v3.ACCESS3args(v3.nfs_fh3(b"f"), 7)
             calls = [asyncio.ensure_future(client.call(v3.ACCESS, args)) for client in clients for _ in range(5)]
-            while files.ran < len(calls):  # noqa: ASYNC110 - what is waited for has no event
+            while files.ran < len(calls):  # noqa: ASYNC110 - the awaited state has no event
                 await asyncio.sleep(0)
             files.gate.set()
             assert [reply.value.access for reply in await asyncio.gather(*calls)] == [7] * 20
@@ -240,7 +240,7 @@ def test_unanswered_calls_are_sent_again_in_the_version_of_the_server_that_follo
                 expected = (OLD if known_before and before == OLD else NEW) if after == "auto" else after
                 assert version_of(connection) == expected
                 assert second.ran == 3
-                while len(it.connections) > 1:  # noqa: ASYNC110 - what is waited for has no event
+                while len(it.connections) > 1:  # noqa: ASYNC110 - the awaited state has no event
                     await asyncio.sleep(0)
 
     run(main)
@@ -278,7 +278,7 @@ Answer = Callable[[RawSocketPeer, int], Coroutine[Any, Any, None]]
 
 
 async def answer_old_calls(peer: RawSocketPeer, xid: int, number: int = 1) -> None:
-    """Answers the call `xid`, and those that follow, in the older version."""
+    """Answers the call `xid`, and later ones, in the older version."""
     while True:
         await peer.send_segments(send(header(xid) + rpc_reply(xid), number))
         number += 1
@@ -287,7 +287,7 @@ async def answer_old_calls(peer: RawSocketPeer, xid: int, number: int = 1) -> No
 
 @asynccontextmanager
 async def scripted(answer_new: Answer) -> AsyncIterator[Heard]:
-    """A server that answers calls in the older version; `answer_new` has what follows a message in any other one."""
+    """A server that answers calls in the older version; `answer_new` follows a message in any other version."""
     tasks: list[asyncio.Task[None]] = []
 
     async def talk(peer: RawSocketPeer) -> None:

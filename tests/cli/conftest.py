@@ -47,12 +47,12 @@ class Served:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Whatever a test did or failed to do, no process outlives it.
+        # No process outlives a test, also after a failure.
         self.process.kill()
         self.finish()
 
     def start_reading(self) -> None:
-        """Reads what it prints, so that no full pipe stops it."""
+        """Reads its output, so that no full pipe stops it."""
         self.reader = threading.Thread(target=self._read)
         self.reader.start()
 
@@ -125,7 +125,7 @@ def nobody_listens() -> int:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Serves an empty directory; tests make what they need in directories of their own."""
+    """Serves an empty directory; tests make their files in directories of their own."""
     served = start_server(tmp_path_factory.mktemp("root"), tmp_path_factory.mktemp("state"))
     with served:
         yield served
@@ -135,7 +135,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @dataclass
 class Ran:
-    """What a command printed, and its exit status."""
+    """The output of a command, and its exit status."""
 
     status: int
     out: bytes

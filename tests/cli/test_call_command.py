@@ -1,4 +1,4 @@
-"""`rpcrdma call`: JSON in and out over every transport, what is refused before a call, and what servers may answer."""
+"""`rpcrdma call`: JSON in and out over every transport, refusals before a call, and answers of servers."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_standard_input_that_is_no_text_is_refused(
 
 
 def test_results_larger_than_there_is_room_for_are_refused(urls: dict[str, str], here: Path, command: Command) -> None:
-    """Messages of version 2 bring what there are no chunks for; in version 1 and over TCP the option is the bound."""
+    """Messages of version 2 bring items without a chunk; in version 1 and over TCP the option is the bound."""
     for words in (["--rpcrdma-version", "1", "call", urls["rdma"]], ["call", urls["tcp"]]):
         ran = command.run(*words, "probe.x", "make", "200000", "--reply-max", "100k")
         assert (ran.status, ran.err.splitlines()[1]) == (1, "hint: --reply-max SIZE makes room for a larger result")

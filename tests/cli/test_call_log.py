@@ -1,4 +1,4 @@
-"""What `-v` and `-vv` show of connections and calls, and `--pcap` on every command that connects."""
+"""The output of `-v` and `-vv` for connections and calls, and `--pcap` on every command that connects."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_long_replies_are_shown_as_such(remote: Remote, tmp_path: Path, caplog: 
     assert int(listing["received"]) > 100 * 100
     assert int(link["sent"]) > 4000
     if remote.base.startswith("rdma"):
-        # What goes in one message is longer where peers tell each other what they take.
+        # A message is longer where peers tell each other their inline thresholds.
         assert listing["form"] == ("long reply" if remote.version == "1" else "reply chunk")
         assert link["form"] == ("read chunk" if remote.version == "1" else "short")
 

@@ -1,4 +1,4 @@
-"""The command line: what parses, what does not, and what --help shows."""
+"""The command line: valid and invalid arguments, and the output of --help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reaches a terminal or a pipe."""
+"""The output to a terminal or a pipe."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_no_octet_of_a_name_drives_a_terminal(monkeypatch: pytest.MonkeyPatch, n
     text = name.decode("utf-8", "surrogateescape")
     octets = io.BytesIO()
     terminal = io.TextIOWrapper(octets)
-    terminal.isatty = lambda: True  # type: ignore[method-assign] - what makes it a terminal
+    terminal.isatty = lambda: True  # type: ignore[method-assign] - makes it a terminal
     monkeypatch.setattr(sys, "stdout", terminal)
     console.prepare()
     console.data(console.shown(text))
@@ -74,7 +74,7 @@ def test_any_name_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     line = capsys.readouterr().out
     assert line.isascii()
     found = json.loads(line)
-    # What RFC 8259 calls interoperable: no string with a surrogate that has no partner.
+    # RFC 8259 calls these strings interoperable: no string with a surrogate that has no partner.
     json.dumps(found, ensure_ascii=False).encode("utf-8")
     assert found == {
         "name": "%FF%41\n",

@@ -1,4 +1,4 @@
-"""What `get` and `put` tell of trees."""
+"""The messages of `get` and `put` about trees."""
 
 from __future__ import annotations
 

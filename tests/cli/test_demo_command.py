@@ -75,7 +75,7 @@ def test_the_demo_prints_a_table(tree: Path, capfd: pytest.CaptureFixture[str]) 
     values = {name: value for name, value, *_ in rows}
     assert int(values["files"]) == 21
     assert values["mismatches"] == "0"
-    # Data of 1 KiB and more goes by Send, what is less in the message itself.
+    # Data of 1 KiB and more goes by Send, smaller data in the message itself.
     assert int(values["went by Send"]) == int(values["placed by Send"]) > 0
     assert values["went by RDMA"] == values["read chunk"] == values["RDMA Reads"] == "0"
     assert int(values["went inline"]) + int(values["went by Send"]) == int(values["calls"])

@@ -1,4 +1,4 @@
-"""RDMA devices and kernel modules, read from made-up trees, and what the doctor says of them."""
+"""RDMA devices and kernel modules, read from made-up trees, and the doctor's findings."""
 
 from __future__ import annotations
 

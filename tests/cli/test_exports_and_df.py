@@ -1,4 +1,4 @@
-"""What servers export, how much room they have, which calls a listing takes, and completion."""
+"""Exports of servers, their free space, the calls of a listing, and completion."""
 
 from __future__ import annotations
 

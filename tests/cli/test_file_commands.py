@@ -280,7 +280,7 @@ def test_rm_names_the_first_failures_with_a_tree_and_goes_on(
     (free / "file").touch()
     (remote.local / "last").touch()
     if os.geteuid() == 0:
-        # The server lets root remove everything: the client is somebody else.
+        # The server lets root remove everything: the client has another user.
         for path in (remote.local, top, free, free / "file", remote.local / "last"):
             os.chown(path, 65534, 65534)
         remote.local.parent.chmod(0o755)

@@ -1,4 +1,4 @@
-"""`--host-auth` and what it needs, on commands that connect and on `serve`."""
+"""`--host-auth` and its prerequisites, on commands that connect and on `serve`."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ KEYS = {"kind", "message", "path", "errno", "hint", "exit_status"}
 
 
 def errors(out: str) -> list[dict[str, Any]]:
-    """What each line of a run that has nothing but failures says."""
+    """The lines of a run in which everything fails."""
     objects = [json.loads(line)["error"] for line in out.splitlines()]
     assert all(error.keys() == KEYS for error in objects)
     return objects
@@ -60,7 +60,7 @@ def test_a_server_that_is_not_there_is_an_object(
     assert main([command, "--json", *arguments]) == 3
     out = capfd.readouterr().out
     if command == "doctor":
-        # Finding out is what it is for: not a failure of the command, and in its report.
+        # Finding out is its purpose: not a failure of the command, and in its report.
         assert json.loads(out)["problems"] > 0
         return
     (error,) = errors(out)

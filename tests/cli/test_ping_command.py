@@ -87,7 +87,7 @@ def test_ping_shows_counters_with_linux_names(remote: Remote) -> None:
     ]
     if remote.base.startswith("rdma"):
         assert report["statistics"]["calls"] == 7
-        # What is not version 1 begins with a message from each side; and either may grant credits on its own.
+        # Versions other than 1 begin with a message from each side; and either may grant credits on its own.
         messages = 7 if remote.version == "1" else 8
         counted, named = report["statistics"], report["linux_counters"]
         assert (counted["sends"], counted["receives"]) == (named["sends"], named["recvs"])

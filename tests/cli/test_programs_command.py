@@ -1,4 +1,4 @@
-"""`rpcrdma programs`: what a port mapper lists, what answers, and mappers that say too much or nothing of use."""
+"""`rpcrdma programs`: entries of a port mapper, programs that answer, and mappers with too long or useless answers."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def contents(root: Path) -> dict[str, bytes | str | None]:
 
 
 async def put(proxy: Restarting, mount_port: int, port: int, scheme: str, source: Path) -> str:
-    """What the command says; its exit status is 0."""
+    """The output of the command; its exit status is 0."""
     command = ["--mount-port", str(mount_port), "put", str(source), f"{scheme}://127.0.0.1:{port}/copy"]
     try:
         done = await asyncio.to_thread(run_command, *command, timeout=PUT_S)

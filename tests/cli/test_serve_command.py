@@ -1,4 +1,4 @@
-"""`rpcrdma serve`: starting, refusing, stopping; and what clients are told when it goes wrong."""
+"""`rpcrdma serve`: start, refusals, stop; and the messages to clients when it fails."""
 
 from __future__ import annotations
 

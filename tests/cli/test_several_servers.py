@@ -62,7 +62,7 @@ def test_a_mount_service_of_another_server_is_named(
         assert advice == f"hint: {REMEDY}"
         assert main(["ls", f"{url}/d?mountport={second_port}"]) == 0
         assert main(["ls", "--mount-port", str(second_port), f"{url}/d"]) == 0
-        # What the URL says is nearer than what stands before it.
+        # An option in the URL has precedence over one before it.
         assert main(["ls", "--mount-port", str(first_port), f"{url}/d?mountport={second_port}"]) == 0
         assert capfd.readouterr().out.split() == ["in-second"] * 3
 
@@ -135,7 +135,7 @@ def test_errors_name_the_path_of_the_url(
     named: Served, command: str, path: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (named.root / "data" / "sub").mkdir()
-    # A directory is not made: the one that it would be in is what is missing.
+    # A directory is not made: the parent directory is missing.
     asked = f"{path}/x" if command == "mkdir" else path
     assert main([command, in_url(named, "rdma", asked)]) == 1
     assert capfd.readouterr().err.startswith(f"error: {path}: no such file or directory")

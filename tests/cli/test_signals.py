@@ -1,4 +1,4 @@
-"""Commands that a signal ends, in processes of their own: what is unfinished is removed on both sides."""
+"""Commands that a signal ends, in processes of their own: unfinished files are removed on both sides."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from conftest import Served, StartServer
 
 END_S = 20.0
-# Long enough for each wait to end by its own deadline, which says what was awaited.
+# Long enough for each wait to end by its own deadline, which names the awaited state.
 pytestmark = pytest.mark.timeout(60)
 HUGE = 8 << 30
 """Octets of a file without blocks: a copy takes long enough to be ended in any case."""

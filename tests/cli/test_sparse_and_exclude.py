@@ -1,4 +1,4 @@
-"""Holes come back as holes, links as links, and what `--exclude` matches is neither copied nor removed."""
+"""Holes come back as holes, links as links, and names that `--exclude` matches are neither copied nor removed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_holes_survive_a_round_trip(remote: Remote, tmp_path: Path) -> None:
     content = holed(tmp_path / "tree" / "large")
     (tmp_path / "tree" / "small").write_bytes(b"x" + bytes(200_000))
     os.truncate(tmp_path / "tree" / "small", 500_000)
-    # What comes to lie at the server, and what comes back, takes no more than the blocks with data.
+    # The copies in both directions take no more than the blocks with data.
     put = remote.done("put", "--sparse", "--json", str(tmp_path / "tree"), remote.url("/tree")).json
     there = remote.local / "tree"
     assert (there / "large").read_bytes() == content

@@ -1,4 +1,4 @@
-"""`rpcrdma xdr`: exit status, what is written, what is said, in files and through pipes."""
+"""`rpcrdma xdr`: exit status, written files, messages, in files and through pipes."""
 
 from __future__ import annotations
 

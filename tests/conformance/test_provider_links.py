@@ -1,4 +1,4 @@
-"""What every provider does for a connection: links, the drivers that they open to, and how both end."""
+"""The duties of every provider for a connection: links, the drivers that they open to, and the end of both."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def provider_fixture(request: pytest.FixtureRequest) -> Provider:
 
 
 class Owner:
-    """Takes what the queue pair reports, as a connection does, and accepts who asks."""
+    """Takes the reports of the queue pair, as a connection does, and accepts every request."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -214,7 +214,7 @@ def test_an_end_at_once_is_heard_of_at_the_other_end(provider: Provider) -> None
             assert client.closed == [None]
             await until(lambda: server.closed)
             assert server.told(Disconnected)
-            # What waited for a message gives its memory back.
+            # An object that waited for a message gives its memory back.
             flushed = [each for each in server.completions if each.status is Status.FLUSHED]
             assert len(flushed) == RECEIVES - 1
 

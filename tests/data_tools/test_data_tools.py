@@ -1,4 +1,4 @@
-"""Data tools read and write through fsspec: the examples do what they say, over RDMA and over TCP."""
+"""Data tools read and write through fsspec: the examples keep their word, over RDMA and over TCP."""
 
 from __future__ import annotations
 

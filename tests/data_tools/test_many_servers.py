@@ -30,7 +30,7 @@ def launched(directories: Sequence[Path]) -> Iterator[list[str]]:
 
 
 def two_directories(parent: Path) -> list[Path]:
-    """Directories that clients may write to, root as well, which servers take for nobody."""
+    """Directories that clients may write to, also root, which servers map to UID 65534."""
     directories = [parent / "one", parent / "two"]
     for directory in directories:
         directory.mkdir()

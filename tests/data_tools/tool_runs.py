@@ -44,7 +44,7 @@ system (apache/arrow#45214): rarely, and after all output, which is compared as 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """What an example tries, with which packages, and what it prints."""
+    """The purpose of an example, its packages, and its output."""
 
     what: str
     packages: tuple[str, ...]

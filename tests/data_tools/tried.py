@@ -9,7 +9,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-# What a folder of tests has at hand under pytest.
+# The fixtures of a folder of tests under pytest.
 sys.path.insert(0, str(Path(__file__).parents[1] / "fsspec"))
 
 from fsspec_server import SCHEMES, RunningServer, Served

@@ -1,4 +1,4 @@
-"""Connections of a capture: told apart, begun anew, given up, and with what they may hold."""
+"""Connections of a capture: told apart, begun anew, given up, and their bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What belongs together on a connection: calls and replies, pieces, chunks, credits; and the rules across messages."""
+"""The parts of a connection: calls and replies, pieces, chunks, credits; and the rules across messages."""
 
 from __future__ import annotations
 

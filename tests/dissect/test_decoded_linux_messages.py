@@ -1,4 +1,4 @@
-"""What Linux kernels really sent (tests/vectors) breaks no rule, and is named."""
+"""Real messages of Linux kernels (tests/vectors) break no rule, and are named."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ EACH_DRAFT = pytest.mark.parametrize("version", ["2", "2-07"])
 
 
 def behind(message: Message) -> list[tuple[str, int, int]]:
-    """(name, offset, octets) of what is behind the header."""
+    """(name, offset, octets) of the parts behind the header."""
     return [
         (field.name, field.offset, field.size)
         for group in message.groups
@@ -340,7 +340,7 @@ def test_each_broken_rule_is_told_once_with_its_section(name: str, version: str)
 
 
 def test_the_draft_s_table_of_directions_and_results() -> None:
-    """Section 7.4: what may come of each kind of direction."""
+    """Section 7.4: the allowed messages for each kind of direction."""
     results = {
         1: Item(24, 64, Explicit(MEMORY)),
         2: Item(24, 64, InSegments(0, (0,))),
@@ -489,7 +489,7 @@ def test_a_report_refuses_the_call_and_ends_the_group_that_it_is_about() -> None
     talk.say(CLIENT, request(count=3, payload=CALL[:20]))
     unfinished = talk.say(SERVER, prefix(REPTERR, 1) + words(7, 0, 0, 0, 6, 64, 0, 63))
     assert "answers" not in unfinished.facts
-    # What was under way when the report was sent belongs to no group.
+    # A message that was under way when the report was sent belongs to no group.
     assert talk.say(CLIENT, more(1, CALL[20:])).faults == []
     assert talk.say(CLIENT, prefix(0) + bytes(16) + CALL).faults == []
 

@@ -104,7 +104,7 @@ def compare_values(found: Header, decoded: Any) -> None:
 
 
 def check_layout(group: Field, octets: bytes) -> None:
-    """Fields lie in the octets, in order and without overlap; numbers are what stands there."""
+    """Fields lie in the octets, in order and without overlap; numbers equal their octets."""
     end = group.offset
     for one in group.fields:
         assert one.offset >= end, one
@@ -229,7 +229,7 @@ def compare_rpc(octets: bytes) -> None:
         assert unforgiven(found) == []
         return
     except DecodeError as error:
-        # What follows a refusal is no part of its header.
+        # The octets behind a refusal are no part of its header.
         understood = not found.faults and error.need != "end of data"
         assert not understood, octets.hex()
         return

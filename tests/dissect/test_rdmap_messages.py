@@ -1,4 +1,4 @@
-"""DDP segments: what they join to, and each rule that one can break."""
+"""DDP segments: the messages that they form, and each rule that one can break."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an endpoint would refuse, `rpcrdma decode` marks as wrong."""
+"""`rpcrdma decode` marks each message as wrong that an endpoint would refuse."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def in_last_draft(octets: bytes) -> bytes:
 
 
 class Talk:
-    """A conversation whose beginning was seen; what is said in the first draft is said in that of `version`."""
+    """A conversation whose beginning was seen; messages of the first draft are encoded in that of `version`."""
 
     def __init__(self, version: str = "2", *, told: bool = True) -> None:
         self.version = version

@@ -1,4 +1,4 @@
-"""The examples do what they say."""
+"""The examples keep their word."""
 
 from __future__ import annotations
 

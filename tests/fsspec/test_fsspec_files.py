@@ -1,4 +1,4 @@
-"""What data tools do with files through fsspec, beyond its own suite."""
+"""Uses of files by data tools through fsspec, beyond its own suite."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_info_has_what_the_server_knows(fs: Any, top: Path) -> None:
     listed = {info["name"]: info for info in fs.ls(at(top))}
     assert listed[at(top, "file")] == expected
     assert listed[at(top, "link")] == linked
-    # What walks a tree goes round in no circle.
+    # A walk of a tree does not follow a circle.
     kinds = {name: (info["type"], info["size"], info["destination"]) for name, info in listed.items() if info["islink"]}
     assert kinds[at(top, "up")] == ("other", 0, ".")
     assert kinds[at(top, "lost")] == ("other", 0, "none")

@@ -1,4 +1,4 @@
-"""What a file system believes for a moment, and when it asks the server."""
+"""The short-lived cache of a file system, and the calls that it saves."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def top(served: Served) -> Path:
 
 @pytest.fixture
 def make(served: Served, protocol: str) -> Iterator[Callable[..., Any]]:
-    """Makes a file system that shares what it knows with those of the same test alone."""
+    """Makes a file system that shares its cache with those of the same test alone."""
     files = {"listed_names_max": 1000 + secrets.randbelow(1_000_000)}
     last: list[Any] = []
 

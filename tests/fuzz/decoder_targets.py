@@ -334,7 +334,7 @@ def xdr_items(data: bytes) -> None:
         return
 
 
-# What clients send inside other items, and what users type
+# Values that clients send inside other items, and values that users type
 
 
 SEAL = HandleSeal(bytes(range(32)))
@@ -342,7 +342,7 @@ HANDLE = SEAL.close(export_identity("/"), 12, b"\x00\x01" + bytes(8))
 
 
 def file_handle(data: bytes) -> None:
-    """Handles that this key did not make do not open, also those that differ from one of its own in any octet."""
+    """Handles that this key did not make do not open, also handles that differ from one of its own in any octet."""
     opened = SEAL.open(data[:NFS3_FHSIZE])
     assert opened is None or data[:NFS3_FHSIZE] == HANDLE
     mixed = bytes(a ^ b for a, b in zip(HANDLE, data.ljust(len(HANDLE), b"\0"), strict=False))

@@ -133,7 +133,7 @@ def kinds() -> LoadedInterface:
 
 
 def document(data: bytes) -> None:
-    """A JSON document of a type that has all others; what is read is written, and reads the same."""
+    """A JSON document of a type that has all others; a document that is read is written, and reads the same."""
     found = kinds()
     procedure = found.procedure("F")
     reader = JsonReader(found.module, found.classes)

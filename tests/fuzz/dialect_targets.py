@@ -1,4 +1,4 @@
-"""Fuzz targets: the headers of later versions, and what their dialects make of sequences of messages."""
+"""Fuzz targets: the headers of later versions, and the events that their dialects make of sequences of messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["DIALECTS"]
 
 
 def header_target(module: Any, with_payload: tuple[type, ...]) -> Callable[[bytes], None]:
-    """What decodes survives the way back; only what has a payload may be longer than its header."""
+    """A decoded message survives the way back; only one with a payload may be longer than its header."""
 
     def run(data: bytes) -> None:
         try:
@@ -71,7 +71,7 @@ def _split(data: bytes) -> Iterator[bytes]:
 
 
 def _check(found: Inbound) -> None:
-    """What the machines above rely on."""
+    """The properties on which the machines above rely."""
     assert 0 <= found.start <= len(found.data)
     assert len(found.data) <= limits.CONTINUED_OCTETS_MAX
     assert (found.refusal is not None) == (found.kind in {Kind.UNREADABLE, Kind.ERROR})

@@ -1,4 +1,4 @@
-"""Fuzz targets: everything that `rpcrdma decode` reads. Whatever the input is, annotated messages come out."""
+"""Fuzz targets: everything that `rpcrdma decode` reads. For any input, annotated messages come out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def settings(version: str) -> Settings:
 
 
 def check(messages: Iterator[Message]) -> None:
-    """Every message can be told, and what is wrong with it is said where it is."""
+    """Every message can be shown, and each fault is named at its place."""
     for message in messages:
         json.dumps(message.as_json())
         for group in message.groups:

@@ -112,7 +112,7 @@ class Play:
         self.xid = 0
 
     def make_peer(self, *, reverse: bool) -> BarePeer:
-        """The endpoint, and what it talks to."""
+        """The endpoint, and its peer."""
         return BarePeer(
             self.role,
             CONFIG,

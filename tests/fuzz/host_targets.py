@@ -24,13 +24,13 @@ POLICIES = tuple(HostPolicy)
 def hosts() -> Hosts:
     with tempfile.TemporaryDirectory() as directory:
         made = Hosts(Path(directory))
-        # Contexts keep what was in the files.
+        # Contexts keep the content of the files.
         made.contexts = (made.context(Role.CLIENT), made.context(Role.SERVER))
     return made
 
 
 def damaged(script: Script, value: bytes | None) -> bytes | None:
-    """The value, or what a hostile peer makes of it."""
+    """The value, or the variant of a hostile peer."""
     how = script.below(8)
     if how < 4:
         return value
@@ -46,7 +46,7 @@ def damaged(script: Script, value: bytes | None) -> bytes | None:
 
 
 def play(role: Role, data: bytes) -> None:
-    """The machine of `role` may only raise its one error, and authenticates nobody but the good host."""
+    """The machine of `role` may only raise its one error, and authenticates no host but the good one."""
     script = Script(data)
     good = hosts()
     policies = (POLICIES[script.below(3)], HostPolicy.REQUIRED)

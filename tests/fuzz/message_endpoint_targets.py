@@ -1,7 +1,7 @@
 """Fuzz targets: a transport endpoint in version 2, of either role, against a bare peer that sends any messages.
 
-What must hold is what `endpoint_targets` demands, and that nothing is sent without a credit: the peer keeps account of
-what it gave. Mostly it has a credit for what it sends itself, since else the connection ends at once.
+The rules are those of `endpoint_targets`, and that nothing is sent without a credit: the peer counts the credits that
+it gave. Mostly it has a credit for its own messages, since else the connection ends at once.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class MessagePlay(Play):
     """The transport properties of the peer."""
 
     def __init__(self, role: Role, data: bytes, *, reverse: bool) -> None:
-        # What the peer may still send, and what it lets the endpoint send; the first message of each side is free.
+        # The credits of either side; the first message of each side is free.
         self.credits = 1
         self.balance = 1
         self.heard: list[HeardMessage] = []

@@ -34,7 +34,7 @@ __all__ = ["ROUND_TRIP"]
 def message_target(
     decode: Callable[[Buffer, int], tuple[Any, int]], encode: Callable[[Any], bytes]
 ) -> Callable[[bytes], None]:
-    """A body after any octet: what decodes is encoded to the same octets."""
+    """A body after any octet: a decoded one is encoded to the same octets."""
 
     def run(data: bytes) -> None:
         try:

@@ -1,6 +1,6 @@
 """Fuzz targets: an endpoint with the round-trip extension, of either role, against a peer that sends any transmissions.
 
-What must hold is what `message_endpoint_targets` demands; in the end no receive buffer of a group is kept.
+The rules are those of `message_endpoint_targets`; in the end no receive buffer of a group is kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A pytest plugin: holds the conformance ledger against the tests that were run and passed.
 
 With `--ledger COMMAND` the session is the judge that the ledger calls COMMAND: at its end, every row that is `done` and
-names this judge needs a test that bears its id, was executed and has passed. What is skipped, expected to fail, or only
+names this judge needs a test that bears its id, was executed and has passed. A test skipped, expected to fail, or only
 collected counts for nothing. It works across the processes of pytest-xdist: the ids travel with each test's report.
 """
 
@@ -30,7 +30,7 @@ def read_rows(directory: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 class LedgerGuard:
-    """Collects what tests prove, and says what is wrong with it."""
+    """Collects the ids that tests prove, and reports each contradiction."""
 
     def __init__(self, judge: str, rows: list[dict[str, Any]]) -> None:
         self.judge = judge

@@ -1,4 +1,4 @@
-"""What can be encoded can be decoded, and the two stand side by side in the same order."""
+"""Every encoder has a decoder, and the two stand side by side in the same order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALONE = {
 
 
 def codec_names(path: Path) -> tuple[list[str], list[str]]:
-    """What the module's functions encode and decode, in order."""
+    """The types that the module's functions encode and decode, in order."""
     # Read, not parsed: each process that runs tests looks at all modules before the first.
     functions = re.findall(r"^def (\w+)", path.read_text(), re.MULTILINE)
     return (

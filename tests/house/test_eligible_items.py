@@ -1,4 +1,4 @@
-"""The definitions mark as eligible for direct placement what RFC 8267 section 4.1 lists for NFSv3, and nothing else."""
+"""The definitions mark exactly the items of RFC 8267 section 4.1 as eligible for direct placement in NFSv3."""
 
 from __future__ import annotations
 

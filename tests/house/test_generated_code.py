@@ -1,4 +1,4 @@
-"""Generated modules are what the compiler makes of their definitions today."""
+"""Generated modules equal the compiler's present output for their definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every bound on what a peer can make us hold says why it is what it is."""
+"""Every bound on a peer's claims states the reason for its value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of what each operation takes, in docs/versions.md and docs/round-trips.md, are what the program counts."""
+"""The tables of operations in docs/versions.md and docs/round-trips.md equal the program's counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What README and `docs` show works: their commands parse, the marked ones run, their Python imports what exists.
+"""README and `docs` show commands that parse, marked ones that run, and Python that imports existing names.
 
 A ```console block after `<!-- run -->` is run line by line; of `<!-- run: server -->` the last line is kept running for
 the `<!-- run: client -->` blocks that follow. All of it has to work for root and for users.
@@ -68,7 +68,7 @@ SHOWN = [line for _, body in blocks("console") for line in command_lines(body)]
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """What the README's reader has at hand, in a directory that is nobody else's."""
+    """The files of README's reader, in a directory of its own."""
     path = Path(tempfile.mkdtemp(prefix="rpcrdma-readme-"))
     (path / "counter.x").write_text(COUNTER_X)
     (path / "photos").mkdir()
@@ -114,7 +114,7 @@ USER = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
 
 @pytest.fixture(params=["whoever runs the tests", "a user"])
 def who(request: pytest.FixtureRequest) -> Sequence[str]:
-    """What to run commands through."""
+    """The prefix of commands."""
     if request.param != "a user":
         return ()
     if os.geteuid() != 0:
@@ -126,7 +126,7 @@ def who(request: pytest.FixtureRequest) -> Sequence[str]:
 
 @pytest.mark.timeout(60)  # fifteen processes, each of which takes its time on a busy machine
 def test_commands_run_against_the_server(directory: Path, who: Sequence[str]) -> None:
-    """At free ports instead of those shown, which somebody may be using."""
+    """At free ports instead of the printed ones, which another process may use."""
     assert run("id -u", directory, who).strip() == ("1000" if who else str(os.geteuid()))
     *before, start = commands("server")
     for line in before:

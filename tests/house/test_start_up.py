@@ -1,4 +1,4 @@
-"""`--help` imports what the parser needs, and no command what another does: that is what its start-up consists of."""
+"""`--help` imports only the parser's modules, and no command imports another's: its start-up consists of imports."""
 
 from __future__ import annotations
 

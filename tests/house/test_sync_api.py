@@ -1,4 +1,4 @@
-"""`rpcrdma.sync` has what the asynchronous API has: the same names, with the same arguments."""
+"""`rpcrdma.sync` mirrors the asynchronous API: the same names, with the same arguments."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ LEFT_OUT = {
     # Of files of fsspec, which keep its view between two calls.
     "pread_ahead",
 }
-# What files of the `io` module have beside.
+# Further attributes of files of the `io` module.
 FOR_IO = {"mode", "readall"}
-# What `io.RawIOBase` takes by position alone.
+# Parameters that `io.RawIOBase` takes by position alone.
 BY_POSITION = {"seek", "read", "readinto", "readline", "readlines", "write", "truncate"}
 
 

@@ -1,4 +1,4 @@
-"""Nothing unfinished, nothing from one developer's machine, and no module that nobody can hold in their head."""
+"""Nothing unfinished, nothing from one developer's machine, and no module too long to understand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 LONGEST_MODULE = 600
 """Lines; 100 to 350 are comfortable."""
 
-# Split, so that this file does not hold what it looks for.
+# Split, so that this file does not contain the words that it searches for.
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK|NotImplemented" r"Error)\b")
 OWN_MACHINE = re.compile(r"(?<![\w.>}-])/(?:ho" r"me|wo" r"rk|Us" r"ers|ro" r"ot)/")
 SKIPPED_WITHOUT_REASON = re.compile(r"pytest\.(?:mark\.)?(?:skip|xfail)\b(?!.*reason)")

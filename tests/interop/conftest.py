@@ -28,7 +28,7 @@ def rpcrdma_command() -> str:
 
 @pytest.fixture
 def open_directory() -> Iterator[Path]:
-    """A directory that anyone may use: run as root, the server maps root's calls to the user "nobody"."""
+    """A directory open to every user: run as root, the server maps root's calls to UID 65534."""
     directory = Path(tempfile.mkdtemp(prefix="rpcrdma-interop-"))
     directory.chmod(0o777)
     yield directory

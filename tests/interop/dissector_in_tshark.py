@@ -1,4 +1,4 @@
-"""What tests of the Wireshark dissector share: tshark with it, and messages of version 2 by hand."""
+"""Shared by tests of the Wireshark dissector: tshark with it, and messages of version 2 by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Wireshark dissector of version 2 in tshark: it shows what `rpcrdma decode` shows, and marks what is wrong."""
+"""The Wireshark dissector of version 2 in tshark: it shows the fields of `rpcrdma decode`, and marks each fault."""
 
 from __future__ import annotations
 

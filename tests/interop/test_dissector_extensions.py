@@ -1,4 +1,4 @@
-"""The Wireshark dissector of version 2 in tshark: what extensions add to it."""
+"""The Wireshark dissector of version 2 in tshark: the additions of extensions."""
 
 from __future__ import annotations
 

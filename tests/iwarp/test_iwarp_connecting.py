@@ -1,4 +1,4 @@
-"""Start-up of a queue pair against a peer made of octets: who may send what, and when."""
+"""Start-up of a queue pair against a peer made of octets: the allowed frames at each moment."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_an_initiator_asks_and_is_connected_by_the_reply(chunking: Chunking) -> 
     raw.qp.post_send(1, [b"early"])
     assert raw.take() == b""
     raw.give(startup_frame("Rep", 0x50, 2, bytes.fromhex("00070005") + b"yours"))
-    # Its inbound depth is what the peer will use.
+    # Its inbound depth is the one that the peer will use.
     assert events_of(raw.qp) == [Established(private_data=b"yours", inbound_reads=5, outbound_reads=7)]
     assert (raw.qp.inbound_reads, raw.qp.outbound_reads, raw.qp.crc) == (5, 7, True)
     assert raw.take() == fpdu(untagged(3, 0, 1, b"early"))

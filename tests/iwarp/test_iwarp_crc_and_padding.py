@@ -1,4 +1,4 @@
-"""What the two sides agreed on about CRCs holds for every FPDU of a connection; padding never matters."""
+"""The agreement of the two sides about CRCs holds for every FPDU of a connection; padding never matters."""
 
 from __future__ import annotations
 

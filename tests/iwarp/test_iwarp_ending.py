@@ -1,4 +1,4 @@
-"""How connections end: once, with everything flushed, whoever ends them and whenever."""
+"""The end of connections: once, with everything flushed, by either side, at any time."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_every_end_in_every_stage_is_reported_once(stage: str) -> None:
         done = completions_of(raw.qp)
         assert sorted(str(completion.wr) for completion in done if completion.wr != "send") == ["read", "receive"]
         assert {completion.status for completion in done} == {Status.FLUSHED}
-        # What comes and is posted afterwards changes nothing.
+        # Later octets and later work change nothing.
         raw.give(b"late octets")
         raw.qp.post_receive("late", memoryview(bytearray(8)))
         raw.qp.post_write("later", [b"x"], 7, 0)

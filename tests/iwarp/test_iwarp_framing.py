@@ -53,7 +53,7 @@ def test_markers_are_the_golden_octets(vector: dict[str, Any]) -> None:
 
 
 def unmarked(stream: bytes, start: int = 0) -> tuple[bytes, dict[int, int]]:
-    """The stream without what stands at every 512th octet, and that by position."""
+    """The stream without the markers at every 512th octet, and the markers by position."""
     kept = bytearray()
     markers = {}
     position = start

@@ -126,7 +126,7 @@ def assert_terminated(victim: Victim, expected: bytes) -> None:
     assert {completion.status for completion in completions_of(victim.qp)} <= {Status.FLUSHED}
     assert victim.writable == bytes(LENGTH)
     assert victim.buffer == bytes(ROOM)
-    # Whatever follows is dropped.
+    # The following octets are dropped.
     victim.give(fpdu(tagged(0, WRITABLE, START, b"later")) + fpdu(untagged(3, 0, 1, b"later")))
     assert victim.writable == bytes(LENGTH)
     assert victim.take() == b""
@@ -295,7 +295,7 @@ def assert_bulk_checked(name: str, wrong: int, lead: int, chunking: Chunking) ->
         if n == wrong:
             expected = terminate(0x2002) if name == "CRC" else terminate(BULK_CODES[name], segment)
         stream += fpdu(segment, flaw=flaws.get("flaw", 0))
-    # With its header at hand first, an FPDU and the next one's header are received as they lie in memory.
+    # If its header arrives first, an FPDU and the next one's header are received as they lie in memory.
     victim.give(stream[:lead])
     victim.give(stream[lead:] + fpdu(untagged(3, 0, 1, b"done")))
     assert_terminated(victim, expected)

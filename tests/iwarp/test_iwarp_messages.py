@@ -146,7 +146,7 @@ def test_reads_are_answered_in_order_into_the_sink_that_they_name() -> None:
     asked = [read_request(n, n, 1000 * n, 10 * n, region.handle, region.offset + n) for n in (1, 2, 3)]
     raw.give(b"".join(map(fpdu, asked)))
     assert raw.take() == b"".join(fpdu(tagged(2, n, 1000 * n, data[n : n + 10 * n])) for n in (1, 2, 3))
-    # Nobody above hears of it.
+    # The layer above does not learn of it.
     assert completions_of(raw.qp) == []
 
 

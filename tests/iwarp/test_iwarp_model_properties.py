@@ -1,4 +1,4 @@
-"""Two queue pairs do what plain memory and lists would do, whatever is posted, however the stream is cut."""
+"""Two queue pairs have the effect of plain memory and lists, for any posted work and any cuts of the stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOM = 9000
 
 @dataclass
 class End:
-    """One end, its memory that the other one may read and write, and what it should come to."""
+    """One end, its memory that the other one may read and write, and the expected outcome."""
 
     qp: IwarpQueuePair
     memory: bytearray = field(default_factory=lambda: bytearray(MEMORY))

@@ -1,4 +1,4 @@
-"""What a run of FPDUs costs, and where it ends though the message goes on."""
+"""The cost of a run of FPDUs, and its end while the message goes on."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_one_more_bulk_frame_of_a_message_costs_one_receive_and_no_function() ->
 
 
 def test_one_more_small_frame_in_the_receive_buffer_costs_no_function() -> None:
-    # Both fit into what is received at once.
+    # Both fit into one receive.
     assert functions_entered(SMALL_OCTETS, 60) == functions_entered(SMALL_OCTETS, 10)
 
 
@@ -98,7 +98,7 @@ def test_a_run_ends_when_as_much_has_come_as_was_allowed() -> None:
             left = raw.qp.bytes_received(got, stream.receive, left - got)
         turns.append(before - len(stream.rest))
     assert len(turns) > 8
-    # No turn goes on by more than what one receive takes.
+    # No turn goes on by more octets than one receive takes.
     assert all(100_000 <= octets < 100_000 + 2 * BULK_OCTETS for octets in turns[:-1])
     assert memory[59 * BULK_OCTETS : 60 * BULK_OCTETS] == bytes([60]) * BULK_OCTETS
 

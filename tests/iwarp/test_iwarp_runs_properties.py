@@ -135,7 +135,7 @@ def segments_of(
             sizes = [size for size, end in zip(sizes, itertools.accumulate(sizes), strict=True) if end <= 9000] or [9]
             sends += 1
         total = sum(sizes)
-        # A Write may go beyond its region, and a response beyond what was asked for.
+        # A Write may exceed its region, and a response the requested length.
         start = 0 if message == "send" else at
         if message == "read":
             start = min(at, max(MEMORY_OCTETS - total, 0))

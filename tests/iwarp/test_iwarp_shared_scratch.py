@@ -19,7 +19,7 @@ SCRATCH_OCTETS = 8192
 
 
 class Sharing(RawPeer):
-    """A responder with a `scratch` that others have, too; `stream` is what its initiator sends."""
+    """A responder with a shared `scratch`; `stream` is the output of its initiator."""
 
     def __init__(self, number: int, scratch: Scratch) -> None:
         draws = itertools.count(1 + 1000 * number)

@@ -1,4 +1,4 @@
-"""MPA start-up frames against the golden vectors, and what two of them agree on."""
+"""MPA start-up frames against the golden vectors, and the agreement of two of them."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_a_responder_repeats_a_and_chooses_one_rtr_frame(
     offered: ReadyFrame, supported: ReadyFrame, chosen: ReadyFrame
 ) -> None:
     frame, agreed = answer(request(Enhanced(1, 0, True, offered)), IwarpConfig(ready_frames=supported), b"")
-    # The RTR frame that is a Read needs a slot, whatever was asked for.
+    # The RTR frame that is a Read needs a slot, for any requested depth.
     assert frame.enhanced == Enhanced(int(chosen is ReadyFrame.READ), 1, True, chosen)
     assert agreed.ready_frame is chosen
 

@@ -1,4 +1,4 @@
-"""The short course of a Send or Write that arrives as one segment does what the long one does.
+"""The short course of a Send or Write that arrives as one segment has the same effect as the long one.
 
 A queue pair with shared receives takes the short course, one with receives of its own never does; both get the same
 octets.
@@ -37,7 +37,7 @@ def raw_peer(*, shared: bool) -> tuple[RawPeer, bytearray]:
 
 
 def outcome(octets: bytes, *, shared: bool) -> tuple[object, ...]:
-    """What is delivered and reported, what the peer is told, and what became of the memory."""
+    """Delivered and reported messages, the Terminate to the peer, and the state of the memory."""
     raw, memory = raw_peer(shared=shared)
     raw.give(octets)
     delivered = [

@@ -1,4 +1,4 @@
-"""RDMA Writes are placed in order and not reported where they land; what may be posted, and heard, at the edges."""
+"""RDMA Writes are placed in order and not reported at their target; limits of posted and received work."""
 
 from __future__ import annotations
 

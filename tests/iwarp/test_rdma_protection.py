@@ -1,4 +1,4 @@
-"""What RFC 5042 asks of an RDMA provider: no connection reaches another's memory, no peer more than it was given."""
+"""RFC 5042's rules for an RDMA provider: no connection reaches another's memory, no peer exceeds its rights."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _negated(node: ast.If | ast.While | ast.IfExp) -> Iterator[Change]:
             ast.UnaryOp(ast.Not())
             | ast.Compare(ops=[ast.Eq() | ast.NotEq() | ast.Is() | ast.IsNot() | ast.In() | ast.NotIn()])
         ):
-            # The same as what happens to the test itself.
+            # The same as for the test itself.
             return
 
     def change() -> ast.AST:
@@ -175,7 +175,7 @@ def _places(node: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, ast.AST, 
                 changes = _expression(child)
             for change in changes:
                 yield node, field, index if isinstance(value, list) else None, child, change
-            # What an error says is not tested word by word.
+            # The words of an error are not tested one by one.
             if not isinstance(child, ast.Raise):
                 yield from _places(child)
 

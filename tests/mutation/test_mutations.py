@@ -36,7 +36,7 @@ def f(a: int, b: bool = True) -> int:
 
 
 def changed(number: int) -> str:
-    """What differs from the source: its lines that the mutant has not, and the other way round."""
+    """The difference from the source: its lines that the mutant lacks, and the other way round."""
     before, after = ast.unparse(ast.parse(SOURCE)).splitlines(), ast.unparse(apply(SOURCE, number)).splitlines()
     gone = [line.strip() for line in before if line not in after]
     new = [line.strip() for line in after if line not in before]

@@ -1,4 +1,4 @@
-"""Whatever a server answers, the client's calls return or raise errors of ours and of the operating system alone."""
+"""For any answer of a server, the client's calls return, or raise errors of ours or of the operating system."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Liar:
         return result
 
     def make_plausible(self, name: str, value: Any) -> None:
-        """What has no attributes or can be no name leads nowhere: most replies have to lead on."""
+        """Objects without attributes and impossible names lead nowhere: most replies have to lead on."""
         draw = self.data.draw
         if name == "LOOKUP":
             value.obj_attributes = v3.post_op_attr(True, draw(FATTR))
@@ -228,13 +228,13 @@ def test_no_reply_raises_anything_but_our_errors(operation: str, data: st.DataOb
     own.mkdir(parents=True, exist_ok=True)
     dropped = operation in {"writing", "exclusive"}
     if dropped:
-        # What is to be collected is only what this example drops.
+        # Only this example's own garbage is to be collected.
         gc.freeze()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Volume, "from_thread", at_once)
         patch.setattr(tree_work, "_SCANNERS", 1)
         with warnings.catch_warnings():
-            # What a file warns of that the server did not let close; it goes with the error that refers to it.
+            # A file warns if the server did not let it close; the warning goes with the error that refers to it.
             warnings.filterwarnings("ignore", ".*: closing was not completed", ResourceWarning)
             try:
                 asyncio.run(attempt(data, OPERATIONS[operation], own))

@@ -1,4 +1,4 @@
-"""Listings while names come and go: what is there throughout is listed exactly once, whatever else happens."""
+"""Listings while names come and go: a name that exists throughout is listed exactly once."""
 
 from __future__ import annotations
 

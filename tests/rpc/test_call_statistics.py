@@ -1,4 +1,4 @@
-"""What calls came to, counted by procedure and status."""
+"""Outcomes of calls, counted by procedure and status."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_statuses_that_a_peer_chooses_leave_room_for_others() -> None:
     assert told[v3.LOOKUP.name, OTHER].ops == 2 * CALL_OUTCOMES_MAX - CALL_STATUSES_MAX
     kept = [(v3.LOOKUP.name, SUCCESS), (v3.LOOKUP.name, TIMEOUT), (v3.READ.name, SUCCESS)]
     assert [told[each].ops for each in kept] == [1, 1, 1]
-    # What has its place keeps it.
+    # A row that has its place keeps it.
     statistics.of(v3.LOOKUP, "E0").add(MS)
     assert counted(statistics)[v3.LOOKUP.name, "E0"].ops == 2
 

@@ -1,4 +1,4 @@
-"""Quantiles of a histogram are as near to the exact ones as it says, and buckets hold what they say."""
+"""Quantiles of a histogram are as near to the exact ones as documented, and buckets keep their bounds."""
 
 from __future__ import annotations
 

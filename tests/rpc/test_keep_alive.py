@@ -10,7 +10,7 @@ NOW_S = 1000.0
 
 
 class Watched:
-    """A connection of which only the replies are seen; notes what its keep-alive does."""
+    """A connection of which only the replies are seen; notes the actions of its keep-alive."""
 
     def __init__(self, idle_s: float | None = 60.0, *, asked: bool = False, askable: bool = True) -> None:
         self.replies = 5
@@ -30,7 +30,7 @@ class Watched:
         return self.askable
 
     def passes(self, *times_s: float) -> None:
-        """The timer looks at each of these times, and tells of those that are due; seconds from the start."""
+        """The timer looks at each of these times, and reports the due ones; seconds from the start."""
         for time_s in times_s:
             self.keep_alive.on_time(NOW_S + time_s)
             self.keep_alive.next_deadline_s(NOW_S + time_s)

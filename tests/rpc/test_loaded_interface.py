@@ -1,4 +1,4 @@
-"""Definitions loaded at run time: which procedure a name means, and what is said where it means none."""
+"""Definitions loaded at run time: the procedure that a name means, and the errors for unknown names."""
 
 from __future__ import annotations
 

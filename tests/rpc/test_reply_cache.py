@@ -1,4 +1,4 @@
-"""The cache of replies to calls that must not run twice: what it knows, for how long, and within which bounds."""
+"""The cache of replies to calls that must not run twice: its content, for how long, and within which bounds."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_checksum_covers_the_whole_call_and_nothing_before_it() -> None:
     whole = bytes(100_000)
     for changed in (0, 4095, 4096, 50_000, 99_999):
         assert key(1, whole) != key(1, whole[:changed] + b"a" + whole[changed + 1 :])
-    # What stands before the call is the transport's.
+    # The octets before the call are the transport's.
     assert call_key("", 1, PROCEDURE, Decoder(b"header" + whole, 6)) == call_key("", 1, PROCEDURE, Decoder(whole))
 
 
@@ -246,7 +246,7 @@ def test_a_refused_reply_is_held_until_it_is_sent_however_long_it_is() -> None:
     cache.sent(call)
     assert cache.held(call) is None
     assert cache.held(refused(cache, 2, 1001)) is None
-    # What is kept anyway stays after it is sent.
+    # A reply that is kept in any case stays after it is sent.
     small = refused(cache, 3, 100)
     cache.sent(small)
     assert cache.held(small) is small.reply

@@ -84,7 +84,7 @@ def test_a_credential_adds_its_body_with_padding(length: int) -> None:
 
 
 def outcome(read: Callable[[Decoder], object], data: bytes, start: int) -> object:
-    """The place behind what is read, or the error."""
+    """The position behind the read octets, or the error."""
     dec = Decoder(bytes(start) + data, start)
     try:
         read(dec)

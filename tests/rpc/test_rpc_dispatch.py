@@ -316,7 +316,7 @@ def test_a_chunk_that_no_argument_takes_is_told_apart_from_garbage(dispatcher: D
 
 @pytest.mark.req("V1-62", "V2-67")
 def test_an_ineligible_argument_in_a_chunk_is_told_apart_from_garbage(dispatcher: Dispatcher) -> None:
-    # The name's octets are taken out: what follows is misread, and decoding fails one way or the other.
+    # The name's octets are taken out: the rest is misread, and decoding fails one way or the other.
     whole = call(STORE, (b"ab" * 20, b"data"))
     stream = whole[:44] + whole[84:]
     with pytest.raises(ReducedIneligibleItem):
@@ -325,7 +325,7 @@ def test_an_ineligible_argument_in_a_chunk_is_told_apart_from_garbage(dispatcher
 
 @pytest.mark.req("V1-62", "V2-67")
 def test_an_ineligible_argument_behind_a_placed_one_is_told_apart_from_garbage(dispatcher: Dispatcher) -> None:
-    # Positions count what was taken out before.
+    # Positions count the octets taken out before.
     payload = CallEncoder(None).encode(XID, STORE, (b"name", b"d" * 8000))
     (item,) = payload.items
     chunks = {item.position: memoryview(item.data), item.position + 8000: memoryview(b"more")}

@@ -149,7 +149,7 @@ def test_nothing_may_follow_an_error(vector: dict[str, Any]) -> None:
         return
     with pytest.raises(DecodeError, match="4 more octets") as caught:
         message.decode_reply(dec, XID)
-    # What the refusal says is told all the same.
+    # The words of the refusal are reported all the same.
     refusal = caught.value.__cause__
     assert isinstance(refusal, error_of(vector))
     assert str(refusal) in str(caught.value)

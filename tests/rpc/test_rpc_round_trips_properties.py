@@ -1,4 +1,4 @@
-"""Whatever can be encoded is decoded to the same, and no octets whatever raise anything but the documented errors."""
+"""Each encodable value is decoded to the same, and no octets raise anything but the documented errors."""
 
 from __future__ import annotations
 

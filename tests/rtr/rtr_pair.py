@@ -35,7 +35,7 @@ def slab_addresses(store: SlabStore) -> list[range]:
 
 
 class Exchange(NamedTuple):
-    """One call: what its handler saw and its caller got, items as the views that were handed over."""
+    """One call: its arguments at the handler and its results at the caller, items as the views handed over."""
 
     argument: memoryview | None
     result: memoryview | None

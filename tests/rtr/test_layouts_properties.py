@@ -1,4 +1,4 @@
-"""Layouts of any messages for the receive buffers of any peer, against what the receiver finds by the draft's rules."""
+"""Layouts of any messages for the receive buffers of any peer, against the receiver's own by the draft's rules."""
 
 from __future__ import annotations
 

@@ -328,7 +328,7 @@ def test_a_reply_waits_until_it_has_room_or_goes_otherwise() -> None:
     one_answer = answer(choice(600))
     assert shown(one_answer, sent, 2) == ["explicit"]
     assert shown(one_answer, sent, 3) == ["segments"]
-    # Without `refusal` before it, the transmissions are those that the call allows.
+    # Without `refusal` before it, the transmissions are the allowed ones of the call.
     assert answer(in_segments(), frames_max=2).plan(sent, 8) is None
     group = answer(choice(600), frames_max=2).plan(sent, 8)
     assert group is not None

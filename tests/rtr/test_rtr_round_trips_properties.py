@@ -1,4 +1,4 @@
-"""Whatever the extension's messages say survives encoding, decoding and a place anywhere in a message."""
+"""Each message of the extension survives encoding, decoding and any place in a message."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ RESULTS = PLACES | st.sampled_from(NotPlaced)
 
 
 def direction(least: int, way: Way, segments: tuple[Segment, ...], explicit_from: int) -> ResultDirection:
-    """With what its way has room for."""
+    """With the arguments that its way has room for."""
     return ResultDirection(
         least, way, () if way is Way.SEGMENTS else segments, explicit_from if way is Way.BY_SIZE else 0
     )

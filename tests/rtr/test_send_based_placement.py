@@ -89,7 +89,7 @@ def test_peers_of_every_pairing_of_support_understand_each_other(client_support:
         pair = RtrPair(
             RoundTripConfig(preference=preference, support=client_support), RoundTripConfig(support=server_support)
         )
-        # What no group can hold is tried with each preference once for either end.
+        # Calls too large for a group are tried with each preference once for either end.
         for length in (100, 65536, 300_000) if client_support == server_support else (100, 65536):
             data = DATA[length]
             done = pair.exchange(data, data, placement=preference.value)

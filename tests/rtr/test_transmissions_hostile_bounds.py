@@ -1,4 +1,4 @@
-"""What a client with the round-trip extension can make a server's endpoint hold, send and wait for."""
+"""The memory, messages and waits that a client with the round-trip extension can cause at a server's endpoint."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_memory_of_groups_that_are_not_whole_counts_against_that_of_all_connecti
     peers = [server(draft, buffers=room) for _ in range(3)]
     full = bytes(3 * PAGE)
     for number in range(1, 5):
-        # What a connection holds up to this is not counted.
+        # The memory of a connection up to this is not counted.
         assert number * OCTETS <= limits.RPC_UNCOUNTED_CALL_OCTETS
         for peer in peers:
             peer.request(CALL, count=8, data=full) if number == 1 else peer.go_on(number - 1, data=full)
@@ -169,7 +169,7 @@ def test_memory_of_groups_that_are_not_whole_counts_against_that_of_all_connecti
     peers[2].go_on(5, data=full)
     assert peers[2].heard() == []
     peers[2].assert_nothing_held()
-    # What ends, however it does, gives its memory back.
+    # Each end of a message, of any kind, gives its memory back.
     peers[0].plain_call(XID)
     assert peers[0].reported().code == BADHMT
     peers[1].qp.abort("gone")

@@ -64,7 +64,7 @@ def refused(peer: TransmissionPeer, report: Report) -> None:
 
 Act = Callable[[TransmissionPeer], None]
 
-# What comes instead of the second of three transmissions.
+# The message that comes instead of the second of three transmissions.
 WITHIN_A_GROUP: dict[str, tuple[Act, Report]] = {
     "a call": (
         lambda peer: peer.plain_call(XID + 1),
@@ -138,7 +138,7 @@ def test_what_does_not_continue_a_group_breaks_it(draft: str, what: str, data: b
         expected = expected._replace(values=(*expected.values[:-1], last))
     report = peer.reported()
     assert report == expected
-    # What more comes of either is not used, and not complained about.
+    # Further messages of either are not used, and not refused.
     for xid in {XID, report.bad[0]}:
         peer.go_on(1, xid=xid, data=data)
         peer.go_on(2, xid=xid)
@@ -457,7 +457,7 @@ def test_responses_to_no_call_are_discarded(draft: str, kind: int) -> None:
 
 @pytest.mark.req("RT-1", "RT-15")
 def test_what_stands_before_items_is_zero() -> None:
-    """Whatever the buffers and the memory of this side had before."""
+    """Any state of the buffers and the memory of this side before."""
     peer = server()
     secret = b"secret!!" * 500
     for xid in range(1, 40):
@@ -516,7 +516,7 @@ def test_a_request_whose_flags_say_that_it_answers_is_not_run_and_not_answered(d
     peer.padded(XID, XMTREQ, words(0, 0, 2, 0, 8) + CALL, data, response=True)
     assert peer.heard() == []
     assert peer.endpoint.statistics.discarded == 1
-    # What would continue it is not complained about.
+    # Its continuation is not refused.
     peer.go_on(1)
     refuses_flags(peer)
     peer.assert_serves()

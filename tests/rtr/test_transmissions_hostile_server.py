@@ -174,7 +174,7 @@ def test_reports_about_nothing_change_nothing(draft: str) -> None:
 
 OFFERED = 10240
 
-# By the direction of the request: items of the response that do not fit it; `memory` is what was offered.
+# By the direction of the request: items of the response that do not fit it; `memory` is the offered memory.
 MISFITS = {
     "nothing for a direction": (Preference.SEGMENTS, lambda _memory: []),
     "two items for one direction": (
@@ -307,7 +307,7 @@ def test_a_response_that_is_broken_off_fails_its_call(what: str) -> None:
     report = peer.reported()
     assert (report.bad, report.lead, report.code) == (bad, (ONE, 1, 0), code)
     ended = dict(peer.ended())
-    # What broke it is not used either, so that a call that it would have answered fails at once.
+    # The message that broke it is not used either, so that a call that it would have answered fails at once.
     assert set(ended) == ({ONE, OTHER} if bad[0] == OTHER and bad[1] else {ONE})
     assert all(isinstance(error, TransmissionFault) for error in ended.values())
     if OTHER not in ended:
@@ -388,7 +388,7 @@ def test_what_comes_for_a_call_that_was_abandoned_is_dropped_and_gives_everythin
 
 @pytest.mark.parametrize("reported", [False, True], ids=["", "and was reported"])
 def test_memory_that_changes_after_its_call_was_given_up_never_gets_out(reported: bool) -> None:
-    """Also where the call waits to go out again while the rest of what the peer has refused is on its way."""
+    """Also where the call waits to go out again while the rest of the refused messages is on its way."""
     peer = client(give=2, support=7)
     peer.give = 0
     argument = bytearray(b"before!!" * 3000)
@@ -449,7 +449,7 @@ def test_no_message_is_longer_than_the_peer_takes_whatever_its_structure_says(
     if heard[0].kind == XMTREQ:
         assert len(heard) <= requests_max
         usable = min(pages, 3)
-        # Of each transmission, what is in whole segments that the peer can have.
+        # Of each transmission, the part in whole segments that the peer can have.
         data = b"".join(each.octets[PAGE : PAGE * (1 + usable)] for each in heard)
         assert data == argument
     else:

@@ -193,7 +193,7 @@ class TransmissionPeer(BarePeer):
         self.put(xid, 0 if self.draft == "2" else 13, lists + words(xid, 1), response=True)
 
     def heard(self) -> list[HeardTransmission]:
-        """What the endpoint has sent since the last time, but for grants."""
+        """The messages that the endpoint has sent since the last call of this, except grants."""
         self.run()
         found = [HeardTransmission(octets, self.draft) for octets in self.received]
         self.received.clear()

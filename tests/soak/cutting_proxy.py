@@ -8,7 +8,7 @@ import threading
 
 
 class _End(asyncio.Protocol):
-    """One end of a connection. What it receives goes to `other`, until the connection's octets are used up."""
+    """One end of a connection. Its received octets go to `other`, until the connection's octets are used up."""
 
     def __init__(self, proxy: CuttingProxy, left: list[int]) -> None:
         self.proxy = proxy

@@ -29,11 +29,11 @@ _SLACK_KIB = 6 << 10
 
 
 class Look(NamedTuple):
-    """What a process holds at one moment, when no call runs, without what is bounded and comes and goes.
+    """The resources of a process at one moment, when no call runs, without bounded ones that come and go.
 
     That is left out: the contents of buffer pools, kept replies, messages that are being received, and the one buffer
     that each connection has last received bulk data in, to which it refers until the next comes. How much of them there
-    is follows the speed of the machine and what misbehaving clients are at.
+    is follows the speed of the machine and the actions of misbehaving clients.
     """
 
     kib: int
@@ -74,7 +74,7 @@ def _last_target(each: object) -> bytearray | None:
 
 
 def _buffers_of(pool: BufferPool) -> list[bytearray]:
-    """Those that are free, and those that are lent."""
+    """Free buffers and lent buffers."""
     return [buffer for size in pool._free.values() for buffer in size] + [lent for lent, _ in list(pool._lent.values())]
 
 

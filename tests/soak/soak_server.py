@@ -29,7 +29,7 @@ GONE_MAX = 1024
 
 
 class Repeats:
-    """Counts what the reply cache finds: `kept` replies, `running` calls, and calls whose reply is `gone`."""
+    """Counts the outcomes in the reply cache: `kept` replies, `running` calls, and calls whose reply is `gone`."""
 
     def __init__(self) -> None:
         self.kept = self.running = self.gone = 0

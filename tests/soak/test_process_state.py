@@ -1,4 +1,4 @@
-"""What the soak test takes for a warm-up, and what for growth."""
+"""The soak test's rules for warm-up and for growth."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def in_first_draft(raw: Raw, cases: Callable[[], list[Any]]) -> list[Any]:
 
 
 def offers(raw: Raw) -> tuple[str, ...]:
-    """What an end can be told to speak so that it speaks this draft to one that does; only the first is in `auto`."""
+    """The version by which an end speaks this draft to a peer that does; only the first is in `auto`."""
     return ("auto", "2") if raw is raw_messages else ("2-07",)
 
 

@@ -37,7 +37,7 @@ def _general_name(text: str) -> x509.GeneralName:
 
 
 class Authority:
-    """Its certificate is the file `path`; those that it issues are in the same directory, each with its key."""
+    """Its certificate is the file `path`; those it issues are in the same directory, each with its key."""
 
     def __init__(self, directory: Path, name: str = "authority") -> None:
         self._directory = directory

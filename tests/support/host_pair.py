@@ -56,7 +56,7 @@ class Pair:
         self.failures: dict[Role, HostAuthenticationFailed] = {}
 
     def step(self, role: Role, value: bytes | None, *, first: bool) -> bytes | None:
-        """What `role` answers; after a failure its alert."""
+        """The answer of `role`; after a failure its alert."""
         machine = self.client if role is CLIENT else self.server
         try:
             answer = machine.begin(value) if first else None if value is None else machine.receive(value)

@@ -1,4 +1,4 @@
-"""Waiting on the event loop; pytest-timeout bounds the time, and the log says what was awaited then."""
+"""Waiting on the event loop; pytest-timeout bounds the time, and the log names the awaited state."""
 
 from __future__ import annotations
 

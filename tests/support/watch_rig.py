@@ -213,7 +213,7 @@ def below(path: str, top: str) -> bool:
 
 
 class Scripted(WATCHER_V1_Service):
-    """A client that answers what it is told to."""
+    """A client that answers the server's messages."""
 
     def __init__(self, answer: Callable[[watch_batch], Any]) -> None:
         self.answer = answer

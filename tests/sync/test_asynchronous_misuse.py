@@ -30,7 +30,7 @@ def fs(running: Running) -> Iterator[NfsFilesystem]:
 
 
 def looked_at_by_pandas(file: NfsFile) -> bool:
-    """What `pandas.api.types.is_file_like` does, which pandas asks of everything that it is to read or write."""
+    """The check of `pandas.api.types.is_file_like`, which pandas makes of everything that it is to read or write."""
     return (hasattr(file, "read") or hasattr(file, "write")) and hasattr(file, "__iter__")
 
 

@@ -95,7 +95,7 @@ def loop() -> Iterator[BackgroundLoop]:
     made.end()
 
 
-# Either goes on in `awaited_call.wait_for`, whose boundaries are among those that are tried.
+# Either goes on in `awaited_call.wait_for`, whose boundaries are among the tried ones.
 def by_background_loop(loop: BackgroundLoop, work: Work) -> str:
     return loop.run(work.run, undo=work.undo)
 

@@ -1,4 +1,4 @@
-"""Interrupts, forks and the end of the process: what waits is let go, and what is open is named."""
+"""Interrupts, forks and the end of the process: waiting calls end, and open objects are named."""
 
 from __future__ import annotations
 

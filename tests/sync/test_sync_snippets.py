@@ -1,4 +1,4 @@
-"""What docs/python-api.md shows of `rpcrdma.sync` runs as it stands, but for the server's port."""
+"""The examples of `rpcrdma.sync` in docs/python-api.md run unchanged, but for the server's port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was written to a file arrives, though the file was dropped or left open."""
+"""Written data arrives, though the file was dropped or left open."""
 
 from __future__ import annotations
 

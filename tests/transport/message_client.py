@@ -1,4 +1,4 @@
-"""A client's endpoint in version 2 with a call outstanding, and how tests look at what becomes of it."""
+"""A client's endpoint in version 2 with a call outstanding, and the tests' view of its outcome."""
 
 from __future__ import annotations
 

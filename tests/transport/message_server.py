@@ -1,4 +1,4 @@
-"""What the tests of a server's endpoint in version 2 send, and how they look at its answers."""
+"""The messages that tests of a server's endpoint in version 2 send, and their view of its answers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def discarded(peer: BareMessages, octets: bytes) -> None:
 
 
 def assert_works(peer: BareMessages) -> None:
-    """A proper call is still answered, and nothing is held of those that were none."""
+    """A proper call is still answered, and no memory is held for the improper ones."""
     peer.send(peer.raw.message(XID, CALL))
     incoming = arrived(peer)
     assert not peer.endpoint.reply(incoming, message(XID, 1))

@@ -1,4 +1,4 @@
-"""What a peer owes has a deadline, and an endpoint is told of the time: nothing here waits."""
+"""A peer's duties have deadlines, and an endpoint is told the time: nothing here waits."""
 
 from __future__ import annotations
 

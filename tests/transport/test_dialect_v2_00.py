@@ -70,7 +70,7 @@ def decode(*messages: bytes) -> list[Inbound | None]:
     return [dialect.decode(octets) for octets in messages]
 
 
-# What is sent
+# Sent messages
 
 
 @pytest.mark.req("V2-37", "V2-38", "V2-39", "V2-68")
@@ -117,7 +117,7 @@ def test_a_reply_may_end_what_its_call_names_for_that() -> None:
     assert not any(Version2().may_end(call, handle) for handle in range(5))
 
 
-# What is received
+# Received messages
 
 
 @pytest.mark.parametrize(

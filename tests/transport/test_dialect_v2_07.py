@@ -58,7 +58,7 @@ def decode(*messages: bytes) -> list[Inbound | None]:
     return [dialect.decode(octets) for octets in messages]
 
 
-# What is sent
+# Sent messages
 
 
 def test_plain_messages_are_encoded_as_the_long_course_does() -> None:
@@ -118,7 +118,7 @@ def test_levels_of_reverse_calls_have_the_numbers_of_the_draft() -> None:
         assert dict(encode_properties(told, PROPERTIES))[5] == words(number)
 
 
-# What is received
+# Received messages
 
 
 @pytest.mark.req("V2-68", "V2-A14")

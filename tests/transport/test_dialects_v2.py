@@ -109,7 +109,7 @@ def draft(request: pytest.FixtureRequest) -> Draft:
     return found
 
 
-# What is sent
+# Sent messages
 
 
 @pytest.mark.req("V2-37", "V2-40", "V2-A2", "V2-68", "V2-84")
@@ -132,7 +132,7 @@ def test_private_data_change_nothing(draft: Draft) -> None:
         assert draft.dialect().agree(PrivateData(), peer) == Agreement(4096, 4096, remote_invalidation=True)
 
 
-# What is received
+# Received messages
 
 
 @pytest.mark.parametrize("xid", [0, 1, 7])

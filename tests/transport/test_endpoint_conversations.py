@@ -1,8 +1,8 @@
 """Whole conversations of endpoints, octet by octet as they were recorded once.
 
-Every form in which calls and replies travel, in both directions, with refusals, cancelled calls and bad messages. What
-an endpoint posts (Send, RDMA Write, RDMA Read), when it ends the exposure of memory and what it reports to its owner
-must be what `tests/vectors/transport/conversations.txt` says, in the same order. Run as a program, this file writes
+All forms of calls and replies, in both directions, with refusals, cancelled calls and bad messages. The work that
+an endpoint posts (Send, RDMA Write, RDMA Read), the ends of exposed memory and its reports to the owner
+must equal `tests/vectors/transport/conversations.txt`, in the same order. Run as a program, this file writes
 that one anew: for a change of octets that is meant.
 """
 
@@ -135,7 +135,7 @@ class Pair(EndpointPair):
         )
 
     def served(self, answer: Callable[[IncomingCall], object]) -> None:
-        """Runs, answers what the server is asked, and runs again."""
+        """Runs, answers the server's open calls, and runs again."""
         for incoming in self.settle()[0]:
             answer(incoming)
         self.settle()
@@ -168,7 +168,7 @@ def contents(decoder: Any) -> str:
 
 
 class Bare:
-    """An endpoint whose peer says what the test likes."""
+    """An endpoint whose peer sends the octets that the test chooses."""
 
     def __init__(self, recording: Recording, role: Role, config: TransportConfig | None = None, **options: Any) -> None:
         self.recording = recording
@@ -458,7 +458,7 @@ def bad_messages_to_a_client(recording: Recording) -> None:
                 bare.endpoint.drop(incoming)
             with contextlib.suppress(LocalProtocolError):
                 bare.endpoint.call(8, message(8, CALL), NOTHING)
-            # What is still open is answered, so that the next message meets the same state.
+            # Open calls are answered, so that the next message meets the same state.
             for xid in (7, 8):
                 bare.say(words(xid, 1, 4, 4, 2))
 

@@ -1,4 +1,4 @@
-"""What is counted as discarded, refused and short: each message as what became of it."""
+"""Counts of discarded, refused and short messages: each message by its outcome."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Answer = Callable[[Endpoint, IncomingCall], Any]
 
 
 class Lending(PlainBuffers):
-    """Counts what is lent."""
+    """Counts the lent pieces."""
 
     def __init__(self) -> None:
         self.lent = 0

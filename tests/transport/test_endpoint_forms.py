@@ -33,7 +33,7 @@ def version(request: pytest.FixtureRequest) -> str:
 
 
 def connected(version: str, client: TransportConfig | None = None) -> EndpointPair:
-    """Two endpoints whose messages have 4096 octets in every version, and that move by RDMA what they can."""
+    """Two endpoints whose messages have 4096 octets in every version, and that use RDMA wherever they can."""
     small = {"offered_send_octets": 4096, "offered_receive_octets": 4096, "in_messages_octets_max": 0}
     pair = EndpointPair(replace(client or TransportConfig(), **small), TransportConfig(**small), version=version)
     return pair.connect()
@@ -44,7 +44,7 @@ def pattern(length: int, seed: int = 0) -> bytes:
 
 
 def answer(pair: EndpointPair, incoming: IncomingCall, payload: Payload) -> tuple[Call, Decoder]:
-    """Replies, and returns what the client reports."""
+    """Replies, and returns the client's reports."""
     pair.server.reply(incoming, payload)
     pair.run()
     (event,) = pair.client_events()
@@ -110,7 +110,7 @@ def test_argument_in_a_read_chunk(version: str, segment_octets_max: int) -> None
         pair.client.call(XID, message(XID, CALL, (b"before..", data), (b"aft.", None)), ReplyBound(8))
         assert len(pair.client_pd.regions) == 1
         (incoming,) = pair.arrived()
-        # Position, length and padding: what was sent is what is decoded.
+        # Position, length and padding: the decoded values are the sent ones.
         (chunk,) = incoming.chunks.reads
         assert (chunk.position, chunk.length) == (8 + 8 + 4, length)
         decoder = opened(incoming.decoder, CALL)

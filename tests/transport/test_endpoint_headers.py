@@ -47,7 +47,7 @@ def rfc() -> Iterator[Any]:
 
 
 def split(rfc: Any, octets: bytes) -> tuple[Any, bytes]:
-    """The header that the definition reads from a message, which must encode to the same octets, and what follows."""
+    """The header that the definition reads from a message, which must encode to the same octets, and the rest."""
     decoder = Decoder(octets)
     header = rfc.decode_header(decoder)
     encoder = Encoder()

@@ -35,7 +35,7 @@ def kinds(events: list[EndpointEvent]) -> list[type]:
 
 
 def answer_all(pair: EndpointPair) -> list[int]:
-    """Answers what is there; the XIDs."""
+    """Answers the open calls; the XIDs."""
     calls = pair.arrived()
     for incoming in calls:
         pair.server.reply(incoming, message(incoming.xid, REPLY))
@@ -317,7 +317,7 @@ def test_dropped_call_is_never_answered() -> None:
 
 
 class CountingBuffers(PlainBuffers):
-    """Lends memory and knows what is out."""
+    """Lends memory and counts the lent pieces."""
 
     def __init__(self, most: int = 1 << 30) -> None:
         self.most = most

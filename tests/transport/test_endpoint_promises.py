@@ -1,4 +1,4 @@
-"""What each side of a connection may count on: credits, receives, and the memory behind chunks."""
+"""The resources that each side of a connection may count on: credits, receives, and the memory behind chunks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_calls_in_flight_keep_to_the_lower_of_request_and_grant(requested: int, 
         assert len(peer.received) - answered <= (lower if answered else 1)
         peer.send(reply_header(answered, grant=granted) + start(answered, REPLY))
         answered += 1
-        # As many as are allowed, less those that are unanswered.
+        # The allowed number, less the unanswered ones.
         assert len(peer.received) == min(40, answered + lower)
     assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived] * 40
 
@@ -148,7 +148,7 @@ def test_a_server_has_a_receive_for_each_reverse_reply_before_it_calls_and_keeps
     peer.run()
     assert [octets[:4] for octets in peer.received] == [bytes(4)]
     peer.send(reply_header(0, grant=grant) + start(0, REPLY))
-    # No more than the client granted, whatever waits.
+    # No more than the client granted, for any number of waiting calls.
     assert len(peer.received) == 1 + grant
     assert peer.endpoint.reverse_calls_in_flight == grant
     # The replies come together with as many forward calls as are granted, none looked at before all are there.
@@ -199,7 +199,7 @@ def test_a_server_reads_nothing_of_a_call_any_more_once_it_may_answer(outcome: s
     assert peer.send(header(reads=long + item, kind=1, xid=1)) == []
     (incoming,) = calls_in(peer.endpoint_events())
     assert peer.endpoint.statistics.rdma_reads == 2
-    # The client may take its memory back with the answer: nobody asks for it.
+    # The client may take its memory back with the answer: no caller asks for it.
     peer.pd.invalidate(region)
     if outcome == "reply":
         incoming.decoder.octets(8, "start")

@@ -508,7 +508,7 @@ def test_a_server_still_refuses_malformed_calls_while_it_waits_for_reverse_repli
     ):
         (answer,) = peer.send(octets)
         assert decode_header(answer) == RdmaError(int.from_bytes(octets[:4]), 128, ERR_CHUNK)
-        # They may be what grants credits, or what asks for some.
+        # They may be the messages that grant credits, or ask for some.
         assert peer.endpoint.reverse_credits_granted == 1
     peer.send(GOLDEN_REPLY)
     assert xids(peer.endpoint_events()) == [XID]

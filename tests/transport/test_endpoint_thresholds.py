@@ -1,4 +1,4 @@
-"""Inline thresholds of peers that say nothing while connecting, and that they stay what they are."""
+"""Inline thresholds of peers that name none while connecting, and that they do not change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def form(octets: bytes) -> tuple[int, bool, bool]:
 
 
 def called(peer: BarePeer, xid: int, plain: int, results: int = 0) -> bytes:
-    """What the client under test sends for a call with `plain` octets of arguments, which is then answered."""
+    """The messages of the client under test for a call with `plain` octets of arguments, which is then answered."""
     before = len(peer.received)
     peer.endpoint.call(xid, message(xid, CALL, (bytes(plain), None)), ReplyBound(results))
     peer.run()
@@ -54,7 +54,7 @@ def arrived(peer: BarePeer, xid: int, reply_chunk: bytes = b"") -> IncomingCall:
 
 
 def answered(peer: BarePeer, xid: int, plain: int) -> bytes:
-    """What the server under test sends as a reply with `plain` octets of results."""
+    """The messages of the server under test for a reply with `plain` octets of results."""
     incoming = arrived(peer, xid)
     before = len(peer.received)
     peer.endpoint.reply(incoming, message(xid, REPLY, (bytes(plain), None)))

@@ -1,4 +1,4 @@
-"""Extensions: what their rows add to a connection of version 2, and what becomes of messages that no row is for."""
+"""Extensions: the effect of their rows on a connection of version 2, and of messages that no row is for."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INVAL_HTYPE, INVAL_FLAG, BAD_XDR = 3, 4, 2
 
 
 class Recorded:
-    """One end's extension, which keeps what it is given."""
+    """One end's extension, which stores its arguments."""
 
     def __init__(self, value: bytes | None = b"\0\0\0\7") -> None:
         self.messages: list[tuple[int, int, int, bool, bytes]] = []

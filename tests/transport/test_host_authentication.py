@@ -1,4 +1,4 @@
-"""Two machines of host authentication, joined: who is authenticated, with what, and why not."""
+"""Two machines of host authentication, joined: the authenticated host, its evidence, and the reasons of failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of hostile peers: each ends host authentication with one typed error, and with nobody authenticated."""
+"""Values of hostile peers: each ends host authentication with one typed error, and authenticates no host."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class TestHostilePeers:
             machine.receive(end_mark)
 
     def test_a_second_wish_for_another_group_of_keys(self, hosts: Hosts) -> None:
-        """So the rounds have an end whatever a server does."""
+        """So the rounds have an end for each answer of a server."""
         server = hosts.context(SERVER)
         server.set_ecdh_curve("secp521r1")
         machine = HostAuthenticator(hosts.context(CLIENT), CLIENT, REQUIRED)

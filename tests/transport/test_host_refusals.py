@@ -1,4 +1,4 @@
-"""The tables of what OpenSSL finds wrong, and of what hosts tell each other of it."""
+"""The tables of OpenSSL's verification errors, and of the errors that hosts send each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server's endpoint that speaks the last draft of version 2 answers to messages against its rules."""
+"""The answers of a server's endpoint of the last draft of version 2 to messages against its rules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def call(xid: int = 7, reads: bytes = b"") -> bytes:
 
 
 def answers(peer: BarePeer, *messages: bytes) -> list[tuple[int, ...]]:
-    """XID, version, type and what follows of all that is sent upon these messages but for grants."""
+    """XID, version, type and rest of each message sent upon these messages, except grants."""
     found = [octets for each in messages for octets in peer.send(each)]
     told = [struct.unpack(f">{len(octets) // 4}I", octets) for octets in found]
     return [(xid, version, *rest) for xid, version, _, *rest in told if rest[0] != GRANT]

@@ -1,4 +1,4 @@
-"""What Linux kernels really sent (tests/vectors/linux): through every decoder, and back where there is one encoding."""
+"""Real messages of Linux kernels (tests/vectors/linux): through every decoder, and back if the encoding is unique."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much the messages of one connection may hold, and what of it counts for all connections together."""
+"""The memory that the messages of one connection may hold, and its part in the bound of all connections."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_first_octets_of_a_connection_ask_for_no_room() -> None:
     memory.release(RPC_UNCOUNTED_CALL_OCTETS)
     assert room.asked == 0
     assert not memory.hold(RPC_UNCOUNTED_CALL_OCTETS + 1)
-    # What was refused holds nothing.
+    # A refused message holds nothing.
     assert memory.hold(RPC_UNCOUNTED_CALL_OCTETS)
     assert not memory.hold_piece(1)
 

@@ -1,4 +1,4 @@
-"""Errors of version 2, each raised by a responder in its case, and what the requester does about it."""
+"""Errors of version 2, each raised by a responder in its case, and the requester's reaction."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Pair(EndpointPair):
         self.runs = 0
 
     def call(self, payload: Payload, reply: Payload, bound: ReplyBound, into: tuple = ()) -> ReplyArrived | CallFailed:
-        """Makes a call, and returns what it ends with."""
+        """Makes a call, and returns its outcome."""
         handle = self.client.call(XID, payload, bound, into)
         while True:
             self.run()
@@ -107,7 +107,7 @@ def test_a_server_of_another_version_is_spoken_to_in_that_or_left(server_version
     assert "the server speaks version 1 of RPC-over-RDMA only, this end was told to speak 2" in closed.reason
 
 
-# 2, 3, 4, 10: what fails a call for good
+# 2, 3, 4, 10: errors that fail a call for good
 
 
 @pytest.mark.parametrize(

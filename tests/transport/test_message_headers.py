@@ -26,7 +26,7 @@ NOTHING = ReplyBound(0)
 
 
 class Sent:
-    """What both ends of a pair have sent: who, the octets, and the handle that goes with it."""
+    """The messages of both ends of a pair: the sender, the octets, and the handle that goes with them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.all: list[tuple[object, bytes, int | None]] = []

@@ -1,4 +1,4 @@
-"""What the memory of calls is open to in version 2, and for how long."""
+"""The rights on the memory of calls in version 2, and their duration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BOUND = ReplyBound(9000, (5000,))
 
 @pytest.fixture(params=["2", "2-07"])
 def pair(request: pytest.FixtureRequest) -> EndpointPair:
-    """Two ends that move by RDMA what they can."""
+    """Two ends that use RDMA wherever they can."""
     chunks = TransportConfig(in_messages_octets_max=0, offered_send_octets=4096, offered_receive_octets=4096)
     return EndpointPair(chunks, chunks, version=request.param).connect()
 

@@ -1,4 +1,4 @@
-"""Transport properties in the messages of both drafts: those that an end tells, and the effects of its peer's."""
+"""Transport properties in the messages of both drafts: an end's own properties, and the effects of its peer's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reverse direction in versions that tell each other what a client takes of it."""
+"""The reverse direction in versions whose peers tell each other their limits for it."""
 
 from __future__ import annotations
 

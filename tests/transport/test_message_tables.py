@@ -1,4 +1,4 @@
-"""The tables of the transport in a version that counts messages, each row by what happens to connections and messages.
+"""The tables of the transport in a version that counts messages, each row by its effect on connections and messages.
 
 States and inputs of host authentication, which has tables of its own to be driven by, are not among them.
 """
@@ -142,7 +142,7 @@ DRIVES: dict[tuple[State, Input], Callable[[], BarePeer]] = {
 
 
 class Observed(dict[tuple[State, Input], State]):
-    """A table that remembers what was looked up; a pair that it lacks is an error."""
+    """A table that remembers its look-ups; a pair that it lacks is an error."""
 
     def __init__(self) -> None:
         super().__init__(TRANSITIONS)
@@ -265,7 +265,7 @@ def test_nothing_is_taken_once_the_peer_broke_the_protocol() -> None:
     assert peer.heard() == []
 
 
-# What may leave
+# Messages that may leave
 
 
 def outgoing(kind: Kind) -> Outgoing:
@@ -293,7 +293,7 @@ def test_each_kind_of_message_leaves_in_the_states_that_the_table_says(kind: Kin
     session.state = state
     assert outbox.send(outgoing(kind)) == (kind in MAY_LEAVE[state])
     assert outbox.waiting(kind) == (kind not in MAY_LEAVE[state])
-    # What waits goes out as soon as the state allows it.
+    # A waiting message goes out as soon as the state allows it.
     session.state = State.OPEN
     outbox.drain()
     assert outbox.waiting(kind) == 0

@@ -1,4 +1,4 @@
-"""Credits that count messages: the words of headers, and what follows from them at either end."""
+"""Credits that count messages: the words of headers, and their effect at either end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def received(kind: Kind, credit_word: int = 0) -> Inbound:
 
 
 def halves(credit_word: int | None) -> tuple[int, int]:
-    """Of a word of two halves: the most that can be outstanding, and what is new."""
+    """Of a word of two halves: the most that can be outstanding, and the new part."""
     assert credit_word is not None
     assert credit_word <= 0xFFFFFFFF
     return credit_word >> 16, credit_word & 0xFFFF
@@ -150,7 +150,7 @@ def test_several_replies_in_one_message_bring_back_the_credits_of_their_calls(ki
             deliver(client, server, CALL)
         deliver_several(server, client, REPLY, 8)
         assert (client.in_flight, server.unanswered) == (0, 0)
-        # The server was given a credit for each reply, and keeps those that it has not used.
+        # The server was given a credit for each reply, and keeps the unused ones.
         assert (client.balance, client.outstanding, server.balance) == (9, 12, 12)
     for _ in range(3):
         deliver_several(client, server, CALL, 8)

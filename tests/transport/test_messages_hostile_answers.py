@@ -197,7 +197,7 @@ def test_a_server_that_never_grants_gets_no_further_call(raw: Raw, how: str) -> 
     peer = Client(raw, give=2)
     calls = [peer.endpoint.call(xid, message(xid, 0), NOTHING) for xid in range(1, 50)]
     peer.run()
-    # Of two credits the last one is kept for what answers the server.
+    # Of two credits the last one is kept for the answer to the server.
     assert peer.heard() == []
     if how == "zero in every reply":
         peer.reply(give=0)

@@ -222,7 +222,7 @@ def test_unknown_flags(raw: Raw, kind: int) -> None:
 def test_more_where_there_may_be_none(raw: Raw, octets: bytes) -> None:
     peer = server(raw)
     assert answered(peer, octets) == (raw.INVAL_CONT,)
-    # What was announced is dropped, to its end.
+    # The announced messages are dropped, to the last one.
     last = octets[:16] + word(0) + octets[20:]
     peer.send(last)
     assert peer.heard() == []
@@ -335,7 +335,7 @@ def test_every_truncation_of_a_call_is_answered_or_discarded(raw: Raw) -> None:
     assert_works(peer)
 
 
-# What only a responder sends
+# Messages that only a responder sends
 
 
 @FIRST_DRAFT
@@ -384,7 +384,7 @@ def test_replies_to_a_server_that_made_no_call_are_discarded(raw: Raw) -> None:
         raw.properties(),
         raw.message(XID, REPLY, RESPONSE),
         raw.error(XID, raw.SYSTEM),
-        # what would be refused otherwise
+        # messages that would be refused otherwise
         raw.message(XID),
         raw.prefix(XID, 77),
         b"x",

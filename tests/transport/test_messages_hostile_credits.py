@@ -119,7 +119,7 @@ def test_a_client_that_never_grants_gets_no_reply_and_cannot_pile_them_up(raw: R
 
 
 def test_refusals_that_cannot_leave_do_not_pile_up(raw: Raw) -> None:
-    """The client uses every credit for what cannot be read, and gives none."""
+    """The client uses every credit for unreadable messages, and gives none."""
     peer = server(raw, TransportConfig(credits_granted=4), give=0)
     for count in range(2000):
         peer.send(raw.message(XID, b"", give=0))

@@ -1,4 +1,4 @@
-"""What only the last draft of version 2 has to be abused: types of headers, its Call chunk, counts that add up."""
+"""Abuse that only the last draft of version 2 allows: types of headers, its Call chunk, counts that add up."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_long_reply_that_is_none_fails_its_call(raw: Raw, body: bytes, pieces:
         peer.reply(REPLY, RESPONSE | MORE)
     peer.send(typed(draft.REPLY_EXTERNAL, body, xid=peer.handle.xid))
     if pieces:
-        # It broke what had begun, whose rest is awaited.
+        # It broke the message that had begun, whose rest is awaited.
         peer.reply(bytes(4))
     assert isinstance(peer.event().error, RemoteProtocolError)
 
@@ -274,7 +274,7 @@ def test_grants_take_credits_and_one_goes_beyond_them(raw: Raw, beyond: int) -> 
     for _ in range(told.give):
         peer.post(raw.message(XID, CALL))
     for _ in range(beyond):
-        # Whatever its XID, it is a grant.
+        # It is a grant, with any XID.
         peer.post(word(XID) + raw.grant(1)[4:])
     peer.run()
     if beyond > 1:

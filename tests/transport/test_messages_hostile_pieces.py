@@ -153,7 +153,7 @@ def test_unanswered_calls_in_long_messages_hold_no_more_than_a_bound(raw: Raw, p
     (refused,) = [each for each in peer.heard() if each.xid]
     assert (refused.kind, refused.xid, refused.numbers) == (ERROR, xid, (raw.SYSTEM,))
     assert octets * (len(held) + 1) > limits.CONNECTION_MESSAGE_OCTETS_MAX
-    # Small calls are served, and what is answered makes room.
+    # Small calls are served, and answered ones make room.
     peer.send(raw.message(XID, CALL))
     held += calls_in(peer.endpoint_events())
     for incoming in held:

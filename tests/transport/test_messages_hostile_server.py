@@ -57,7 +57,7 @@ def test_client_sends_one_message_of_at_most_1024_octets_and_no_more_until_it_is
     assert 28 <= len(first) <= 1024
     (told,) = peer.heard()
     assert told.kind == CONNPROP
-    # This is no answer, and nothing follows from it but that it uses up what the client has granted.
+    # This is no answer; its only effect is that it uses up a credit of the client.
     for _ in range(1 + told.give):
         assert peer.send(octets) == []
         assert peer.endpoint_events() == []
@@ -179,7 +179,7 @@ def test_properties_that_come_after_a_lone_grant_are_taken_once(raw: Raw) -> Non
         # another version
         struct.pack(">IIIIIII", XID, 1, 9, 0, 0, 0, 0) + REPLY,
         raw.message(XID, REPLY, RESPONSE)[:4] + word(3) + raw.message(XID, REPLY, RESPONSE)[8:],
-        # what is not for a requester, or not in this direction: also faulty ones are not answered
+        # messages that are not for a requester, or not in this direction: also faulty ones are not answered
         raw.message(XID, CALL),
         raw.message(XID, REPLY),
         raw.message(XID, b""),

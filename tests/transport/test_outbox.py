@@ -73,7 +73,7 @@ class Server(BarePeer):
         return event
 
     def heard(self) -> list[tuple[str, int]]:
-        """What the peer has received since it was asked last."""
+        """The messages that the peer has received since the last call of this."""
         heard = []
         for octets in self.received:
             header = decode_header(octets)

@@ -1,4 +1,4 @@
-"""Planning of replies: what was offered against what there is."""
+"""Planning of replies: offered memory against results."""
 
 from __future__ import annotations
 

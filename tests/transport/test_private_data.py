@@ -13,7 +13,7 @@ from rpcrdma.transport.private_data import (
     encode_private_data,
 )
 
-# What a Linux client and a Linux server (6.12) send.
+# The private data of a Linux client and a Linux server (6.12).
 LINUX_CLIENT = bytes.fromhex("f6ab0e18 01010303")
 LINUX_SERVER = bytes.fromhex("f6ab0e18 01000303")
 

@@ -1,4 +1,4 @@
-"""Transport properties: rows, their codecs, and what breaks them."""
+"""Transport properties: rows, their codecs, and their decode errors."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_no_less_is_offered_than_every_peer_must_receive(field: str, octets: int
 
 
 def test_the_smallest_introduction_is_longer_than_a_header_of_version_1() -> None:
-    """A responder of that version discards silently what is shorter."""
+    """A responder of that version discards shorter messages silently."""
     own = encode_properties(properties_of(TransportConfig(), ReverseSupport.NONE), PROPERTIES)
     assert 24 + sum(8 + len(value) for _, value in own) >= 28
 

@@ -1,4 +1,4 @@
-"""Refused calls that are sent again in another form, where the version says what was wrong."""
+"""Refused calls that are sent again in another form, where the version names the cause."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LARGE = limits.REPLY_OCTETS_MAX
 
 
 class Talkative(Version1):
-    """A version whose errors say what was wrong: procedure 99, then cause, chunk and octets."""
+    """A version whose errors name the cause: procedure 99, then cause, chunk and octets."""
 
     def decode(self, data: Buffer) -> Inbound | None:
         if len(data) == 28 and data[12:16] == struct.pack(">I", 99):

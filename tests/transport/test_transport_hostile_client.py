@@ -480,7 +480,7 @@ def test_calls_waiting_for_memory_count_against_the_credits(monkeypatch: pytest.
 def test_peer_that_never_reads_its_answers_is_cut_off(octets: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     peer = server(TransportConfig(credits_granted=4))
     queue_pair = type(peer.qp)
-    # The endpoint's sends go nowhere: what was posted stays posted.
+    # The endpoint's sends go nowhere: posted work stays posted.
     endpoint_qp = peer.qp._peer
     work = queue_pair._work
     monkeypatch.setattr(queue_pair, "_work", lambda self, item: False if self is endpoint_qp else work(self, item))

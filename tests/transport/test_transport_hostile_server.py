@@ -100,10 +100,10 @@ def zeroed(*chunks: WriteChunk) -> tuple[WriteChunk, ...]:
         encode_message(RDMA_MSG, XID, 9, ChunkLists()) + REPLY[:7],
         encode_message(RDMA_MSG, XID, 9, ChunkLists()) + struct.pack(">II", XID + 1, 1),
         encode_message(RDMA_MSG, XID, 9, ChunkLists()) + struct.pack(">II", XID, 2),
-        # XIDs that nobody waits for
+        # XIDs that no call has
         encode_message(RDMA_MSG, XID + 1, 9, ChunkLists()) + struct.pack(">II", XID + 1, 1),
         encode_header(RdmaError(XID + 1, 9, 2)),
-        # what is not for a requester
+        # a message that is not for a requester
         encode_header(RdmaMsgp(XID, 9, 0, 0)) + REPLY,
         encode_header(RdmaDone(XID, 9)),
         # a reverse call, which this client does not take, in both forms
@@ -257,7 +257,7 @@ def test_what_was_written_into_an_unused_chunk_is_not_taken_for_a_result(results
     peer.run()
     offered = decode_header(peer.received[0]).chunks.writes  # type: ignore[union-attr]
     for chunk in offered:
-        # To the last octet, whatever the chunk is returned with.
+        # To the last octet, for any returned length of the chunk.
         (segment,) = chunk.segments
         peer.write(segment.handle, segment.offset, [b"\xee" * segment.length])
     used = 7 if results == "the first" else 0

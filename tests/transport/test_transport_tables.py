@@ -1,4 +1,4 @@
-"""The tables of the transport, each pair of them by what really happens to calls and connections."""
+"""The tables of the transport, each pair of them by its real effect on calls and connections."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ V = TypeVar("V")
 
 
 class Observed(dict[K, V]):
-    """A table that remembers what was looked up; a pair that it lacks is an error."""
+    """A table that remembers its look-ups; a pair that it lacks is an error."""
 
     def __init__(self, table: Mapping[K, V]) -> None:
         super().__init__(table)

@@ -193,7 +193,7 @@ class GrantsAtHalf:
 
 
 class GrantsAtOnce:
-    """Whatever is owed is granted."""
+    """All owed credits are granted."""
 
     __slots__ = ()
 
@@ -230,7 +230,7 @@ class NoneForAnswers:
 
 
 class AnswersReserved:
-    """Calls are bounded by the answers that are owed, of which each keeps a credit, and not by what the peer takes."""
+    """Calls are bounded by the owed answers, of which each keeps a credit, and not by the peer's receives."""
 
     __slots__ = ()
     allowed = property(lambda self: self.requested if self.balance > self.unanswered else 0, lambda _self, _value: None)

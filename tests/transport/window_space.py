@@ -1,7 +1,7 @@
 """All states that two endpoints with small windows can come to, and the ways through them.
 
-A state is all there is of two endpoints and of the messages between them; a step is whatever one of them can do next.
-The windows are the real ones. What is around them does as the outbox does: a message is not begun before the one that
+A state is the whole of two endpoints and of the messages between them; a step is any action that one of them can take.
+The windows are the real ones. Their surroundings act as the outbox does: a message is not begun before the one that
 was begun has ended, then errors go first, then replies, then calls. Grants may stand anywhere. An endpoint takes its
 messages in their order, whenever it likes, and its handlers answer in any order.
 
@@ -101,24 +101,24 @@ class Call(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What the last message of a group tells that is a reply: who is woken, and what promise has ended."""
+    """The effect of a group's last message, if that is a reply: the calls that go on, and the ended promise."""
 
     wakes: int | None
     promises: int
 
 
 class Together(NamedTuple):
-    """What a message tells that holds several calls or several replies."""
+    """The effect of a message that holds several calls or several replies."""
 
     kind: Kind
     several: tuple[Any, ...]
 
 
 class Side(NamedTuple):
-    """What an endpoint has to do: calls of handlers and of others, in whichever order, and answers.
+    """The duties of an endpoint: calls of handlers and of others, in any order, and answers.
 
-    `sending` is the message that has begun: its kind, the pieces that are left, and what it tells the peer. `ready` and
-    `waiting` are the answers of handlers that may answer, and of those that await a call.
+    `sending` is the message that has begun: its kind, the pieces that are left, and its words to the peer. `ready` and
+    `waiting` are the answers of handlers that may answer, and of handlers that await a call.
     """
 
     calls: tuple[Call, ...]
@@ -245,14 +245,14 @@ class Space:
         return (*self._get(self._windows[end]), *promised)
 
     def _next(self, state: State, end: int, side: Side, *sent: Message, taken: bool = False) -> State:
-        """The state after something that one end did; what it `sent` has gone out at once."""
+        """The state after an action of one end; the messages that it `sent` have gone out at once."""
         windows, channels, sides = list(state[0]), list(state[1]), list(state[2])
         windows[end] = self._save(end)
         sides[end] = side
         if sent:
             channels[end] += sent
             if self._cumulative:
-                # The windows count what they have sent from there on.
+                # The windows count their own messages from there on.
                 before = len(sent)
                 channels[1 - end] = tuple(
                     [(kind, (word - before) % _COUNTERS, told) for kind, word, told in channels[1 - end]]
@@ -295,7 +295,7 @@ class Space:
                     raise Stuck(state)
 
     def _own_steps(self, state: State, end: int) -> Iterator[State]:
-        """What an endpoint does without its handlers."""
+        """The steps of an endpoint without its handlers."""
         window = self._load(state, end)
         if window.refresh_due:
             word = window.grant_word()
@@ -417,7 +417,7 @@ def _introduce(first: Window, second: Window) -> None:
 
 
 def _received(state: State, window: Window, side: Side, kind: Kind, told: Any) -> Side:
-    """What an endpoint has to do after a call, or an answer, that has come."""
+    """The duties of an endpoint after a call, or an answer, has arrived."""
     within = window.on_received(_RECEIVED[kind])
     ready, waiting, handler_calls = list(side.ready), list(side.waiting), side.handler_calls
     if kind is Kind.CALL:
@@ -457,7 +457,7 @@ def _as_carried(window: Window, promises: Promises, call: Call) -> tuple[int, Ca
 
 
 def _begin(call: Call, after: Side) -> tuple[Kind, int, Call, Side]:
-    """What is sent for a call, and its maker afterwards."""
+    """The messages of a call, and the state of its maker afterwards."""
     return Kind.PROPERTIES if call.answer == PROPERTIES else Kind.CALL, call.pieces, call, after
 
 

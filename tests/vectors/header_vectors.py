@@ -37,7 +37,7 @@ def property_set(vector: dict[str, Any]) -> tuple[tuple[int, bytes], ...]:
 
 
 def header_of(vector: dict[str, Any], module: ModuleType) -> Any:
-    """An object of the class that `type` names. What the vector leaves out is at its default."""
+    """An object of the class that `type` names. Members that the vector leaves out have their defaults."""
     record = getattr(module, vector["type"])
     names = {field.name for field in fields(record)}
     found = {name: vector[name] for name in names & vector.keys()}

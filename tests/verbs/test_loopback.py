@@ -1,4 +1,4 @@
-"""What the loopback provider does beyond the provider suite: single steps, and misuse."""
+"""Properties of the loopback provider beyond the provider suite: single steps, and misuse."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_read_takes_a_step_to_ask_and_one_to_answer() -> None:
     a.post_read("r", sink, 0, 4, source.handle, source.offset)
     a._step()
     assert a.poll_completion() is None
-    # What is read is what is there when the peer answers.
+    # The read octets are those of the moment when the peer answers.
     pd_b.invalidate(source)
     b._step()
     completion = a.poll_completion()

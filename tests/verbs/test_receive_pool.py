@@ -1,4 +1,4 @@
-"""Memory that connections share for what arrives."""
+"""Memory that connections share for arriving messages."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import pytest
 
 from rpcrdma.xdr.language import LanguageError, compile_source
 
-# what is wrong: (definition, everything that is said about it)
+# fault: (definition, all messages about it)
 ERRORS: dict[str, tuple[str, str]] = {
     "no type": (
         "struct s {\n    int a;\n    ;\n};",
@@ -389,7 +389,7 @@ def test_all_errors_are_named_in_order_of_their_places() -> None:
     ]
 
 
-# defect: (definition, what is said about it, a definition in the language that means the same)
+# defect: (definition, the message about it, a definition in the language that means the same)
 DRAFTS: dict[str, tuple[str, str, str]] = {
     "constant without =": (
         "const FLAG           0x00000001;",

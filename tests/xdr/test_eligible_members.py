@@ -1,4 +1,4 @@
-"""From the definition to the octets: what a pragma names may be placed directly, and nothing else is ever taken out."""
+"""From the definition to the octets: an item that a pragma names may be placed directly; no other is taken out."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_only_what_a_pragma_names_is_taken_from_a_chunk_by_the_decoder(load: Loa
             if at in eligible:
                 assert decode(module, kind, Decoder(reduced, placed=placed)) == value
             else:
-                # Whatever the shortened stream says, the chunk is no one's.
+                # For any content of the shortened stream, the chunk belongs to no item.
                 with pytest.raises(ReducedIneligibleItem):
                     decode(module, kind, Decoder(stream, placed=placed))
         if not eligible:

@@ -1,4 +1,4 @@
-"""What the compiler makes of program blocks: procedures, clients, services."""
+"""The compiler's output for program blocks: procedures, clients, services."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ program COUNTER_PROGRAM {
 
 
 class RecordingCaller:
-    """Encodes the arguments, answers with what it was given."""
+    """Encodes the arguments, answers with its own argument."""
 
     def __init__(self, result: Any) -> None:
         self.result = result

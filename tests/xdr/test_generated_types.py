@@ -1,4 +1,4 @@
-"""What the compiler makes of each construct of the language: octets, Python types, refusals."""
+"""The compiler's output for each construct of the language: octets, Python types, refusals."""
 
 from __future__ import annotations
 
@@ -517,7 +517,7 @@ def decode_whole(module: Any, decoder: Decoder) -> None:
 @pytest.mark.req("V1-16", "V2-17")
 @pytest.mark.parametrize("position", [0, 4])
 def test_optional_data_whose_presence_word_was_placed_with_them_do_not_decode(load: Load, position: int) -> None:
-    """In a Read chunk is the word alone, at the place of either word, or it and what follows."""
+    """In a Read chunk is the word alone, at the place of either word, or it and the following octets."""
     module = load(OPTIONAL)
     whole = bytes.fromhex("00000001 00000004") + b"data" + bytes.fromhex("00000007")
     for end in (position + 4, 12):

@@ -320,7 +320,7 @@ def test_the_work_grows_as_the_definition_does(name: str) -> None:
             compile_source(text, source_name="t.x")
         return sum(entry.callcount for entry in profile.getstats())
 
-    # What is cached for the first time does not count, and neither do hints, of which there is a fixed number.
+    # First-time caching does not count, and neither do hints, of which there is a fixed number.
     work(10)
     few, some, more = (work(count) for count in (100, 200, 300))
     assert more - some < 1.3 * (some - few)

@@ -1,4 +1,4 @@
-"""How each XDR type stands in JSON, and what is said of documents that do not fit, with their place."""
+"""The JSON form of each XDR type, and the errors of documents that do not fit, with their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written as JSON of any value reads as a value with the same octets."""
+"""The JSON of any value reads as a value with the same octets."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from rpcrdma.nfs import mount, v3
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition, PlacedInOrder
 
-# What the annotations do not tell: members of fixed length, and those that are 64 bits wide.
+# Facts that the annotations lack: members of fixed length, and 64-bit ones.
 FIXED = {"verf", "cookieverf"}
 WIDE = {
     *("size", "used", "fsid", "fileid", "offset", "cookie", "maxfilesize"),
@@ -26,7 +26,7 @@ WIDE = {
 }
 SIGNED = {"auth_flavors"}
 TEXT = st.binary(max_size=20).map(lambda data: data.decode("utf-8", "surrogateescape"))
-# Octets that are UTF-8 together with others may decode otherwise than they were made; what decodes is stable.
+# Octets that are UTF-8 together with others may decode differently than they were made; a decoded value is stable.
 STABLE = TEXT.map(lambda text: text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape"))
 
 

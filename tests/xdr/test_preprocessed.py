@@ -11,7 +11,7 @@ MAIN = (
     '#include "size.x"\n\tstruct\ts {  /* two of them */\n\t\topaque a<>;\n\t\tstring b<MOST>;\n};\nconst SIZE = 4;\n'
 )
 INCLUDED = "const SIZE = 3;\n"
-# What cpp makes of MAIN with -DMOST=: tabs and comments become single spaces.
+# The output of cpp for MAIN with -DMOST=: tabs and comments become single spaces.
 OUTPUT = """\
 # 0 "main.x"
 # 0 "<built-in>"

@@ -181,7 +181,7 @@ def test_no_result_is_larger_than_the_compiler_says(data: st.DataObject) -> None
     in_stream = sum((len(item.data) + 3) & ~3 for item in payload.items[kept:])
     assert len(payload.reduced) + in_stream <= bound.results
     assert all(len(item.data) <= most for item, most in zip(payload.items, bound.items, strict=False))
-    # What the arguments say is the limit that stands in the definition anyway.
+    # The arguments repeat the limit that stands in the definition.
     bounded = []
     for member in members:
         with contextlib.suppress(LanguageError):

@@ -91,7 +91,7 @@ struct many { one o<40>; late l; };
         ("two", 8 + 4 + 8, (1001, 1001)),
         ("late", 4, (5,)),
         ("some", 4 + 8, (1001,)),
-        # The arm with nothing to place is larger than what the other one leaves in the stream.
+        # The arm without an eligible item is larger than the part of the other one that stays in the stream.
         ("or_none", 4 + 4 + 800, (1001,)),
         # Where the first item is missing, the second one is the first.
         ("moves", 4 + 804 + 4, (1001, 5)),
@@ -226,7 +226,7 @@ def test_what_no_line_can_say_is_taken_at_its_most(load: Load) -> None:
         union either switch (int n) {{ {arms} default: second s; }};"""
     given = SimpleNamespace(**dict.fromkeys(names, 8))
     assert bound(load, "answer", text, "ask", given) == ReplyBound(4 * 12)
-    # One sum of terms is larger than the other whatever the arguments are.
+    # One sum of terms is larger than the other for all arguments.
     assert bound(load, "either", text, "ask", given) == ReplyBound(4 + 4 * 12 + 8)
     many = f"{text} typedef answer lots<10>;"
     assert bound(load, "lots", many, "ask", given) == ReplyBound(4 + 10 * 4 * 1004)

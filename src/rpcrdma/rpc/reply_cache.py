@@ -162,7 +162,7 @@ class ReplyCache:
     `entries_max` answered calls are remembered for `age_s` seconds, with `octets_max` octets of their replies. Beyond
     that the oldest replies are dropped, large ones first, since a few large replies take the room of many small ones; a
     call without its reply is still known as answered. A reply over `reply_octets_max` is not kept at all, unless it is
-    refused: `refused_octets_max` octets of replies that did not fit what their calls offered are held until the calls
+    refused: `refused_octets_max` octets of replies that exceeded the offers of their calls are held until the calls
     come again and offer more. Beyond it the client that holds most loses its oldest.
 
     The bounds do not count running calls: the server's bound on running calls limits them.

@@ -30,7 +30,7 @@ class Exerciser:
         self.history: deque[str] = deque(maxlen=30)
 
     def step(self) -> None:
-        """One operation; raises AssertionError if the file is not what it should be."""
+        """One operation; raises AssertionError if the content of the file is wrong."""
         operations = (
             (self._write, 6),
             (self._read, 6),

@@ -183,7 +183,7 @@ class Guest:
         return self._home / "terminal"
 
     def run(self, script: str, quiet_s: float = 60.0, *, check: bool = True) -> Result:
-        """Runs a shell script to its end; see Job.wait for what it raises."""
+        """Runs a shell script to its end; see Job.wait for its exceptions."""
         return self.start(script, quiet_s).wait(check=check)
 
     def start(self, script: str, quiet_s: float = 60.0) -> Job:

@@ -39,7 +39,7 @@ CHECKS: list[Check] = []
 
 
 def check(*, quick: bool = False) -> Callable[[Callable[[Lab], None]], Callable[[Lab], None]]:
-    """Declares a check; its name is the function's. Those that are `quick` make up the reduced set."""
+    """Declares a check; its name is the function's. The `quick` ones make up the reduced set."""
 
     def declare(function: Callable[[Lab], None]) -> Callable[[Lab], None]:
         CHECKS.append(Check(function.__name__.replace("_", "-"), function, quick))
@@ -113,7 +113,7 @@ class Lab:
         """Our server, mounted at /mnt in the client, and unmounted at the end.
 
         Unless the server is `interrupted`, the client must not have had to connect a second time: that would hide
-        what went wrong.
+        the error.
         """
         with self.our_server(*serve) as server:
             self.mount(options)

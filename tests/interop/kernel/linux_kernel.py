@@ -1,4 +1,4 @@
-"""The guests' kernel: the boot image, the modules with what they depend on, and siw, which Debian does not build."""
+"""The guests' kernel: the boot image, the modules with their dependencies, and siw, which Debian does not build."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ELF = b"\x7fELF"
 
 
 class Module:
-    """A kernel module's file, and what its .modinfo section says."""
+    """A kernel module's file, and the text of its .modinfo section."""
 
     def __init__(self, path: Path) -> None:
         self.name = path.name.split(".ko")[0].replace("-", "_")

@@ -26,7 +26,7 @@ _FIO = (
     " --number_ios=4000 --minimal >/tmp/fio"
 )
 MEASURES = {
-    # name: (what goes before, what is timed, how many of the unit it does, unit)
+    # name: (preparation, timed command, number of units, unit)
     "sequential write, 1 MiB": ("", "dd if=/dev/zero of={mnt}/data bs=1M count=64 oflag=direct 2>&1", 64, "MiB/s"),
     "sequential write, cached": ("", "dd if=/dev/zero of={mnt}/data bs=1M count=64 conv=fsync 2>&1", 64, "MiB/s"),
     "sequential read, 1 MiB": (_DROP, "dd if={mnt}/data of=/dev/null bs=1M iflag=direct 2>&1", 64, "MiB/s"),

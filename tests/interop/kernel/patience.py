@@ -51,7 +51,7 @@ async def patience(guest: HasPace, quiet_s: float, what: str) -> AsyncIterator[N
     """Gives its block `quiet_s`, in seconds of a quiet machine.
 
     Raises:
-        CheckFailed: It took longer; the message names `what`, and everything that is `awaiting` within.
+        CheckFailed: It took longer; the message names the condition, and everything that is `awaiting` within.
     """
     started = time.monotonic()
     told = ""

@@ -1,4 +1,4 @@
-"""Deadlines of the kernel checks follow the pace of the guest, and name what was awaited."""
+"""Deadlines of the kernel checks follow the pace of the guest, and name the awaited condition."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class MemoryServer:
         return at
 
     def restart(self) -> None:
-        """Loses what was not committed, and says so by another verifier."""
+        """Loses uncommitted data, and shows that by another verifier."""
         self.restarts += 1
         self.verifier = self.restarts.to_bytes(8, "big")
         for thing in self.things.values():

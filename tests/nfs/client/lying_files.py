@@ -1,4 +1,4 @@
-"""An NFS server whose directories are not what directories are, and the command run against it."""
+"""An NFS server whose directories break the rules of directories, and the command run against it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def attributes(handle: bytes) -> v3.fattr3:
 
 
 class LyingFiles(v3.NFS_V3_Service):
-    """A handle is the letter of its type and what it is; see `listed`."""
+    """A handle is the letter of its type and its name; see `listed`."""
 
     IDEMPOTENT = frozenset(range(22))
 
@@ -49,7 +49,7 @@ class LyingFiles(v3.NFS_V3_Service):
         self.odd: list[Entry] = []
 
     def listed(self, handle: bytes, start: int = 0) -> Iterator[Entry]:
-        """What a directory holds, from the entry `start` on."""
+        """The entries of a directory, from `start` on."""
         match handle[1:].partition(b":"):
             case (b"root", _, _):
                 names = ("self", "ever", "names", "cookies", "wide", "odd")
@@ -165,7 +165,7 @@ print(json.dumps({"status": ended, "grown": peak_octets() - before}), file=sys.s
 
 @dataclass
 class Ended:
-    """What the command said, its exit status, and by how many octets its memory grew at most."""
+    """The command's output, its exit status, and the largest growth of its memory in octets."""
 
     status: int
     grown_octets: int

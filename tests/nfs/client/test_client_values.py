@@ -1,4 +1,4 @@
-"""Attributes, paths, modes, sizes, errors: what the client knows without doing I/O."""
+"""Attributes, paths, modes, sizes, errors: the client's values that need no I/O."""
 
 from __future__ import annotations
 

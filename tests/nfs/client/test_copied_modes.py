@@ -1,4 +1,4 @@
-"""Which permissions and times copies get, and what keeps its own."""
+"""The permissions and times that copies get, and the files that keep their own."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ SIZES = pytest.mark.parametrize(("octets", "transmissions"), [(8 * KIB, 1), (64 
 
 @asynccontextmanager
 async def mounted(tmp_path: Path, extension: RoundTrip) -> AsyncIterator[tuple[Server, MountedFilesystem]]:
-    """An export with the file `data` of 64 KiB, used by a client that moves by Send what it can."""
+    """An export with the file `data` of 64 KiB, used by a client that moves data by Send wherever it can."""
     directory = tmp_path / "export"
     directory.mkdir()
     (directory / "data").write_bytes(random.Random(3).randbytes(64 * KIB))
@@ -60,7 +60,7 @@ async def mounted(tmp_path: Path, extension: RoundTrip) -> AsyncIterator[tuple[S
 
 
 class Meter:
-    """What calls take of both ends from here on."""
+    """The counts of calls at both ends from here on."""
 
     def __init__(self, server: Server, fs: MountedFilesystem) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""One open file in several hands: turns at the position; and lines, and what is lost without `close`."""
+"""One open file, used by several callers: turns at the position; and lines, and losses without `close`."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_read_that_comes_to_nothing_leaves_the_position(server: Any, mounted: 
                 await file.seek(5 * BLOCK)
                 reads = [asyncio.ensure_future(file.read(5)) for _ in range(3)]
                 await until(lambda: server.in_flight)
-                # Of those that wait, too: their turns pass on.
+                # Of the waiting ones, too: their turns pass on.
                 reads[1].cancel()
                 reads[0].cancel()
                 server.hold.pop("READ").set()
@@ -188,7 +188,7 @@ def test_lines_are_cut_in_memory(server: Any, mounted: Any) -> None:
 
 
 def dropped(server: Any, mounted: Any, write: Any) -> list[str]:
-    """What is warned of at once when the last name of a file goes that `write` has written to."""
+    """The warning that comes at once when the last name of a file with unsynchronised data is removed."""
     server.put("/file")
 
     async def work() -> list[str]:

@@ -1,4 +1,4 @@
-"""Writing to open files: what is gathered, sent, committed, and written again when a server restarts."""
+"""Writing to open files: gathered, sent, committed, and written again when a server restarts."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def test_large_directories_are_listed_in_bounded_memory(
             server.cookie_verifier = b"changed!"
 
     server.before = change
-    # What was yielded is not known any more, so starting over would yield it twice.
+    # The yielded entries are not known any more, so starting over would yield them twice.
     with pytest.raises(NfsError, match="changed too much"):
         names(mounted(), way)
 

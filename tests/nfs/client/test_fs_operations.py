@@ -1,4 +1,4 @@
-"""Every operation of `NfsFilesystem` that is neither a stream nor a copy: what it does and how it fails."""
+"""Every operation of `NfsFilesystem` that is neither a stream nor a copy: its effect and its failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How paths lead to file handles: links, dots, what is remembered and what never leaves the mount."""
+"""The way from paths to file handles: links, dots, the cache, and that none leaves the mount."""
 
 from __future__ import annotations
 

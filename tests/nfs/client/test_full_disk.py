@@ -1,4 +1,4 @@
-"""Trees that do not fit: what fits is kept, and every file that does not is told of."""
+"""Trees that do not fit: fitting files are kept, and every other file is reported."""
 
 from __future__ import annotations
 

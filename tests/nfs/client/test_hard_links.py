@@ -1,4 +1,4 @@
-"""Names of one file stay names of one file when a tree is copied, whatever fails, refuses or is there before."""
+"""Names of one file stay names of one file when a tree is copied, despite failures, refusals and existing names."""
 
 from __future__ import annotations
 

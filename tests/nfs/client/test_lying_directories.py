@@ -1,4 +1,4 @@
-"""Commands against directories that contain themselves, that never end, or that hold what can be no name."""
+"""Commands against directories that contain themselves, never end, or hold impossible names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_removing_what_contains_itself_ends() -> None:
         ended = await it.run("rm", "-r", it.url("self"))
         assert ended.status == 1
         assert ended.err[0] == "error: /self/again: the server lists this directory inside itself"
-        # What else was in it is removed, and the directory itself is not tried.
+        # The other entries in it are removed, and the directory itself is not tried.
         assert it.files.calls == {"READDIRPLUS": 1, "REMOVE": 1}
         assert ended.grown_octets < GROWTH_MAX
 
@@ -69,7 +69,7 @@ def test_a_tree_without_a_bottom_ends(command: str, levels: int, tmp_path: Path)
     async def test(it: Liar) -> None:
         url = it.url("ever")
         arguments = {"rm": ["rm", "-r", url], "ls": ["ls", "-R", url], "get": ["get", url, str(tmp_path / "copy")]}
-        # What `ls -R` prints is itself as long as the square of the depth.
+        # The output of `ls -R` is itself as long as the square of the depth.
         limits = {"NFS_TREE_DEPTH_MAX": 600} if command == "ls" else {}
         ended = await it.run(*arguments[command], **limits)
         assert ended.status == 1
@@ -100,7 +100,7 @@ def test_names_without_end_end() -> None:
 
 @slow
 def test_names_without_end_end_where_they_are_all_that_is_asked_for() -> None:
-    """Names alone take so little that their number is what bounds them."""
+    """Names alone take so little memory that their number is the bound."""
     names = 25_000
 
     async def test(it: Liar) -> None:

@@ -1,4 +1,4 @@
-"""What NFSv3 cannot bring along is counted, with nothing else wrong."""
+"""Attributes that NFSv3 cannot carry are counted, and nothing else is wrong."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def lost_with(directory: Path, name: str, **attributes: int) -> Any:
 
 @pytest.fixture
 def with_attributes(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """Extended attributes by name of the file; whether the file system has any is not what is tried."""
+    """Extended attributes by name of the file; the file system's own support is not under test."""
     given: dict[str, list[str]] = {}
     monkeypatch.setattr(os, "listxattr", lambda path, **_: given.get(Path(path).name, []))
     return given

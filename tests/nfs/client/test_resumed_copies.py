@@ -1,4 +1,4 @@
-"""Copies that are broken off and go on: what is whole is not copied again, and nothing of another source is used."""
+"""Copies that are broken off and go on: complete data is not copied again, and data of another source is not used."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ def test_a_download_goes_on_where_it_was(server: Any, mounted: Any, source: Any,
     assert download(mounted, tmp_path, progress=lambda _files, octets: seen.append(octets)) == len(CONTENT)
     assert (tmp_path / "file").read_bytes() == CONTENT
     assert names_in(tmp_path) == ["file"]
-    # What was whole was not read again, up to the window; the progress begins behind it and ends at the end.
+    # Complete data was not read again, up to the window; the progress begins behind it and ends at the end.
     assert (30 - 2 * WINDOW) * BLOCK <= min(second.offsets) <= 30 * BLOCK
     assert seen[0] == min(second.offsets)
     assert seen[-1] == len(CONTENT)
-    # What is complete is not read at all.
+    # A complete file is not read at all.
     third = Breaking(server, "read", 0)
     assert download(mounted, tmp_path) == len(CONTENT)
     assert third.offsets == []
@@ -120,7 +120,7 @@ def test_an_upload_goes_on_behind_what_may_be_lost(server: Any, mounted: Any, tm
         upload()
     partial = partial_name("file", len(CONTENT), 1_234_000_000_567)
     assert list(server.root.children) == [partial]
-    # A restart loses what was not committed.
+    # A restart loses uncommitted data.
     server.restart()
     server.write = type(server).write.__get__(server)
     second = Breaking(server, "write", 1000)
@@ -201,7 +201,7 @@ def test_blocks_are_begun_within_a_window() -> None:
 def test_nothing_is_begun_far_beyond_a_block_that_stalls(
     server: Any, mounted: Any, source: Any, tmp_path: Path
 ) -> None:
-    """Otherwise the size of what is left would hide the gap."""
+    """Otherwise the size of the rest would hide the gap."""
     offsets: list[int] = []
     all_begun = asyncio.Event()
     inner = server.call
@@ -209,7 +209,7 @@ def test_nothing_is_begun_far_beyond_a_block_that_stalls(
     async def call(procedure: Any, args: Any, **how: Any) -> Any:
         if procedure.name.endswith("READ"):
             if args.offset == 0:
-                # Threads write what has come, which takes as many turns of the loop as it takes.
+                # Threads write the received data, which takes an unknown number of turns of the loop.
                 await asyncio.wait_for(all_begun.wait(), 30)
                 for _ in range(2000):
                     await asyncio.sleep(0)

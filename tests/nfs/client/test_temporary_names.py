@@ -98,7 +98,7 @@ def test_a_temporary_name_that_something_else_has_is_not_taken(
 def test_a_name_that_was_not_given_by_us_is_not_taken_for_it(
     server: Any, mounted: Any, tmp_path: Path, found: str, what: str
 ) -> None:
-    """The server loses the temporary file, whatever there is under the name that it was to get."""
+    """The server loses the temporary file, with any object under the name that it was to get."""
     server.folder("/copy")
     (tmp_path / "tree").mkdir()
     if what == "file":

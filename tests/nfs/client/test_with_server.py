@@ -57,7 +57,7 @@ async def serving(tmp_path: Path, *names: str) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def opened(scheme: str, tmp_path: Path, name: str) -> AsyncIterator[NfsFilesystem]:
-    """The export `name` of tmp_path/export, which is mounted over TCP whatever carries the calls."""
+    """The export `name` of tmp_path/export, mounted over TCP for each carrier of the calls."""
     with offered(tmp_path, name) as services:
         async with serve(services, [f"{scheme}://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
             first, second = server.listening
@@ -110,7 +110,7 @@ def test_a_tree_goes_there_and_back(tmp_path: Path, scheme: str) -> None:
 
 
 def test_memory_is_its_owners_again_when_a_read_returns(tmp_path: Path, scheme: str) -> None:
-    """What a connection still refers to can neither be resized nor freed, and is not given out without a copy."""
+    """Memory in use by a connection can neither be resized nor freed, and is not given out without a copy."""
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "file").write_bytes(bytes(3_000_000))
 

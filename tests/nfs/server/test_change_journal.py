@@ -1,4 +1,4 @@
-"""What waits to be told to one subscriber: numbered without gaps, bounded, never lost without a word."""
+"""Events that wait for one subscriber: numbered without gaps, bounded, never lost without a word."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_too_many_become_one_rescan_with_a_number_of_its_own() -> None:
     journal.acknowledge(1)
     for name in "de":
         journal.add(change(CREATED, name))
-    # Of 2 to 4 only the acknowledgement of what was sent may still come.
+    # Of 2 to 4 only the acknowledgement of sent events may still come.
     assert told(journal) == [(5, "RESCAN", "")]
     journal.acknowledge(3)
     assert told(journal) == [(5, "RESCAN", "")]
@@ -156,7 +156,7 @@ def test_what_cannot_have_been_got_is_not_acknowledged(number: int) -> None:
 
 
 class Follower:
-    """Keeps a copy of a directory (names and versions of their content) by what it is told."""
+    """Keeps a copy of a directory (names and versions of their content) by the reported events."""
 
     def __init__(self, world: dict[str, int]) -> None:
         self.world = world

@@ -62,7 +62,7 @@ class Sink:
 
 
 class Rig:
-    """Watches `top`; tests act on the disk and hand in what the kernel would say."""
+    """Watches `top`; tests act on the disk and hand in the kernel's events."""
 
     def __init__(self, server: Any, top: Path) -> None:
         self.server = server
@@ -271,7 +271,7 @@ def test_entries_looked_at_are_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatch
 
 def test_the_kernels_own_bound_is_told_of(rig: Rig) -> None:
     rig.notifier.fails_with = errno.ENOSPC
-    with pytest.raises(OSError) as refused:  # noqa: PT011 - the number is what matters
+    with pytest.raises(OSError) as refused:  # noqa: PT011 - the errno is tested
         rig.open()
     assert watch_status_of(refused.value) is watch_status.WATCHERR_NOSPC
 

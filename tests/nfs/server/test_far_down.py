@@ -17,7 +17,7 @@ LEVELS = 5000
 
 @pytest.fixture(scope="module")
 def chain() -> Iterator[tuple[Path, int]]:
-    """A directory and a descriptor of what is 5,000 levels below it, where the file system is fast if there is one."""
+    """A directory, and a descriptor 5,000 levels below it, on a fast file system if there is one."""
     memory = Path("/dev/shm")
     top = Path(tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else None))
     fd = os.open(top, os.O_PATH)
@@ -28,7 +28,7 @@ def chain() -> Iterator[tuple[Path, int]]:
         fd = lower
     yield top, fd
     os.close(fd)
-    # What Python removes directories with gives up at such a depth.
+    # Python's function for removing directories gives up at such a depth.
     subprocess.run(["rm", "-rf", top], check=True)
 
 

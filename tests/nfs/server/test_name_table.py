@@ -1,4 +1,4 @@
-"""The table of names: order, ranges, what is kept of too many."""
+"""The table of names: order, ranges, and the kept part of too many."""
 
 from __future__ import annotations
 

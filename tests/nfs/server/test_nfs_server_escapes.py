@@ -292,7 +292,7 @@ while not os.path.exists("stop"):
 
 
 def test_a_process_that_renames_never_gets_a_file_another_files_data(server: Any, outside: Path) -> None:
-    """It takes away what CREATE makes and puts a file of its own in the place, as often as it can."""
+    """It removes the objects that CREATE makes and puts a file of its own in the place, as often as it can."""
     root = server.mount()
     directory = outside / "export"
     (directory / "decoy").write_bytes(b"decoy")
@@ -314,7 +314,7 @@ def test_a_process_that_renames_never_gets_a_file_another_files_data(server: Any
         assert renamer.wait(timeout=30) == 0
         renamer.stdout.close()
     assert told
-    # What is open, and what is opened anew: the renamer put its file over some of those created, which are gone.
+    # Open files, and newly opened ones: the renamer put its file over some of the created ones, which are gone.
     for _ in range(2):
         assert server.read(server.lookup(root, "decoy")) == b"decoy"
         for made, data in told:

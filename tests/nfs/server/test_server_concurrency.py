@@ -54,7 +54,7 @@ def test_eviction_never_closes_what_is_in_use(server: Any, tree: Path) -> None:
 
 
 def test_writers_of_one_file_see_every_change_of_the_others(server: Any) -> None:
-    """Each change's attributes before are those after another one: nobody slips in between."""
+    """Each change's attributes before are those after another one: no other change comes between."""
     file = server.create(server.mount(), "shared")
     seen: list[tuple[int, int]] = []
 

@@ -226,7 +226,7 @@ def test_an_object_far_down_goes_stale_like_others(restart: Start, tree: Path, t
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """What the server takes for the time, in nanoseconds: it stands still unless a test moves it.
+    """The server's clock, in nanoseconds: it stands still unless a test moves it.
 
     Searches of more than 50 entries need a rest, so that the trees can be small.
     """
@@ -277,7 +277,7 @@ def test_a_search_is_bounded_and_not_repeated_soon(
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What has been opened by name, by the server among others."""
+    """The files opened by name, by the server among others."""
     calls: list[object] = []
     real = os.open
 
@@ -399,7 +399,7 @@ def test_what_a_search_has_found_is_let_go_of_when_it_is_not_asked_for(
     search = next(iter(again.services.nfs.backend.trees.values()))._search
     for held in (True, True):
         again.services.nfs.close_idle()
-        # Not before the next search is due: what it has not found counts as gone until then.
+        # Not before the next search is due: until then, an object that it has not found counts as gone.
         assert (search._names is not None) == held
     clock[0] += 10**12
     again.services.nfs.close_idle()
@@ -453,7 +453,7 @@ def deep(start: Start, tree: Path, tmp_path: Path) -> Iterator[tuple[Any, list[b
         made = server.call("mkdir", v3.MKDIR3args(server.dirop(chain[-1], LONG), server.sattr(mode=0o755)))
         chain.append(made.value.obj.value.data)
     yield server, chain
-    # What pytest removes directories with gives up at such a depth.
+    # The function by which pytest removes directories gives up at such a depth.
     subprocess.run(["rm", "-rf", tree / LONG, tmp_path / "outside"], check=True)
 
 
@@ -470,7 +470,7 @@ def test_calls_far_down_take_few_steps(deep: tuple[Any, list[bytes]], opened: li
     ):
         opened.clear()
         assert call() == "OK"
-        # Twice, in the loop and in a worker, what is above is halved until the path is short: 2 log2(300) steps.
+        # Twice, in the loop and in a worker, the upper half is cut until the path is short: 2 log2(300) steps.
         assert len(opened) <= 2 * 2 * 9 + 4
 
 

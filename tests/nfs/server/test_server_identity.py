@@ -394,7 +394,7 @@ again.close()
 
 @pytest.fixture
 def open_place() -> Iterator[Path]:
-    """A directory that other users reach, unlike those that pytest makes."""
+    """A directory that other users reach, unlike pytest's own."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name)

@@ -1,4 +1,4 @@
-"""GETATTR, ACCESS, READLINK, FSSTAT, FSINFO and PATHCONF against what the operating system says."""
+"""GETATTR, ACCESS, READLINK, FSSTAT, FSINFO and PATHCONF against the operating system's answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""READDIR and READDIRPLUS: limits, cookies, what they say of each entry."""
+"""READDIR and READDIRPLUS: limits, cookies, and the content of each entry."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_cookies_are_positive_signed_numbers_above_those_of_dots() -> None:
 
 
 class CountedDigest:
-    """Cookies as a server makes them; `names` counts what was hashed."""
+    """Cookies as a server makes them; `names` counts the hashed ones."""
 
     def __init__(self) -> None:
         self.names = 0
@@ -240,7 +240,7 @@ def test_a_directory_that_does_not_change_is_read_once(
 def test_a_directory_that_has_just_changed_is_read_by_each_listing_that_begins(
     server: Any, root: bytes, tree: Path
 ) -> None:
-    """Its times may be the same after another change; here they are set back to what they were."""
+    """Its times may be the same after another change; here the test sets them back to their old values."""
     for number in range(3):
         before = (tree / "many").stat()
         (tree / "many" / f"new-{number}").touch()

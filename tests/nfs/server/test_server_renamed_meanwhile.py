@@ -1,4 +1,4 @@
-"""Names that local processes change while a procedure acts on them: what is told and done concerns the right object."""
+"""Names that local processes change while a procedure acts on them: results and effects concern the right object."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_create_tells_of_the_file_that_it_made(server: Any, tree: Path, inject: 
     assert ((tree / "new").read_bytes(), stat.S_IMODE(other.st_mode)) == (b"hello, world\n", 0o600)
     assert other.st_mtime_ns != 7 * 10**9
     assert server.lookup(server.mount(), "renamed") == made
-    # Not what is kept open either: it is found by the handle of the file.
+    # Not the open file either: it is found by the handle of the file.
     assert server.read(server.lookup(server.mount(), "new")) == b"hello, world\n"
 
 

@@ -1,4 +1,4 @@
-"""Clients that watch and do not do their part, and servers that tell what cannot be."""
+"""Clients that watch and break the protocol, and servers that report impossible events."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_places_are_dealt_out_by_client_and_by_connection_and_those_away_give_wa
                 return count
 
             async def places() -> int:
-                """What 17 connections of one address get."""
+                """The answers to 17 connections of one address."""
                 return sum(
                     [await take((await gone.enter_async_context(hostile(rig, lambda _: 0)))[0]) for _ in range(17)]
                 )
@@ -149,7 +149,7 @@ def test_places_are_dealt_out_by_client_and_by_connection_and_those_away_give_wa
                 assert await take(other) == 16
             subscriptions = rig.watch._subscriptions.values()
             await until(lambda: sum(each.client is None for each in subscriptions) == taken + 1)
-            # They wait for their clients as long as nobody wants their places: here another of their address does.
+            # They wait for their clients until another client wants their places: here another of their address does.
             again, _ = await stack.enter_async_context(hostile(rig, lambda _: 0))
             assert await take(again) == 16
             assert rig.watch.subscriptions <= taken + 1 + 16 + 1
@@ -252,7 +252,7 @@ class Liar(watch.WATCH_V1_Service):
 
 
 async def listen(liar: Liar) -> tuple[list[str], str]:
-    """What a client hears, and how it ends."""
+    """The messages that a client receives, and its end."""
 
     async def locate() -> tuple[bytes, str]:
         return b"handle", "/"

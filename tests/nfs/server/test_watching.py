@@ -84,7 +84,7 @@ def test_what_clients_do_is_told_as_well_also_of_a_read_only_export(tmp_path: Pa
 
 
 def disturb(top: Path, outside: Path, choose: random.Random) -> None:
-    """Does something to a tree, or to what is beside it."""
+    """Changes a tree, or its surroundings."""
     directories = [Path(directory) for directory, _, _ in os.walk(top)]
     where = choose.choice(directories)
     path = where / choose.choice("abcde")
@@ -235,7 +235,7 @@ def test_events_that_the_kernel_lost_become_a_rescan(tmp_path: Path) -> None:
 
 
 def flood(top: Path) -> None:
-    """More events than the kernel keeps, while nobody reads them."""
+    """More events than the kernel keeps, while no reader takes them."""
     count = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text()) + 10
     one, other = top / "one", top / "other"
     one.touch()
