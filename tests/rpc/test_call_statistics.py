@@ -81,6 +81,13 @@ def test_a_call_that_is_lost_and_sent_again_is_one_operation_sent_twice() -> Non
     assert (read.queue.sum_ns, read.rtt.sum_ns, read.execute.sum_ns) == (2 * MS, 3 * MS, 5 * MS)
 
 
+def test_a_call_that_is_sent_again_at_once_is_counted_as_sent_twice() -> None:
+    statistics = CallStatistics()
+    statistics.count(ended_call(2, 10 * MS))
+    (read,) = statistics.snapshot()
+    assert (read.ops, read.trans, read.queue.sum_ns, read.rtt.sum_ns) == (1, 2, 0, 5 * MS)
+
+
 def test_a_call_that_was_never_sent_has_waited_all_its_time() -> None:
     statistics = CallStatistics()
     statistics.count(ended_call(0, 0, CONNECTION_LOST))

@@ -101,6 +101,7 @@ def test_a_request_in_one_transmission_is_a_call() -> None:
     assert end.take() == [("promised",), CALLED]
     assert end.statistics.groups_received == 2
     assert (end.statistics.items_in_segments, end.statistics.octets_in_segments) == (0, 0)
+    assert end.statistics.calls_by_send == 0
     end.assert_nothing_held()
 
 
@@ -143,7 +144,7 @@ def test_items_in_segments_are_handed_on_and_counted() -> None:
     assert (held, answer) == (2 * SLOT, None)
     statistics = end.statistics
     assert (statistics.groups_received, statistics.items_in_segments, statistics.octets_in_segments) == (1, 2, 60)
-    assert statistics.items_joined == 0
+    assert (statistics.items_joined, statistics.calls_by_send) == (0, 1)
     end.request(items=(Item(4, 20, InSegments(0, (0, 2))),), data=data[:SLOT])
     ((*_, incoming),) = end.take()
     assert bytes(incoming.placed[4]) == data[:16] + data[32:36]
