@@ -150,7 +150,8 @@ class Dispatcher:
         call.procedure = route.procedure
         try:
             call.args = route.decode_args(decoder)
-            decoder.done(route.name)
+            if decoder.pos != decoder.end or decoder.placed is not None:
+                decoder.done(route.name)
         except DecodeError as error:
             _check_passed_chunks(decoder, error)
             call.status = AcceptStat.GARBAGE_ARGS.name

@@ -28,6 +28,7 @@ __all__ = [
     "CALL_HEADER_OCTETS",
     "REPLY_HEADER_OCTETS",
     "RPC_VERSION",
+    "SUCCESS_TAIL",
     "AcceptStat",
     "CallHeader",
     "CallRefused",
@@ -41,7 +42,6 @@ __all__ = [
     "encode_auth_error",
     "encode_call",
     "encode_rpc_mismatch",
-    "encode_success",
     "peek_is_call",
     "peek_xid",
 ]
@@ -87,6 +87,10 @@ class AcceptStat(enum.IntEnum):
     PROC_UNAVAIL = 3
     GARBAGE_ARGS = 4
     SYSTEM_ERR = 5
+
+
+SUCCESS_TAIL = _FIVE.pack(MessageType.REPLY, ReplyStat.MSG_ACCEPTED, 0, 0, AcceptStat.SUCCESS)
+"""The header of a SUCCESS reply without its first word, the XID; the results follow."""
 
 
 class RejectStat(enum.IntEnum):
@@ -207,11 +211,6 @@ def _decode_auth(dec: Decoder, field: str, xid: int, stat: AuthStat) -> OpaqueAu
         refused.reply = enc.reduced
         raise refused
     return OpaqueAuth(flavor, dec.fixed(length, field))
-
-
-def encode_success(enc: Encoder, xid: int) -> None:
-    """The header of a SUCCESS reply; the results follow."""
-    enc.reduced += _SIX.pack(xid, MessageType.REPLY, 0, 0, 0, 0)
 
 
 def encode_accepted(enc: Encoder, xid: int, stat: AcceptStat, *, low: int = 0, high: int = 0) -> None:

@@ -13,11 +13,11 @@ from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.call_statistics import DROPPED, REFUSED, REPEATED, CallStatistics
 from rpcrdma.rpc.dispatch import Route, refusal
 from rpcrdma.rpc.host_identity import HostIdentity
-from rpcrdma.rpc.message import AcceptStat, encode_success
+from rpcrdma.rpc.message import SUCCESS_TAIL, AcceptStat
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import ProcedureUnavailable, ReverseCaller
 from rpcrdma.transport import IncomingCall
-from rpcrdma.xdr.codec import Decoder, Encoder, Payload
+from rpcrdma.xdr.codec import Encoder, Payload
 
 __all__ = ["CallSource", "OneRun", "ServerCall"]
 
@@ -76,36 +76,29 @@ class ServerCall(IncomingCall):
     until `release`, after the reply has been sent.
     """
 
-    __slots__ = (
-        "_wanted", "args", "began_ns", "buffers", "client", "credential", "ended_ns", "may_block", "octets_received",
-        "octets_sent", "once", "procedure", "route", "sent_ns", "source", "statistics", "status", "unsent_octets",
-    )  # fmt: skip
-
     transmissions: ClassVar[int] = 1
     source: CallSource
     client: ReverseCaller
     route: Route
     args: Any
     credential: Credential
+    procedure: Procedure[Any, Any] | None = None
+    status: int | str = REPEATED
+    may_block: bool = False
+    once: OneRun | None = None
+    """Of a call that must not run twice, while its handler runs."""
+    buffers: list[memoryview] | None = None
+    statistics: CallStatistics | None = None
     began_ns: int
     """When it arrived; this and the two times below are taken where calls are counted."""
+    sent_ns: int = 0
+    """When its handler began, or had what it waited for: a thread, memory or its turn as a task."""
     ended_ns: int
-
-    def __init__(self, xid: int, decoder: Decoder) -> None:
-        super().__init__(xid, decoder)
-        self.procedure: Procedure[Any, Any] | None = None
-        self.status: int | str = REPEATED
-        self.may_block = False
-        self.once: OneRun | None = None
-        """Of a call that must not run twice, while its handler runs."""
-        self.buffers: list[memoryview] | None = None
-        self.statistics: CallStatistics | None = None
-        self.sent_ns = 0
-        """When its handler began, or had what it waited for: a thread, memory or its turn as a task."""
-        self.octets_received = self.octets_sent = 0
-        self.unsent_octets = 0
-        """Of the reply, from when it is handed to the transport until it has been sent; the connection's own."""
-        self._wanted = 0
+    octets_received: int = 0
+    octets_sent: int = 0
+    unsent_octets: int = 0
+    """Of the reply, from when it is handed to the transport until it has been sent; the connection's own."""
+    _wanted: int = 0
 
     @property
     def peer(self) -> str:
@@ -128,7 +121,7 @@ class ServerCall(IncomingCall):
         An exception of the encoder means that the handler returned something else than the procedure's result.
         """
         enc = Encoder()
-        encode_success(enc, self.xid)
+        enc.reduced += self.xid.to_bytes(4, "big") + SUCCESS_TAIL
         procedure = self.route.procedure
         procedure.encode_result(enc, result)
         self.status = procedure.status(result) if procedure.status is not None else 0

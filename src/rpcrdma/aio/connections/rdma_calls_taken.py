@@ -108,13 +108,14 @@ class RdmaCallsTaken:
             in_use = self._responder.reply(call, reply)
         except Exception as error:  # noqa: BLE001 - logged; the result may come from another connection, which goes on
             self._on_fault(error)
+        octets = reply.length if reply.items else len(reply.reduced)
         if call.refusal:
             self._log_refusal(call)
         else:
-            call.octets_sent = reply.length
+            call.octets_sent = octets
         if in_use:
-            call.unsent_octets = reply.length
-            self.unsent_octets += reply.length
+            call.unsent_octets = octets
+            self.unsent_octets += octets
         elif call.buffers is not None:
             call.release()
         if not self.in_turn:
