@@ -431,7 +431,8 @@ class Responder:
         self.replies_sent += 1
         self.replies_unsent -= 1
         self._session.owed -= 1
-        self._release(incoming)
+        if incoming.held_octets or self._waiting or incoming.message_octets:
+            self._release(incoming)
         self._session.events.append(_tuple(ReplySent, (incoming,)))
 
     def fail_call(self, incoming: IncomingCall, cause: Cause) -> None:
