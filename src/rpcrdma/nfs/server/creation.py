@@ -9,9 +9,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeAlias
 
-from rpcrdma.nfs.server.attributes import Changes, nfs_time, post_op, set_times
-from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory, entry_name
-from rpcrdma.nfs.server.caller_identity import CallerIdentity
+from rpcrdma.nfs.server.backend import (
+    DOTS,
+    Changes,
+    Procedures,
+    check_directory,
+    entry_name,
+    nfs_time,
+    post_op,
+    set_times,
+)
+from rpcrdma.nfs.server.file_access import CallerIdentity
 from rpcrdma.nfs.server.linux_calls import file_clock_ns, set_file_times
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of

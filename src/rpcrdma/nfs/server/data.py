@@ -6,11 +6,9 @@ import errno
 import os
 from collections.abc import Generator
 
-from rpcrdma.nfs.server.attributes import Changes, attributes_of, post_op
-from rpcrdma.nfs.server.backend import Procedures, check_changeable
-from rpcrdma.nfs.server.caller_identity import CallerIdentity
+from rpcrdma.nfs.server.backend import Changes, Procedures, attributes_of, check_changeable, post_op
+from rpcrdma.nfs.server.file_access import CallerIdentity, OpenFile, check_writer
 from rpcrdma.nfs.server.object_tree import HeldNode
-from rpcrdma.nfs.server.open_files import OpenFile, check_writer
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v3 import (
     COMMIT3args,

@@ -6,10 +6,9 @@ import os
 import stat
 from collections.abc import Generator
 
-from rpcrdma.nfs.server.attributes import attributes_of, post_op
-from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory, entry_name
-from rpcrdma.nfs.server.caller_identity import CallerIdentity
+from rpcrdma.nfs.server.backend import DOTS, Procedures, attributes_of, check_directory, entry_name, post_op
 from rpcrdma.nfs.server.data import TRANSFER_MAX
+from rpcrdma.nfs.server.file_access import CallerIdentity
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from rpcrdma.nfs.server.attributes import Changes, post_op
-from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory, entry_name
+from rpcrdma.nfs.server.backend import DOTS, Changes, Procedures, check_directory, entry_name, post_op
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v3 import (
