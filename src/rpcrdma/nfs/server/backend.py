@@ -16,7 +16,7 @@ from rpcrdma.limits import NFS_FILES_OPEN_MAX, NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
 from rpcrdma.nfs.server.export import Export, HostAdmission
-from rpcrdma.nfs.server.file_access import CallerIdentity, Callers, OpenFiles
+from rpcrdma.nfs.server.file_access import Callers, OpenFiles
 from rpcrdma.nfs.server.file_handle import HandleSeal, OpenedHandle
 from rpcrdma.nfs.server.linux_calls import UTIME_NOW, UTIME_OMIT, set_file_times
 from rpcrdma.nfs.server.object_tree import HeldNode, ObjectCache, ObjectTree
@@ -159,10 +159,6 @@ class Backend:
         if tree is None:
             raise Refused(v3.nfsstat3.NFS3ERR_STALE)
         return tree, opened
-
-    def caller(self, node: HeldNode, context: CallContext) -> CallerIdentity:
-        """The identity with which a call acts on this object."""
-        return self.callers.of(context.credential, node.tree.export)
 
     def synchronize(self, *nodes: HeldNode) -> None:
         """Puts the attributes or the names of files and directories on the disk, if the export is synchronous."""

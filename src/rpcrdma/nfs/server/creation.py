@@ -91,7 +91,7 @@ class CreationProcedures(Procedures):
                 guard = args.guard.value if args.guard.check else None
                 if guard is not None and guard != nfs_time(changes.before.st_ctime_ns):
                     raise Refused(nfsstat3.NFS3ERR_NOT_SYNC)
-                self._set(node, args.new_attributes, self.backend.caller(node, context))
+                self._set(node, args.new_attributes, self.backend.callers.of(context.credential, node.tree.export))
             self.backend.synchronize(node)
             return SETATTR3res(_OK, SETATTR3resok(changes.data()))
         except REFUSALS as error:
@@ -167,7 +167,7 @@ class CreationProcedures(Procedures):
         if name in DOTS:
             raise Refused(nfsstat3.NFS3ERR_EXIST)
         with changes:
-            node = make(directory, name, self.backend.caller(directory, context))
+            node = make(directory, name, self.backend.callers.of(context.credential, directory.tree.export))
         if node is None:
             self.backend.synchronize(directory)
             # The object exists, but without its handle: the client may look it up.

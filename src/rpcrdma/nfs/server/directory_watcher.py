@@ -386,7 +386,8 @@ class DirectoryWatcher:
             TooManyDirectories: there are more below it than may be watched.
         """
         node = self._backend.locate(handle, context)
-        tree = WatchedTree(self, node, self._backend.caller(node, context), sink, recursive=recursive)
+        caller = self._backend.callers.of(context.credential, node.tree.export)
+        tree = WatchedTree(self, node, caller, sink, recursive=recursive)
         try:
             tree.open()
         except BaseException:

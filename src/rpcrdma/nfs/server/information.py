@@ -100,7 +100,7 @@ class InformationProcedures(Procedures):
                 yield
                 directory = self.backend.locate(args.what.dir.data, context)
             name = entry_name(args.what.name)
-            caller = self.backend.caller(directory, context)
+            caller = self.backend.callers.of(context.credential, directory.tree.export)
             node = None if context.may_block else _find_at_once(directory, name, caller)
             if node is None:
                 yield
@@ -119,7 +119,7 @@ class InformationProcedures(Procedures):
                 node = self.backend.locate(args.object.data, context)
             granted = 0
             wanted = args.access & ~_WRITING if node.tree.export.read_only else args.access
-            with self.backend.caller(node, context):
+            with self.backend.callers.of(context.credential, node.tree.export):
                 for mode, bits in _OF_DIRECTORIES if node.kind == stat.S_IFDIR else _OF_OTHERS:
                     if wanted & bits and faccess_as_caller(node.fd, mode):
                         granted |= wanted & bits

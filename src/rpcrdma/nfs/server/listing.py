@@ -92,7 +92,7 @@ class ListingProcedures(Procedures):
         node = None
         try:
             node = self.backend.locate(args.dir.data, context)
-            self._check_readable(node, self.backend.caller(node, context))
+            self._check_readable(node, self.backend.callers.of(context.credential, node.tree.export))
             page = _Page[entry3](args.count)
             self._fill(node, args.cookie, page, _plain)
             return READDIR3res(_OK, READDIR3resok(post_op(node), _NO_VERIFIER, dirlist3(page.entries, page.eof)))
@@ -104,7 +104,7 @@ class ListingProcedures(Procedures):
         node = None
         try:
             node = self.backend.locate(args.dir.data, context)
-            caller = self.backend.caller(node, context)
+            caller = self.backend.callers.of(context.credential, node.tree.export)
             self._check_readable(node, caller)
             with caller:
                 searchable = faccess_as_caller(node.fd, os.X_OK)
