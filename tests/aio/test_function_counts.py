@@ -9,14 +9,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MOST = {
-    ("NULL", "1"): ((54, 57), (47, 54), (17, 19)),
-    ("NULL", "2"): ((57, 60), (50, 57), (17, 19)),
-    ("GETATTR", "1"): ((66, 77), (58, 70), (18, 24)),
-    ("GETATTR", "2"): ((69, 80), (61, 73), (18, 24)),
-    ("READ 4 KiB", "1"): ((115, 139), (102, 115), (23, 32)),
-    ("READ 4 KiB", "2"): ((95, 129), (84, 109), (23, 31)),
-    ("WRITE 4 KiB", "1"): ((146, 212), (111, 164), (24, 38)),
-    ("WRITE 4 KiB", "2"): ((101, 146), (85, 124), (21, 32)),
+    ("NULL", "1"): ((54, 47), (47, 44), (17, 16)),
+    ("NULL", "2"): ((57, 50), (50, 47), (17, 16)),
+    ("GETATTR", "1"): ((66, 67), (58, 60), (18, 19)),
+    ("GETATTR", "2"): ((69, 70), (61, 63), (18, 19)),
+    ("READ 4 KiB", "1"): ((115, 120), (102, 100), (23, 25)),
+    ("READ 4 KiB", "2"): ((95, 112), (84, 95), (23, 24)),
+    ("WRITE 4 KiB", "1"): ((146, 201), (111, 153), (24, 31)),
+    ("WRITE 4 KiB", "2"): ((101, 137), (85, 114), (21, 26)),
 }
 """For each call and version, at the client and in the server's loop: functions entered, different ones among them, and
 modules. Version 2 sends 4 KiB in a message, where version 1 uses RDMA."""

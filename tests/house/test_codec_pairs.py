@@ -12,7 +12,6 @@ PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
 # One direction only, and why.
 ALONE = {
     "decode_reply": "reads each kind of reply, which have an encoder each",
-    "encode_success": "read by decode_reply",
     "encode_accepted": "read by decode_reply",
     "encode_rpc_mismatch": "read by decode_reply",
     "encode_auth_error": "read by decode_reply",

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import functools
 import inspect
+import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.limits import RPC_CREDENTIALS_REMEMBERED
-from rpcrdma.rpc.auth import AuthFlavor, AuthNone, AuthStat, Credential, decode_auth_sys
+from rpcrdma.rpc.auth import AUTH_BODY_MAX, AuthFlavor, AuthNone, AuthStat, Credential, decode_auth_sys
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.message import (
+    CALL_HEADER_OCTETS,
+    RPC_VERSION,
     AcceptStat,
-    CallHeader,
     CallRefused,
+    MessageType,
     RejectStat,
     decode_call,
     encode_accepted,
@@ -32,6 +35,10 @@ from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition
 __all__ = ["ArrivedCall", "Dispatcher", "Route", "refusal"]
 
 _NO_IDENTITY = AuthNone()
+_TWO = struct.Struct(">2I")
+_EIGHT = struct.Struct(">8I")
+_NO_WORDS = (-1,) * 8
+_EMPTY_VERIFIER = (AuthFlavor.AUTH_NONE, 0)
 
 
 def _answer_null(_args: None, _context: CallContext) -> None:
@@ -122,16 +129,33 @@ class Dispatcher:
             DecodeError: the message cannot be answered: it is no call, or its header is cut short.
         """
         decoder = call.decoder
-        try:
-            header = decode_call(decoder)
-        except CallRefused as refused:
-            mismatch = refused.field == "rpcvers"
-            call.status = (RejectStat.RPC_MISMATCH if mismatch else RejectStat.AUTH_ERROR).name
-            return Payload(refused.reply)
-        except DecodeError as error:
-            _check_passed_chunks(decoder, error)
-            raise
-        call.xid, program, version, number, (flavor, body), (verifier_flavor, _) = header
+        start = decoder.pos
+        words = _EIGHT.unpack_from(decoder.data, start) if start + CALL_HEADER_OCTETS <= decoder.end else _NO_WORDS
+        xid, message_type, rpc_version, program, version, number, flavor, length = words
+        after = start + CALL_HEADER_OCTETS + (length + 3 & ~3)
+        if (
+            message_type == MessageType.CALL
+            and rpc_version == RPC_VERSION
+            and length <= AUTH_BODY_MAX
+            and after <= decoder.end
+            and _TWO.unpack_from(decoder.data, after - 8) == _EMPTY_VERIFIER
+        ):
+            # The usual header: the verifier is empty.
+            decoder.pos = after
+            body = bytes(decoder.data[start + 32 : start + 32 + length])
+            verifier_flavor = 0
+        else:
+            try:
+                header = decode_call(decoder)
+            except CallRefused as refused:
+                mismatch = refused.field == "rpcvers"
+                call.status = (RejectStat.RPC_MISMATCH if mismatch else RejectStat.AUTH_ERROR).name
+                return Payload(refused.reply)
+            except DecodeError as error:
+                _check_passed_chunks(decoder, error)
+                raise
+            xid, program, version, number, (flavor, body), (verifier_flavor, _) = header
+        call.xid = xid
         if flavor == AuthFlavor.AUTH_NONE:
             call.credential = _NO_IDENTITY
         elif flavor == AuthFlavor.AUTH_SYS:
@@ -145,12 +169,13 @@ class Dispatcher:
             return _auth_error(call, AuthStat.AUTH_BADVERF)
         route = self._routes.get((program, version, number))
         if route is None:
-            return self._unavailable(call, header)
+            return self._unavailable(call, program, version)
         call.route = route
         call.procedure = route.procedure
         try:
             call.args = route.decode_args(decoder)
-            decoder.done(route.name)
+            if decoder.pos != decoder.end or decoder.placed is not None:
+                decoder.done(route.name)
         except DecodeError as error:
             _check_passed_chunks(decoder, error)
             call.status = AcceptStat.GARBAGE_ARGS.name
@@ -166,16 +191,16 @@ class Dispatcher:
             calls[route.name] += route.calls
         return dict(+calls)
 
-    def _unavailable(self, call: ArrivedCall, header: CallHeader) -> Payload:
-        versions = self._versions.get(header.program)
-        if versions is not None and header.version not in versions:
+    def _unavailable(self, call: ArrivedCall, program: int, version: int) -> Payload:
+        versions = self._versions.get(program)
+        if versions is not None and version not in versions:
             call.status = AcceptStat.PROG_MISMATCH.name
             enc = Encoder()
-            encode_accepted(enc, header.xid, AcceptStat.PROG_MISMATCH, low=min(versions), high=max(versions))
+            encode_accepted(enc, call.xid, AcceptStat.PROG_MISMATCH, low=min(versions), high=max(versions))
             return enc
         stat = AcceptStat.PROG_UNAVAIL if versions is None else AcceptStat.PROC_UNAVAIL
         call.status = stat.name
-        return refusal(header.xid, stat)
+        return refusal(call.xid, stat)
 
 
 def _check_handler(service: Service, procedure: Procedure[Any, Any], handler: Callable[..., Any]) -> None:

@@ -1,7 +1,7 @@
 """The headers of RPC calls and replies: rpc_msg without arguments and results (RFC 5531 section 9).
 
-Whole fixed runs are read and written at once; unusual calls (a long verifier, an error) are decoded field by field,
-with the same result.
+The usual headers are read at once elsewhere, by `Dispatcher.open_call` and `rpcrdma.rpc.calling.decode_result`; the
+functions here decode every header field by field, with the same result.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ __all__ = [
     "CALL_HEADER_OCTETS",
     "REPLY_HEADER_OCTETS",
     "RPC_VERSION",
+    "SUCCESS_TAIL",
     "AcceptStat",
     "CallHeader",
     "CallRefused",
@@ -41,7 +42,6 @@ __all__ = [
     "encode_auth_error",
     "encode_call",
     "encode_rpc_mismatch",
-    "encode_success",
     "peek_is_call",
     "peek_xid",
 ]
@@ -57,11 +57,7 @@ _TWO = struct.Struct(">2I")
 _THREE = struct.Struct(">3I")
 _FIVE = struct.Struct(">5I")
 _SIX = struct.Struct(">6I")
-_TEN = struct.Struct(">10I")
 _PAD = (b"", b"\0\0\0", b"\0\0", b"\0")
-
-_tuple = tuple.__new__
-"""Makes a named tuple without the Python function that its class has for it."""
 
 
 class MessageType(enum.IntEnum):
@@ -87,6 +83,10 @@ class AcceptStat(enum.IntEnum):
     PROC_UNAVAIL = 3
     GARBAGE_ARGS = 4
     SYSTEM_ERR = 5
+
+
+SUCCESS_TAIL = _FIVE.pack(MessageType.REPLY, ReplyStat.MSG_ACCEPTED, 0, 0, AcceptStat.SUCCESS)
+"""The header of a SUCCESS reply without its first word, the XID; the results follow."""
 
 
 class RejectStat(enum.IntEnum):
@@ -163,26 +163,6 @@ def decode_call(dec: Decoder) -> CallHeader:
         CallRefused: another RPC version (RPC_MISMATCH), or a credential or verifier over 400 octets (AUTH_ERROR).
         DecodeError: the header is cut short or is not that of a call: no reply is possible.
     """
-    start = dec.pos
-    if start + CALL_HEADER_OCTETS <= dec.end:
-        words = _TEN.unpack_from(dec.data, start)
-        xid, message_type, rpc_version, program, version, procedure, flavor, length = words[:8]
-        if message_type == MessageType.CALL and rpc_version == RPC_VERSION:
-            if not (flavor or length or words[8] or words[9]):
-                dec.pos = start + CALL_HEADER_OCTETS
-                return CallHeader(xid, program, version, procedure)
-            after = start + 32 + length + (-length & 3)
-            if length <= AUTH_BODY_MAX and after + 8 <= dec.end:
-                verifier_flavor, verifier_length = _TWO.unpack_from(dec.data, after)
-                if not (verifier_flavor or verifier_length):
-                    dec.pos = after + 8
-                    body = bytes(dec.data[start + 32 : start + 32 + length])
-                    credential = _tuple(OpaqueAuth, (flavor, body))
-                    return _tuple(CallHeader, (xid, program, version, procedure, credential, NO_AUTH))
-    return _decode_call_in_steps(dec)
-
-
-def _decode_call_in_steps(dec: Decoder) -> CallHeader:
     xid, message_type, rpc_version = dec.take(_THREE, "xid, msg_type, rpcvers")
     if message_type != MessageType.CALL:
         raise DecodeError("msg_type", 4, "CALL", str(message_type), rfc="5531 9")
@@ -207,11 +187,6 @@ def _decode_auth(dec: Decoder, field: str, xid: int, stat: AuthStat) -> OpaqueAu
         refused.reply = enc.reduced
         raise refused
     return OpaqueAuth(flavor, dec.fixed(length, field))
-
-
-def encode_success(enc: Encoder, xid: int) -> None:
-    """The header of a SUCCESS reply; the results follow."""
-    enc.reduced += _SIX.pack(xid, MessageType.REPLY, 0, 0, 0, 0)
 
 
 def encode_accepted(enc: Encoder, xid: int, stat: AcceptStat, *, low: int = 0, high: int = 0) -> None:

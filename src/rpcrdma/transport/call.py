@@ -140,36 +140,30 @@ class IncomingCall(Outgoing):
     `decoder` is at the RPC call header. Its data stay valid until the answer, and until `ReplySent` if that is
     announced. `chunks` and `long` are those of the call until its reply is prepared, then those of the reply.
     `payload` is the reply; `plan` is None if it goes without chunks, joined with its header.
+
+    The responder makes a call with `__new__` and assigns the fields of its message, without a call of `__init__`: the
+    other fields keep their defaults.
     """
 
-    __slots__ = (
-        "answered", "carried", "decoder", "held_octets", "invalidates", "message_octets", "payload", "pending_reads",
-        "plan", "refusal", "sink", "sink_region",
-    )  # fmt: skip
-
     kind = Kind.REPLY
+    decoder: Decoder
+    invalidates: int | None = None
+    """The handle of the call's memory that its reply may invalidate."""
+    carried: IncomingItems | None = None
+    payload: Payload = _NO_REPLY
+    plan: ReplyPlan | None = None
+    answered: bool = False
+    pending_reads: int = 0
+    held_octets: int = 0
+    message_octets: int = 0
+    refusal: str = ""
+    """The reason for which a reply was refused with ERR_CHUNK; empty if none was."""
+    sink: memoryview | None = None
+    sink_region: MemoryRegion | None = None
 
     def __init__(self, xid: int, decoder: Decoder) -> None:
-        self.xid = xid
+        super().__init__(xid, answers_call=True)
         self.decoder = decoder
-        self.answers_call = True
-        self.chunks = NO_CHUNKS
-        self.long = False
-        self.ends = None
-        self.group = None
-        self.invalidates: int | None = None
-        """The handle of the call's memory that its reply may invalidate."""
-        self.carried: IncomingItems | None = None
-        self.payload = _NO_REPLY
-        self.plan: ReplyPlan | None = None
-        self.answered = False
-        self.pending_reads = 0
-        self.held_octets = 0
-        self.message_octets = 0
-        self.refusal = ""
-        """The reason for which a reply was refused with ERR_CHUNK; empty if none was."""
-        self.sink: memoryview | None = None
-        self.sink_region: MemoryRegion | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} xid={self.xid:#010x}>"

@@ -28,7 +28,7 @@ from rpcrdma.transport.session import Session
 from rpcrdma.verbs.memory import Access
 from rpcrdma.verbs.queue_pair import Status
 from rpcrdma.wire.buffers import Buffer, as_view
-from rpcrdma.xdr.codec import Decoder, Payload, PlacedByPosition
+from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition
 
 __all__ = ["BufferSource", "PlainBuffers", "Responder"]
 
@@ -146,9 +146,13 @@ class Responder:
         if outbox.posted - outbox.ended > UNFINISHED_SELDOM and outbox.backlog:
             session.violation("the peer does not read its replies")
             return True
-        incoming = self._incoming(message.xid, Decoder(message.data, message.start))
+        incoming = self._incoming.__new__(self._incoming)
+        incoming.xid = message.xid
+        incoming.decoder = Decoder(message.data, message.start)
+        incoming.answers_call = True
         incoming.chunks = chunks = message.chunks
         incoming.long = message.long
+        incoming.ends = incoming.group = None
         incoming.invalidates = message.ends
         incoming.carried = carried
         if self._direction is CallDirection.REVERSE:
@@ -174,7 +178,7 @@ class Responder:
         elif chunks.reads:
             self._queue(incoming, None if message.long else len(message.data) - message.start)
         else:
-            session.events.append(CallArrived(incoming))
+            session.events.append(_tuple(CallArrived, (incoming,)))
         return True
 
     def _queue(self, incoming: IncomingCall, inline: int | None) -> None:
@@ -279,7 +283,7 @@ class Responder:
             incoming.decoder.placed = PlacedByPosition(placed)
         if placed:
             statistics.calls_read_chunk += 1
-        session.events.append(CallArrived(incoming))
+        session.events.append(_tuple(CallArrived, (incoming,)))
 
     def reply(self, incoming: IncomingCall, payload: Payload) -> bool:
         """Answers a call.
@@ -373,14 +377,16 @@ class Responder:
         payload = incoming.payload
         statistics = self._session.statistics
         echo: list[WriteChunk] = []
+        written: list[BulkItem] = []
         for chunk, index in zip(chunks.writes, plan.placed, strict=True):
             if index is None:
                 echo.append(fill(chunk, 0))
             else:
-                data = payload.items[index].data
-                self._write([data], chunk)
-                echo.append(fill(chunk, len(data)))
-        gather = payload.gather([payload.items[index] for index in plan.placed if index is not None])
+                item = payload.items[index]
+                written.append(item)
+                self._write([item.data], chunk)
+                echo.append(fill(chunk, len(item.data)))
+        gather = payload.gather(written)
         long = plan.form is ReplyForm.LONG
         reply_chunk = chunks.reply
         if reply_chunk is not None:
@@ -394,7 +400,9 @@ class Responder:
             statistics.calls_write_chunk += 1
         elif not long and not chunks.reads:
             statistics.calls_short += 1
-        incoming.chunks = ChunkLists((), tuple(echo), reply_chunk) if echo or reply_chunk is not None else NO_CHUNKS
+        incoming.chunks = NO_CHUNKS
+        if echo or reply_chunk is not None:
+            incoming.chunks = _tuple(ChunkLists, ((), tuple(echo), reply_chunk))
         incoming.long = long
         return gather
 
@@ -423,8 +431,9 @@ class Responder:
         self.replies_sent += 1
         self.replies_unsent -= 1
         self._session.owed -= 1
-        self._release(incoming)
-        self._session.events.append(ReplySent(incoming))
+        if incoming.held_octets or self._waiting or incoming.message_octets:
+            self._release(incoming)
+        self._session.events.append(_tuple(ReplySent, (incoming,)))
 
     def fail_call(self, incoming: IncomingCall, cause: Cause) -> None:
         """Answers with an error.

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server.object_cache import ObjectCache
-from rpcrdma.nfs.server.open_files import OpenFiles
+from rpcrdma.nfs.server.file_access import OpenFiles
+from rpcrdma.nfs.server.object_tree import ObjectCache
 
 THREADS = 6
 

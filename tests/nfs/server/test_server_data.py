@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server.open_files import OpenFiles
+from rpcrdma.nfs.server.file_access import OpenFiles
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_closing_puts_unstable_data_on_the_disk(server: Any, root: bytes, monkey
         synced.append(os.fstat(fd).st_ino)
         real(fd)
 
-    monkeypatch.setattr("rpcrdma.nfs.server.open_files.os.fsync", fsync)
+    monkeypatch.setattr("rpcrdma.nfs.server.file_access.os.fsync", fsync)
     inode = server.attributes(unstable).fileid
     assert server.services.nfs.close() == []
     assert synced == [inode]
@@ -239,7 +239,7 @@ def test_unstable_data_is_kept_in_mind_while_idle_and_put_on_the_disk_on_evictio
     for _ in range(3):
         backend.files.drop_idle()
     synced: list[int] = []
-    monkeypatch.setattr("rpcrdma.nfs.server.open_files.os.fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    monkeypatch.setattr("rpcrdma.nfs.server.file_access.os.fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
     server.read(server.lookup(root, "hello.txt"))
     assert synced == [server.attributes(file).fileid]
 
@@ -250,6 +250,6 @@ def test_closing_reports_data_that_could_not_be_kept(server: Any, root: bytes, m
     def fail(_fd: int) -> None:
         raise OSError(28, "no space")
 
-    monkeypatch.setattr("rpcrdma.nfs.server.open_files.os.fsync", fail)
+    monkeypatch.setattr("rpcrdma.nfs.server.file_access.os.fsync", fail)
     assert [error.errno for error in server.services.nfs.close()] == [28]
     assert server.services.nfs.close() == []

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server.caller_identity import Callers
 from rpcrdma.nfs.server.export import ANONYMOUS, Export
+from rpcrdma.nfs.server.file_access import Callers
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")

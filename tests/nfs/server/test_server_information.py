@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server.attributes import nfs_time
+from rpcrdma.nfs.server.backend import nfs_time
 
 ALL_ACCESS = 0x3F
 

@@ -205,7 +205,7 @@ def test_a_file_with_another_name_stays_open_when_one_is_removed(start: Any, tre
     assert server.status("remove", v3.REMOVE3args(server.dirop(root, "one"))) == "OK"
     synced: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rpcrdma.nfs.server.open_files.os.fsync", synced.append)
+        patch.setattr("rpcrdma.nfs.server.file_access.os.fsync", synced.append)
         server.services.nfs.close()
     assert len(synced) == 1
 

@@ -16,7 +16,7 @@ from rpcrdma.nfs.server.file_handle import (
     kernel_handle,
     object_identity,
 )
-from rpcrdma.nfs.server.object_cache import ObjectCache
+from rpcrdma.nfs.server.object_tree import ObjectCache
 from rpcrdma.nfs.server.refusal import Refused, status_of
 from rpcrdma.nfs.server.state import NameInDirectory, PlaceIndex, open_state
 from rpcrdma.nfs.v3 import nfsstat3

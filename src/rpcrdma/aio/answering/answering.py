@@ -12,25 +12,31 @@ import asyncio
 import functools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from time import perf_counter_ns
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
-from rpcrdma.aio.answering.buffer_pool import OutOfBuffers
-from rpcrdma.aio.answering.server_call import CallSource, ServerCall
+from rpcrdma.aio.answering.buffer_pool import BufferShare, OutOfBuffers, octets_taken
 from rpcrdma.aio.answering.worker_pool import ConnectionCalls, WorkerPool
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.errors import DecodeError, TransportClosed
-from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.limits import BULK_RESULT_OCTETS
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.call_statistics import DROPPED, REFUSED, REPEATED, CallStatistics
+from rpcrdma.rpc.dispatch import Dispatcher, Route, refusal
+from rpcrdma.rpc.host_identity import HostIdentity
+from rpcrdma.rpc.message import SUCCESS_TAIL, AcceptStat
+from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, call_key, detached
-from rpcrdma.rpc.service import Execution, ProcedureUnavailable
-from rpcrdma.xdr.codec import Payload
+from rpcrdma.rpc.service import Execution, ProcedureUnavailable, ReverseCaller
+from rpcrdma.transport import IncomingCall
+from rpcrdma.xdr.codec import Encoder, Payload
 
-__all__ = ["Answering", "AtMostOnce", "HandlerRunner"]
+__all__ = ["Answering", "AtMostOnce", "CallSource", "HandlerRunner", "ServerCall"]
 
 _Rest: TypeAlias = Generator[None, None, Any]
 """What is left of a handler that has begun."""
-_Result: TypeAlias = tuple[ServerCall, Payload, BaseException | None, ConnectionCalls]
+_Result: TypeAlias = "tuple[ServerCall, Payload, BaseException | None, ConnectionCalls]"
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _WORKERS = 8
@@ -39,6 +45,201 @@ _WORKERS = 8
 _INLINE, _INLINE_OR_WORKER = Execution.INLINE, Execution.INLINE_OR_WORKER
 
 _STOPPED = RuntimeError("the server has stopped")
+_REPLY_NOT_KEPT = RuntimeError("the reply to the call that this one repeats is not kept")
+"""The error that a refused repeat gets where the transport has no refusal of its own."""
+
+
+class CallSource(Protocol):
+    """The part of a connection on which calls arrive.
+
+    It ends each call by one of `reply`, `drop` and a `refuse` that returns True. Then, or once the reply has left, it
+    releases the call's memory.
+    """
+
+    @property
+    def client(self) -> ReverseCaller:
+        """The connection, which calls the peer back."""
+
+    @property
+    def host(self) -> str:
+        """The peer's address, without port."""
+
+    @property
+    def results(self) -> BufferShare:
+        """Memory for the results of handlers."""
+
+    def reply(self, call: ServerCall, reply: Payload) -> None:
+        """Sends the reply and sets `octets_sent`; drops the reply if the connection has ended.
+
+        Sets `refusal` if the reply fits nothing that the call has offered. The requester has been told; it may call
+        again. A reply that is too long for the transport is replaced by an error.
+        """
+
+    def refuse(self, call: ServerCall) -> bool:
+        """Refuses the call in the transport's own way; False: there is none, and nothing was done."""
+
+    def drop(self, call: ServerCall) -> None:
+        """Sends nothing."""
+
+
+class ServerCall(IncomingCall):
+    """A call with the handler that answers it. It is the handler's `CallContext`, and statistics count it.
+
+    `Dispatcher.open_call` sets `route`, `args` and `credential`. `status` is that of the result, or a name; before a
+    reply is made, the one for calls that are answered along with the call they repeat. The memory of `buffer` is lent
+    until `release`, after the reply has been sent.
+    """
+
+    transmissions: ClassVar[int] = 1
+    source: CallSource
+    client: ReverseCaller
+    route: Route
+    args: Any
+    credential: Credential
+    procedure: Procedure[Any, Any] | None = None
+    status: int | str = REPEATED
+    may_block: bool = False
+    once: _Run | None = None
+    """Of a call that must not run twice, while its handler runs."""
+    buffers: list[memoryview] | None = None
+    statistics: CallStatistics | None = None
+    began_ns: int
+    """When it arrived; this and the two times below are taken where calls are counted."""
+    sent_ns: int = 0
+    """When its handler began, or had what it waited for: a thread, memory or its turn as a task."""
+    ended_ns: int
+    octets_received: int = 0
+    octets_sent: int = 0
+    unsent_octets: int = 0
+    """Of the reply, from when it is handed to the transport until it has been sent; the connection's own."""
+    _wanted: int = 0
+
+    @property
+    def peer(self) -> str:
+        """See `CallContext.peer`."""
+        return self.source.host
+
+    @property
+    def host_identity(self) -> HostIdentity | None:
+        """See `CallContext.host_identity`."""
+        return self.client.host_identity
+
+    @property
+    def ended(self) -> bool:
+        """Whether the connection has ended: no reply can reach the client on it."""
+        return self.source.results.closed
+
+    def success(self, result: Any) -> Payload:
+        """The reply that carries `result`.
+
+        An exception of the encoder means that the handler returned something else than the procedure's result.
+        """
+        enc = Encoder()
+        enc.reduced += self.xid.to_bytes(4, "big") + SUCCESS_TAIL
+        procedure = self.route.procedure
+        procedure.encode_result(enc, result)
+        self.status = procedure.status(result) if procedure.status is not None else 0
+        return enc
+
+    def failure(self, error: BaseException) -> Payload:
+        """The reply for a handler that raised `error`: PROC_UNAVAIL for `ProcedureUnavailable`, else SYSTEM_ERR."""
+        unavailable = isinstance(error, ProcedureUnavailable)
+        stat = AcceptStat.PROC_UNAVAIL if unavailable else AcceptStat.SYSTEM_ERR
+        self.status = stat.name
+        return refusal(self.xid, stat)
+
+    def answer(self, reply: Payload) -> None:
+        """Sends the reply, here or to a repeat of the call, and counts the call."""
+        if self.once is not None:
+            self.once.answer(reply)
+            return
+        statistics = self.statistics
+        if statistics is None:
+            self.source.reply(self, reply)
+        else:
+            self.ended_ns = perf_counter_ns()
+            self.source.reply(self, reply)
+            statistics.count(self)
+
+    def refuse(self) -> None:
+        """Refuses a repeat whose reply is no longer kept, lest the requester go on repeating it.
+
+        In the transport's way (RFC 8166 section 4.5.3: ERR_CHUNK), or with SYSTEM_ERR where it has none.
+        """
+        self.status = REFUSED
+        if self.source.refuse(self):
+            self._count()
+        else:
+            self.answer(self.failure(_REPLY_NOT_KEPT))
+
+    def let_go(self) -> None:
+        """Ends a call whose connection ended before its handler had to be done: a repeat of it runs, or nothing."""
+        if self.once is not None:
+            self.once.let_go()
+        else:
+            self.drop()
+
+    def drop(self) -> None:
+        """Ends the call without a reply: its connection has ended, or a repeat of it gets the reply."""
+        self.status = DROPPED
+        self.source.drop(self)
+        self._count()
+
+    def _count(self) -> None:
+        if self.statistics is not None:
+            self.ended_ns = perf_counter_ns()
+            self.statistics.count(self)
+
+    def buffer(self, length: int) -> memoryview:
+        """See `CallContext.buffer`.
+
+        Raises:
+            OutOfBuffers: the handlers of this connection hold as much memory as they may, or it has ended.
+        """
+        share = self.source.results
+        # A call that must not run twice gets memory also when its connection has ended: a repeat may get its result.
+        buffer = share.acquire(length, outliving=self.route.at_most_once)
+        if buffer is None:
+            self._wanted = octets_taken(length) + sum(octets_taken(len(other)) for other in self.buffers or ())
+            raise OutOfBuffers(f"{length} octets asked for, {share.held_octets} are in use for this connection")
+        if self.buffers is None:
+            self.buffers = [buffer]
+        else:
+            self.buffers.append(buffer)
+        # A second view, since the handler may release the one that it gets.
+        return buffer[:]
+
+    def release(self) -> None:
+        """Returns every buffer to the pool; may be called again."""
+        buffers = self.buffers
+        if buffers is not None:
+            self.buffers = None
+            for buffer in buffers:
+                self.source.results.release(buffer)
+
+    def wait_if_crowded(self, resume: Callable[[ServerCall], None]) -> bool:
+        """Whether the call has to wait until there is memory for an ordinary result; then `resume(call)` is called.
+
+        A call that may be run again need not wait if its connection holds nothing: most calls want no memory.
+        """
+        share = self.source.results
+        if not share.crowded or share.closed or not (share.held or self.route.at_most_once):
+            return False
+        share.wait(min(BULK_RESULT_OCTETS, share.octets_max), functools.partial(resume, self))
+        return True
+
+    def wait_for_buffers(self, resume: Callable[[ServerCall], None]) -> bool:
+        """After `OutOfBuffers`: gives all buffers back and calls `resume(call)` when the handler could have its memory.
+
+        False if it never can: then nothing is called.
+        """
+        share = self.source.results
+        wanted, self._wanted = self._wanted, 0
+        if not wanted or share.closed or wanted > share.octets_max:
+            return False
+        self.release()
+        share.wait(wanted, functools.partial(resume, self))
+        return True
 
 
 class Answering:
@@ -85,7 +286,7 @@ class Answering:
 
 
 class _Run:
-    """The run of a handler; implements `OneRun`.
+    """The run of a call that must not run twice: the reply may go to a repeat of the call.
 
     `first` is the call whose connection and memory the handler uses, `newest` the last repeat of it, which gets the
     reply and is run should the first be let go; without repeats both are the same.
@@ -99,6 +300,7 @@ class _Run:
         self.first = self.newest = call
 
     def answer(self, reply: Payload) -> None:
+        """See `ServerCall.answer`."""
         first, newest, known = self.first, self.newest, self._known
         first.once = known.context = None
         lasting = detached(reply)
@@ -118,6 +320,7 @@ class _Run:
             superseded.drop()
 
     def let_go(self) -> None:
+        """See `ServerCall.let_go`."""
         first, newest = self.first, self.newest
         first.once = None
         if newest is first:

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-from rpcrdma.aio.answering.turns import Client, Share, Turns, room
+from rpcrdma.aio.answering.turns import Client, Share, Turns
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.limits import (
     BUFFER_OCTETS_MAX,
@@ -14,9 +14,10 @@ from rpcrdma.limits import (
     BULK_RESULT_OCTETS,
     CLIENT_FREE_PARTS,
     CLIENT_FREE_PARTS_ARRIVED,
+    CONNECTIONS_FIRST_PARTS,
 )
 
-__all__ = ["BufferPool", "BufferShare", "OutOfBuffers", "octets_taken"]
+__all__ = ["BufferPool", "BufferShare", "OutOfBuffers", "octets_taken", "room"]
 
 _SMALLEST_BITS = 12
 _LARGEST_BITS = 22
@@ -29,6 +30,23 @@ class OutOfBuffers(RpcRdmaError):
 def octets_taken(length: int) -> int:
     """The octets of a pool that a buffer of `length` octets takes at most: its size class."""
     return 1 << max(_SMALLEST_BITS, (length - 1).bit_length()) if length <= 1 << _LARGEST_BITS else length
+
+
+def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_FREE_PARTS) -> int:
+    """How much more a connection may have of `most`, of which `free` is free; it holds `own`, its client `of_client`.
+
+    A client that holds nothing gets the free amount. Another client gets more while the amounts held by the connection,
+    held by its client and requested are together at most an eighth of the amount then free. One connection can hold a
+    17th and one client a ninth, the next client a ninth of the rest, and so on: 16 that take all they can get leave
+    15 % to everybody else. Beside that the first that a connection asks for it gets as long as half of all is free:
+    the other connections of its client cannot keep it from that. `parts` is the 8 of this.
+    """
+    if not of_client:
+        return free
+    left = free // parts - of_client
+    if own:
+        return left - own
+    return max(left, free - most // CONNECTIONS_FIRST_PARTS)
 
 
 class BufferPool:
@@ -181,7 +199,7 @@ class BufferPool:
 class BufferShare(Share):
     """One connection's way to a pool's memory; implements `rpcrdma.transport.BufferSource`.
 
-    How much it may have, `rpcrdma.aio.answering.turns.room` says.
+    How much it may have, `room` says.
     """
 
     __slots__ = ("_over", "_own", "_pool", "_turns", "closed")
@@ -228,13 +246,15 @@ class BufferShare(Share):
             raise OutOfBuffers(f"{length} octets asked for, at most {pool.octets_max} can be had")
         if self.closed and not outliving:
             raise OutOfBuffers("the connection has ended")
+        client, most = self.client, pool.octets_max
         with pool.lock:
-            buffer = pool.take(length, self._room())
+            buffer = pool.take(length, room(most, most - pool.lent_octets, of_client=client.held, own=self.held))
             if buffer is None:
                 return None
             size = len(buffer)
             self._own[id(buffer)] = size
-            self.hold(size)
+            self.held += size
+            client.held += size
         return memoryview(buffer)[:length]
 
     def release(self, buffer: memoryview) -> None:
@@ -243,7 +263,9 @@ class BufferShare(Share):
         with pool.lock:
             if self._own.pop(id(buffer.obj), None) is None:
                 return
-            self.hold(-pool.take_back(buffer))
+            size = pool.take_back(buffer)
+            self.held -= size
+            self.client.held -= size
         if self.closed:
             self._leave()
         if pool.turns.waiting:

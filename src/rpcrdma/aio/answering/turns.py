@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Generic, Protocol, Self, TypeVar
 
-from rpcrdma.limits import CLIENT_FREE_PARTS, CONNECTIONS_FIRST_PARTS
-
-__all__ = ["Client", "Share", "Turns", "room"]
+__all__ = ["Client", "Share", "Turns"]
 
 S = TypeVar("S", bound="Share")
 
@@ -120,20 +118,3 @@ def _in_order(waiting: dict[H, None]) -> Iterator[H]:
     for each in sorted(waiting, key=lambda holder: holder.held):
         if each is not first:
             yield each
-
-
-def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_FREE_PARTS) -> int:
-    """How much more a connection may have of `most`, of which `free` is free; it holds `own`, its client `of_client`.
-
-    A client that holds nothing gets the free amount. Another client gets more while the amounts held by the connection,
-    held by its client and requested are together at most an eighth of the amount then free. One connection can hold a
-    17th and one client a ninth, the next client a ninth of the rest, and so on: 16 that take all they can get leave
-    15 % to everybody else. Beside that the first that a connection asks for it gets as long as half of all is free:
-    the other connections of its client cannot keep it from that. `parts` is the 8 of this.
-    """
-    if not of_client:
-        return free
-    left = free // parts - of_client
-    if own:
-        return left - own
-    return max(left, free - most // CONNECTIONS_FIRST_PARTS)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
-from rpcrdma.aio.answering.answering import Answering
+from rpcrdma.aio.answering.answering import Answering, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferShare
-from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.connections.calls_made import REPLY_BOUND_REMEDY
 from rpcrdma.limits import RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.service import ReverseCaller
@@ -19,7 +18,7 @@ __all__ = ["RdmaCallsTaken"]
 
 
 class RdmaCallsTaken:
-    """Answers calls with `answering`; implements `rpcrdma.aio.answering.server_call.CallSource`.
+    """Answers calls with `answering`; implements `rpcrdma.aio.answering.answering.CallSource`.
 
     `on_answered` is called after each reply that is made outside of a turn of the connection, `on_fault` with a fault
     of our own, which ends the connection.
@@ -108,13 +107,14 @@ class RdmaCallsTaken:
             in_use = self._responder.reply(call, reply)
         except Exception as error:  # noqa: BLE001 - logged; the result may come from another connection, which goes on
             self._on_fault(error)
+        octets = reply.length if reply.items else len(reply.reduced)
         if call.refusal:
             self._log_refusal(call)
         else:
-            call.octets_sent = reply.length
+            call.octets_sent = octets
         if in_use:
-            call.unsent_octets = reply.length
-            self.unsent_octets += reply.length
+            call.unsent_octets = octets
+            self.unsent_octets += octets
         elif call.buffers is not None:
             call.release()
         if not self.in_turn:

@@ -7,10 +7,9 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
-from rpcrdma.aio.answering.answering import Answering
+from rpcrdma.aio.answering.answering import Answering, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferShare
 from rpcrdma.aio.answering.call_memory import CallMemory
-from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.drivers.record_stream import RecordStream
 from rpcrdma.errors import MessageTooLong
 from rpcrdma.limits import (
@@ -36,7 +35,7 @@ class _Connection(ReverseCaller, Protocol):
 
 
 class TcpCallsTaken:
-    """Answers calls with `answering`; implements `rpcrdma.aio.answering.server_call.CallSource`.
+    """Answers calls with `answering`; implements `rpcrdma.aio.answering.answering.CallSource`.
 
     At the `active` end, a client, calls beyond the bounds are refused: it reads on, because the replies to its own
     calls come after them. Without `answering` it drops and counts them. A server reads nothing more instead. While

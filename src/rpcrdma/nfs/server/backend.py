@@ -1,4 +1,4 @@
-"""The state that all procedures share: exports by handle, callers, open objects and files, locks."""
+"""The parts that all procedures share: exports by handle, open objects and files, locks, and attributes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,34 @@ import stat
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from types import TracebackType
+from typing import TypeAlias
 
 from rpcrdma.limits import NFS_FILES_OPEN_MAX, NFS_OBJECTS_OPEN_MAX
-from rpcrdma.nfs.server.caller_identity import CallerIdentity, Callers
+from rpcrdma.nfs import v3
 from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
 from rpcrdma.nfs.server.export import Export, HostAdmission
+from rpcrdma.nfs.server.file_access import Callers, OpenFiles
 from rpcrdma.nfs.server.file_handle import HandleSeal, OpenedHandle
-from rpcrdma.nfs.server.object_cache import ObjectCache
-from rpcrdma.nfs.server.object_tree import HeldNode, ObjectTree
-from rpcrdma.nfs.server.open_files import OpenFiles
+from rpcrdma.nfs.server.linux_calls import UTIME_NOW, UTIME_OMIT, set_file_times
+from rpcrdma.nfs.server.object_tree import HeldNode, ObjectCache, ObjectTree
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.server.state import ServerState
-from rpcrdma.nfs.v3 import NFS3_MAXNAMLEN, nfsstat3
 from rpcrdma.rpc.service import CallContext
 
-__all__ = ["DOTS", "Backend", "Procedures", "check_changeable", "check_directory", "entry_name"]
+__all__ = [
+    "DOTS",
+    "Backend",
+    "Changes",
+    "Procedures",
+    "attributes_of",
+    "check_changeable",
+    "check_directory",
+    "entry_name",
+    "nfs_time",
+    "post_op",
+    "set_times",
+]
 
 DOTS = {b".", b".."}
 """Names that every directory has for itself and for the directory above."""
@@ -31,6 +44,20 @@ DOTS = {b".", b".."}
 _LOCKS = 256
 """Locks of all objects: two objects rarely share one."""
 _UMASK = re.compile(rb"^Umask:\s*([0-7]+)$", re.MULTILINE)
+_TYPES = {
+    stat.S_IFREG: v3.ftype3.NF3REG,
+    stat.S_IFDIR: v3.ftype3.NF3DIR,
+    stat.S_IFBLK: v3.ftype3.NF3BLK,
+    stat.S_IFCHR: v3.ftype3.NF3CHR,
+    stat.S_IFLNK: v3.ftype3.NF3LNK,
+    stat.S_IFSOCK: v3.ftype3.NF3SOCK,
+    stat.S_IFIFO: v3.ftype3.NF3FIFO,
+}
+_U32 = 0xFFFFFFFF
+_SECOND = 1_000_000_000
+_NO_DEVICE = v3.specdata3(0, 0)
+
+_How: TypeAlias = v3.set_atime | v3.set_mtime
 
 
 def entry_name(text: str) -> bytes:
@@ -41,9 +68,9 @@ def entry_name(text: str) -> bytes:
     """
     name = text.encode("utf-8", "surrogateescape")
     if not name or b"/" in name or b"\0" in name:
-        raise Refused(nfsstat3.NFS3ERR_ACCES)
-    if len(name) > NFS3_MAXNAMLEN:
-        raise Refused(nfsstat3.NFS3ERR_NAMETOOLONG)
+        raise Refused(v3.nfsstat3.NFS3ERR_ACCES)
+    if len(name) > v3.NFS3_MAXNAMLEN:
+        raise Refused(v3.nfsstat3.NFS3ERR_NAMETOOLONG)
     return name
 
 
@@ -127,15 +154,11 @@ class Backend:
     def _opened(self, handle: bytes) -> tuple[ObjectTree, OpenedHandle]:
         opened = self.seal.open(handle)
         if opened is None:
-            raise Refused(nfsstat3.NFS3ERR_BADHANDLE)
+            raise Refused(v3.nfsstat3.NFS3ERR_BADHANDLE)
         tree = self.trees.get(opened.export)
         if tree is None:
-            raise Refused(nfsstat3.NFS3ERR_STALE)
+            raise Refused(v3.nfsstat3.NFS3ERR_STALE)
         return tree, opened
-
-    def caller(self, node: HeldNode, context: CallContext) -> CallerIdentity:
-        """The identity with which a call acts on this object."""
-        return self.callers.of(context.credential, node.tree.export)
 
     def synchronize(self, *nodes: HeldNode) -> None:
         """Puts the attributes or the names of files and directories on the disk, if the export is synchronous."""
@@ -187,13 +210,125 @@ class Procedures:
 def check_changeable(node: HeldNode) -> None:
     """Refuses with NFS3ERR_ROFS the objects of a read-only export."""
     if node.tree.export.read_only:
-        raise Refused(nfsstat3.NFS3ERR_ROFS)
+        raise Refused(v3.nfsstat3.NFS3ERR_ROFS)
 
 
 def check_directory(node: HeldNode) -> None:
     """Refuses with NFS3ERR_NOTDIR objects other than directories."""
     if node.kind != stat.S_IFDIR:
-        raise Refused(nfsstat3.NFS3ERR_NOTDIR)
+        raise Refused(v3.nfsstat3.NFS3ERR_NOTDIR)
+
+
+def nfs_time(nanoseconds: int) -> v3.nfstime3:
+    """A time of the file system; times before 1970 and after 2106 become the nearest that the protocol knows."""
+    seconds, rest = divmod(nanoseconds, _SECOND)
+    if 0 <= seconds <= _U32:
+        return v3.nfstime3(seconds, rest)
+    return v3.nfstime3(0, 0) if seconds < 0 else v3.nfstime3(_U32, rest)
+
+
+def attributes_of(status: os.stat_result, fsid: int) -> v3.fattr3:
+    """fattr3 of an object; `fsid` is the export's, which stays the same from run to run."""
+    mode = status.st_mode
+    device = _NO_DEVICE
+    if status.st_rdev:
+        device = v3.specdata3(os.major(status.st_rdev), os.minor(status.st_rdev))
+    return v3.fattr3(
+        _TYPES[stat.S_IFMT(mode)],
+        mode & 0o7777,
+        min(status.st_nlink, _U32),
+        status.st_uid,
+        status.st_gid,
+        status.st_size,
+        status.st_blocks * 512,
+        device,
+        fsid,
+        status.st_ino,
+        nfs_time(status.st_atime_ns),
+        nfs_time(status.st_mtime_ns),
+        nfs_time(status.st_ctime_ns),
+    )
+
+
+def post_op(node: HeldNode | None) -> v3.post_op_attr:
+    """An object's current attributes; none without an object, or where they cannot be read."""
+    if node is not None:
+        try:
+            return v3.post_op_attr(True, attributes_of(os.fstat(node.fd), node.tree.fsid))
+        except OSError:
+            pass
+    return v3.post_op_attr(False, None)
+
+
+class Changes:
+    """Weak cache consistency data of one object (RFC 1813 section 2.6).
+
+    `with changes:` holds the lock of `node` from before the first look at its attributes until after the second: no
+    other client's change goes unnoticed in between. Without such a block the reply has the present attributes alone.
+    """
+
+    __slots__ = ("_after", "_before", "node")
+
+    def __init__(self) -> None:
+        self.node: HeldNode | None = None
+        self._before: os.stat_result | None = None
+        self._after: v3.post_op_attr | None = None
+
+    @property
+    def before(self) -> os.stat_result:
+        """The attributes before the change."""
+        assert self._before is not None
+        return self._before
+
+    def __enter__(self) -> None:
+        assert self.node is not None
+        self.node.lock.acquire()
+        try:
+            self._before = os.fstat(self.node.fd)
+        except BaseException:
+            self.node.lock.release()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        assert self.node is not None
+        self._after = post_op(self.node)
+        self.node.lock.release()
+
+    def data(self) -> v3.wcc_data:
+        """The `wcc_data` of the reply."""
+        before, after = self._before, self._after
+        if before is None or after is None:
+            return v3.wcc_data(v3.pre_op_attr(False, None), post_op(self.node))
+        return v3.wcc_data(
+            v3.pre_op_attr(
+                True, v3.wcc_attr(before.st_size, nfs_time(before.st_mtime_ns), nfs_time(before.st_ctime_ns))
+            ),
+            after,
+        )
+
+
+def set_times(path: bytes, wanted: v3.sattr3) -> None:
+    """Sets the times that a client asks to be set, with the calling thread's identity.
+
+    Raises:
+        Refused: NFS3ERR_INVAL: nanoseconds that make a second or more.
+        OSError: the file system refuses.
+    """
+    atime, mtime = _time(wanted.atime), _time(wanted.mtime)
+    if atime[1] != UTIME_OMIT or mtime[1] != UTIME_OMIT:
+        set_file_times(path, atime, mtime)
+
+
+def _time(how: _How) -> tuple[int, int]:
+    if how.set_it == v3.time_how.SET_TO_CLIENT_TIME:
+        time = how.value
+        assert time is not None
+        if time.nseconds >= _SECOND:
+            raise Refused(v3.nfsstat3.NFS3ERR_INVAL)
+        return time.seconds, time.nseconds
+    return 0, UTIME_NOW if how.set_it == v3.time_how.SET_TO_SERVER_TIME else UTIME_OMIT
 
 
 def _check_system() -> None:

@@ -9,9 +9,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeAlias
 
-from rpcrdma.nfs.server.attributes import Changes, nfs_time, post_op, set_times
-from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory, entry_name
-from rpcrdma.nfs.server.caller_identity import CallerIdentity
+from rpcrdma.nfs.server.backend import (
+    DOTS,
+    Changes,
+    Procedures,
+    check_directory,
+    entry_name,
+    nfs_time,
+    post_op,
+    set_times,
+)
+from rpcrdma.nfs.server.file_access import CallerIdentity
 from rpcrdma.nfs.server.linux_calls import file_clock_ns, set_file_times
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
@@ -83,7 +91,7 @@ class CreationProcedures(Procedures):
                 guard = args.guard.value if args.guard.check else None
                 if guard is not None and guard != nfs_time(changes.before.st_ctime_ns):
                     raise Refused(nfsstat3.NFS3ERR_NOT_SYNC)
-                self._set(node, args.new_attributes, self.backend.caller(node, context))
+                self._set(node, args.new_attributes, self.backend.callers.of(context.credential, node.tree.export))
             self.backend.synchronize(node)
             return SETATTR3res(_OK, SETATTR3resok(changes.data()))
         except REFUSALS as error:
@@ -159,7 +167,7 @@ class CreationProcedures(Procedures):
         if name in DOTS:
             raise Refused(nfsstat3.NFS3ERR_EXIST)
         with changes:
-            node = make(directory, name, self.backend.caller(directory, context))
+            node = make(directory, name, self.backend.callers.of(context.credential, directory.tree.export))
         if node is None:
             self.backend.synchronize(directory)
             # The object exists, but without its handle: the client may look it up.

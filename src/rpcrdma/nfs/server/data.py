@@ -6,11 +6,9 @@ import errno
 import os
 from collections.abc import Generator
 
-from rpcrdma.nfs.server.attributes import Changes, attributes_of, post_op
-from rpcrdma.nfs.server.backend import Procedures, check_changeable
-from rpcrdma.nfs.server.caller_identity import CallerIdentity
+from rpcrdma.nfs.server.backend import Changes, Procedures, attributes_of, check_changeable, post_op
+from rpcrdma.nfs.server.file_access import CallerIdentity, OpenFile, check_writer
 from rpcrdma.nfs.server.object_tree import HeldNode
-from rpcrdma.nfs.server.open_files import OpenFile, check_writer
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v3 import (
     COMMIT3args,
@@ -53,7 +51,7 @@ class DataProcedures(Procedures):
                 yield
                 node = self.backend.locate(args.file.data, context)
             files, in_memory = self.backend.files, node.tree.in_memory
-            caller = self.backend.caller(node, context)
+            caller = self.backend.callers.of(context.credential, node.tree.export)
             while (opened := files.for_reading(node, caller, may_open=in_memory or context.may_block)) is None:
                 yield
             file, status = opened
@@ -106,7 +104,8 @@ class DataProcedures(Procedures):
             # Taken before the data is written: if the data is lost later, COMMIT returns another verifier.
             verifier = self.backend.state.write_verifier
             data = memoryview(args.data)[: min(args.count, TRANSFER_MAX)]
-            written = self._write(node, self.backend.caller(node, context), changes, args.offset, data, args.stable)
+            caller = self.backend.callers.of(context.credential, node.tree.export)
+            written = self._write(node, caller, changes, args.offset, data, args.stable)
             return WRITE3res(_OK, WRITE3resok(changes.data(), written, args.stable, verifier))
         except REFUSALS as error:
             return WRITE3res(status_of(error), WRITE3resfail(changes.data()))
@@ -116,7 +115,7 @@ class DataProcedures(Procedures):
         changes = Changes()
         try:
             node = changes.node = self.backend.locate_to_change(args.file.data, context)
-            file = self.backend.files.for_writing(node, self.backend.caller(node, context))
+            file = self.backend.files.for_writing(node, self.backend.callers.of(context.credential, node.tree.export))
             verifier = self.backend.state.write_verifier
             with changes:
                 # A WRITE that comes after this marks the file again.

@@ -21,8 +21,8 @@ from rpcrdma.limits import (
     NFS_WATCH_SUBSCRIPTION_DIRECTORIES_MAX,
 )
 from rpcrdma.nfs.server.backend import Backend, check_directory
-from rpcrdma.nfs.server.caller_identity import CallerIdentity
 from rpcrdma.nfs.server.directory_events import DirectoryEvent, Happening, Renaming, paired
+from rpcrdma.nfs.server.file_access import CallerIdentity
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused
@@ -386,7 +386,8 @@ class DirectoryWatcher:
             TooManyDirectories: there are more below it than may be watched.
         """
         node = self._backend.locate(handle, context)
-        tree = WatchedTree(self, node, self._backend.caller(node, context), sink, recursive=recursive)
+        caller = self._backend.callers.of(context.credential, node.tree.export)
+        tree = WatchedTree(self, node, caller, sink, recursive=recursive)
         try:
             tree.open()
         except BaseException:

@@ -6,10 +6,9 @@ import os
 import stat
 from collections.abc import Generator
 
-from rpcrdma.nfs.server.attributes import attributes_of, post_op
-from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory, entry_name
-from rpcrdma.nfs.server.caller_identity import CallerIdentity
+from rpcrdma.nfs.server.backend import DOTS, Procedures, attributes_of, check_directory, entry_name, post_op
 from rpcrdma.nfs.server.data import TRANSFER_MAX
+from rpcrdma.nfs.server.file_access import CallerIdentity
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
@@ -101,7 +100,7 @@ class InformationProcedures(Procedures):
                 yield
                 directory = self.backend.locate(args.what.dir.data, context)
             name = entry_name(args.what.name)
-            caller = self.backend.caller(directory, context)
+            caller = self.backend.callers.of(context.credential, directory.tree.export)
             node = None if context.may_block else _find_at_once(directory, name, caller)
             if node is None:
                 yield
@@ -120,7 +119,7 @@ class InformationProcedures(Procedures):
                 node = self.backend.locate(args.object.data, context)
             granted = 0
             wanted = args.access & ~_WRITING if node.tree.export.read_only else args.access
-            with self.backend.caller(node, context):
+            with self.backend.callers.of(context.credential, node.tree.export):
                 for mode, bits in _OF_DIRECTORIES if node.kind == stat.S_IFDIR else _OF_OTHERS:
                     if wanted & bits and faccess_as_caller(node.fd, mode):
                         granted |= wanted & bits

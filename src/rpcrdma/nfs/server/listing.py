@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Generic, TypeAlias, TypeVar
 
-from rpcrdma.nfs.server.attributes import attributes_of, post_op
-from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory
-from rpcrdma.nfs.server.caller_identity import CallerIdentity
+from rpcrdma.nfs.server.backend import DOTS, Procedures, attributes_of, check_directory, post_op
 from rpcrdma.nfs.server.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, ListedEntry, Version
+from rpcrdma.nfs.server.file_access import CallerIdentity
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller, file_clock_ns
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
@@ -93,7 +92,7 @@ class ListingProcedures(Procedures):
         node = None
         try:
             node = self.backend.locate(args.dir.data, context)
-            self._check_readable(node, self.backend.caller(node, context))
+            self._check_readable(node, self.backend.callers.of(context.credential, node.tree.export))
             page = _Page[entry3](args.count)
             self._fill(node, args.cookie, page, _plain)
             return READDIR3res(_OK, READDIR3resok(post_op(node), _NO_VERIFIER, dirlist3(page.entries, page.eof)))
@@ -105,7 +104,7 @@ class ListingProcedures(Procedures):
         node = None
         try:
             node = self.backend.locate(args.dir.data, context)
-            caller = self.backend.caller(node, context)
+            caller = self.backend.callers.of(context.credential, node.tree.export)
             self._check_readable(node, caller)
             with caller:
                 searchable = faccess_as_caller(node.fd, os.X_OK)

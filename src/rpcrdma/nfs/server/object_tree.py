@@ -20,8 +20,9 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
+from typing import Generic, Protocol, TypeVar
 
 from rpcrdma.nfs.server.export import Export
 from rpcrdma.nfs.server.far_down import LEVELS_AT_ONCE, path_above, path_of_ancestor, reach
@@ -33,13 +34,12 @@ from rpcrdma.nfs.server.file_handle import (
     object_identity,
 )
 from rpcrdma.nfs.server.linux_calls import birth_and_mount, lives_in_memory, open_by_handle, open_cached
-from rpcrdma.nfs.server.object_cache import ObjectCache
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.server.state import DELETED, PlaceIndex
 from rpcrdma.nfs.server.tree_search import TreeSearch
 from rpcrdma.nfs.v3 import nfsstat3
 
-__all__ = ["HeldNode", "ObjectTree"]
+__all__ = ["Cacheable", "HeldNode", "ObjectCache", "ObjectTree"]
 
 _REACH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEPTH_MAX = 2048
@@ -75,6 +75,84 @@ class HeldNode:
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         _close(self.fd)
+
+
+class Cacheable(Protocol):
+    """An open object or file."""
+
+    handle: bytes
+    used: bool
+    """Set by every use, cleared when a chance has been used up."""
+
+
+C = TypeVar("C", bound=Cacheable)
+
+
+class ObjectCache(Generic[C]):
+    """A bounded cache of open objects or files by file handle. Thread-safe; `limit` at least 1.
+
+    Eviction only drops the cache's reference: a descriptor closes when the last call that uses it is done. An item that
+    was used since the last round of evictions gets a second chance. `evicted` is called with each item that makes room,
+    not with those dropped.
+    """
+
+    def __init__(self, limit: int, evicted: Callable[[C], None] | None = None) -> None:
+        self._limit = limit
+        self._evicted = evicted
+        self._held: dict[bytes, C] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def get(self, handle: bytes) -> C | None:
+        """The item held for this handle."""
+        held = self._held.get(handle)
+        if held is not None:
+            held.used = True
+        return held
+
+    def put(self, item: C) -> None:
+        """Holds `item`, in place of the one held for its handle before."""
+        out: list[C] = []
+        with self._lock:
+            held = self._held
+            held[item.handle] = item
+            while len(held) > self._limit:
+                handle = next(iter(held))
+                oldest = held.pop(handle)
+                if oldest is item:
+                    held[handle] = oldest
+                elif oldest.used:
+                    oldest.used = False
+                    held[handle] = oldest
+                else:
+                    out.append(oldest)
+        if self._evicted is not None:
+            for oldest in out:
+                self._evicted(oldest)
+
+    def drop(self, handle: bytes) -> C | None:
+        """Drops the item held for this handle; returns it."""
+        with self._lock:
+            return self._held.pop(handle, None)
+
+    def drop_idle(self) -> list[C]:
+        """Drops the items that have not been used since the last call; returns them."""
+        with self._lock:
+            idle = [item for item in self._held.values() if not item.used]
+            for item in idle:
+                del self._held[item.handle]
+            for item in self._held.values():
+                item.used = False
+        return idle
+
+    def drop_all(self) -> list[C]:
+        """Drops all items; returns them."""
+        with self._lock:
+            everything = list(self._held.values())
+            self._held.clear()
+        return everything
 
 
 class ObjectTree:

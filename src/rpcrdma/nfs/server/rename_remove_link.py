@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from rpcrdma.nfs.server.attributes import Changes, post_op
-from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory, entry_name
+from rpcrdma.nfs.server.backend import DOTS, Changes, Procedures, check_directory, entry_name, post_op
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v3 import (
@@ -83,7 +82,7 @@ class RenameRemoveLinkProcedures(Procedures):
         if name in DOTS:
             raise Refused(nfsstat3.NFS3ERR_ACCES)
         with changes:
-            with self.backend.caller(directory, context):
+            with self.backend.callers.of(context.credential, directory.tree.export):
                 node = directory.tree.child(directory, name)
                 if node.kind == stat.S_IFDIR:
                     raise Refused(nfsstat3.NFS3ERR_ISDIR)
@@ -98,7 +97,7 @@ class RenameRemoveLinkProcedures(Procedures):
         if name in DOTS:
             raise Refused(nfsstat3.NFS3ERR_INVAL if name == b"." else nfsstat3.NFS3ERR_EXIST)
         with changes:
-            with self.backend.caller(directory, context):
+            with self.backend.callers.of(context.credential, directory.tree.export):
                 node = directory.tree.child(directory, name)
                 os.rmdir(name, dir_fd=directory.fd)
             self.backend.removed(node)
@@ -118,7 +117,7 @@ class RenameRemoveLinkProcedures(Procedures):
         # Every call takes two locks in the same order.
         first, second = (source, target) if id(before.lock) <= id(after.lock) else (target, source)
         with first, second:
-            with backend.caller(before, context):
+            with backend.callers.of(context.credential, before.tree.export):
                 moved = before.tree.child(before, old)
                 try:
                     replaced = after.tree.child(after, new)
@@ -141,6 +140,6 @@ class RenameRemoveLinkProcedures(Procedures):
             raise Refused(nfsstat3.NFS3ERR_ISDIR)
         if node.tree is not directory.tree:
             raise Refused(nfsstat3.NFS3ERR_XDEV)
-        with changes, self.backend.caller(directory, context):
+        with changes, self.backend.callers.of(context.credential, directory.tree.export):
             os.link(node.link, name, dst_dir_fd=directory.fd, follow_symlinks=True)
         self.backend.synchronize(node, directory)

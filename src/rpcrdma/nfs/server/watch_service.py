@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable
 from typing import TypeAlias
 
-from rpcrdma.aio.answering.turns import room
+from rpcrdma.aio.answering.buffer_pool import room
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.limits import (
