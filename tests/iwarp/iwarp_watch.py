@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from rpcrdma.iwarp.outbound import ReadResponse, Work
+from rpcrdma.iwarp.outbound import ReadResponse
 from rpcrdma.iwarp.queue_pair import IwarpQueuePair
-from rpcrdma.iwarp.sender import Sender
+from rpcrdma.iwarp.sender import Sender, Work
 from rpcrdma.verbs import MemoryRegion
 from rpcrdma.wire.buffers import Buffer
 
@@ -76,5 +76,5 @@ def assert_new(qp: IwarpQueuePair) -> None:
     filled = {"_msn", "_response_turn", "_scratch", "_send_opened", "crc", "limit", "out", "run", "tagged", "view"}
     assert {slot for slot, value in fields.items() if value} == filled
     out = Watch(qp._sender.out).changes()
-    assert (out["sent"], out["frames"], out["_start"], out["_digest"], out["_has_sources"]) == (0, [], 0, 0, False)
+    assert (out["sent"], out["frames"], out["start"], out["_digest"], out["has_sources"]) == (0, [], 0, 0, False)
     assert out["built"] == sum(out["pieces"])

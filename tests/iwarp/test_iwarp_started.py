@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
-from rpcrdma.iwarp.outbound import Work
+from rpcrdma.iwarp.sender import Work
 from rpcrdma.iwarp.states import State
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Disconnected, Established, Verb

@@ -26,10 +26,9 @@ from collections.abc import Sequence
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.iwarp.config import IwarpConfig, MpaRole, ReadyFrame
 from rpcrdma.iwarp.framing import size_mulpdu
-from rpcrdma.iwarp.outbound import ReadWork, Work
 from rpcrdma.iwarp.receiver import Receiver, Scratch
 from rpcrdma.iwarp.segments import READ_REQUEST, SEND, SEND_INVALIDATE, WRITE
-from rpcrdma.iwarp.sender import Sender
+from rpcrdma.iwarp.sender import ReadWork, Sender, Work
 from rpcrdma.iwarp.startup import (
     HEADER_OCTETS,
     PRIVATE_DATA_OCTETS_MAX,
@@ -276,9 +275,7 @@ class IwarpQueuePair:
     def bytes_sent(self, octets: int) -> None:
         """The first `octets`, more than 0, of the last `next_gather` have been given to TCP."""
         sender = self._sender
-        sender.out.bytes_sent(octets)
-        if sender.in_flight:
-            sender.report()
+        sender.report(octets)
         state = self.state
         if state is _OPEN or state is State.DRAINING:
             # The responder may send FPDUs once it has the first one of the initiator, which begins with these octets.
