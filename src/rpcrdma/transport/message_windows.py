@@ -62,7 +62,7 @@ class _MessageWindow(ABC):
     Calls of this side: `requested` is the most that it wants to have unanswered; `allowed` is the number that the peer
     was seen to take, at least one. Calls of the peer: `granted` may be unanswered. This side may send `balance`
     messages. The peer may send `outstanding` messages as far as this side knows; some of them may be on their way.
-    `reservable` is the most that `reserve` adds at any time. With `errors_give` the peer counts the credits in errors.
+    `reservable` is the most that `reserve` adds at any time.
 
     `admit`, `on_arrival` and `refresh_due` run for every message, so they avoid calls of other functions.
     """
@@ -85,7 +85,6 @@ class _MessageWindow(ABC):
     )
 
     counts_arrivals = True
-    errors_give: ClassVar[bool]
 
     def __init__(self, requested: int, granted: int, reservable: int = 0) -> None:
         self.requested = requested
@@ -116,23 +115,9 @@ class _MessageWindow(ABC):
         """Keeps `allowed` as it is: the peer grants credits from here on that are not meant for calls."""
         self._learns = False
 
+    @abstractmethod
     def admit(self, message: Outgoing) -> int:
         """Takes a credit for a message, and grants the credits that the peer should have."""
-        kind = message.kind
-        if kind is _CALL:
-            self.in_flight += 1
-        elif message.answers_call:
-            self.unanswered -= 1
-        if kind is _ERROR and not self.errors_give:
-            return self._word(0)
-        # The usual case of `_give`, without the call: some credits are owed.
-        wanted = self._base + self.in_flight - self.unanswered
-        if not self.outstanding < wanted <= self._pool:
-            return self._word(self._give())
-        given = wanted - self.outstanding
-        self.outstanding = wanted
-        self.receives_wanted = wanted + 1 + SPARE_RECEIVES
-        return self._word(given)
 
     def admit_several(self, first: Outgoing, count: int) -> int:
         """Takes one credit for `count` calls or replies in one message.
@@ -243,7 +228,8 @@ class IncrementalWindow(_MessageWindow):
     """
 
     __slots__ = ("_unproven", "_upper_half")
-    errors_give = False
+    errors_give: ClassVar[bool] = False
+    """Whether the peer counts the credits in errors."""
 
     def __init__(self, requested: int, granted: int, reservable: int = 0) -> None:
         super().__init__(requested, granted, reservable)
@@ -281,6 +267,24 @@ class IncrementalWindow(_MessageWindow):
         self._unproven = self.outstanding + 1
         return self._upper_half | self._give()
 
+    def admit(self, message: Outgoing) -> int:
+        kind = message.kind
+        if kind is _CALL:
+            self.in_flight += 1
+        elif message.answers_call:
+            self.unanswered -= 1
+        self.balance -= 1
+        if kind is _ERROR and not self.errors_give:
+            return self._upper_half
+        # The usual case of `_give`, without the call: some credits are owed.
+        wanted = self._base + self.in_flight - self.unanswered
+        given = wanted - self.outstanding
+        if given <= 0 or wanted > self._pool:
+            return self._upper_half | self._give()
+        self.outstanding = wanted
+        self.receives_wanted = wanted + 1 + SPARE_RECEIVES
+        return self._upper_half | given
+
     def _word(self, given: int, /) -> int:
         self.balance -= 1
         return self._upper_half | given
@@ -293,7 +297,6 @@ class CumulativeWindow(_MessageWindow):
     """
 
     __slots__ = ("_received", "_sent")
-    errors_give = True
 
     def __init__(self, requested: int, granted: int, reservable: int = 0) -> None:
         super().__init__(requested, granted, reservable)
@@ -329,6 +332,22 @@ class CumulativeWindow(_MessageWindow):
     def grant_word(self) -> int:
         """Encodes the credit word of an asynchronous grant, and counts its credits as granted."""
         return self._word(self._give())
+
+    def admit(self, message: Outgoing) -> int:
+        if message.kind is _CALL:
+            self.in_flight += 1
+        elif message.answers_call:
+            self.unanswered -= 1
+        self.balance -= 1
+        self._sent += 1
+        # As in `IncrementalWindow.admit`.
+        wanted = self._base + self.in_flight - self.unanswered
+        if self.outstanding < wanted <= self._pool:
+            self.outstanding = wanted
+            self.receives_wanted = wanted + 1 + SPARE_RECEIVES
+        else:
+            self._give()
+        return (self._received + self.outstanding) & _COUNTER_MASK
 
     def _word(self, _given: int, /) -> int:
         self.balance -= 1

@@ -288,7 +288,14 @@ class Requester:
             reply_view = exposure.reply_view
             if not self._fence(exposure.end):
                 return True
-        self._end(call, message)
+        # As `_end`, in one step.
+        del self._calls[call.xid]
+        call.state = TRANSITIONS[call.state, _END]
+        call.payload = None
+        if call.carried is not None:
+            call.carried.end()
+        session.window.on_received(message)
+        session.statistics.calls += 1
         if not abandoned:
             if exposure is None and message.chunks is NO_CHUNKS and not message.long and call.carried is None:
                 session.statistics.calls_short += 1
