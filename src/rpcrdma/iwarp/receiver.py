@@ -265,7 +265,12 @@ class Receiver:
             run.most = most
             octets = take_direct_run(run, octets, self.view, _IDLE_OCTETS, receive, crc=self.crc)
             if run.ended:
-                self._end_run()
+                # FPDUs of a tagged message are in place, and `run` has its next one.
+                _, control, rdmap, stag, _ = run.header
+                self.heard = True
+                self.tagged.end(0, rdmap, stag, run.ended)
+                self._bulk = not control & LAST
+                self.limit = run.trailer + TAGGED.size if self._bulk else _IDLE_OCTETS
             most = run.most
             if octets < 0:
                 return most
@@ -338,15 +343,6 @@ class Receiver:
         self._scratch = scratch
         self.view = memoryview(scratch)
         self._own_scratch = True
-
-    def _end_run(self) -> None:
-        """FPDUs of a tagged message are in place, and `run` has its next one."""
-        run = self.run
-        _, control, rdmap, stag, _ = run.header
-        self.heard = True
-        self.tagged.end(0, rdmap, stag, run.ended)
-        self._bulk = not control & LAST
-        self.limit = run.trailer + TAGGED.size if self._bulk else _IDLE_OCTETS
 
     def _take_tagged(self, header: tuple[int, ...], payload: memoryview) -> None:
         """A tagged segment that is in the scratch buffer as a whole."""

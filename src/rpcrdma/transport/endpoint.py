@@ -371,7 +371,7 @@ class Endpoint:
                 self._on_receive(completion)
             else:
                 self._on_work_ended(completion)
-        if session.window.refresh_due and session.batcher is None:
+        if session.window.low and session.batcher is None and session.window.refresh_due:
             self._grant()
         if self._disconnected is not None and self._session.state is not State.CLOSED:
             self._close(self._disconnected)

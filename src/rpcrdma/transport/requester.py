@@ -26,7 +26,7 @@ from rpcrdma.transport.exposure import Exposure, check_echo
 from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Outgoing, Refusal
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import LAST_PIECE_OCTETS_MIN, Outbox
-from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, CallPlan, plan_call
+from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, plan_call
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
@@ -220,7 +220,20 @@ class Requester:
                 call.ends = chunks.first_handle
         call.chunks = chunks
         call.long = plan.long
-        self._count(plan, exposure)
+        statistics = session.statistics
+        statistics.registrations += len(exposure.regions)
+        statistics.calls_long += plan.long
+        if plan.read_items:
+            statistics.calls_read_chunk += 1
+        if plan.write_chunks:
+            statistics.calls_write_chunk += 1
+        for read in chunks.reads:
+            statistics.segments_read += len(read.segments)
+        for write in chunks.writes:
+            statistics.segments_write += len(write.segments)
+        if chunks.reply is not None:
+            statistics.segments_reply += len(chunks.reply.segments)
+        statistics.octets_offered += sum(plan.write_chunks) + plan.reply_chunk
         if carried is None:
             return exposure.inline
         call.carried = carried
@@ -251,23 +264,6 @@ class Requester:
                 f"a call in {exposure.segments} segments, of which the peer takes {limits.segments_max}: use larger "
                 f"segments (TransportConfig.segment_octets_max) or fewer items"
             )
-
-    def _count(self, plan: CallPlan, exposure: Exposure) -> None:
-        statistics = self._session.statistics
-        chunks = exposure.chunks
-        statistics.registrations += len(exposure.regions)
-        statistics.calls_long += plan.long
-        if plan.read_items:
-            statistics.calls_read_chunk += 1
-        if plan.write_chunks:
-            statistics.calls_write_chunk += 1
-        for read in chunks.reads:
-            statistics.segments_read += len(read.segments)
-        for write in chunks.writes:
-            statistics.segments_write += len(write.segments)
-        if chunks.reply is not None:
-            statistics.segments_reply += len(chunks.reply.segments)
-        statistics.octets_offered += sum(plan.write_chunks) + plan.reply_chunk
 
     def on_reply(self, message: Inbound, invalidated: int | None, results: CarriedResults | None = None) -> bool:
         """Takes a reply, with `results` if an extension carried it; False if no call waits for it."""
