@@ -32,7 +32,7 @@ async def ended_after(far: socket.socket, near: socket.socket, chatter_s: float 
         loop, near, queue_pair, lambda: None, lambda: closed.set_result(now_s()), DeadlineTimer(loop), peer="peer"
     )
     far.send(startup_frame("Req", 0x50, 2, bytes(4)))
-    while queue_pair.poll_event() is None:  # noqa: ASYNC110 - the awaited state has no event
+    while not queue_pair.events:  # noqa: ASYNC110 - the awaited state has no event
         await asyncio.sleep(0)
     queue_pair.accept(b"")
     driver.flush()

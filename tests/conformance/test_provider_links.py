@@ -52,13 +52,15 @@ class Owner:
     def turn(self) -> None:
         assert not self.in_flush, "called from within `flush`"
         self.turns += 1
-        while (event := self.queue_pair.poll_event()) is not None:
+        while self.queue_pair.events:
+            event = self.queue_pair.events.pop(0)
             self.events.append(event)
             if isinstance(event, ConnectRequested):
                 self.queue_pair.accept(b"from the server")
             elif isinstance(event, Disconnected):
                 self.driver.expect_end()
-        while (completion := self.queue_pair.poll_completion()) is not None:
+        while self.queue_pair.completions:
+            completion = self.queue_pair.completions.popleft()
             self.completions.append(completion)
         self.flush()
 

@@ -128,9 +128,11 @@ class Owner:
                 self.qp.post_read(self.post(Verb.RDMA_READ), sinks[0], 0, script.below(SLOT_OCTETS + 1), 7, 0)
 
     def poll(self) -> None:
-        while (completion := self.qp.poll_completion()) is not None:
+        while self.qp.completions:
+            completion = self.qp.completions.popleft()
             self.on_completion(completion)
-        while (event := self.qp.poll_event()) is not None:
+        while self.qp.events:
+            event = self.qp.events.pop(0)
             assert not self.disconnected, f"{event} after the end"
             if isinstance(event, ConnectRequested):
                 assert not self.established

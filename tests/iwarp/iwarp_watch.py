@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from rpcrdma.iwarp.outbound import ReadResponse, Work
+from rpcrdma.iwarp.outbound import ReadResponse
 from rpcrdma.iwarp.queue_pair import IwarpQueuePair
-from rpcrdma.iwarp.sender import Sender
+from rpcrdma.iwarp.sender import Sender, Work
 from rpcrdma.verbs import MemoryRegion
 from rpcrdma.wire.buffers import Buffer
 
@@ -71,10 +71,10 @@ def assert_new(qp: IwarpQueuePair) -> None:
     """A queue pair that has neither sent nor received has all its fields, and nothing in them."""
     assert (qp.wants_close, qp.timed, qp._ended, qp._full_operation, qp._asked) == (False, True, False, False, False)
     assert (qp._startup_filled, len(qp._startup), qp._peer_data, qp._agreement) == (0, 533, b"", None)
-    assert (qp._nudge_at_s, qp._startup_ends_s, list(qp._completions), qp._events) == (None, None, [], [])
+    assert (qp._nudge_at_s, qp._startup_ends_s, list(qp.completions), qp.events) == (None, None, [], [])
     fields = Watch(qp._sender, qp._receiver, qp._receiver.run, qp._receiver.tagged).changes()
     filled = {"_msn", "_response_turn", "_scratch", "_send_opened", "crc", "limit", "out", "run", "tagged", "view"}
     assert {slot for slot, value in fields.items() if value} == filled
     out = Watch(qp._sender.out).changes()
-    assert (out["sent"], out["frames"], out["_start"], out["_digest"], out["_has_sources"]) == (0, [], 0, 0, False)
+    assert (out["sent"], out["frames"], out["start"], out["_digest"], out["has_sources"]) == (0, [], 0, 0, False)
     assert out["built"] == sum(out["pieces"])

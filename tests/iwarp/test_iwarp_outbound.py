@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rpcrdma.iwarp.outbound import Outbound, ReadResponse, ReadWork, Work
+from rpcrdma.iwarp.outbound import Outbound, ReadResponse
 from rpcrdma.iwarp.segments import ReadHeader
+from rpcrdma.iwarp.sender import ReadWork, Work
 from rpcrdma.verbs import Access, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.checksum import crc32c
 
@@ -61,7 +62,7 @@ SHOWN = ["m", "mm", "cm", "mc", "cmc", "mcm", "mmm"]
 
 def test_a_new_one_is_empty() -> None:
     out = Scene("").out
-    assert (out.pieces, out.built, out.sent, out._start, out._digest, out._has_sources) == ([], 0, 0, 0, 0, False)
+    assert (out.pieces, out.built, out.sent, out.start, out._digest, out.has_sources) == ([], 0, 0, 0, 0, False)
     assert out.renew(crc=True) is None
     assert out.cut() == 0
 
@@ -87,8 +88,8 @@ def test_wherever_sending_stops_the_rest_is_what_was_not_sent(shown: str) -> Non
         left = octets - first - second
         if left:
             out.bytes_sent(left)
-        assert (out.pieces, out.sent, out._start, out.frames) == ([], octets, octets, [])
-        assert (out._has_sources, out._digest) == (False, 0)
+        assert (out.pieces, out.sent, out.start, out.frames) == ([], octets, octets, [])
+        assert (out.has_sources, out._digest) == (False, 0)
 
 
 def test_no_more_is_sent_than_there_is() -> None:
@@ -216,12 +217,12 @@ def test_octets_are_counted_from_the_start_up_frame_on() -> None:
     out.bytes_sent(3)
     assert b"".join(out.pieces) == b"rt-up"
     out.bytes_sent(5)
-    assert (out.built, out.sent, out._start) == (8, 8, 8)
+    assert (out.built, out.sent, out.start) == (8, 8, 8)
     out.append([b"one", b"two"], 6)
     out.append_run([b"a", b"bc", b"d"], [1, 3])
     assert (out.built, out.sent) == (18, 8)
     assert out.frames == [(14, None), (15, None), (18, None)]
-    assert not out._has_sources
+    assert not out.has_sources
     out.bytes_sent(4)
     assert b"".join(out.pieces) == b"woabcd"
 
@@ -233,8 +234,8 @@ def test_a_clear_drops_all_and_begins_behind_it(shown: str) -> None:
     before = out.pieces
     out.bytes_sent(5)
     out.clear()
-    assert (out.pieces, out.frames, out._has_sources, out._digest) == ([], [], False, 0)
-    assert out._start == out.built == FRAME_OCTETS * len(shown)
+    assert (out.pieces, out.frames, out.has_sources, out._digest) == ([], [], False, 0)
+    assert out.start == out.built == FRAME_OCTETS * len(shown)
     assert before, "a driver may still hold the list"
 
 
@@ -242,7 +243,7 @@ def test_a_run_shows_one_step_further_with_each_frame() -> None:
     scene = Scene("mmm", run=True)
     out = scene.out
     assert [(end, source[2]) for end, source in out.frames if source] == [(16, 0), (32, 8), (48, 16)]
-    assert out._has_sources
+    assert out.has_sources
     assert out.built == 48
 
 

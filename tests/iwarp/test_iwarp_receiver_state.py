@@ -106,7 +106,7 @@ def test_a_tagged_segment_is_no_send() -> None:
     raw.pd.regions[HANDLE] = MemoryRegion(HANDLE, 1, memoryview(memory), Access.REMOTE_WRITE)
     feed(raw.qp, fpdu(tagged(0, HANDLE, 1, b"written!")))
     assert memory == b"written!"
-    assert raw.qp.poll_completion() is None
+    assert not raw.qp.completions
     assert buffer == bytes(64)
     assert raw.qp.state is State.OPEN
 
@@ -233,7 +233,7 @@ def test_segments_of_a_send_are_written_behind_one_another() -> None:
         written += octets
         assert memory[written:] == bytes(100 - written)
         assert memory[written - octets : written] == bytes([octets]) * octets
-    completion = raw.qp.poll_completion()
+    completion = raw.qp.completions.popleft()
     assert completion is not None
     assert (completion.wr, completion.length) == ("in", 73)
 
@@ -363,8 +363,7 @@ def test_an_end_lets_go_of_all_receives() -> None:
     assert (len(receiver.receives), receiver.shared) == (3, 2)
     raw.qp.abort("enough")
     assert (len(receiver.receives), receiver.shared) == (0, 0)
-    flushed = [raw.qp.poll_completion() for _ in range(4)]
-    assert [completion and completion.wr for completion in flushed] == [0, 1, 2, None]
+    assert [completion.wr for completion in raw.qp.completions] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("payload", [0, 1, 3000, 5000])

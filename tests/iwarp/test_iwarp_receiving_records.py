@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from iwarp_watch import Watch
-from rpcrdma.iwarp.outbound import ReadWork
 from rpcrdma.iwarp.receiver import Receiver, Scratch
-from rpcrdma.iwarp.sender import Sender
+from rpcrdma.iwarp.sender import ReadWork, Sender
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceivePool, ScatteredBuffer
 from rpcrdma.wire.checksum import crc32c

@@ -12,9 +12,9 @@ import pytest
 from iwarp_watch import bound_gather
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp.framing import size_mulpdu
-from rpcrdma.iwarp.outbound import ReadResponse, ReadWork, Work
+from rpcrdma.iwarp.outbound import ReadResponse
 from rpcrdma.iwarp.segments import ReadHeader
-from rpcrdma.iwarp.sender import Sender
+from rpcrdma.iwarp.sender import ReadWork, Sender, Work
 from rpcrdma.iwarp.terminate import Code, TerminateFault, TerminateMessage
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.buffers import Buffer
@@ -86,8 +86,7 @@ class Scene:
         """The octets of one gather, all of which are sent."""
         data = b"".join(self.gather(octets))
         if data:
-            self.sender.out.bytes_sent(len(data))
-            self.sender.report()
+            self.sender.report(len(data))
         return data
 
     @property

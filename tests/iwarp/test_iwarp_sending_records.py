@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from iwarp_watch import Watch, bound_gather
-from rpcrdma.iwarp.outbound import ReadResponse, ReadWork, Work
+from rpcrdma.iwarp.outbound import ReadResponse
 from rpcrdma.iwarp.segments import ReadHeader
-from rpcrdma.iwarp.sender import Sender
+from rpcrdma.iwarp.sender import ReadWork, Sender, Work
 from rpcrdma.iwarp.terminate import TerminateMessage
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.checksum import crc32c
@@ -65,15 +65,14 @@ class Sending:
         if octets == out.built - out.sent:
             # All pieces go at once, with one behind them that no count includes.
             out.pieces.append(b"uncounted")
-        out.bytes_sent(octets)
-        self.sender.report()
+        self.sender.report(octets)
         assert self.sender.out.sent == len(self.stream)
         return self.watch.changes()
 
 
 def all_sent(position: int) -> dict[str, Any]:
     """The record of an empty gather list at `position` of the stream."""
-    return {"frames": [], "_start": position, "pieces": [], "sent": position}
+    return {"frames": [], "start": position, "pieces": [], "sent": position}
 
 
 def test_the_record_of_a_new_sender() -> None:
@@ -89,6 +88,7 @@ def test_the_record_of_a_new_sender() -> None:
         "_position": 0,
         "_responding": False,
         "_response_turn": True,
+        "_small_max": 0,
         "_stream": 0,
         "_tagged_max": 0,
         "_untagged_max": 0,
@@ -268,16 +268,16 @@ def test_the_record_while_responses_go_out() -> None:
         "_responding": True,
         "_response_turn": False,
         "frames": [(132, (HANDLE, 250, 0))],
-        "_has_sources": True,
+        "has_sources": True,
         "built": 132,
         "pieces": [16, 112, 4],
     }
-    shows_none = {"_has_sources": False}
+    shows_none = {"has_sources": False}
     assert scene.sent(132) == all_sent(132) | shows_none
     assert scene.gather(1) == {
         "_position": 224,
         "frames": [(264, (HANDLE, 250, 112))],
-        "_has_sources": True,
+        "has_sources": True,
         "built": 264,
         "pieces": [16, 112, 4],
     }
@@ -291,7 +291,7 @@ def test_the_record_while_responses_go_out() -> None:
         "_responding": False,
         "responses": [10],
         "frames": [(312, (HANDLE, 250, 224))],
-        "_has_sources": True,
+        "has_sources": True,
         "built": 312,
         "pieces": [16, 26, 6],
     }
@@ -300,7 +300,7 @@ def test_the_record_while_responses_go_out() -> None:
         "_position": 10,
         "responses": [],
         "frames": [(344, (HANDLE, 10, 0))],
-        "_has_sources": True,
+        "has_sources": True,
         "built": 344,
         "pieces": [16, 10, 6],
     }
@@ -323,12 +323,12 @@ def test_the_record_while_a_response_with_markers_goes_out() -> None:
             "_position": position,
             "_stream": stream,
             "frames": [(stream, (HANDLE, 250, before))],
-            "_has_sources": True,
+            "has_sources": True,
             "built": stream,
             "pieces": octets,
         }
         assert scene.sender._message_ended is ended
-        assert scene.sent(sum(octets)) == all_sent(stream) | {"_has_sources": False}
+        assert scene.sent(sum(octets)) == all_sent(stream) | {"has_sources": False}
     assert scene.gather(1) == {
         "_message_ended": True,
         "_position": 250,
@@ -336,7 +336,7 @@ def test_the_record_while_a_response_with_markers_goes_out() -> None:
         "_stream": 316,
         "responses": [],
         "frames": [(316, (HANDLE, 250, 224))],
-        "_has_sources": True,
+        "has_sources": True,
         "built": 316,
         "pieces": [16, 26, 2, 4],
     }
@@ -366,7 +366,7 @@ def test_the_record_of_an_end_in_the_middle(markers: bool) -> None:
     # The position counts only with markers; without them it merely loses the second FPDU, which is dropped.
     assert changes == {
         "frames": [(end, None)],
-        "_start": 10 + front,
+        "start": 10 + front,
         "_stream": end if markers else -132,
         "built": end,
     }
@@ -380,7 +380,7 @@ def test_the_record_of_a_sender_that_is_stopped() -> None:
     scene.gather(1)
     scene.sent(10)
     scene.sender.stop()
-    assert scene.watch.changes() == {"frames": [], "_start": 10, "built": 10, "pieces": []}
+    assert scene.watch.changes() == {"frames": [], "start": 10, "built": 10, "pieces": []}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
-from rpcrdma.iwarp.outbound import Work
+from rpcrdma.iwarp.sender import Work
 from rpcrdma.iwarp.states import State
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Disconnected, Established, Verb
@@ -85,10 +85,8 @@ def test_the_send_queue_is_empty_when_everything_is_sent(frames: int) -> None:
         raw.qp.post_send(number, [b"x" * 3000])
     raw.take()
     assert raw.qp.next_gather(1 << 18) == []
-    completed = [raw.qp.poll_completion() for _ in range(frames + 1)]
-    assert [each and (each.wr, each.verb, each.length) for each in completed] == [
-        *((number, Verb.SEND, 3000) for number in range(frames)),
-        None,
+    assert [(each.wr, each.verb, each.length) for each in raw.qp.completions] == [
+        (number, Verb.SEND, 3000) for number in range(frames)
     ]
 
 
@@ -105,7 +103,7 @@ def test_a_connection_drains_before_it_ends() -> None:
     assert raw.qp.state is State.CLOSED
     (event,) = events_of(raw.qp)
     assert isinstance(event, Disconnected)
-    assert raw.qp.poll_completion() is not None
+    assert raw.qp.completions.popleft()
 
 
 def test_a_send_queue_of_a_disconnect_alone_ends_the_connection() -> None:

@@ -8,9 +8,8 @@ from collections import deque
 import pytest
 
 from rpcrdma.iwarp.config import ReadyFrame
-from rpcrdma.iwarp.outbound import ReadWork
 from rpcrdma.iwarp.segments import READ_REQUEST
-from rpcrdma.iwarp.sender import Sender
+from rpcrdma.iwarp.sender import ReadWork, Sender
 from rpcrdma.iwarp.tagged import TaggedMessages
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.checksum import crc32c

@@ -98,7 +98,8 @@ def terminate(code: int, segment: bytes = b"", *, read_header: bool = False) -> 
 def completions_of(qp: IwarpQueuePair) -> list[Completion]:
     """All completions on hand."""
     found = []
-    while (completion := qp.poll_completion()) is not None:
+    while qp.completions:
+        completion = qp.completions.popleft()
         found.append(completion)
     return found
 
@@ -106,7 +107,8 @@ def completions_of(qp: IwarpQueuePair) -> list[Completion]:
 def events_of(qp: IwarpQueuePair) -> list[QueuePairEvent]:
     """All events on hand."""
     found = []
-    while (event := qp.poll_event()) is not None:
+    while qp.events:
+        event = qp.events.pop(0)
         found.append(event)
     return found
 

@@ -30,7 +30,7 @@ class EveryMessage:
     """Credits that count Sends of any kind; each received call gives back the balance that it names."""
 
     counts_arrivals = False
-    refresh_due = False
+    low = refresh_due = False
 
     def __init__(self) -> None:
         self.allowed = self.granted = 64

@@ -196,6 +196,7 @@ class GrantsAtOnce:
     """All owed credits are granted."""
 
     __slots__ = ()
+    low = property(lambda _self: True, lambda _self, _value: None)
 
     @property
     def refresh_due(self) -> bool:

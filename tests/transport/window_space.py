@@ -172,7 +172,7 @@ class Space:
         self._together = together
         self._drops = any(call.answer == DROPPED for calls in work for call in calls)
         self._cumulative = isinstance(windows[0], CumulativeWindow)
-        self._fields = ("balance", "outstanding", "in_flight", "unanswered", "_heard", "allowed", "_arriving")
+        self._fields = ("balance", "outstanding", "in_flight", "unanswered", "_heard", "allowed", "_arriving", "low")
         if not self._cumulative:
             self._fields += ("_unproven",)
         self._promising = any(call.promises for calls in work for call in calls)
@@ -223,7 +223,7 @@ class Space:
         """
         window = self._windows[end]
         window.balance, window.outstanding, window.in_flight, window.unanswered, *more = state[0][end]
-        window._heard, window.allowed, window._arriving, *more = more
+        window._heard, window.allowed, window._arriving, window.low, *more = more
         window.receives_wanted = window.outstanding + 1 + SPARE_RECEIVES
         if self._cumulative:
             window._sent = 0
@@ -297,7 +297,7 @@ class Space:
     def _own_steps(self, state: State, end: int) -> Iterator[State]:
         """The steps of an endpoint without its handlers."""
         window = self._load(state, end)
-        if window.refresh_due:
+        if window.low and window.refresh_due:
             word = window.grant_word()
             yield self._next(state, end, state[2][end], (Kind.GRANT, word, None))
         if state[1][1 - end]:

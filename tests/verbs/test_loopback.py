@@ -20,11 +20,11 @@ def make_pair(
 
 def connect(a: LoopbackQueuePair, b: LoopbackQueuePair) -> None:
     a.progress()
-    b.poll_event()
+    b.events.pop(0)
     b.accept(b"")
     a.progress()
-    a.poll_event()
-    b.poll_event()
+    a.events.pop(0)
+    b.events.pop(0)
 
 
 def test_nothing_moves_without_progress() -> None:
@@ -33,10 +33,11 @@ def test_nothing_moves_without_progress() -> None:
     buffer = memoryview(bytearray(8))
     b.post_receive("r", buffer)
     a.post_send("s", [b"x"])
-    assert a.poll_completion() is b.poll_completion() is None
+    assert not a.completions
+    assert not b.completions
     assert b.progress()
     assert not a.progress()
-    assert a.poll_completion() is not None
+    assert a.completions.popleft()
 
 
 def test_steps_move_one_work_request_of_each_side() -> None:
@@ -47,10 +48,10 @@ def test_steps_move_one_work_request_of_each_side() -> None:
         a.post_send(number, [b"x"])
     for number in range(3):
         assert a.progress(1)
-        completion = b.poll_completion()
+        completion = b.completions.popleft()
         assert completion is not None
         assert completion.wr == number
-        assert b.poll_completion() is None
+        assert not b.completions
     assert not a.progress(1)
     assert not a.progress(0)
 
@@ -62,11 +63,11 @@ def test_read_takes_a_step_to_ask_and_one_to_answer() -> None:
     sink = pd_a.register(bytearray(4), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
     a.post_read("r", sink, 0, 4, source.handle, source.offset)
     a._step()
-    assert a.poll_completion() is None
+    assert not a.completions
     # The read octets are those of the moment when the peer answers.
     pd_b.invalidate(source)
     b._step()
-    completion = a.poll_completion()
+    completion = a.completions.popleft()
     assert completion is not None
     assert (completion.verb, completion.status) == (Verb.RDMA_READ, Status.REMOTE_ACCESS)
 
@@ -79,7 +80,7 @@ def test_read_into_a_sink_that_ended_breaks_the_connection() -> None:
     pd_a.invalidate(sink)
     a.post_read("r", sink, 0, 4, source.handle, source.offset)
     a.progress()
-    assert isinstance(a.poll_event(), Disconnected)
+    assert isinstance(a.events.pop(0), Disconnected)
 
 
 def test_read_where_none_is_allowed_breaks_the_connection() -> None:
@@ -88,13 +89,13 @@ def test_read_where_none_is_allowed_breaks_the_connection() -> None:
     sink = pd_a.register(bytearray(4), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
     a.post_read("r", sink, 0, 4, 1, 0)
     a.progress()
-    event = a.poll_event()
+    event = a.events.pop(0)
     assert isinstance(event, Disconnected)
     assert "read slot" in event.reason
-    completions = [a.poll_completion()]
+    completions = [a.completions.popleft()]
     assert completions[0] is not None
     assert completions[0].status is Status.FLUSHED
-    assert a.poll_completion() is None
+    assert not a.completions
 
 
 def test_only_a_request_can_be_answered() -> None:
@@ -105,7 +106,7 @@ def test_only_a_request_can_be_answered() -> None:
         with pytest.raises(LocalProtocolError):
             queue_pair.reject()
     a.progress()
-    assert b.poll_event() == ConnectRequested(private_data=b"hi")
+    assert b.events.pop(0) == ConnectRequested(private_data=b"hi")
     b.accept(b"")
     with pytest.raises(LocalProtocolError):
         b.accept(b"")
@@ -115,7 +116,7 @@ def test_only_a_request_can_be_answered() -> None:
 def test_disconnecting_before_the_connection_stands_ends_it(which: int) -> None:
     a, _, b, _ = make_pair()
     a.progress()
-    b.poll_event()
+    b.events.pop(0)
     (a, b)[which].disconnect()
-    assert isinstance(a.poll_event(), Disconnected)
-    assert isinstance(b.poll_event(), Disconnected)
+    assert isinstance(a.events.pop(0), Disconnected)
+    assert isinstance(b.events.pop(0), Disconnected)

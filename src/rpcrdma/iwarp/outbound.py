@@ -1,6 +1,4 @@
-"""Work of the send queue, and FPDUs that were built of it and are not sent yet, as a gather list.
-
-Work is a request of this side, or an RDMA Read of the peer that is being answered.
+"""FPDUs that are built and not sent yet, as a gather list, and the RDMA Reads of the peer that they answer.
 
 An RDMA Read Response is sent straight from the source region, which stays in use meanwhile: its owner may change it,
 the peer may write to it, and it may be invalidated. So if TCP does not take all octets at once, the rest is checked
@@ -15,74 +13,10 @@ from collections.abc import Sequence
 from rpcrdma.iwarp.framing import CRC
 from rpcrdma.iwarp.segments import ReadHeader
 from rpcrdma.verbs.memory import MemoryRegion, SoftwareProtectionDomain
-from rpcrdma.verbs.queue_pair import Status, Verb
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
 
-__all__ = ["Outbound", "ReadResponse", "ReadWork", "ResponseSource", "Work"]
-
-
-class Work:
-    """One entry of the send queue.
-
-    `verb` None is an orderly disconnect. `control` is the RDMAP control octet; `handle` and `offset` name remote
-    memory; for a Send with Invalidate, `handle` is the one to invalidate. `end` is the position in the outgoing stream
-    after the work's last octet, 0 until its last FPDU is built. `internal` work was not posted by the upper layer and
-    reports no completion. `status` is that of the completion if the connection ends first.
-    """
-
-    __slots__ = (
-        "control",
-        "end",
-        "gather",
-        "handle",
-        "internal",
-        "length",
-        "offset",
-        "signaled",
-        "status",
-        "verb",
-        "wr",
-    )
-
-    def __init__(
-        self,
-        wr: object,
-        verb: Verb | None,
-        control: int,
-        gather: Sequence[Buffer],
-        length: int,
-        handle: int = 0,
-        offset: int = 0,
-        *,
-        signaled: bool = True,
-    ) -> None:
-        self.wr = wr
-        self.verb = verb
-        self.control = control
-        self.gather = gather
-        self.length = length
-        self.handle = handle
-        self.offset = offset
-        self.signaled = signaled
-        self.end = 0
-        self.internal = False
-        self.status = Status.FLUSHED
-
-
-class ReadWork(Work):
-    """An RDMA Read: its response goes to `sink_handle` and `sink_offset`; `received` counts its octets so far."""
-
-    __slots__ = ("done", "received", "sink_handle", "sink_offset")
-
-    def __init__(
-        self, wr: object, control: int, length: int, handle: int, offset: int, sink_handle: int, sink_offset: int
-    ) -> None:
-        super().__init__(wr, Verb.RDMA_READ, control, (), length, handle, offset)
-        self.sink_handle = sink_handle
-        self.sink_offset = sink_offset
-        self.received = 0
-        self.done = False
+__all__ = ["Outbound", "ReadResponse", "ResponseSource"]
 
 
 class ReadResponse:
@@ -106,21 +40,21 @@ ResponseSource = tuple[MemoryRegion, ReadResponse, int]
 class Outbound:
     """`pieces` is the gather list; `built` and `sent` count octets of the stream, start-up frames included.
 
-    `frames` has for each FPDU in `pieces` its end in the stream, and the region that it shows, if any.
+    `frames` has for each FPDU in `pieces` its end in the stream, and the region that it shows, if any; the first FPDU
+    begins at `start`. `has_sources`: some FPDU may show a region.
     """
 
-    __slots__ = ("_digest", "_has_sources", "_pd", "_start", "built", "frames", "pieces", "sent")
+    __slots__ = ("_digest", "_pd", "built", "frames", "has_sources", "pieces", "sent", "start")
 
     def __init__(self, pd: SoftwareProtectionDomain) -> None:
         self._pd = pd
         self.pieces: list[Buffer] = []
         self.built = 0
         self.sent = 0
-        # The first one begins at `_start`.
         self.frames: list[tuple[int, ResponseSource | None]] = []
-        self._start = 0
-        # Whether any FPDU shows a region; and the CRC of the sent part of the first FPDU, if that shows one.
-        self._has_sources = False
+        self.start = 0
+        self.has_sources = False
+        # The CRC of the sent part of the first FPDU, if that shows a region.
         self._digest = 0
 
     def put(self, frame: bytes) -> None:
@@ -134,7 +68,7 @@ class Outbound:
         self.built += octets
         self.frames.append((self.built, source))
         if source is not None:
-            self._has_sources = True
+            self.has_sources = True
 
     def append_run(
         self, pieces: Sequence[Buffer], sizes: Sequence[int], source: ResponseSource | None = None, step: int = 0
@@ -148,21 +82,17 @@ class Outbound:
             if source is not None:
                 region, response, position = source
                 source = region, response, position + step
-                self._has_sources = True
+                self.has_sources = True
         self.built = built
 
     def bytes_sent(self, octets: int) -> None:
         """The first `octets` of `pieces` have been given to TCP."""
         assert 0 < octets <= self.built - self.sent, "more octets were sent than handed out"
         if octets == self.built - self.sent:
-            # As `clear`, in one step: this is the usual end of every message.
-            self.pieces = []
-            self.frames = []
-            self._has_sources = False
-            self._digest = 0
-            self._start = self.sent = self.built
+            self.sent = self.built
+            self.clear()
             return
-        if self._has_sources:
+        if self.has_sources:
             self._digest_sent(octets)
         self.sent += octets
         pieces = self.pieces
@@ -177,7 +107,7 @@ class Outbound:
     def _digest_sent(self, octets: int) -> None:
         """Keeps the CRC of the sent octets of an FPDU that shows a region, as they were when they were sent."""
         after = self.sent + octets
-        start = self._start
+        start = self.start
         digest = self._digest
         frames = self.frames
         index = 0
@@ -186,7 +116,7 @@ class Outbound:
             digest = 0
             index += 1
         self.frames = frames[index:]
-        self._start = start
+        self.start = start
         if frames[index][1] is not None:
             position = self.sent
             for piece in self.pieces:
@@ -201,10 +131,10 @@ class Outbound:
 
         The CRC of an FPDU is computed anew over its present data, until part of the CRC itself has been sent.
         """
-        if not self._has_sources:
+        if not self.has_sources:
             return None
         sent = self.sent
-        start = self._start
+        start = self.start
         digest = self._digest
         position = sent
         index = 0
@@ -237,9 +167,9 @@ class Outbound:
         # A new list: the driver may still hold the old one.
         self.pieces = []
         self.frames = []
-        self._has_sources = False
+        self.has_sources = False
         self._digest = 0
-        self._start = self.built
+        self.start = self.built
 
     def cut(self) -> int | None:
         """Keeps a copy of the rest of the FPDU that is partly sent, if any, and drops all FPDUs after it.
@@ -247,7 +177,7 @@ class Outbound:
         A copy, because its memory belongs to the upper layer again. Returns the number of dropped octets, or None if
         that FPDU shows an invalidated region: the stream then ends inside it, and the peer delivers none of it.
         """
-        start, end, source = self._start, self.sent, None
+        start, end, source = self.start, self.sent, None
         for frame_end, frame_source in self.frames:
             if frame_end > self.sent:
                 if start < self.sent:

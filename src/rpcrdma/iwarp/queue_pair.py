@@ -26,10 +26,9 @@ from collections.abc import Sequence
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.iwarp.config import IwarpConfig, MpaRole, ReadyFrame
 from rpcrdma.iwarp.framing import size_mulpdu
-from rpcrdma.iwarp.outbound import ReadWork, Work
 from rpcrdma.iwarp.receiver import Receiver, Scratch
 from rpcrdma.iwarp.segments import READ_REQUEST, SEND, SEND_INVALIDATE, WRITE
-from rpcrdma.iwarp.sender import Sender
+from rpcrdma.iwarp.sender import ReadWork, Sender, Work
 from rpcrdma.iwarp.startup import (
     HEADER_OCTETS,
     PRIVATE_DATA_OCTETS_MAX,
@@ -114,10 +113,10 @@ class IwarpQueuePair:
         self._nudge_at_s: float | None = None
         self._nudge_after_s = config.nudge_after_s if role is MpaRole.INITIATOR else 0.0
         self._emss = emss
-        self._completions: deque[Completion] = deque()
-        self._events: list[QueuePairEvent] = []
-        self._sender = Sender(pd, self._completions, flush_each_message=config.flush_each_message)
-        self._receiver = Receiver(pd, self._sender, self._completions, scratch or Scratch())
+        self.completions: deque[Completion] = deque()
+        self.events: list[QueuePairEvent] = []
+        self._sender = Sender(pd, self.completions, flush_each_message=config.flush_each_message)
+        self._receiver = Receiver(pd, self._sender, self.completions, scratch or Scratch())
         # Whether received octets go to the receiver (else to start-up), and whether `Disconnected` has been reported.
         self._full_operation = False
         self._ended = False
@@ -137,7 +136,7 @@ class IwarpQueuePair:
 
     def post_receive(self, wr: object, buffer: memoryview) -> None:
         if self._ended:
-            self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
+            self.completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         else:
             self._receiver.receives.append((wr, buffer))
 
@@ -155,7 +154,7 @@ class IwarpQueuePair:
             raise LocalProtocolError(f"a Send of {length} octets: DDP messages stay below 2^32")
         self._asked = True
         if self._ended:
-            self._completions.append(Completion(wr, Verb.SEND, Status.FLUSHED))
+            self.completions.append(Completion(wr, Verb.SEND, Status.FLUSHED))
         elif invalidate is None:
             self._sender.send_queue.append(Work(wr, Verb.SEND, SEND, gather, length, signaled=signaled))
         else:
@@ -169,7 +168,7 @@ class IwarpQueuePair:
         length = sum(map(len, gather))
         _check_remote(handle, offset, length)
         if self._ended:
-            self._completions.append(Completion(wr, Verb.RDMA_WRITE, Status.FLUSHED))
+            self.completions.append(Completion(wr, Verb.RDMA_WRITE, Status.FLUSHED))
         else:
             self._sender.send_queue.append(
                 Work(wr, Verb.RDMA_WRITE, WRITE, gather, length, handle, offset, signaled=signaled)
@@ -188,13 +187,7 @@ class IwarpQueuePair:
             self._sender.send_queue.append(work)
         else:
             assert work.verb is not None
-            self._completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
-
-    def poll_completion(self) -> Completion | None:
-        return self._completions.popleft() if self._completions else None
-
-    def poll_event(self) -> QueuePairEvent | None:
-        return self._events.pop(0) if self._events else None
+            self.completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
 
     # Octets in
 
@@ -276,9 +269,7 @@ class IwarpQueuePair:
     def bytes_sent(self, octets: int) -> None:
         """The first `octets`, more than 0, of the last `next_gather` have been given to TCP."""
         sender = self._sender
-        sender.out.bytes_sent(octets)
-        if sender.in_flight:
-            sender.report()
+        sender.report(octets)
         state = self.state
         if state is _OPEN or state is State.DRAINING:
             # The responder may send FPDUs once it has the first one of the initiator, which begins with these octets.
@@ -358,7 +349,7 @@ class IwarpQueuePair:
         self._request = request
         self._startup_filled = 0
         self._move(Input.REQUEST)
-        self._events.append(ConnectRequested(private_data=request.private_data))
+        self.events.append(ConnectRequested(private_data=request.private_data))
 
     def _replied(self, reply: StartupFrame) -> None:
         if reply.reject:
@@ -388,7 +379,7 @@ class IwarpQueuePair:
         self._sender.start(mulpdu, agreement.outbound_reads, crc=agreement.crc, markers=agreement.markers)
 
     def _established(self) -> None:
-        self._events.append(
+        self.events.append(
             Established(
                 private_data=self._peer_data,
                 inbound_reads=self.inbound_reads,
@@ -499,7 +490,7 @@ class IwarpQueuePair:
         self._full_operation = False
         self._sender.flush()
         self._receiver.flush()
-        self._events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
+        self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
 
 
 def _ready_work(frame: ReadyFrame) -> Work:

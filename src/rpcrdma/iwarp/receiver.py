@@ -265,73 +265,26 @@ class Receiver:
             run.most = most
             octets = take_direct_run(run, octets, self.view, _IDLE_OCTETS, receive, crc=self.crc)
             if run.ended:
-                self._end_run()
+                # FPDUs of a tagged message are in place, and `run` has its next one.
+                _, control, rdmap, stag, _ = run.header
+                self.heard = True
+                self.tagged.end(0, rdmap, stag, run.ended)
+                self._bulk = not control & LAST
+                self.limit = run.trailer + TAGGED.size if self._bulk else _IDLE_OCTETS
             most = run.most
             if octets < 0:
                 return most
         self.filled = filled = self.filled + octets
         full = filled == self.limit
-        taken = self._take_frames()
-        self.filled = filled = filled - taken
-        if filled and (taken or not self._own_scratch):
-            self._keep(taken, filled)
-        if not run.trailer:
-            self.limit = self._next_limit(filled, full=full) if filled or full or self._bulk else _IDLE_OCTETS
-        return most
-
-    def _keep(self, taken: int, filled: int) -> None:
-        """Moves the octets of an incomplete FPDU to the start of the scratch buffer, which is this receiver's own."""
-        if self._own_scratch:
-            self.view[:filled] = self.view[taken : taken + filled]
-        else:
-            self._own(bytearray(_IDLE_OCTETS), taken, filled)
-
-    def _own(self, scratch: bytearray, start: int, octets: int) -> None:
-        """Switches to `scratch`, with `octets` of the previous one from `start` on."""
-        scratch[:octets] = self.view[start : start + octets]
-        self._scratch = scratch
-        self.view = memoryview(scratch)
-        self._own_scratch = True
-
-    def _end_run(self) -> None:
-        """FPDUs of a tagged message are in place, and `run` has its next one."""
-        run = self.run
-        _, control, rdmap, stag, _ = run.header
-        self.heard = True
-        self.tagged.end(0, rdmap, stag, run.ended)
-        self._bulk = not control & LAST
-        self.limit = run.trailer + TAGGED.size if self._bulk else _IDLE_OCTETS
-
-    def _next_limit(self, filled: int, *, full: bool) -> int:
-        """The `limit` of the scratch buffer for the next receive."""
-        if self._bulk:
-            if filled < TAGGED.size:
-                return TAGGED.size
-            need = size_fpdu(self._scratch[0] << 8 | self._scratch[1])
-        else:
-            need = size_fpdu(self._scratch[0] << 8 | self._scratch[1]) if filled >= TAGGED.size else 0
-            if full:
-                need = _FULL_OCTETS
-        if need <= _IDLE_OCTETS:
-            return _IDLE_OCTETS
-        if len(self._scratch) < _FULL_OCTETS:
-            self._own(bytearray(_FULL_OCTETS), 0, filled)
-        return _FULL_OCTETS
-
-    def _take_frames(self) -> int:
-        """Takes all whole FPDUs out of the scratch buffer; returns the number of octets taken."""
-        pos = 0
-        if self.run.trailer:
-            pos = self._end_direct()
-            if not pos:
-                return 0
-        scratch, view, filled, crc = self._scratch, self.view, self.filled, self.crc
-        while True:
+        pos = self._end_direct() if run.trailer else 0
+        scratch, view, crc = self._scratch, self.view, self.crc
+        # All whole FPDUs in the scratch buffer, of which `pos` octets are taken.
+        while not run.trailer:
             available = filled - pos
             if available < TAGGED.size:
                 if available >= 2 and (length := scratch[pos] << 8 | scratch[pos + 1]) < TAGGED_OCTETS:
                     raise _too_short(length)
-                return pos
+                break
             header = TAGGED.unpack_from(scratch, pos)
             length, control, rdmap, stag, offset = header
             frame = (length + 5 & ~3) + 4
@@ -339,7 +292,9 @@ class Receiver:
             if available < frame:
                 if length < least:
                     raise _too_short(length)
-                return filled if self._start_direct(pos, available, frame) else pos
+                if self._start_direct(pos, available, frame):
+                    pos = filled
+                break
             end = pos + frame
             if crc and crc32c(view[pos : end - 4]) != CRC.unpack_from(scratch, end - 4)[0]:
                 raise TerminateFault("CRC mismatch", Code.MPA_CRC)
@@ -355,6 +310,39 @@ class Receiver:
             elif control != _WHOLE_UNTAGGED or not self._take_send(rdmap, stag, offset, pos, length):
                 self._take_untagged(pos, length)
             pos = end
+        self.filled = filled = filled - pos
+        if filled and (pos or not self._own_scratch):
+            self._keep(pos, filled)
+        if run.trailer:
+            return most
+        if not (filled or full or self._bulk):
+            self.limit = _IDLE_OCTETS
+        elif self._bulk and filled < TAGGED.size:
+            self.limit = TAGGED.size
+        else:
+            scratch = self._scratch
+            need = size_fpdu(scratch[0] << 8 | scratch[1]) if filled >= TAGGED.size else 0
+            if (full and not self._bulk) or need > _IDLE_OCTETS:
+                if len(scratch) < _FULL_OCTETS:
+                    self._own(bytearray(_FULL_OCTETS), 0, filled)
+                self.limit = _FULL_OCTETS
+            else:
+                self.limit = _IDLE_OCTETS
+        return most
+
+    def _keep(self, taken: int, filled: int) -> None:
+        """Moves the octets of an incomplete FPDU to the start of the scratch buffer, which is this receiver's own."""
+        if self._own_scratch:
+            self.view[:filled] = self.view[taken : taken + filled]
+        else:
+            self._own(bytearray(_IDLE_OCTETS), taken, filled)
+
+    def _own(self, scratch: bytearray, start: int, octets: int) -> None:
+        """Switches to `scratch`, with `octets` of the previous one from `start` on."""
+        scratch[:octets] = self.view[start : start + octets]
+        self._scratch = scratch
+        self.view = memoryview(scratch)
+        self._own_scratch = True
 
     def _take_tagged(self, header: tuple[int, ...], payload: memoryview) -> None:
         """A tagged segment that is in the scratch buffer as a whole."""

@@ -24,7 +24,7 @@ from rpcrdma.iwarp.framing import (
     build_tagged_run,
     size_fpdu,
 )
-from rpcrdma.iwarp.outbound import Outbound, ReadResponse, ReadWork, ResponseSource, Work
+from rpcrdma.iwarp.outbound import Outbound, ReadResponse, ResponseSource
 from rpcrdma.iwarp.segments import (
     LAST,
     READ_HEADER_OCTETS,
@@ -43,11 +43,11 @@ from rpcrdma.iwarp.segments import (
 )
 from rpcrdma.iwarp.terminate import TerminateFault, TerminateMessage, encode_terminate, read_source_code
 from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
-from rpcrdma.verbs.queue_pair import Completion, Status
+from rpcrdma.verbs.queue_pair import Completion, Status, Verb
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
 
-__all__ = ["Sender"]
+__all__ = ["ReadWork", "Sender", "Work"]
 
 _JOINED_OCTETS_MAX = 512
 """Payload of up to so many octets is copied into one piece with its headers: cheaper than a longer gather list."""
@@ -59,9 +59,73 @@ _FPDU_PIECES_MAX = 60
 """The payload of one FPDU in more pieces than this is copied into one: so many pieces are small."""
 
 _SUCCESS = Status.SUCCESS
+_SEND = Verb.SEND
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
 _TERMINATE_QUEUE = 2
+
+
+class Work:
+    """One entry of the send queue.
+
+    `verb` None is an orderly disconnect. `control` is the RDMAP control octet; `handle` and `offset` name remote
+    memory; for a Send with Invalidate, `handle` is the one to invalidate. `end` is the position in the outgoing stream
+    after the work's last octet, 0 until its last FPDU is built. `internal` work was not posted by the upper layer and
+    reports no completion. `status` is that of the completion if the connection ends first.
+    """
+
+    __slots__ = (
+        "control",
+        "end",
+        "gather",
+        "handle",
+        "internal",
+        "length",
+        "offset",
+        "signaled",
+        "status",
+        "verb",
+        "wr",
+    )
+
+    def __init__(
+        self,
+        wr: object,
+        verb: Verb | None,
+        control: int,
+        gather: Sequence[Buffer],
+        length: int,
+        handle: int = 0,
+        offset: int = 0,
+        *,
+        signaled: bool = True,
+    ) -> None:
+        self.wr = wr
+        self.verb = verb
+        self.control = control
+        self.gather = gather
+        self.length = length
+        self.handle = handle
+        self.offset = offset
+        self.signaled = signaled
+        self.end = 0
+        self.internal = False
+        self.status = Status.FLUSHED
+
+
+class ReadWork(Work):
+    """An RDMA Read: its response goes to `sink_handle` and `sink_offset`; `received` counts its octets so far."""
+
+    __slots__ = ("done", "received", "sink_handle", "sink_offset")
+
+    def __init__(
+        self, wr: object, control: int, length: int, handle: int, offset: int, sink_handle: int, sink_offset: int
+    ) -> None:
+        super().__init__(wr, Verb.RDMA_READ, control, (), length, handle, offset)
+        self.sink_handle = sink_handle
+        self.sink_offset = sink_offset
+        self.received = 0
+        self.done = False
 
 
 class Sender:
@@ -85,6 +149,7 @@ class Sender:
         "_position",
         "_responding",
         "_response_turn",
+        "_small_max",
         "_stream",
         "_tagged_max",
         "_untagged_max",
@@ -128,6 +193,8 @@ class Sender:
         self._frame_max = 0
         self._tagged_max = 0
         self._untagged_max = 0
+        # The most octets of a Send that is one piece of the gather list.
+        self._small_max = 0
         self.crc = True
         self.markers = False
         self.open = False
@@ -143,6 +210,7 @@ class Sender:
         self._tagged_max = mulpdu - TAGGED_OCTETS & ~3
         self._untagged_max = mulpdu - UNTAGGED_OCTETS & ~3
         self._frame_max = size_fpdu(mulpdu)
+        self._small_max = -1 if markers else min(self._untagged_max, _JOINED_OCTETS_MAX)
 
     @property
     def under_way(self) -> bool:
@@ -169,12 +237,28 @@ class Sender:
         pieces = out.pieces
         end = out.built + max_octets - self._frame_max
         while not pieces or (out.built <= end and len(pieces) < _GATHER_PIECES_MAX):
-            if (
-                self.current is None
-                and not self._responding
-                and not ((self.send_queue or self.responses) and self._next_message())
-            ):
-                break
+            if self.current is None and not self._responding:
+                if not (self.send_queue or self.responses):
+                    break
+                if not self.responses and (work := self.send_queue[0]).verb is _SEND and work.length <= self._small_max:
+                    # The usual message, a small Send, in one step.
+                    self.send_queue.popleft()
+                    self.in_flight.append(work)
+                    msn = self._msn[0]
+                    self._msn[0] = msn + 1 & SEQUENCE_MASK
+                    octets = UNTAGGED_OCTETS + work.length
+                    header = UNTAGGED.pack(octets, UNTAGGED_CONTROL | LAST, work.control, work.handle, 0, msn, 0)
+                    frame = b"".join((header, *work.gather, PADS[octets + 2 & 3]))
+                    frame += CRC.pack(crc32c(frame)) if self.crc else NO_CRC
+                    pieces.append(frame)
+                    out.built = work.end = out.built + len(frame)
+                    out.frames.append((work.end, None))
+                    self._response_turn = self._message_ended = True
+                    if self._one_message:
+                        break
+                    continue
+                if not self._next_message():
+                    break
             if self._responding:
                 self._build_response(end)
             else:
@@ -252,11 +336,7 @@ class Sender:
             pad = PADS[len(header) + octets & 3]
             frame = b"".join((header, *pieces, pad))
             frame += CRC.pack(crc32c(frame)) if self.crc else NO_CRC
-            # As `Outbound.append`: every small Send comes here.
-            out = self.out
-            out.pieces.append(frame)
-            out.built += len(frame)
-            out.frames.append((out.built, None))
+            self.out.append((frame,), len(frame))
         else:
             self._append(header, pieces, octets, None)
         self._message_ended = last
@@ -382,9 +462,18 @@ class Sender:
         self.reads.pop(0).done = True
         self.report()
 
-    def report(self) -> None:
-        """Reports the completions of work that has ended, in the order of posting."""
-        in_flight, sent = self.in_flight, self.out.sent
+    def report(self, octets: int | None = None) -> None:
+        """Reports the completions of work that has ended, in order of posting; `octets` more have been given to TCP."""
+        out = self.out
+        if octets is not None:
+            if 0 < octets == out.built - out.sent and not out.has_sources:
+                # The usual end of every message: `Outbound.bytes_sent` in one step.
+                out.pieces = []
+                out.frames = []
+                out.start = out.sent = out.built
+            else:
+                out.bytes_sent(octets)
+        in_flight, sent = self.in_flight, out.sent
         while in_flight:
             work = in_flight[0]
             if isinstance(work, ReadWork):

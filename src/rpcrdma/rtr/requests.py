@@ -312,7 +312,25 @@ class RequestCarrier:
         if call.room < RTR_TRANSMISSIONS_MAX or self.promises.left < RTR_TRANSMISSIONS_MAX:
             how = self._plan(call, preference)
         else:
-            how = self._known_plan(call, preference)
+            # Credits suffice for any plan, which therefore follows from the sizes alone.
+            if call.limits is not self._limits:
+                self._limits = call.limits
+                self._plans.clear()
+            payload = call.payload
+            key = (
+                call.placement,
+                len(payload.reduced),
+                *map(len, map(_DATA, payload.items)),
+                call.results,
+                *call.result_items,
+                len(call.result_items),
+            )
+            try:
+                how = self._plans[key]
+            except KeyError:
+                if len(self._plans) >= _PLANS_KEPT:
+                    self._plans.clear()
+                how = self._plans[key] = self._plan(call, preference)
         if how is None:
             return None
         placed = how.request.placed
@@ -325,28 +343,6 @@ class RequestCarrier:
         ):
             return None
         return SentCall(self._link, self.promises, call.payload, how)
-
-    def _known_plan(self, call: CallToCarry, preference: Preference) -> _Plan | None:
-        """Returns the plan for a call of these sizes, when credits suffice for any plan."""
-        if call.limits is not self._limits:
-            self._limits = call.limits
-            self._plans.clear()
-        payload = call.payload
-        key = (
-            call.placement,
-            len(payload.reduced),
-            *map(len, map(_DATA, payload.items)),
-            call.results,
-            *call.result_items,
-            len(call.result_items),
-        )
-        try:
-            return self._plans[key]
-        except KeyError:
-            if len(self._plans) >= _PLANS_KEPT:
-                self._plans.clear()
-            how = self._plans[key] = self._plan(call, preference)
-            return how
 
     def _plan(self, call: CallToCarry, preference: Preference) -> _Plan | None:
         payload, limits = call.payload, call.limits

@@ -275,9 +275,11 @@ class BarePeer:
             self.endpoint.send_held()
             moved = self.link.progress()
             self.endpoint.progress()
-            while (event := self.qp.poll_event()) is not None:
+            while self.qp.events:
+                event = self.qp.events.pop(0)
                 self.events.append(event)
-            while (completion := self.qp.poll_completion()) is not None:
+            while self.qp.completions:
+                completion = self.qp.completions.popleft()
                 if completion.verb is Verb.RECEIVE and completion.status is Status.SUCCESS:
                     assert isinstance(completion.wr, memoryview)
                     self.received.append(bytes(completion.wr[: completion.length]))

@@ -61,13 +61,15 @@ class _Side(NamedTuple):
 
     def events(self) -> list[QueuePairEvent]:
         found = []
-        while (event := self.qp.poll_event()) is not None:
+        while self.qp.events:
+            event = self.qp.events.pop(0)
             found.append(event)
         return found
 
     def completions(self) -> list[Completion]:
         found = []
-        while (completion := self.qp.poll_completion()) is not None:
+        while self.qp.completions:
+            completion = self.qp.completions.popleft()
             found.append(completion)
         return found
 

@@ -26,7 +26,7 @@ class CallWindow:
     __slots__ = ("_calls_expected", "allowed", "granted", "in_flight", "receives_wanted", "requested", "unanswered")
 
     counts_arrivals = False
-    refresh_due = False
+    low = refresh_due = False
     balance = sys.maxsize
 
     def __init__(self, requested: int, granted: int, *, promised: bool) -> None:

@@ -359,24 +359,19 @@ class Endpoint:
 
     def progress(self) -> None:
         """Handles all completions and events of the queue pair."""
-        poll_event, poll_completion = self._qp.poll_event, self._qp.poll_completion
+        completions, events = self._qp.completions, self._qp.events
         session = self._session
-        while True:
+        while completions or events:
             # Messages may only come once the connection stands, so that its event goes first; the one of its end last.
-            completion = None if session.state is State.CONNECTING else poll_completion()
-            if completion is None:
-                event = poll_event()
-                if event is not None:
-                    self._on_event(event)
-                    continue
-                completion = poll_completion() if session.state is _CONNECTING else None
-                if completion is None:
-                    break
+            if events and (not completions or session.state is _CONNECTING):
+                self._on_event(events.pop(0))
+                continue
+            completion = completions.popleft()
             if completion.verb is _RECEIVE and completion.status is _SUCCESS:
                 self._on_receive(completion)
             else:
                 self._on_work_ended(completion)
-        if session.window.refresh_due and session.batcher is None:
+        if session.window.low and session.batcher is None and session.window.refresh_due:
             self._grant()
         if self._disconnected is not None and self._session.state is not State.CLOSED:
             self._close(self._disconnected)

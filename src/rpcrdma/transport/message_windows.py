@@ -62,9 +62,10 @@ class _MessageWindow(ABC):
     Calls of this side: `requested` is the most that it wants to have unanswered; `allowed` is the number that the peer
     was seen to take, at least one. Calls of the peer: `granted` may be unanswered. This side may send `balance`
     messages. The peer may send `outstanding` messages as far as this side knows; some of them may be on their way.
-    `reservable` is the most that `reserve` adds at any time. With `errors_give` the peer counts the credits in errors.
+    `reservable` is the most that `reserve` adds at any time. `low`: the peer may have half of the credits that it
+    should have, or fewer.
 
-    `admit`, `on_arrival` and `refresh_due` run for every message, so they avoid calls of other functions.
+    `admit` and `on_arrival` run for every message, so they avoid calls of other functions.
     """
 
     __slots__ = (
@@ -78,6 +79,7 @@ class _MessageWindow(ABC):
         "balance",
         "granted",
         "in_flight",
+        "low",
         "outstanding",
         "receives_wanted",
         "requested",
@@ -85,7 +87,6 @@ class _MessageWindow(ABC):
     )
 
     counts_arrivals = True
-    errors_give: ClassVar[bool]
 
     def __init__(self, requested: int, granted: int, reservable: int = 0) -> None:
         self.requested = requested
@@ -102,6 +103,7 @@ class _MessageWindow(ABC):
         self._base = granted + _SPARE
         self._pool = min(requested + granted + _SPARE + reservable, CREDITS_MAX)
         self.receives_wanted = 2 + SPARE_RECEIVES
+        self.low = True
         self._learns = True
 
     def reserve(self, messages: int) -> None:
@@ -111,28 +113,15 @@ class _MessageWindow(ABC):
         fewer.
         """
         self._base += messages
+        self.low = True
 
     def stop_learning(self) -> None:
         """Keeps `allowed` as it is: the peer grants credits from here on that are not meant for calls."""
         self._learns = False
 
+    @abstractmethod
     def admit(self, message: Outgoing) -> int:
         """Takes a credit for a message, and grants the credits that the peer should have."""
-        kind = message.kind
-        if kind is _CALL:
-            self.in_flight += 1
-        elif message.answers_call:
-            self.unanswered -= 1
-        if kind is _ERROR and not self.errors_give:
-            return self._word(0)
-        # The usual case of `_give`, without the call: some credits are owed.
-        wanted = self._base + self.in_flight - self.unanswered
-        if not self.outstanding < wanted <= self._pool:
-            return self._word(self._give())
-        given = wanted - self.outstanding
-        self.outstanding = wanted
-        self.receives_wanted = wanted + 1 + SPARE_RECEIVES
-        return self._word(given)
 
     def admit_several(self, first: Outgoing, count: int) -> int:
         """Takes one credit for `count` calls or replies in one message.
@@ -160,11 +149,13 @@ class _MessageWindow(ABC):
             self.unanswered += 1
             return self.unanswered <= self.granted + self.requested + _SPARE
         self.in_flight -= 1
+        self.low = 2 * self.outstanding <= self._base + self.in_flight - self.unanswered
         return True
 
     def on_dropped(self) -> None:
         """Returns the credit of a call that gets no reply, along with other credits; a single credit waits for them."""
         self.unanswered -= 1
+        self.low = True
 
     def may_owe(self, sends: int) -> bool:
         """Allows twice the largest balance so far, because the completion of some Sends is known late."""
@@ -177,10 +168,7 @@ class _MessageWindow(ABC):
 
     @property
     def refresh_due(self) -> bool:
-        """Whether an asynchronous grant should go out, and the peer has a receive for it."""
-        # The usual case of `_refreshable`, without the call: the peer has more than half of the credits it should have.
-        if 2 * self.outstanding > self._base + self.in_flight - self.unanswered:
-            return False
+        """Whether an asynchronous grant should go out, and the peer has a receive for it; False unless `low`."""
         return self._grant_passes and self._refreshable
 
     @property
@@ -243,7 +231,8 @@ class IncrementalWindow(_MessageWindow):
     """
 
     __slots__ = ("_unproven", "_upper_half")
-    errors_give = False
+    errors_give: ClassVar[bool] = False
+    """Whether the peer counts the credits in errors."""
 
     def __init__(self, requested: int, granted: int, reservable: int = 0) -> None:
         super().__init__(requested, granted, reservable)
@@ -257,7 +246,8 @@ class IncrementalWindow(_MessageWindow):
         if kind is not _GRANT:
             if not self.outstanding:
                 return False
-            self.outstanding -= 1
+            self.outstanding = outstanding = self.outstanding - 1
+            self.low = 2 * outstanding <= self._base + self.in_flight - self.unanswered
             if self._unproven:
                 self._unproven -= 1
         if message is not None and kind is not _ERROR and (kind is not _UNREADABLE or _gives(message)):
@@ -281,6 +271,25 @@ class IncrementalWindow(_MessageWindow):
         self._unproven = self.outstanding + 1
         return self._upper_half | self._give()
 
+    def admit(self, message: Outgoing) -> int:
+        kind = message.kind
+        if kind is _CALL:
+            self.in_flight += 1
+        elif message.answers_call:
+            self.unanswered -= 1
+        self.balance -= 1
+        if kind is _ERROR and not self.errors_give:
+            self.low = True
+            return self._upper_half
+        # The usual case of `_give`, without the call: some credits are owed.
+        wanted = self._base + self.in_flight - self.unanswered
+        given = wanted - self.outstanding
+        if given <= 0 or wanted > self._pool:
+            return self._upper_half | self._give()
+        self.outstanding = wanted
+        self.receives_wanted = wanted + 1 + SPARE_RECEIVES
+        return self._upper_half | given
+
     def _word(self, given: int, /) -> int:
         self.balance -= 1
         return self._upper_half | given
@@ -293,7 +302,6 @@ class CumulativeWindow(_MessageWindow):
     """
 
     __slots__ = ("_received", "_sent")
-    errors_give = True
 
     def __init__(self, requested: int, granted: int, reservable: int = 0) -> None:
         super().__init__(requested, granted, reservable)
@@ -305,8 +313,9 @@ class CumulativeWindow(_MessageWindow):
         self._heard = True
         kind = None if message is None else message.kind
         self._received += 1
-        self.outstanding -= 1
-        if self.outstanding < (-1 if kind is _GRANT else 0):
+        self.outstanding = outstanding = self.outstanding - 1
+        self.low = 2 * outstanding <= self._base + self.in_flight - self.unanswered
+        if outstanding < (-1 if kind is _GRANT else 0):
             return False
         if message is not None and (kind is not _UNREADABLE or _gives(message)):
             balance = (message.credit_word - self._sent) & _COUNTER_MASK
@@ -329,6 +338,22 @@ class CumulativeWindow(_MessageWindow):
     def grant_word(self) -> int:
         """Encodes the credit word of an asynchronous grant, and counts its credits as granted."""
         return self._word(self._give())
+
+    def admit(self, message: Outgoing) -> int:
+        if message.kind is _CALL:
+            self.in_flight += 1
+        elif message.answers_call:
+            self.unanswered -= 1
+        self.balance -= 1
+        self._sent += 1
+        # As in `IncrementalWindow.admit`.
+        wanted = self._base + self.in_flight - self.unanswered
+        if self.outstanding < wanted <= self._pool:
+            self.outstanding = wanted
+            self.receives_wanted = wanted + 1 + SPARE_RECEIVES
+        else:
+            self._give()
+        return (self._received + self.outstanding) & _COUNTER_MASK
 
     def _word(self, _given: int, /) -> int:
         self.balance -= 1

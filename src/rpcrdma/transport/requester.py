@@ -26,7 +26,7 @@ from rpcrdma.transport.exposure import Exposure, check_echo
 from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Outgoing, Refusal
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import LAST_PIECE_OCTETS_MIN, Outbox
-from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, CallPlan, plan_call
+from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, plan_call
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
@@ -220,7 +220,20 @@ class Requester:
                 call.ends = chunks.first_handle
         call.chunks = chunks
         call.long = plan.long
-        self._count(plan, exposure)
+        statistics = session.statistics
+        statistics.registrations += len(exposure.regions)
+        statistics.calls_long += plan.long
+        if plan.read_items:
+            statistics.calls_read_chunk += 1
+        if plan.write_chunks:
+            statistics.calls_write_chunk += 1
+        for read in chunks.reads:
+            statistics.segments_read += len(read.segments)
+        for write in chunks.writes:
+            statistics.segments_write += len(write.segments)
+        if chunks.reply is not None:
+            statistics.segments_reply += len(chunks.reply.segments)
+        statistics.octets_offered += sum(plan.write_chunks) + plan.reply_chunk
         if carried is None:
             return exposure.inline
         call.carried = carried
@@ -252,23 +265,6 @@ class Requester:
                 f"segments (TransportConfig.segment_octets_max) or fewer items"
             )
 
-    def _count(self, plan: CallPlan, exposure: Exposure) -> None:
-        statistics = self._session.statistics
-        chunks = exposure.chunks
-        statistics.registrations += len(exposure.regions)
-        statistics.calls_long += plan.long
-        if plan.read_items:
-            statistics.calls_read_chunk += 1
-        if plan.write_chunks:
-            statistics.calls_write_chunk += 1
-        for read in chunks.reads:
-            statistics.segments_read += len(read.segments)
-        for write in chunks.writes:
-            statistics.segments_write += len(write.segments)
-        if chunks.reply is not None:
-            statistics.segments_reply += len(chunks.reply.segments)
-        statistics.octets_offered += sum(plan.write_chunks) + plan.reply_chunk
-
     def on_reply(self, message: Inbound, invalidated: int | None, results: CarriedResults | None = None) -> bool:
         """Takes a reply, with `results` if an extension carried it; False if no call waits for it."""
         call = self._calls.get(message.xid)
@@ -288,7 +284,14 @@ class Requester:
             reply_view = exposure.reply_view
             if not self._fence(exposure.end):
                 return True
-        self._end(call, message)
+        # As `_end`, in one step.
+        del self._calls[call.xid]
+        call.state = TRANSITIONS[call.state, _END]
+        call.payload = None
+        if call.carried is not None:
+            call.carried.end()
+        session.window.on_received(message)
+        session.statistics.calls += 1
         if not abandoned:
             if exposure is None and message.chunks is NO_CHUNKS and not message.long and call.carried is None:
                 session.statistics.calls_short += 1

@@ -91,8 +91,8 @@ class LoopbackQueuePair:
         self._send_queue: deque[_Work] = deque()
         self._unreported: deque[_Work] = deque()
         self._reads_asked: deque[_Work] = deque()
-        self._completions: deque[Completion] = deque()
-        self._events: deque[QueuePairEvent] = deque()
+        self.completions: deque[Completion] = deque()
+        self.events: list[QueuePairEvent] = []
         self._peer: LoopbackQueuePair
 
     @staticmethod
@@ -117,12 +117,12 @@ class LoopbackQueuePair:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to poll."""
-        return bool(self._completions or self._events)
+        """Whether there are completions or events to take."""
+        return bool(self.completions or self.events)
 
     @property
     def ended(self) -> bool:
-        """Whether the connection has ended, also where that was not polled yet."""
+        """Whether the connection has ended, also where that event was not taken yet."""
         return self.state is _State.CLOSED
 
     @property
@@ -142,7 +142,7 @@ class LoopbackQueuePair:
 
     def post_receive(self, wr: object, buffer: memoryview) -> None:
         if self.state is _State.CLOSED:
-            self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
+            self.completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         else:
             self._receives.append((wr, buffer))
 
@@ -178,15 +178,9 @@ class LoopbackQueuePair:
     def _post(self, work: _Work) -> None:
         if self.state is _State.CLOSED:
             assert work.verb is not None
-            self._completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
+            self.completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
         else:
             self._send_queue.append(work)
-
-    def poll_completion(self) -> Completion | None:
-        return self._completions.popleft() if self._completions else None
-
-    def poll_event(self) -> QueuePairEvent | None:
-        return self._events.popleft() if self._events else None
 
     def accept(self, private_data: bytes) -> None:
         if self.state is not _State.REQUESTED:
@@ -238,7 +232,7 @@ class LoopbackQueuePair:
             return False
         if state is _State.CONNECTING and peer.state is _State.IDLE:
             peer.state = _State.REQUESTED
-            peer._events.append(ConnectRequested(private_data=self._private_data))
+            peer.events.append(ConnectRequested(private_data=self._private_data))
             return True
         if state is _State.ACCEPTED:
             for end in (self, peer):
@@ -246,7 +240,7 @@ class LoopbackQueuePair:
                 end._inbound_reads = min(end._inbound_reads, end._peer._outbound_reads)
             for end in (self, peer):
                 end._outbound_reads = end._peer._inbound_reads
-                end._events.append(
+                end.events.append(
                     Established(
                         private_data=end._peer._private_data,
                         inbound_reads=end._inbound_reads,
@@ -305,7 +299,7 @@ class LoopbackQueuePair:
             else:
                 buffer[start : start + len(piece)] = piece
             start += len(piece)
-        peer._completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, length, work.handle))
+        peer.completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, length, work.handle))
         work.length = length
 
     def _draw(self, length: int) -> bool:
@@ -355,7 +349,7 @@ class LoopbackQueuePair:
         while unreported and unreported[0].ended:
             done = unreported.popleft()
             if done.verb is not None and (done.signaled or done.status is not Status.SUCCESS):
-                self._completions.append(Completion(done.wr, done.verb, done.status, done.length))
+                self.completions.append(Completion(done.wr, done.verb, done.status, done.length))
 
     def _break(self, reason: str, work: _Work) -> None:
         """Ends the connection because this side's work request is against the rules."""
@@ -372,15 +366,15 @@ class LoopbackQueuePair:
         for work in self._unreported:
             status = work.status if work.ended and work.status is not Status.SUCCESS else Status.FLUSHED
             if work.verb is not None:
-                self._completions.append(Completion(work.wr, work.verb, status))
+                self.completions.append(Completion(work.wr, work.verb, status))
         for work in self._send_queue:
             if work.verb is not None:
-                self._completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
+                self.completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
         for wr, _ in self._receives:
-            self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
+            self.completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         self._unreported.clear()
         self._send_queue.clear()
         self._reads_asked.clear()
         self._receives.clear()
         self._shared_receives = 0
-        self._events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
+        self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))

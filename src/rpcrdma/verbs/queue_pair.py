@@ -1,13 +1,14 @@
 """Queue pairs: the work that a transport posts to a provider, and the completions and events that a provider reports.
 
-Work requests are methods; results come out of `poll_completion`, on each queue in the order of posting.
+Work requests are methods; `completions` has their results, on each queue in the order of posting.
 A `QueuePair` does no waiting of its own: a driver moves its octets (or its hardware events), then
-the transport polls.
+the transport takes completions and events.
 """
 
 from __future__ import annotations
 
 import enum
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
@@ -104,6 +105,11 @@ class QueuePair(Protocol):
     With `signaled=False` only a failure is reported.
     """
 
+    completions: deque[Completion]
+    """Completions that were not taken yet, the first one next: the owner of the queue pair removes them."""
+    events: list[QueuePairEvent]
+    """Likewise the connection events."""
+
     def post_receive(self, wr: object, buffer: memoryview) -> None:
         """Offers a buffer for one incoming Send. Allowed, and needed, before `accept` and before connecting."""
 
@@ -111,7 +117,7 @@ class QueuePair(Protocol):
         """Posts `count` more receives with buffers of `pool` (always the same pool), after those posted already.
 
         A buffer is taken from the pool when a message begins to arrive, so that idle connections hold none. It is the
-        `wr` of the completion, and belongs to the caller of `poll_completion`. A message that `ReceiveSource` allows to
+        `wr` of the completion, and belongs to the one who takes that. A message that `ReceiveSource` allows to
         be delivered as `bytes` is itself the `wr`. Receives into which no message has begun to arrive are dropped
         without a completion when the connection ends.
         """
@@ -132,12 +138,6 @@ class QueuePair(Protocol):
         Waits for a free read slot if need be.
         `sink` must have been registered with REMOTE_WRITE on providers whose wire names it (iWARP).
         """
-
-    def poll_completion(self) -> Completion | None:
-        """The next completion, or None."""
-
-    def poll_event(self) -> QueuePairEvent | None:
-        """The next connection event, or None."""
 
     def accept(self, private_data: bytes) -> None:
         """Passive side, after `ConnectRequested`."""

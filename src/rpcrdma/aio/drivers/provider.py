@@ -63,7 +63,7 @@ class Driver(Protocol):
     def expect_end(self) -> None:
         """The connection has ended for its owner: the driver closes by itself, a peer that does not cooperate or not.
 
-        The owner may still flush; `on_turn` is called once more if there is something to poll.
+        The owner may still flush; `on_turn` is called once more if there are completions or events to take.
         """
 
     def close(self) -> None:
@@ -99,10 +99,10 @@ class Link(Protocol):
         """Makes the queue pair and the driver that moves its data. Neither function is called before this returns.
 
         `private_data` goes to the peer if this end connects; the other one gives its own to `QueuePair.accept`.
-        `on_turn` is called when the queue pair may have something to poll; that Sends are done may be reported along
-        with the next other event. It polls and posts until there is no more to do, and then calls `flush`, which is
-        called after all posting. `timer` is the connection's; the machines of the provider that have deadlines are to
-        be watched by it. `on_closed` is called when the driver has released everything.
+        `on_turn` is called when the queue pair may have completions or events; that Sends are done may be reported
+        along with the next other event. It takes them and posts until there is no more to do, and then calls `flush`,
+        which is called after all posting. `timer` is the connection's; the machines of the provider that have deadlines
+        are to be watched by it. `on_closed` is called when the driver has released everything.
         """
 
     def refuse(self) -> None:

@@ -69,6 +69,8 @@ class Window(Protocol):
     in_flight: int
     """Calls of this side that are unanswered."""
     receives_wanted: int
+    low: bool
+    """Whether `refresh_due` may be True."""
 
     @property
     def allowed(self) -> int:
