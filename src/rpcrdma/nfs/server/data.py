@@ -64,8 +64,9 @@ class DataProcedures(Procedures):
                 if not (file.tells_waiting or in_memory):
                     yield
                 buffer = context.buffer(wanted)
-                got = 0
-                if not (in_memory or context.may_block):
+                if in_memory or context.may_block:
+                    got = os.preadv(file.fd, (buffer,), offset)
+                else:
                     got = _read_cached(file, buffer, offset)
                     if got < wanted:
                         yield
