@@ -9,14 +9,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MOST = {
-    ("NULL", "1"): ((54, 57), (47, 54), (17, 19)),
-    ("NULL", "2"): ((57, 60), (50, 57), (17, 19)),
-    ("GETATTR", "1"): ((66, 77), (58, 70), (18, 24)),
-    ("GETATTR", "2"): ((69, 80), (61, 73), (18, 24)),
-    ("READ 4 KiB", "1"): ((115, 139), (102, 115), (23, 32)),
-    ("READ 4 KiB", "2"): ((95, 129), (84, 109), (23, 31)),
-    ("WRITE 4 KiB", "1"): ((146, 212), (111, 164), (24, 38)),
-    ("WRITE 4 KiB", "2"): ((101, 146), (85, 124), (21, 32)),
+    ("NULL", "1"): ((47, 47), (40, 44), (16, 18)),
+    ("NULL", "2"): ((48, 48), (41, 45), (16, 18)),
+    ("GETATTR", "1"): ((59, 67), (51, 60), (17, 23)),
+    ("GETATTR", "2"): ((60, 68), (52, 61), (17, 23)),
+    ("READ 4 KiB", "1"): ((107, 127), (94, 108), (22, 32)),
+    ("READ 4 KiB", "2"): ((85, 116), (74, 100), (22, 31)),
+    ("WRITE 4 KiB", "1"): ((137, 199), (106, 156), (24, 37)),
+    ("WRITE 4 KiB", "2"): ((93, 136), (77, 112), (21, 30)),
 }
 """For each call and version, at the client and in the server's loop: functions entered, different ones among them, and
 modules. Version 2 sends 4 KiB in a message, where version 1 uses RDMA."""
