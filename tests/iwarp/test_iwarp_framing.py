@@ -13,10 +13,10 @@ from rpcrdma.iwarp.framing import (
     MARKER_SPACING_OCTETS,
     build_fpdu,
     build_marked_fpdu,
-    build_tagged_run,
     size_fpdu,
     size_mulpdu,
 )
+from rpcrdma.iwarp.outbound import build_tagged_run
 from rpcrdma.iwarp.segments import LAST, TAGGED, TAGGED_CONTROL, WRITE
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rpcrdma.iwarp.framing import CRC
-from rpcrdma.iwarp.segments import ReadHeader
+from rpcrdma.iwarp.framing import CRC, NO_CRC, PADS
+from rpcrdma.iwarp.segments import LAST, TAGGED, TAGGED_CONTROL, TAGGED_OCTETS, ReadHeader
 from rpcrdma.verbs.memory import MemoryRegion, SoftwareProtectionDomain
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
 
-__all__ = ["Outbound", "ReadResponse", "ResponseSource"]
+__all__ = ["Outbound", "ReadResponse", "ResponseSource", "build_tagged_run"]
 
 
 class ReadResponse:
@@ -193,3 +193,37 @@ class Outbound:
         if rest:
             self.put(rest)
         return forgotten
+
+
+def build_tagged_run(
+    rdmap: int, handle: int, offset: int, payload: memoryview, payload_max: int, room: tuple[int, int], *, crc: bool
+) -> tuple[list[Buffer], list[int]]:
+    """FPDUs of one tagged message, of which `payload` is not yet built: headers and digests of all of them in one step.
+
+    Each has up to `payload_max` octets of payload; the message's last one has the L bit. The first FPDU is always
+    built, a further one while those before it take no more than `room` (octets, pieces of the gather list). Returns the
+    gather list, three pieces for each FPDU, and the octets of each FPDU.
+    """
+    pieces: list[Buffer] = []
+    sizes: list[int] = []
+    octets_max, pieces_max = room
+    start = built = 0
+    left = len(payload)
+    while not sizes or (left and built <= octets_max and len(pieces) < pieces_max):
+        octets = min(left, payload_max)
+        left -= octets
+        control = TAGGED_CONTROL if left else TAGGED_CONTROL | LAST
+        header = TAGGED.pack(TAGGED_OCTETS + octets, control, rdmap, handle, offset + start & 0xFFFFFFFFFFFFFFFF)
+        part = payload[start : start + octets]
+        start += octets
+        trailer = PADS[octets & 3]
+        if crc:
+            digest = crc32c(part, crc32c(header))
+            trailer += CRC.pack(crc32c(trailer, digest) if trailer else digest)
+        else:
+            trailer += NO_CRC
+        pieces += (header, part, trailer)
+        size = TAGGED.size + octets + len(trailer)
+        sizes.append(size)
+        built += size
+    return pieces, sizes

@@ -21,10 +21,9 @@ from rpcrdma.iwarp.framing import (
     PADS,
     build_fpdu,
     build_marked_fpdu,
-    build_tagged_run,
     size_fpdu,
 )
-from rpcrdma.iwarp.outbound import Outbound, ReadResponse, ResponseSource
+from rpcrdma.iwarp.outbound import Outbound, ReadResponse, ResponseSource, build_tagged_run
 from rpcrdma.iwarp.segments import (
     LAST,
     READ_HEADER_OCTETS,
