@@ -23,7 +23,7 @@ class CallWindow:
     the peer may know that number before the first reply tells it.
     """
 
-    __slots__ = ("_calls_expected", "allowed", "granted", "in_flight", "receives_wanted", "requested", "unanswered")
+    __slots__ = ("allowed", "granted", "in_flight", "receives_wanted", "requested", "unanswered")
 
     counts_arrivals = False
     low = refresh_due = False
@@ -35,8 +35,8 @@ class CallWindow:
         self.allowed = 1
         self.in_flight = 0
         self.unanswered = 0
-        self._calls_expected = granted if promised else 1
-        self.receives_wanted = self._calls_expected + SPARE_RECEIVES
+        # A peer makes one call until a reply has brought it the grant.
+        self.receives_wanted = (granted if promised else 1) + SPARE_RECEIVES
 
     def admit(self, message: Outgoing) -> int:
         """Counts a call; replies and errors carry the grant."""
@@ -46,9 +46,7 @@ class CallWindow:
             return self.requested
         if message.answers_call:
             self.unanswered -= 1
-        if self._calls_expected != self.granted:
-            self._calls_expected = self.granted
-            self.receives_wanted = self.granted + self.in_flight + SPARE_RECEIVES
+        self.receives_wanted = self.granted + self.in_flight + SPARE_RECEIVES
         return self.granted
 
     def admit_several(self, first: Outgoing, _count: int) -> int:

@@ -317,7 +317,7 @@ class Outbox:
             if not self._batchable(message) or message.payload is None:
                 break
             reduced = message.payload.reduced
-            octets += (len(reduced) + 3) & ~3
+            octets += len(reduced)
             if batcher.body_octets(octets, len(payloads) + 1) > batcher.body_octets_max:
                 break
             payloads.append(reduced)
