@@ -96,7 +96,7 @@ fuzz: $(DEV_STAMP)
 	$(BIN)/python tests/fuzz/run_fuzzers.py --cases $(CASES) --seconds $(SECONDS) --jobs $(WORKERS)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 600 tests/*/test_*_properties.py
 
-# `make mutate SAMPLE=100 SEED=7 MODULES='iwarp/*.py wire/cursor.py'`: so many mistakes of each package, 0 for all;
+# `make mutate SAMPLE=100 SEED=7 MODULES='iwarp/*.py wire/buffers.py'`: so many mistakes of each package, 0 for all;
 # paths below src/rpcrdma. It fails where tests notice too few.
 mutate: SAMPLE := 300
 mutate: $(DEV_STAMP)
