@@ -69,7 +69,8 @@ MARKED = ["-m", "not interop and not scale and not data_tools"]
 
 def paths_of(project: Project, patterns: list[str]) -> list[str]:
     found = {path for pattern in patterns for path in project.package.glob(pattern)}
-    return sorted(str(path.relative_to(project.root)) for path in found if path.name != "__init__.py")
+    modules = (path for path in found if path.suffix == ".py" and path.name != "__init__.py")
+    return sorted(str(path.relative_to(project.root)) for path in modules)
 
 
 class Order:

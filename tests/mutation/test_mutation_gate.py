@@ -217,6 +217,14 @@ class TestGate:
         assert not list(toy.root.rglob("*.pyc"))
 
 
+def test_a_pattern_means_the_modules_that_it_matches(tmp_path: Path) -> None:
+    room = tmp_path / "package" / "room"
+    (room / "__pycache__").mkdir(parents=True)
+    for name in ("__init__.py", "things.py", "things.x"):
+        (room / name).touch()
+    assert paths_of(Project(tmp_path, tmp_path / "package", ()), ["room/*"]) == ["package/room/things.py"]
+
+
 class TestEquivalents:
     def test_each_row_is_a_possible_mistake_with_a_proof(self) -> None:
         project = Project(ROOT, ROOT / "src" / "rpcrdma", TESTS)
