@@ -90,8 +90,12 @@ def require(*packages: str) -> None:
 
 
 def run_example(name: str, url: str) -> tuple[str, ...]:
-    """The lines that the example prints; AssertionError if it fails or warns."""
-    return run_lines([str(EXAMPLES / f"{name}.py"), url])
+    """The lines that the example prints; AssertionError if it fails or warns.
+
+    Ray prints warnings of its own about slow starts of its workers, `log_to_driver=False` notwithstanding.
+    """
+    lines = run_lines([str(EXAMPLES / f"{name}.py"), url])
+    return tuple(line for line in lines if "(raylet)" not in line)
 
 
 def blocks(document: Path, kind: str = "python") -> list[str]:
