@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from rpcrdma.errors import RpcRdmaError, TransportClosed
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import (
-    Call,
-    CallFailed,
-    Closed,
     ReplyArrived,
     ReplyBound,
     Role,
@@ -17,6 +13,7 @@ from rpcrdma.transport import (
 )
 from support.bare_messages import BareMessages
 from support.both_drafts import Raw
+from support.one_call import OneCall
 from support.raw_messages import RESPONSE, Segment, chunk
 
 XID = 0x0DEFACED
@@ -27,7 +24,7 @@ NOTHING = ReplyBound(0)
 CHUNKS = TransportConfig(in_messages_octets_max=0)
 
 
-class Client(BareMessages):
+class Client(OneCall, BareMessages):
     """A client endpoint with one call outstanding, as the server heard it."""
 
     def __init__(
@@ -41,7 +38,7 @@ class Client(BareMessages):
     ) -> None:
         super().__init__(Role.CLIENT, config or CHUNKS, *properties, raw=raw, **options)
         self.memory = bytearray(bound.items[0] if bound.items else 0)
-        self.handle: Call = self.endpoint.call(
+        self.handle = self.endpoint.call(
             XID, message(XID, 0, (b"", bytes(argument))), bound, (self.memory,) if bound.items else ()
         )
         self.calls = self.heard()
@@ -51,29 +48,6 @@ class Client(BareMessages):
         """The one segment of the one Write chunk."""
         ((segment,),) = self.calls[-1].writes
         return segment
-
-    def event(self) -> ReplyArrived | CallFailed:
-        (event,) = self.endpoint_events()
-        assert isinstance(event, ReplyArrived | CallFailed)
-        assert event.call is self.handle
-        assert not self.endpoint_pd.regions, "memory is exposed after the call's end"
-        assert self.endpoint.calls_in_flight == 0
-        return event
-
-    def failure(self) -> RpcRdmaError:
-        event = self.event()
-        assert isinstance(event, CallFailed)
-        return event.error
-
-    def closed(self) -> str:
-        failed, closed = self.endpoint_events()
-        assert isinstance(failed, CallFailed)
-        assert isinstance(failed.error, TransportClosed)
-        assert isinstance(closed, Closed)
-        assert closed.by_peer
-        assert closed.protocol_error
-        assert not self.endpoint_pd.regions
-        return closed.reason
 
     def reply(self, payload: bytes = REPLY, flags: int = RESPONSE, **parts) -> None:
         self.send(self.raw.message(XID, payload, flags, **parts))

@@ -6,10 +6,9 @@ import struct
 
 import pytest
 
-from rpcrdma.errors import DecodeError, RemoteProtocolError, RpcRdmaError, TransportClosed
+from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, message
 from rpcrdma.transport import (
-    CallFailed,
     ChunkRefused,
     Closed,
     ReplyArrived,
@@ -18,7 +17,6 @@ from rpcrdma.transport import (
     TransportConfig,
     VersionRefused,
 )
-from rpcrdma.transport.call import Call
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk, fill
 from rpcrdma.transport.dialects.header_v1 import (
     RDMA_MSG,
@@ -31,6 +29,7 @@ from rpcrdma.transport.dialects.header_v1 import (
     encode_header,
     encode_message,
 )
+from support.one_call import OneCall
 
 XID = 0x0DEFACED
 REPLY = struct.pack(">II", XID, 1)
@@ -38,39 +37,17 @@ CALL = struct.pack(">II", XID, 0)
 NOTHING = ReplyBound(0)
 
 
-class Client(BarePeer):
+class Client(OneCall):
     """A client endpoint with one call outstanding."""
 
     def __init__(self, bound: ReplyBound = NOTHING, config: TransportConfig | None = None, argument: int = 0) -> None:
         super().__init__(Role.CLIENT, config)
         self.memory = bytearray(bound.items[0] if bound.items else 0)
-        self.handle: Call = self.endpoint.call(
+        self.handle = self.endpoint.call(
             XID, message(XID, 0, (b"", bytes(argument))), bound, (self.memory,) if bound.items else ()
         )
         self.run()
         self.offered: ChunkLists = decode_header(self.received[0]).chunks  # type: ignore[union-attr]
-
-    def event(self) -> ReplyArrived | CallFailed:
-        (event,) = self.endpoint_events()
-        assert isinstance(event, ReplyArrived | CallFailed)
-        assert event.call is self.handle
-        assert not self.endpoint_pd.regions, "memory is exposed after the call's end"
-        return event
-
-    def failure(self) -> RpcRdmaError:
-        event = self.event()
-        assert isinstance(event, CallFailed)
-        return event.error
-
-    def closed(self) -> str:
-        failed, closed = self.endpoint_events()
-        assert isinstance(failed, CallFailed)
-        assert isinstance(failed.error, TransportClosed)
-        assert isinstance(closed, Closed)
-        assert closed.by_peer
-        assert closed.protocol_error
-        assert not self.endpoint_pd.regions
-        return closed.reason
 
     def reply(self, chunks: ChunkLists, payload: bytes = REPLY, *, long: bool = False, granted: int = 32) -> None:
         header = encode_message(RDMA_NOMSG if long else RDMA_MSG, XID, granted, chunks)
