@@ -1,6 +1,7 @@
 """CRC-32C (Castagnoli), the digest of MPA (RFC 5044 section 4.4).
 
-`crc32c(data, value=0)`: the digest of `data`, continuing from `value`, the digest of the octets before it.
+`crc32c(data, value=0)`: the digest of `data`, continuing from `value`, the digest of the octets before it. It is the
+function of the native step where that is in use, otherwise the one of the package `crc32c`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import sys
 from collections.abc import Callable
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
+
+from rpcrdma.wire.native import native
 
 __all__ = ["crc32c"]
 
@@ -32,4 +35,4 @@ def _find() -> Callable[..., int]:
     return function
 
 
-crc32c: Callable[..., int] = _find()
+crc32c: Callable[..., int] = _find() if native is None else native.crc32c
