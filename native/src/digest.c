@@ -7,28 +7,18 @@
 
 static PyObject *crc32c(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     (void)module;
-    if (count != 1 && count != 2) {
-        PyErr_Format(PyExc_TypeError, "crc32c takes data and a value to continue from, not %zd arguments", count);
-        return NULL;
-    }
+    if (count != 1 && count != 2)
+        return PyErr_Format(PyExc_TypeError, "crc32c takes data and a value to go on from, not %zd arguments", count);
     unsigned long value = count == 2 ? PyLong_AsUnsignedLong(arguments[1]) : 0;
-    if (value == (unsigned long)-1 && PyErr_Occurred())
-        return NULL;
-    if (value > UINT32_MAX) {
+    if (value > UINT32_MAX && !PyErr_Occurred())
         PyErr_SetString(PyExc_OverflowError, "a digest has 32 bits");
-        return NULL;
-    }
     Py_buffer data;
-    if (PyObject_GetBuffer(arguments[0], &data, PyBUF_SIMPLE) < 0)
+    if (PyErr_Occurred() || PyObject_GetBuffer(arguments[0], &data, PyBUF_SIMPLE) < 0)
         return NULL;
-    uint32_t digest;
-    if (data.len < LONG_OCTETS) {
-        digest = rn_crc32c((uint32_t)value, data.buf, (size_t)data.len);
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-        digest = rn_crc32c((uint32_t)value, data.buf, (size_t)data.len);
-        Py_END_ALLOW_THREADS
-    }
+    PyThreadState *released = data.len < LONG_OCTETS ? NULL : PyEval_SaveThread();
+    uint32_t digest = rn_crc32c((uint32_t)value, data.buf, (size_t)data.len);
+    if (released)
+        PyEval_RestoreThread(released);
     PyBuffer_Release(&data);
     return PyLong_FromUnsignedLong(digest);
 }

@@ -2,11 +2,7 @@
 #include "native.h"
 
 static int fill(PyObject *module) {
-    if (PyModule_AddIntConstant(module, "INTERFACE", RN_INTERFACE) < 0)
-        return -1;
-    if (rn_add_crc32c(module) < 0)
-        return -1;
-    return 0;
+    return PyModule_AddIntConstant(module, "INTERFACE", RN_INTERFACE) || rn_add_crc32c(module) ? -1 : 0;
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -18,11 +18,12 @@ from rpcrdma.cli.doctor.checks import Mark
 from rpcrdma.cli.main import main
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.transport import VERSION_CHOICES
+from rpcrdma.wire.native import DATA_PATH, native
 
 if TYPE_CHECKING:
     from conftest import Remote
 
-SUBJECTS = ["software_rnic", "rdma_devices", "kernel_modules", "memory_lock", "open_files", "listening"]
+SUBJECTS = ["software_rnic", "data_path", "rdma_devices", "kernel_modules", "memory_lock", "open_files", "listening"]
 
 
 @pytest.mark.parametrize("version", [choice for choice in VERSION_CHOICES if choice != "auto"])
@@ -31,7 +32,8 @@ def test_the_machine_is_examined(tmp_path: Path, capsys: pytest.CaptureFixture[s
     report = json.loads(capsys.readouterr().out)
     assert [finding["subject"] for finding in report["findings"]] == SUBJECTS
     assert report["problems"] == 0
-    loopback = report["findings"][0]
+    loopback, data_path = report["findings"][:2]
+    assert (data_path["native"], data_path["text"]) == (native is not None, DATA_PATH)
     assert (loopback["mark"], loopback["version"], loopback["remedy"]) == ("ok", int(version[0]), None)
     assert loopback["dialect"] == version
     assert loopback["call_us"] > 0

@@ -9,6 +9,7 @@ import pytest
 
 from rpcrdma.cli.doctor.checks import (
     Mark,
+    check_data_path,
     check_devices,
     check_listening,
     check_memory_lock,
@@ -187,3 +188,13 @@ def test_the_way_to_a_server_names_the_device_on_it(siw: Path) -> None:
     assert "through eth1, without an RDMA device: by the software RNIC over TCP" in beside.text
     nowhere = check_route("192.0.2.1", None, devices)
     assert (nowhere.mark, nowhere.facts["devices"]) == (Mark.PROBLEM, [])
+
+
+def test_the_native_step_is_recommended_where_it_is_lacking() -> None:
+    found = check_data_path("Python: rpcrdma_native is not installed", native=False, turned_off=False)
+    assert found.mark is Mark.NOTE
+    assert "pip install 'rpcrdma[native]'" in found.remedy
+    found = check_data_path("Python: RPCRDMA_NATIVE=0", native=False, turned_off=True)
+    assert (found.mark, found.remedy) == (Mark.NOTE, "to turn the native step on: unset RPCRDMA_NATIVE")
+    found = check_data_path("native, CRC by AVX-512", native=True, turned_off=False)
+    assert (found.mark, found.remedy, found.text) == (Mark.OK, "", "native, CRC by AVX-512")

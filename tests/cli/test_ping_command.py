@@ -8,6 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from rpcrdma.transport import Properties
+from rpcrdma.wire.native import DATA_PATH
 from support.command_process import CommandProcess
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def test_ping_reports_as_json(remote: Remote) -> None:
     assert sorted(rtt.values()) == list(rtt.values())
     if remote.base.startswith("rdma"):
         assert (report["version"], report["dialect"]) == (int(remote.version), remote.version)
-        assert report["provider"] == "iwarp"
+        assert (report["provider"], report["data_path"]) == ("iwarp", DATA_PATH)
         assert 0 < report["distance_us"] < 1e6
         assert report["credits"]["requested"] >= report["credits"]["granted"] > 0
         assert report["credits"]["reverse_granted"] == 0, "this command offers no services"
@@ -41,7 +42,7 @@ def test_ping_reports_as_json(remote: Remote) -> None:
             send_octets = min(own["send_octets"], peer["receive_octets"])
             assert report["thresholds"]["send_bytes"] == send_octets > 4096
     else:
-        agreed = ("version", "dialect", "credits", "thresholds", "properties", "extensions", "distance_us")
+        agreed = ("version", "dialect", "credits", "thresholds", "properties", "extensions", "distance_us", "data_path")
         assert [report[name] for name in agreed] == [None] * len(agreed)
 
 
@@ -62,6 +63,7 @@ def test_ping_shows_what_was_negotiated(remote: Remote) -> None:
         assert f"RPC-over-RDMA version {remote.version}, provider iwarp" in text
         assert ("send 4096 bytes, receive 4096 bytes" in text) == (remote.version == "1")
         assert "credits: 256 requested," in text
+        assert f"\ndata path: {DATA_PATH}\n" in text
         told = [line for line in text.splitlines() if line.startswith("transport properties, ")]
         assert [line.split(":")[0] for line in told] == (
             [] if remote.version == "1" else ["transport properties, this end's", "transport properties, the server's"]

@@ -14,7 +14,7 @@ from hatchling.builders.sdist import SdistBuilder
 
 ROOT = Path(__file__).parents[2]
 CORPUS = Path("tests/fuzz/corpus")
-MADE = {"__pycache__", "findings"}
+MADE = {"__pycache__", "findings", "build", "rpcrdma_native.egg-info"}
 """Folders that runs make."""
 
 
@@ -37,7 +37,7 @@ def test_a_target_installs_as_much_as_it_needs(tmp_path: Path, target: str, inst
 
 def test_the_source_distribution_holds_all_that_tests_need() -> None:
     held = {file.relative_path for file in SdistBuilder(str(ROOT)).recurse_included_files()}
-    for folder in ("src", "tests", "specs", "examples"):
+    for folder in ("src", "tests", "specs", "examples", "native"):
         needed = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*") if path.is_file()}
         assert {name for name in needed - held if not set(Path(name).parts) & MADE} == set()
     assert f"{CORPUS}/" in "\n".join(held)

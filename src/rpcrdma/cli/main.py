@@ -58,6 +58,7 @@ exit status:
 
 environment:
   NO_COLOR             no colour
+  RPCRDMA_NATIVE=0     do all work in Python, without the module rpcrdma_native
   RPCRDMA_TRACEBACK=1  show the traceback of an error
 """
 

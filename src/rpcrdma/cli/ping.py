@@ -13,6 +13,7 @@ from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.options import CommandParser, add_json, connect_options, positive_count, seconds, service_url
 from rpcrdma.errors import CallTimeout
+from rpcrdma.wire.native import DATA_PATH
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import Connection
@@ -149,6 +150,7 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
         "remote_invalidation": agreed and agreed.remote_invalidation,
         "host_identity": host and host.as_json(),
         "crc": agreed and agreed.crc,
+        "data_path": DATA_PATH if agreed and agreed.provider == "iwarp" else None,
     }
 
 
@@ -221,6 +223,8 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
         f"remote invalidation {'on' if report['remote_invalidation'] else 'off'}, "
         f"CRC32C {'on' if report['crc'] else 'off'}"
     )
+    if report["data_path"] is not None:
+        console.data(f"data path: {report['data_path']}")
     host = report["host_identity"]
     told = f"{', '.join(host['names'])} ({host['subject']})" if host else "not authenticated"
     console.data(f"host: {console.printable(told)}")

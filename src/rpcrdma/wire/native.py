@@ -1,7 +1,7 @@
 """The native step: the extension module of the distribution `rpcrdma-native`, where it is installed.
 
-`native` is the module, or None where Python does its work; `PATH` says which of both, and why. The environment variable
-RPCRDMA_NATIVE=0 turns the native step off.
+`native` is the module, or None where Python does its work; `DATA_PATH` says which of both, and why. The environment
+variable RPCRDMA_NATIVE=0 turns the native step off.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["INTERFACE", "PATH", "Native", "find", "native"]
+__all__ = ["DATA_PATH", "INTERFACE", "Native", "find", "native"]
 
 # The functions and types of the module as one number, which rises with each change of them.
 INTERFACE = 1
@@ -52,4 +52,4 @@ def find(setting: str | None, load: Callable[[], Native] = _load) -> tuple[Nativ
     return module, f"native, CRC by {module.CRC}"
 
 
-native, PATH = find(os.environ.get("RPCRDMA_NATIVE"))
+native, DATA_PATH = find(os.environ.get("RPCRDMA_NATIVE"))

@@ -18,6 +18,7 @@ __all__ = [
     "Finding",
     "Mark",
     "as_json",
+    "check_data_path",
     "check_devices",
     "check_listening",
     "check_memory_lock",
@@ -84,6 +85,16 @@ def show(findings: Iterable[Finding]) -> None:
         console.data(console.printable(f"{found.mark:<7}  {title:<{width}}  {found.text}"))
         if found.remedy:
             console.data(console.printable(f"{'':7}  {'':{width}}  -> {found.remedy}"))
+
+
+def check_data_path(path: str, *, native: bool, turned_off: bool) -> Finding:
+    """Whether the software RNIC works by the native step; `path` is the sentence that says it."""
+    remedy = ""
+    if turned_off:
+        remedy = "to turn the native step on: unset RPCRDMA_NATIVE"
+    elif not native:
+        remedy = "for less CPU a call: pip install 'rpcrdma[native]', or make install in a checkout"
+    return Finding(Mark.OK if native else Mark.NOTE, "data_path", text=path, remedy=remedy, facts={"native": native})
 
 
 KERNEL_MODULES = ("siw", "rdma_rxe", "rpcrdma")

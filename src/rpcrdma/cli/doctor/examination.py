@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import platform
 import resource
 import socket
@@ -16,6 +17,7 @@ from rpcrdma.cli.doctor.checks import (
     Finding,
     Mark,
     as_json,
+    check_data_path,
     check_devices,
     check_listening,
     check_memory_lock,
@@ -27,6 +29,7 @@ from rpcrdma.cli.doctor.checks import (
 from rpcrdma.cli.doctor.devices import RdmaDevice, module_state, rdma_devices
 from rpcrdma.cli.doctor.network import check_server, check_software_rnic, interface_towards, why_not_listening
 from rpcrdma.cli.options import connect_options
+from rpcrdma.wire.native import DATA_PATH, native
 
 __all__ = ["examine"]
 
@@ -39,6 +42,7 @@ async def examine(args: argparse.Namespace) -> ExitStatus:
     modules = {name: module_state(name, release, args.root) for name in KERNEL_MODULES}
     findings = [
         await check_software_rnic(options),
+        check_data_path(DATA_PATH, native=native is not None, turned_off=os.environ.get("RPCRDMA_NATIVE") == "0"),
         *check_devices(devices),
         check_modules(modules, devices),
         check_memory_lock(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0], devices),

@@ -1,0 +1,111 @@
+"""The distribution of the native step fits the package, and is small."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import shutil
+import sys
+import sysconfig
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from rpcrdma.wire.native import INTERFACE, native
+
+ROOT = Path(__file__).parents[2]
+NATIVE = ROOT / "native"
+SOURCES = sorted((NATIVE / "src").iterdir())
+LINES_MAX = 900
+
+
+def project(directory: Path) -> dict[str, object]:
+    found: dict[str, object] = tomllib.loads((directory / "pyproject.toml").read_text())["project"]
+    return found
+
+
+def test_both_distributions_have_one_version_and_the_extra_asks_for_it() -> None:
+    package, module = project(ROOT), project(NATIVE)
+    assert module["version"] == package["version"]
+    assert module["requires-python"] == package["requires-python"]
+    extras = package["optional-dependencies"]
+    assert isinstance(extras, dict)
+    assert extras["native"] == [f"{module['name']}=={package['version']}"]
+    assert (NATIVE / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
+def test_the_package_asks_for_the_interface_that_the_sources_have() -> None:
+    header = (NATIVE / "src" / "native.h").read_text()
+    assert re.findall(r"^#define RN_INTERFACE (\d+)$", header, re.MULTILINE) == [str(INTERFACE)]
+
+
+def test_the_native_step_stays_small() -> None:
+    assert sum(len(path.read_text().splitlines()) for path in SOURCES) <= LINES_MAX
+    wide = [path.name for path in SOURCES if max(map(len, path.read_text().splitlines())) > 120]
+    assert wide == []
+
+
+@pytest.mark.skipif(native is None, reason="rpcrdma_native is not installed, or turned off")
+def test_the_stubs_have_the_names_of_the_module() -> None:
+    stub = ast.parse((NATIVE / "rpcrdma_native-stubs" / "__init__.pyi").read_text())
+
+    def names(body: list[ast.stmt]) -> set[str]:
+        named = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        return named | {ast.unparse(node.target) for node in body if isinstance(node, ast.AnnAssign)}
+
+    assert names(stub.body) == {name for name in vars(native) if not name.startswith("__")}
+    for node in stub.body:
+        if isinstance(node, ast.ClassDef):
+            own = vars(getattr(native, node.name))
+            assert {name for name in names(node.body) if name != "__init__"} == {
+                name for name in own if not name.startswith("__")
+            }
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """The program that `make install` calls, with a log of its own."""
+    spec = importlib.util.spec_from_file_location("install", NATIVE / "install.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "LOG", tmp_path / "build" / "install.log")
+    return module
+
+
+LEFT_OUT = "the native step is left out, Python does its work: "
+
+
+def test_where_no_compiler_is_one_line_says_so(
+    install: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sysconfig, "get_config_var", lambda name: "gcc -pthread" if name == "CC" else None)
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+    assert install.main() == 1
+    assert capsys.readouterr().out == f"{LEFT_OUT}there is no C compiler gcc (apt-get install gcc)\n"
+
+
+def test_where_no_headers_are_one_line_says_so(
+    install: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(shutil, "which", lambda program: f"/usr/bin/{program}")
+    assert install.main() == 1
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert capsys.readouterr().out == (
+        f"{LEFT_OUT}there is no {tmp_path}/Python.h (apt-get install python{version}-dev)\n"
+    )
+
+
+def test_a_build_that_fails_leaves_its_output_in_a_log(
+    install: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(install, "cause", lambda: None)
+    monkeypatch.setattr(install, "PIP", (sys.executable, "-c", "import sys; sys.exit('no network')"))
+    assert install.main() == 1
+    assert capsys.readouterr().out == f"{LEFT_OUT}the build failed, see {install.LOG}\n"
+    assert install.LOG.read_text() == "no network\n"
