@@ -115,8 +115,8 @@ wheels: $(STAMP)
 	$(BIN)/python -m build --outdir build/wheels/linux native >build/wheels.log 2>&1 || { cat build/wheels.log; exit 1; }
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m auditwheel repair -w build/wheels build/wheels/linux/*.whl
 	mv build/wheels/linux/*.tar.gz build/wheels && rm -r build/wheels/linux
-	$(BIN)/python -m venv build/wheels-venv
-	build/wheels-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-index build/wheels/*.whl
+	$(BIN)/python -m venv --without-pip build/wheels-venv
+	$(BIN)/python -m pip --python build/wheels-venv/bin/python install --quiet --disable-pip-version-check --no-index build/wheels/*.whl
 	build/wheels-venv/bin/python -c 'import rpcrdma_native as n; assert n.crc32c(b"123456789") == 0xE3069283; print("CRC by", n.CRC)'
 	@ls build/wheels
 
