@@ -20,8 +20,7 @@ static uint32_t table[8][256];
 static void fill_table(void) {
     for (uint32_t octet = 0; octet < 256; octet++) {
         uint32_t state = octet;
-        for (int bit = 0; bit < 8; bit++)
-            state = state >> 1 ^ (state & 1 ? POLYNOMIAL : 0);
+        for (int bit = 0; bit < 8; bit++) state = state >> 1 ^ (state & 1 ? POLYNOMIAL : 0);
         table[0][octet] = state;
     }
     for (int k = 1; k < 8; k++)
@@ -36,8 +35,7 @@ static uint32_t by_tables(uint32_t state, const uint8_t *octets, size_t count) {
             next ^= table[7 - i][(state >> 8 * i ^ octets[i]) & 255] ^ table[3 - i][octets[4 + i]];
         state = next;
     }
-    for (; count; octets++, count--)
-        state = state >> 8 ^ table[0][(state ^ *octets) & 255];
+    for (; count; octets++, count--) state = state >> 8 ^ table[0][(state ^ *octets) & 255];
     return state;
 }
 
@@ -52,8 +50,7 @@ static __m128i by_128, by_512, by_2048;
 /* x^n mod P, reflected. */
 static uint32_t x_power(unsigned n) {
     uint32_t power = UINT32_C(1) << 31;
-    while (n--)
-        power = power >> 1 ^ (power & 1 ? POLYNOMIAL : 0);
+    while (n--) power = power >> 1 ^ (power & 1 ? POLYNOMIAL : 0);
     return power;
 }
 
@@ -71,8 +68,7 @@ FOR("sse4.2") static uint32_t by_crc32(uint32_t state, const uint8_t *octets, si
         wide = _mm_crc32_u64(wide, word);
     }
     state = (uint32_t)wide;
-    for (; count; octets++, count--)
-        state = _mm_crc32_u8(state, *octets);
+    for (; count; octets++, count--) state = _mm_crc32_u8(state, *octets);
     return state;
 }
 
@@ -89,14 +85,11 @@ FOR("pclmul") static __m128i fold(__m128i from, __m128i by, __m128i onto) {
 FOR("pclmul,sse4.2") static uint32_t by_pclmul(uint32_t state, const uint8_t *octets, size_t count) {
     if (count >= 64) {
         __m128i lane[4];
-        for (int i = 0; i < 4; i++)
-            lane[i] = _mm_loadu_si128((const __m128i *)octets + i);
+        for (int i = 0; i < 4; i++) lane[i] = _mm_loadu_si128((const __m128i *)octets + i);
         lane[0] = _mm_xor_si128(lane[0], _mm_cvtsi32_si128((int)state));
         for (octets += 64, count -= 64; count >= 64; octets += 64, count -= 64)
-            for (int i = 0; i < 4; i++)
-                lane[i] = fold(lane[i], by_512, _mm_loadu_si128((const __m128i *)octets + i));
-        for (int i = 1; i < 4; i++)
-            lane[i] = fold(lane[i - 1], by_128, lane[i]);
+            for (int i = 0; i < 4; i++) lane[i] = fold(lane[i], by_512, _mm_loadu_si128((const __m128i *)octets + i));
+        for (int i = 1; i < 4; i++) lane[i] = fold(lane[i - 1], by_128, lane[i]);
         state = reduce(lane[3]);
     }
     return by_crc32(state, octets, count);
@@ -113,16 +106,12 @@ FOR(AVX512) static uint32_t by_avx512(uint32_t state, const uint8_t *octets, siz
     if (count >= 256) {
         const __m512i far = _mm512_broadcast_i32x4(by_2048), near = _mm512_broadcast_i32x4(by_512);
         __m512i lane[4];
-        for (int i = 0; i < 4; i++)
-            lane[i] = _mm512_loadu_si512(octets + 64 * i);
+        for (int i = 0; i < 4; i++) lane[i] = _mm512_loadu_si512(octets + 64 * i);
         lane[0] = _mm512_xor_si512(lane[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)state)));
         for (octets += 256, count -= 256; count >= 256; octets += 256, count -= 256)
-            for (int i = 0; i < 4; i++)
-                lane[i] = fold_64(lane[i], far, _mm512_loadu_si512(octets + 64 * i));
-        for (int i = 1; i < 4; i++)
-            lane[i] = fold_64(lane[i - 1], near, lane[i]);
-        for (; count >= 64; octets += 64, count -= 64)
-            lane[3] = fold_64(lane[3], near, _mm512_loadu_si512(octets));
+            for (int i = 0; i < 4; i++) lane[i] = fold_64(lane[i], far, _mm512_loadu_si512(octets + 64 * i));
+        for (int i = 1; i < 4; i++) lane[i] = fold_64(lane[i - 1], near, lane[i]);
+        for (; count >= 64; octets += 64, count -= 64) lane[3] = fold_64(lane[3], near, _mm512_loadu_si512(octets));
         __m128i folded = fold(_mm512_extracti32x4_epi32(lane[3], 0), by_128, _mm512_extracti32x4_epi32(lane[3], 1));
         folded = fold(folded, by_128, _mm512_extracti32x4_epi32(lane[3], 2));
         state = reduce(fold(folded, by_128, _mm512_extracti32x4_epi32(lane[3], 3)));
@@ -141,8 +130,7 @@ __attribute__((target("+crc"))) static uint32_t by_crc32(uint32_t state, const u
         memcpy(&word, octets, 8);
         state = __crc32cd(state, word);
     }
-    for (; count; octets++, count--)
-        state = __crc32cb(state, *octets);
+    for (; count; octets++, count--) state = __crc32cb(state, *octets);
     return state;
 }
 #endif

@@ -10,15 +10,12 @@ static PyObject *crc32c(PyObject *module, PyObject *const *arguments, Py_ssize_t
     if (count != 1 && count != 2)
         return PyErr_Format(PyExc_TypeError, "crc32c takes data and a value to go on from, not %zd arguments", count);
     unsigned long value = count == 2 ? PyLong_AsUnsignedLong(arguments[1]) : 0;
-    if (value > UINT32_MAX && !PyErr_Occurred())
-        PyErr_SetString(PyExc_OverflowError, "a digest has 32 bits");
+    if (value > UINT32_MAX && !PyErr_Occurred()) PyErr_SetString(PyExc_OverflowError, "a digest has 32 bits");
     Py_buffer data;
-    if (PyErr_Occurred() || PyObject_GetBuffer(arguments[0], &data, PyBUF_SIMPLE) < 0)
-        return NULL;
+    if (PyErr_Occurred() || PyObject_GetBuffer(arguments[0], &data, PyBUF_SIMPLE) < 0) return NULL;
     PyThreadState *released = data.len < LONG_OCTETS ? NULL : PyEval_SaveThread();
     uint32_t digest = rn_crc32c((uint32_t)value, data.buf, (size_t)data.len);
-    if (released)
-        PyEval_RestoreThread(released);
+    if (released) PyEval_RestoreThread(released);
     PyBuffer_Release(&data);
     return PyLong_FromUnsignedLong(digest);
 }
@@ -30,7 +27,6 @@ static PyMethodDef methods[] = {
 };
 
 int rn_add_crc32c(PyObject *module) {
-    if (PyModule_AddStringConstant(module, "CRC", rn_crc32c_choose()) < 0)
-        return -1;
+    if (PyModule_AddStringConstant(module, "CRC", rn_crc32c_choose()) < 0) return -1;
     return PyModule_AddFunctions(module, methods);
 }

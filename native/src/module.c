@@ -2,7 +2,10 @@
 #include "native.h"
 
 static int fill(PyObject *module) {
-    return PyModule_AddIntConstant(module, "INTERFACE", RN_INTERFACE) || rn_add_crc32c(module) ? -1 : 0;
+    return PyModule_AddIntConstant(module, "INTERFACE", RN_INTERFACE) || rn_add_crc32c(module) ||
+                   rn_add_receiver(module) || rn_add_send(module)
+               ? -1
+               : 0;
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -21,12 +21,12 @@ def shown(value: Any) -> Any:
             return len(value)
         case list() | deque():
             return [shown(each) for each in value]
+        case ReadResponse():
+            return value.header.length
         case tuple():
             return tuple(map(shown, value))
         case Work():
             return value.wr
-        case ReadResponse():
-            return value.header.length
         case MemoryRegion():
             return value.handle
     return value

@@ -11,6 +11,8 @@ from rpcrdma.testing.joined_pair import JoinedPair
 from rpcrdma.verbs import ConnectRequested, Disconnected, Established, ReceivePool, SoftwareProtectionDomain
 from support.raw_iwarp import events_of
 
+pytestmark = pytest.mark.in_python
+
 NOW_S = 1000.0
 CONFIG = IwarpConfig(startup_timeout_s=10.0, nudge_after_s=0.03)
 

@@ -21,6 +21,8 @@ from rpcrdma.iwarp.segments import LAST, TAGGED, TAGGED_CONTROL, WRITE
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
 
+pytestmark = pytest.mark.in_python
+
 VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors/iwarp/frames.toml").read_text())
 
 

@@ -450,6 +450,7 @@ def test_writes_are_placed_however_they_are_segmented(chunking: Chunking, crc: b
     assert events_of(raw.qp) == []
 
 
+@pytest.mark.in_python
 @pytest.mark.req("DDP-8")
 def test_the_payload_goes_straight_into_the_memory() -> None:
     raw = connected(MpaRole.RESPONDER)
@@ -537,6 +538,7 @@ def test_a_read_sees_what_was_written_before_it() -> None:
     assert sink.view == data
 
 
+@pytest.mark.in_python
 @pytest.mark.req("DDP-6")
 def test_the_sequence_numbers_wrap() -> None:
     raw = connected(MpaRole.RESPONDER)
@@ -561,6 +563,7 @@ def test_late_writes_to_abandoned_memory_vanish() -> None:
     assert events_of(raw.qp) == []
 
 
+@pytest.mark.in_python
 def test_the_scratch_stays_small_for_those_who_send_little() -> None:
     raw = connected(MpaRole.RESPONDER)
     (scratch,) = raw.qp.next_buffers()

@@ -8,6 +8,8 @@ from rpcrdma.iwarp.config import READS_MAX, ULPDU_OCTETS_MAX, ULPDU_OCTETS_MIN, 
 from rpcrdma.iwarp.startup import FrameKind, StartupFrame, answer, ask
 from rpcrdma.iwarp.terminate import Code, TerminateMessage
 
+pytestmark = pytest.mark.in_python
+
 CODES = {
     # RFC 5040 section 4.8.
     (0, 0): {0x00: "LOCAL_CATASTROPHIC"},

@@ -14,6 +14,8 @@ from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDo
 from rpcrdma.verbs.receive_pool import ReceivePool, ScatteredBuffer
 from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, terminate, untagged
 
+pytestmark = pytest.mark.in_python
+
 IDLE, FULL = 8192, 73_728
 """Octets of the scratch buffer that are offered usually, and when many small FPDUs may come."""
 

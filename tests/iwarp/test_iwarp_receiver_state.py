@@ -16,6 +16,8 @@ from rpcrdma.verbs.receive_pool import ReceivePool, ScatteredBuffer
 from rpcrdma.wire.checksum import crc32c
 from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, read_request, startup_frame, tagged, untagged
 
+pytestmark = pytest.mark.in_python
+
 HANDLE, OFFSET = 9, 1
 
 

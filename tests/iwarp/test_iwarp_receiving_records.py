@@ -15,6 +15,8 @@ from rpcrdma.verbs.receive_pool import ReceivePool, ScatteredBuffer
 from rpcrdma.wire.checksum import crc32c
 from support.raw_iwarp import fpdu, read_request, tagged, untagged
 
+pytestmark = pytest.mark.in_python
+
 HANDLE, BASE = 7, 1000
 
 

@@ -12,6 +12,8 @@ from rpcrdma.iwarp import MpaRole
 from rpcrdma.verbs import Access, SoftwareProtectionDomain
 from support.raw_iwarp import RawPeer, fpdu, tagged
 
+pytestmark = pytest.mark.in_python
+
 BULK_OCTETS = 16_000
 SMALL_OCTETS = 100
 

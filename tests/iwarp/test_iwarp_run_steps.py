@@ -10,6 +10,8 @@ from rpcrdma.iwarp.tagged import DISCARD, DirectRun, take_buffered_run, take_dir
 from rpcrdma.verbs import Access, MemoryRegion
 from rpcrdma.wire.checksum import crc32c
 
+pytestmark = pytest.mark.in_python
+
 HANDLE, BASE, MEMORY_OCTETS = 7, 1 << 20, 20_000
 WRITE, RESPONSE = 0x40, 0x42
 USUAL_OCTETS = 8192

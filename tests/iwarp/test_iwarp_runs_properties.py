@@ -17,6 +17,8 @@ from rpcrdma.verbs import Access, Completion, MemoryRegion, QueuePairEvent, Soft
 from support.draws import draws
 from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, untagged
 
+pytestmark = pytest.mark.in_python
+
 MEMORY_OCTETS = 90_000
 
 Script = list[tuple[str, int, int, int, int]]

@@ -20,6 +20,8 @@ from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDo
 from rpcrdma.wire.buffers import Buffer
 from support.raw_iwarp import fpdu, read_request, tagged, terminate, untagged
 
+pytestmark = pytest.mark.in_python
+
 READ, SEND, INVALIDATE, WRITE = 0x41, 0x43, 0x44, 0x40
 HANDLE, BASE = 7, 1000
 TAGGED_MAX, UNTAGGED_MAX, FRAME_MAX = 112, 108, 136

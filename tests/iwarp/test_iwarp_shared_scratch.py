@@ -12,6 +12,8 @@ from rpcrdma.testing.joined_pair import Chunking, byte_by_byte, feed, sizes, who
 from rpcrdma.verbs import Access, MemoryRegion, SoftwareProtectionDomain
 from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, startup_frame, tagged, untagged
 
+pytestmark = pytest.mark.in_python
+
 PEERS = 3
 SENDS = 12
 WRITTEN_OCTETS = 30_000

@@ -28,6 +28,8 @@ from rpcrdma.iwarp.startup import (
 from rpcrdma.iwarp.terminate import Code
 from support.raw_iwarp import startup_frame
 
+pytestmark = pytest.mark.in_python
+
 VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors/iwarp/frames.toml").read_text())["startup"]
 by_name = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
 ALL = ReadyFrame.SEND | ReadyFrame.WRITE | ReadyFrame.READ

@@ -8,6 +8,8 @@ import pytest
 
 from rpcrdma.iwarp.states import TRANSITIONS, Input, State
 
+pytestmark = pytest.mark.in_python
+
 LEGAL = {
     State.AWAITING_REPLY: {Input.REPLY_ACCEPTED, Input.FAULT, Input.END},
     State.AWAITING_REQUEST: {Input.REQUEST, Input.END},

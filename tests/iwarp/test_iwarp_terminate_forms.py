@@ -18,6 +18,8 @@ from rpcrdma.iwarp.terminate import (
     tagged_code,
 )
 
+pytestmark = pytest.mark.in_python
+
 UNTAGGED_HEADER = bytes.fromhex("4141 00000000 00000001 00000001 00000000")
 TAGGED_HEADER = bytes.fromhex("c140 deadbeef 1122334455667788")
 READ_HEADER = bytes(range(28))

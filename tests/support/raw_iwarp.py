@@ -13,6 +13,7 @@ from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, QueuePairEvent
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
+from rpcrdma.wire.native import native
 
 __all__ = [
     "RawPeer",
@@ -29,6 +30,9 @@ __all__ = [
 _GATHER_OCTETS = 1 << 18
 _GATHERS_MAX = 10_000
 """No test has a queue pair send more gather lists at once: a mistake that makes it send for ever is an assertion."""
+
+NATIVE_PEERS = False
+"""Whether the native step receives for the queue pairs of raw peers: a fixture of tests/iwarp sets it."""
 
 
 def startup_frame(kind: str, flags: int, revision: int, data: bytes = b"", length: int | None = None) -> bytes:
@@ -125,9 +129,11 @@ class RawPeer:
         emss: int = 1460,
         private_data: bytes = b"",
         chunking: Chunking = whole,
+        natively: bool | None = None,
     ) -> None:
         self.pd = pd
-        self.qp = IwarpQueuePair(role, pd, config or IwarpConfig(), emss, private_data)
+        step = native if (NATIVE_PEERS if natively is None else natively) else None
+        self.qp = IwarpQueuePair(role, pd, config or IwarpConfig(), emss, private_data, native=step)
         self.chunking = chunking
         self.sent = b""
 
@@ -150,8 +156,17 @@ class RawPeer:
         start = 0
         while start < len(view):
             step = self.chunking(len(view) - start)
-            fed = feed(self.qp, view[start : start + step])
-            assert fed, f"the queue pair takes none of the {len(view) - start} octets that are left"
+            receiver = self.qp.native_receiver
+            frames = None if receiver is None else receiver.frames
+            if frames is None:
+                fed = feed(self.qp, view[start : start + step])
+                self.qp.hand_over()
+            else:
+                outcome, fed = frames.feed(view[start : start + step])
+                if outcome:
+                    self.qp.received_natively(outcome)
+            # The native step takes nothing where the receiver in Python has to go on.
+            assert fed or frames, f"the queue pair takes none of the {len(view) - start} octets that are left"
             start += fed
 
     def connect(self, *, crc: bool = True, markers: bool = False, depth: int = 32) -> bytes:

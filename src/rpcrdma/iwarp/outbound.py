@@ -9,6 +9,7 @@ The driver does nothing between `next_gather`, the send and `bytes_sent`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rpcrdma.iwarp.framing import CRC, NO_CRC, PADS
 from rpcrdma.iwarp.segments import LAST, TAGGED, TAGGED_CONTROL, TAGGED_OCTETS, ReadHeader
@@ -19,18 +20,15 @@ from rpcrdma.wire.checksum import crc32c
 __all__ = ["Outbound", "ReadResponse", "ResponseSource", "build_tagged_run"]
 
 
-class ReadResponse:
+class ReadResponse(NamedTuple):
     """The response to an RDMA Read Request of the peer.
 
     `header` is the Read Request header. `request` has the fields of the DDP header before it, which a Terminate quotes
     if the response breaks off.
     """
 
-    __slots__ = ("header", "request")
-
-    def __init__(self, header: ReadHeader, request: tuple[int, ...]) -> None:
-        self.header = header
-        self.request = request
+    header: ReadHeader
+    request: tuple[int, ...]
 
 
 ResponseSource = tuple[MemoryRegion, ReadResponse, int]
@@ -61,6 +59,13 @@ class Outbound:
         """Appends a start-up frame, or the rest of an FPDU that is partly sent."""
         self.pieces.append(frame)
         self.built += len(frame)
+
+    def put_rest(self, rest: bytes) -> None:
+        """The native step has sent all octets up to `built` but `rest`, the end of an FPDU that is partly sent."""
+        self.pieces = [rest]
+        self.frames = [(self.built, None)]
+        self.sent -= len(rest)
+        self.start = self.sent - 1
 
     def append(self, fpdu: Sequence[Buffer], octets: int, source: ResponseSource | None = None) -> None:
         """Appends an FPDU of `octets`, whose last piece ends with the CRC."""

@@ -26,6 +26,8 @@ from collections.abc import Sequence
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.iwarp.config import IwarpConfig, MpaRole, ReadyFrame
 from rpcrdma.iwarp.framing import size_mulpdu
+from rpcrdma.iwarp.native_receiver import NativeReceiver
+from rpcrdma.iwarp.native_sender import NativeSender
 from rpcrdma.iwarp.receiver import Receiver, Scratch
 from rpcrdma.iwarp.segments import READ_REQUEST, SEND, SEND_INVALIDATE, WRITE
 from rpcrdma.iwarp.sender import ReadWork, Sender, Work
@@ -59,6 +61,7 @@ from rpcrdma.verbs.queue_pair import (
 )
 from rpcrdma.verbs.receive_pool import ReceiveSource
 from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.native import Native, NativeSend
 
 __all__ = ["IwarpQueuePair"]
 
@@ -82,6 +85,8 @@ class IwarpQueuePair:
     """See the module. `emss` is TCP's effective maximum segment size in octets, which FPDUs are made to fit.
 
     `private_data` goes into an initiator's Request: at most 508 octets, 512 without enhanced set-up.
+    With `native`, the native step sends and receives, once the driver calls `hand_over` and `send`; the receiver that
+    hands over to it is `native_receiver`.
     Queue pairs may share a `scratch` if each takes its received octets before another one offers its buffers.
     `crc`, `inbound_reads` and `outbound_reads` are the agreed values, once connected. `timed` is False once no further
     deadline can come.
@@ -98,6 +103,8 @@ class IwarpQueuePair:
         emss: int,
         private_data: bytes = b"",
         scratch: Scratch | None = None,
+        *,
+        native: Native | None = None,
     ) -> None:
         self.role = role
         self.pd = pd
@@ -113,10 +120,21 @@ class IwarpQueuePair:
         self._nudge_at_s: float | None = None
         self._nudge_after_s = config.nudge_after_s if role is MpaRole.INITIATOR else 0.0
         self._emss = emss
+        self.native = None if config.flush_each_message else native
         self.completions: deque[Completion] = deque()
         self.events: list[QueuePairEvent] = []
-        self._sender = Sender(pd, self.completions, flush_each_message=config.flush_each_message)
-        self._receiver = Receiver(pd, self._sender, self.completions, scratch or Scratch())
+        scratch = scratch or Scratch()
+        self._sender: Sender
+        self._receiver: Receiver
+        self._native_sender: NativeSender | None = None
+        self.native_receiver: NativeReceiver | None = None
+        if self.native is None:
+            self._sender = Sender(pd, self.completions, flush_each_message=config.flush_each_message)
+            self._receiver = Receiver(pd, self._sender, self.completions, scratch)
+        else:
+            self._sender = self._native_sender = NativeSender(pd, self.completions)
+            self.native_receiver = NativeReceiver(pd, self._sender, self.completions, scratch, self.native)
+            self._receiver = self.native_receiver
         # Whether received octets go to the receiver (else to start-up), and whether `Disconnected` has been reported.
         self._full_operation = False
         self._ended = False
@@ -138,13 +156,12 @@ class IwarpQueuePair:
         if self._ended:
             self.completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         else:
+            self._take_over()
             self._receiver.receives.append((wr, buffer))
 
     def post_receives(self, count: int, pool: ReceiveSource) -> None:
         if not self._ended:
-            receiver = self._receiver
-            receiver.shared += count
-            receiver.pool = pool
+            self._receiver.post(count, pool)
 
     def post_send(
         self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True
@@ -230,8 +247,30 @@ class IwarpQueuePair:
                 self._first_frame()
         return most
 
+    def hand_over(self) -> None:
+        """Lets the native step receive from here on, if there is one and nothing unusual is under way."""
+        receiver = self.native_receiver
+        if receiver is not None and self._full_operation and self.state is _OPEN and self._sender.open:
+            receiver.hand_over()
+
+    def received_natively(self, outcome: int) -> None:
+        """The native step has received, and returned `outcome`, which is not 0."""
+        assert self.native is not None
+        if outcome & self.native.READ_ENDED:
+            self._sender.report()
+        if outcome & self.native.STOPPED:
+            self._take_over()
+            self.bytes_received(0)
+        if outcome & self.native.END_OF_STREAM:
+            self.end_of_stream()
+
+    def _take_over(self) -> None:
+        if self.native_receiver is not None:
+            self.native_receiver.take_over()
+
     def end_of_stream(self) -> None:
         """The peer closed its side of the TCP connection, or reset it."""
+        self._take_over()
         if self._ended:
             self._close()
             return
@@ -265,6 +304,29 @@ class IwarpQueuePair:
         if not gather and sender.drained and not self._ended:
             self._end("disconnected", by_peer=False)
         return gather
+
+    def send(self, send: NativeSend) -> bool | None:
+        """Sends all that may be sent by the native step: False if the socket takes no more.
+
+        None: the octets of `next_gather` come first.
+
+        Raises:
+            OSError: the connection is broken.
+        """
+        sender = self._native_sender
+        if sender is None or not self._full_operation:
+            return None
+        try:
+            sent = sender.send(send)
+        except TerminateFault as fault:
+            self._terminate(fault, by_peer=False)
+            return None
+        except LocalProtocolError as error:
+            self._terminate(TerminateFault(str(error), Code.LOCAL_CATASTROPHIC), by_peer=False)
+            return None
+        if sender.drained and not self._ended:
+            self._end("disconnected", by_peer=False)
+        return sent
 
     def bytes_sent(self, octets: int) -> None:
         """The first `octets`, more than 0, of the last `next_gather` have been given to TCP."""
@@ -361,7 +423,7 @@ class IwarpQueuePair:
         self._peer_data = reply.private_data
         self._enter_full_operation(agreement)
         if agreement.ready_frame is not None:
-            self._sender.send_queue.appendleft(_ready_work(agreement.ready_frame))
+            self._sender.send_queue.insert(0, _ready_work(agreement.ready_frame))
         self._move(Input.REPLY_ACCEPTED)
         self._sender.open = True
         self._established()

@@ -70,7 +70,7 @@ from rpcrdma.verbs.queue_pair import Completion, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer
 from rpcrdma.wire.checksum import crc32c
 
-__all__ = ["Receiver", "Scratch"]
+__all__ = ["Receiver", "Scratch", "write_into"]
 
 _NOWHERE = DISCARD[:0]
 _IDLE_OCTETS = 1 << 13
@@ -192,8 +192,25 @@ class Receiver:
         self.shared = 0
         self.run.target = _NOWHERE
         self.run.region = None
+        self._forget_octets()
+
+    def _forget_octets(self) -> None:
+        """Lets go of the octets of an incomplete FPDU, and of the memory that they were received into."""
         self.filled = 0
         self._own(bytearray(), 0, 0)
+
+    def _continue_with(self, octets: bytes) -> None:
+        """Goes on with octets that another receiver has not taken."""
+        self._own(bytearray(_FULL_OCTETS), 0, 0)
+        self.filled = len(octets)
+        self.view[: self.filled] = octets
+        self.limit = _FULL_OCTETS
+        self._bulk = False
+
+    def post(self, count: int, pool: ReceiveSource) -> None:
+        """Posts receives whose buffers come from `pool` when messages arrive."""
+        self.shared += count
+        self.pool = pool
 
     @property
     def mid_frame(self) -> bool:
@@ -417,7 +434,7 @@ class Receiver:
                 self._msn[0] = 2
                 return
             if octets:
-                _write(self.receives[0][1], offset, self.view[start : start + octets])
+                write_into(self.receives[0][1], offset, self.view[start : start + octets])
             self._end_send(control, rdmap, invalidate, octets, header)
         elif queue == _READ_QUEUE:
             self._take_read_request(header, start, octets)
@@ -483,7 +500,7 @@ class Receiver:
             run.left = arrived
             target = self._find_target()
             if len(target) < arrived:
-                _write(self.receives[0][1], header[6], self.view[pos + size : pos + available])
+                write_into(self.receives[0][1], header[6], self.view[pos + size : pos + available])
             else:
                 target[:] = self.view[pos + size : pos + available]
         run.placed = arrived
@@ -572,7 +589,8 @@ class Receiver:
         self._completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, octets, ended))
 
 
-def _write(buffer: ReceiveBuffer, start: int, data: memoryview) -> None:
+def write_into(buffer: ReceiveBuffer, start: int, data: memoryview) -> None:
+    """Writes octets of a message into a receive buffer from `start` on."""
     if isinstance(buffer, ScatteredBuffer):
         buffer.write(start, data)
     else:

@@ -78,7 +78,7 @@ class ReadHeader(NamedTuple):
     source_offset: int
 
 
-def encode_read_header(header: ReadHeader) -> bytes:
+def encode_read_header(header: tuple[int, int, int, int, int]) -> bytes:
     """Its 28 octets."""
     return _READ.pack(*header)
 

@@ -62,6 +62,8 @@ _SEND = Verb.SEND
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
 _TERMINATE_QUEUE = 2
+_OFFSET_MASK = 0xFFFFFFFFFFFFFFFF
+"""An RDMA Read of no octets may name the end of all memory."""
 
 
 class Work:
@@ -113,14 +115,18 @@ class Work:
 
 
 class ReadWork(Work):
-    """An RDMA Read: its response goes to `sink_handle` and `sink_offset`; `received` counts its octets so far."""
+    """An RDMA Read: its response goes to `sink_handle` and `sink_offset`; `received` counts its octets so far.
+
+    `gather` has the Read Request header.
+    """
 
     __slots__ = ("done", "received", "sink_handle", "sink_offset")
 
     def __init__(
         self, wr: object, control: int, length: int, handle: int, offset: int, sink_handle: int, sink_offset: int
     ) -> None:
-        super().__init__(wr, Verb.RDMA_READ, control, (), length, handle, offset)
+        request = encode_read_header((sink_handle, sink_offset, length, handle, offset & _OFFSET_MASK))
+        super().__init__(wr, Verb.RDMA_READ, control, (request,), length, handle, offset)
         self.sink_handle = sink_handle
         self.sink_offset = sink_offset
         self.received = 0
@@ -171,7 +177,7 @@ class Sender:
         self._pd = pd
         self._completions = completions
         self._one_message = flush_each_message
-        self.send_queue: deque[Work] = deque()
+        self.send_queue: list[Work] = []
         self.in_flight: deque[Work] = deque()
         # Few at a time, and none on most connections: empty lists take less memory than empty deques.
         self.reads: list[ReadWork] = []
@@ -241,7 +247,7 @@ class Sender:
                     break
                 if not self.responses and (work := self.send_queue[0]).verb is _SEND and work.length <= self._small_max:
                     # The usual message, a small Send, in one step.
-                    self.send_queue.popleft()
+                    self.send_queue.pop(0)
                     self.in_flight.append(work)
                     msn = self._msn[0]
                     self._msn[0] = msn + 1 & SEQUENCE_MASK
@@ -287,7 +293,7 @@ class Sender:
         elif work.verb is None:
             self.drained = True
             return False
-        self.send_queue.popleft()
+        self.send_queue.pop(0)
         self.in_flight.append(work)
         self.current = work
         self._piece = self._piece_start = 0
@@ -358,10 +364,9 @@ class Sender:
     def _build_read_request(self, work: ReadWork) -> None:
         msn = self._msn[1]
         self._msn[1] = msn + 1 & SEQUENCE_MASK
-        request = ReadHeader(work.sink_handle, work.sink_offset, work.length, work.handle, work.offset)
         octets = UNTAGGED_OCTETS + READ_HEADER_OCTETS
         header = UNTAGGED.pack(octets, UNTAGGED_CONTROL | LAST, work.control, 0, 1, msn, 0)
-        self._append(header + encode_read_header(request), (), 0, None)
+        self._append(header, work.gather, READ_HEADER_OCTETS, None)
         self.current = None
         self._message_ended = True
 

@@ -12,6 +12,7 @@ import errno
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
 
 from rpcrdma.aio.drivers.capture import CapturedStream
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
@@ -19,7 +20,9 @@ from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.aio.drivers.provider import Terms
 from rpcrdma.aio.drivers.sockets import shortest_round_trip_s
 from rpcrdma.iwarp import IwarpQueuePair, Receive
+from rpcrdma.iwarp.native_receiver import NativeReceiver
 from rpcrdma.verbs import ProtectionDomain
+from rpcrdma.wire.native import NativeSend
 
 __all__ = ["IwarpDriver"]
 
@@ -51,10 +54,12 @@ class IwarpDriver:
         "_capture",
         "_closed",
         "_dead",
+        "_descriptor",
         "_ending",
         "_give_up_s",
         "_linger",
         "_loop",
+        "_native_send",
         "_on_closed",
         "_on_turn",
         "_peer",
@@ -83,6 +88,10 @@ class IwarpDriver:
         self._on_closed = on_closed
         self._peer = peer
         self._capture = capture
+        self._descriptor = sock.fileno()
+        self._native_send: NativeSend | None = None
+        if queue_pair.native is not None:
+            self._native_send = partial(queue_pair.native.send, self._descriptor)
         self.blocked = False
         """Whether the socket takes nothing at present."""
         self._closed = False
@@ -102,6 +111,10 @@ class IwarpDriver:
             self._discard()
             return
         queue_pair = self.queue_pair
+        native_receiver = queue_pair.native_receiver
+        if native_receiver is not None and native_receiver.frames is not None:
+            self._readable_natively(native_receiver)
+            return
         receive: Receive = self._socket.recvmsg_into if self._capture is None else self._receive_captured
         budget = _RECEIVE_BUDGET_OCTETS
         try:
@@ -120,6 +133,25 @@ class IwarpDriver:
         except OSError as error:
             self._lost(error)
         self._on_turn()
+        queue_pair.hand_over()
+
+    def _readable_natively(self, receiver: NativeReceiver) -> None:
+        queue_pair = self.queue_pair
+        assert receiver.frames is not None
+        try:
+            outcome = receiver.frames.receive(self._descriptor, _RECEIVE_BUDGET_OCTETS)
+        except OSError as error:
+            self._lost(error)
+        else:
+            if outcome:
+                queue_pair.received_natively(outcome)
+        if queue_pair.completions or queue_pair.events:
+            self._on_turn()
+        else:
+            # Responses to RDMA Reads may be due.
+            self.flush()
+        if receiver.frames is None:
+            queue_pair.hand_over()
 
     def _receive_captured(self, buffers: list[memoryview]) -> tuple[int, object, int, object]:
         assert self._capture is not None
@@ -177,14 +209,23 @@ class IwarpDriver:
         if self._closed:
             return
         try:
-            while not self.blocked and (gather := queue_pair.next_gather(_SEND_OCTETS)):
-                octets = self._socket.sendmsg(gather)
-                if self._capture is not None:
-                    self._capture.sent(gather, octets)
-                queue_pair.bytes_sent(octets)
+            native_send = self._native_send
+            while not self.blocked:
+                sent = None if native_send is None else queue_pair.send(native_send)
+                if sent:
+                    break
+                if sent is None:
+                    gather = queue_pair.next_gather(_SEND_OCTETS)
+                    if not gather:
+                        break
+                    octets = self._socket.sendmsg(gather)
+                    if self._capture is not None:
+                        self._capture.sent(gather, octets)
+                    queue_pair.bytes_sent(octets)
+                else:
+                    self._block()
         except BlockingIOError:
-            self.blocked = True
-            self._loop.add_writer(self._socket.fileno(), self._writable)
+            self._block()
         except OSError as error:
             self._lost(error)
             # The caller may be in the midst of its own work: a callback of its own tells it of the loss.
@@ -198,8 +239,13 @@ class IwarpDriver:
         if queue_pair.wants_close:
             self._finish()
 
+    def _block(self) -> None:
+        """Waits until the socket takes octets again."""
+        self.blocked = True
+        self._loop.add_writer(self._descriptor, self._writable)
+
     def _writable(self) -> None:
-        self._loop.remove_writer(self._socket.fileno())
+        self._loop.remove_writer(self._descriptor)
         self.blocked = False
         self.flush()
         self._on_turn()

@@ -17,6 +17,7 @@ from rpcrdma.aio.drivers.sockets import address_of, authority, connected_socket,
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole, Scratch
 from rpcrdma.verbs import SoftwareProtectionDomain
+from rpcrdma.wire.native import native
 
 __all__ = ["SoftwareRnic", "TcpLink", "chosen_provider"]
 
@@ -56,6 +57,8 @@ class TcpLink:
             maximum_segment_octets(self._socket),
             private_data if self.active else b"",
             self._scratch,
+            # A captured stream passes through Python.
+            native=native if self._capture is None else None,
         )
         capture = self._capture
         return IwarpDriver(

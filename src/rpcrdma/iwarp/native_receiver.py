@@ -1,0 +1,101 @@
+"""The receiving half of full operation with the native step, which takes the usual FPDUs.
+
+The native step has the same state as the receiver in Python. It receives until something unusual comes. Then the
+receiver in Python goes on, with the octets that the native step has not taken. It hands over again once no FPDU or
+message of its own is under way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from rpcrdma.iwarp.outbound import ReadResponse
+from rpcrdma.iwarp.receiver import Receiver, Scratch, write_into
+from rpcrdma.iwarp.segments import ReadHeader
+from rpcrdma.iwarp.sender import Sender
+from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from rpcrdma.verbs.queue_pair import Completion, Status, Verb
+from rpcrdma.verbs.receive_pool import ReceiveSource
+from rpcrdma.wire.native import Native, NativeFrames
+
+__all__ = ["NativeReceiver"]
+
+
+class NativeReceiver(Receiver):
+    """A receiver that hands over to the native step: while `frames` is not None, that receives."""
+
+    __slots__ = ("_native", "frames")
+
+    def __init__(
+        self,
+        pd: SoftwareProtectionDomain,
+        sender: Sender,
+        completions: deque[Completion],
+        scratch: Scratch,
+        native: Native,
+    ) -> None:
+        super().__init__(pd, sender, completions, scratch)
+        self._native = native
+        self.frames: NativeFrames | None = None
+        native.use_types(Completion, ReadResponse, ReadHeader, Verb.RECEIVE, Status.SUCCESS)
+
+    def hand_over(self) -> None:
+        """Lets the native step receive from here on, unless a message of this receiver is under way."""
+        if self.run.trailer or self._send_octets or self.ready_frame is not None:
+            return
+        sender = self._sender
+        frames = self._native.Receiver(self._pd.regions, sender.reads, sender.responses, self._completions)
+        frames.send_number, frames.read_number, _ = self._msn
+        frames.reads_max = self.inbound_reads
+        frames.crc = self.crc
+        frames.pool = self.pool
+        if not self.receives:
+            frames.posted = self.shared
+            self.shared = 0
+        if self.tagged.opened is not None:
+            frames.opened = True
+            frames.opened_rdmap, frames.opened_handle = self.tagged.opened
+        frames.feed(self.view[: self.filled])
+        self._forget_octets()
+        self.frames = frames
+
+    def take_over(self) -> None:
+        """Goes on in the place of the native step, with the octets that it has not taken."""
+        frames = self.frames
+        if frames is None:
+            return
+        self.frames = None
+        self._msn[:2] = frames.send_number, frames.read_number
+        self.shared += frames.posted
+        self.tagged.opened = (frames.opened_rdmap, frames.opened_handle) if frames.opened else None
+        if frames.trailer:
+            run = self.run
+            run.header = frames.length, frames.control, frames.rdmap, frames.handle, frames.offset
+            run.placed = frames.placed
+            run.left = frames.left
+            run.digest = frames.digest
+            run.trailer = frames.trailer
+            run.fault = None
+            run.region = None
+        message_header = frames.message_rdmap, frames.message_handle
+        octets, message = frames.hand_over()
+        if message:
+            self._draw()
+            write_into(self.receives[0][1], 0, memoryview(message))
+            self._send_octets = len(message)
+            self._send_opened = message_header
+        self._continue_with(octets)
+
+    def post(self, count: int, pool: ReceiveSource) -> None:
+        """See `Receiver.post`."""
+        frames = self.frames
+        if frames is None or self.receives:
+            super().post(count, pool)
+        else:
+            self.pool = frames.pool = pool
+            frames.posted += count
+
+    def flush(self) -> None:
+        """See `Receiver.flush`."""
+        self.frames = None
+        super().flush()

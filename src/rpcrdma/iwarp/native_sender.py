@@ -1,0 +1,153 @@
+"""The sending half of full operation with the native step, which frames and sends messages in one call."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import zip_longest
+
+from rpcrdma.errors import LocalProtocolError, RemoteAccessError
+from rpcrdma.iwarp.outbound import ReadResponse
+from rpcrdma.iwarp.segments import READ_REQUEST, READ_RESPONSE
+from rpcrdma.iwarp.sender import ReadWork, Sender, Work
+from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
+from rpcrdma.verbs.queue_pair import Completion, Verb
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.native import NativeSend
+
+__all__ = ["NativeSender"]
+
+_NOTHING = memoryview(b"")
+
+_TURNS_MAX = 8
+"""Messages of each kind that are made ready at once where work and Read Responses take turns."""
+
+
+class NativeSender(Sender):
+    """A sender whose messages the native step frames and sends, once `native` is True.
+
+    `next_gather` then has only octets that were built before, and the rest of an FPDU that TCP has taken in part.
+    """
+
+    __slots__ = ("native",)
+
+    def __init__(self, pd: SoftwareProtectionDomain, completions: deque[Completion]) -> None:
+        super().__init__(pd, completions, flush_each_message=False)
+        self.native = False
+
+    def next_gather(self, max_octets: int) -> list[Buffer]:
+        """See `Sender.next_gather`."""
+        return super().next_gather(max_octets) if self.out.pieces or not self.native else self.out.pieces
+
+    def send(self, send: NativeSend) -> bool | None:
+        """Sends all messages that may be sent; False if the socket takes no more, None if octets are to be sent before.
+
+        Raises:
+            OSError: the connection is broken.
+            TerminateFault: memory was withdrawn while an RDMA Read of it was being answered.
+            LocalProtocolError: an RDMA Read was posted to a peer that takes none.
+        """
+        out, queue = self.out, self.send_queue
+        if out.pieces:
+            return None
+        if not self.native:
+            if not self.open or self.markers or self.under_way:
+                return None
+            self.native = True
+            self._position = 0
+        while True:
+            messages = self._turns() if self.responses or self.current is not None else queue
+            if not messages:
+                return True
+            reads = self.outbound_reads - len(self.reads)
+            done, position, octets, rest = send(
+                messages, self._position, self._msn, self._tagged_max, self._untagged_max, self.crc, reads
+            )
+            if not octets and rest is None:
+                self._wait(messages[0])
+                return True
+            self._position = position
+            out.built += octets
+            out.start = out.sent = out.built
+            if rest:
+                out.put_rest(rest)
+            if messages is queue and not position:
+                begun = queue[:done]
+                del queue[:done]
+                for work in begun:
+                    if work.signaled or self.in_flight:
+                        work.end = out.built
+                        self.in_flight.append(work)
+                    if work.control == READ_REQUEST:
+                        assert isinstance(work, ReadWork)
+                        self.reads.append(work)
+            else:
+                self._note_sent(messages, done)
+            if self.in_flight:
+                self.report()
+            if rest is not None:
+                return False
+
+    def _turns(self) -> list[Work]:
+        """The next messages: the one that is begun, then work and Read Responses by turns."""
+        work = self.send_queue[:_TURNS_MAX]
+        if self.current is not None:
+            work.insert(0, self.current)
+        if not self.responses:
+            return work
+        first = work[0] if work else None
+        if first is not None and (first.verb is None or (isinstance(first, ReadWork) and self._reads_due)):
+            # Read Responses do not wait for that.
+            work = []
+        answers_first = self._responding or (self._response_turn and self.current is None)
+        messages: list[Work] = []
+        for response, other in zip_longest(self.responses[:_TURNS_MAX], work):
+            answer = [] if response is None else [self._answer(response)]
+            others = [] if other is None else [other]
+            messages += answer + others if answers_first else others + answer
+        return messages
+
+    @property
+    def _reads_due(self) -> bool:
+        """Whether a further RDMA Read has to wait for the end of an earlier one."""
+        return len(self.reads) >= self.outbound_reads
+
+    def _answer(self, response: ReadResponse) -> Work:
+        """A Read Response as a message, if its memory may be read."""
+        sink_handle, sink_offset, length, source_handle, source_offset = response.header
+        view = _NOTHING
+        if length:
+            try:
+                view = self._pd.find(source_handle, source_offset, length, Access.REMOTE_READ)
+            except RemoteAccessError as error:
+                raise self._broken_off(response, self._position if self._responding else 0, error) from None
+        return Work(None, Verb.RDMA_WRITE, READ_RESPONSE, (view,), length, sink_handle, sink_offset)
+
+    def _note_sent(self, messages: list[Work], done: int) -> None:
+        """Notes that `done` of the messages are sent, and of the next one as many octets as `_position` says."""
+        self._responding = False
+        current, self.current = self.current, None
+        for work in messages[: done + (self._position > 0)]:
+            whole = done > 0
+            done -= 1
+            self._response_turn = work.control != READ_RESPONSE
+            if work.control == READ_RESPONSE:
+                if whole:
+                    self.responses.pop(0)
+                self._responding = not whole
+                continue
+            if work is not current:
+                self.send_queue.remove(work)
+                self.in_flight.append(work)
+            if isinstance(work, ReadWork):
+                self.reads.append(work)
+            if whole:
+                work.end = self.out.built
+            else:
+                self.current = work
+
+    def _wait(self, work: Work) -> None:
+        """The first message may not be sent now: it is a disconnect, or an RDMA Read beyond the agreed depth."""
+        if work.verb is None:
+            self.drained = True
+        elif not self.outbound_reads:
+            raise LocalProtocolError("an RDMA Read was posted, but the peer takes none")
