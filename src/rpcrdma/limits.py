@@ -155,9 +155,10 @@ WRITE_CHUNKS_MAX = 16
 CALL_OCTETS_PULLED_MAX = (1 << 20) + (1 << 18)
 """Octets that the Read chunks of one call make a responder hold: a WRITE of 1 MiB and its headers."""
 
-CONNECTION_OCTETS_PULLED_MAX = 32 << 20
+CONNECTION_OCTETS_PULLED_MAX = 4 << 20
 """Octets pulled for unanswered calls of one connection; further calls wait, and hold only their headers meanwhile. A
-single call may hold more where `TransportConfig.call_octets_pulled_max` allows it."""
+single call may hold more where `TransportConfig.call_octets_pulled_max` allows it. Four WRITEs of 1 MiB: their memory is
+used again while it is in the processor's cache, and 16 at a time take a tenth less processor time than with 32 MiB."""
 
 CONNECTION_MESSAGE_OCTETS_MAX = 32 << 20
 """Octets of the messages in which unanswered calls of one connection came, small ones not counted, and of the one that
