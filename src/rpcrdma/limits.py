@@ -90,6 +90,10 @@ CONNECTIONS_FIRST_PARTS = 2
 other connections of its address hold much. So 128 idle connections that hold 1 MiB of memory each delay no others of
 their address, and other addresses have their shares of the half that is left."""
 
+UNCOUNTED_RESULT_OCTETS = 1 << 12
+"""Bulk results up to this size do not count against the server's memory: they take as much as a reply without bulk data
+may, of which none is counted. The bounds on unsent replies hold for both."""
+
 BULK_RESULT_OCTETS = 1 << 20
 """Memory that must be free before a call of a client that already holds some is run: the result of a READ of 1 MiB."""
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from rpcrdma.aio.answering.answering import HandlerRunner, ServerCall
-from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.buffer_pool import BufferPool, OutOfBuffers
 from rpcrdma.aio.drivers import limited_log
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc import errors
@@ -317,6 +317,23 @@ def test_a_fault_is_logged_also_when_the_connection_has_ended(caplog: pytest.Log
 
     asyncio.run(main())
     assert [record.getMessage() for record in caplog.records] == ["WORD failed; its connection has ended"]
+
+
+def test_a_small_result_takes_none_of_the_memory_that_is_shared() -> None:
+    pool = BufferPool(octets_max=8192)
+
+    async def main() -> None:
+        call = arrived(Connection(pool), lambda args, context: args)
+        whole = pool.acquire(8192)
+        small = call.buffer(4096)
+        small[:] = b"a" * 4096
+        with pytest.raises(OutOfBuffers):
+            call.buffer(4097)
+        call.release()
+        assert (pool.lent_octets, small) == (8192, b"a" * 4096)
+        pool.release(whole)
+
+    asyncio.run(main())
 
 
 def test_what_must_not_run_twice_has_memory_after_its_connection_has_ended() -> None:

@@ -19,7 +19,7 @@ from rpcrdma.aio.answering.buffer_pool import BufferShare, OutOfBuffers, octets_
 from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.errors import DecodeError, TransportClosed
-from rpcrdma.limits import BULK_RESULT_OCTETS
+from rpcrdma.limits import BULK_RESULT_OCTETS, UNCOUNTED_RESULT_OCTETS
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.call_statistics import DROPPED, REFUSED, REPEATED, CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher, Route, refusal
@@ -199,6 +199,8 @@ class ServerCall(IncomingCall):
             OutOfBuffers: the handlers of this connection hold as much memory as they may, or it has ended.
         """
         share = self.source.results
+        if length <= UNCOUNTED_RESULT_OCTETS and not share.closed:
+            return memoryview(bytearray(length))
         # A call that must not run twice gets memory also when its connection has ended: a repeat may get its result.
         buffer = share.acquire(length, outliving=self.route.at_most_once)
         if buffer is None:

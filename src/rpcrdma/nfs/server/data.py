@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Generator
 
-from rpcrdma.nfs.server.backend import Changes, Procedures, attributes_of, check_changeable, post_op
+from rpcrdma.nfs.server.backend import Changes, Procedures, check_changeable, post_op, post_op_of
 from rpcrdma.nfs.server.file_access import CallerIdentity, OpenFile, check_writer
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
@@ -24,7 +24,6 @@ from rpcrdma.nfs.v3 import (
     WRITE3resfail,
     WRITE3resok,
     nfsstat3,
-    post_op_attr,
     stable_how,
 )
 from rpcrdma.rpc.service import CallContext, Surroundings, in_worker, inline_or_worker
@@ -54,16 +53,19 @@ class DataProcedures(Procedures):
             caller = self.backend.callers.of(context.credential, node.tree.export)
             while (opened := files.for_reading(node, caller, may_open=in_memory or context.may_block)) is None:
                 yield
+            # Attributes that are older than the data make a client read again at worst; newer ones would make it keep
+            # old data.
             file, status = opened
-            offset, size = args.offset, status.st_size
+            offset = args.offset
             if offset > _OFFSET_MAX:
                 raise Refused(nfsstat3.NFS3ERR_INVAL)
-            wanted = min(args.count, TRANSFER_MAX, max(0, size - offset))
+            wanted = min(args.count, TRANSFER_MAX, status.st_size - offset)
             data: Buffer = b""
-            if wanted:
+            got = 0
+            if wanted > 0:
                 if not (file.tells_waiting or in_memory):
                     yield
-                buffer = context.buffer(wanted)
+                data = buffer = context.buffer(wanted)
                 if in_memory or context.may_block:
                     got = os.preadv(file.fd, (buffer,), offset)
                 else:
@@ -72,17 +74,11 @@ class DataProcedures(Procedures):
                         yield
                 if got < wanted:
                     got = _read_on(file, buffer, offset, got)
-                data = buffer if got == wanted else buffer[:got]
-                status = os.fstat(file.fd)
-            return READ3res(
-                _OK,
-                READ3resok(
-                    post_op_attr(True, attributes_of(status, node.tree.fsid)),
-                    len(data),
-                    offset + len(data) >= status.st_size,
-                    data,
-                ),
-            )
+                if got < wanted:
+                    data = buffer[:got]
+                    status = os.fstat(file.fd)
+            attributes = post_op_of(node, status)
+            return READ3res(_OK, READ3resok(attributes, got, offset + got >= status.st_size, data))
         except REFUSALS as error:
             return READ3res(status_of(error), READ3resfail(post_op(node)))
 

@@ -143,12 +143,17 @@ class Callers:
         self._user = ServingUser()
         self._server = _Server() if self.switches else None
         self._known: dict[_Identity, SwitchedCaller] = {}
+        self._last: tuple[Credential | None, Export | None, CallerIdentity] = None, None, self._user
 
     def of(self, credential: Credential, export: Export) -> CallerIdentity:
         """The identity with which a call with this credential acts in this export."""
         server = self._server
         if server is None:
             return self._user
+        # The calls of a connection have one credential object, and follow each other.
+        last_credential, last_export, last = self._last
+        if credential is last_credential and export is last_export:
+            return last
         identity: _Identity = export.anonymous_uid, export.anonymous_gid, ()
         if isinstance(credential, AuthSys) and not export.all_squash:
             uid, gid, gids = credential.uid, credential.gid, credential.gids
@@ -165,6 +170,7 @@ class Callers:
             if len(self._known) >= NFS_CALLERS_MAX:
                 self._known.clear()
             caller = self._known[identity] = SwitchedCaller(*identity, server)
+        self._last = credential, export, caller
         return caller
 
 

@@ -37,7 +37,7 @@ from rpcrdma.nfs.server.linux_calls import birth_and_mount, lives_in_memory, ope
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.server.state import DELETED, PlaceIndex
 from rpcrdma.nfs.server.tree_search import TreeSearch
-from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.nfs.v3 import nfsstat3, post_op_attr
 
 __all__ = ["Cacheable", "HeldNode", "ObjectCache", "ObjectTree"]
 
@@ -60,7 +60,7 @@ class HeldNode:
     that is short enough for the kernel to tell it; 0: unknown.
     """
 
-    __slots__ = ("fd", "handle", "inode", "kind", "levels", "link", "lock", "tree", "used")
+    __slots__ = ("fd", "handle", "inode", "kind", "levels", "link", "lock", "seen", "told", "tree", "used")
 
     def __init__(self, tree: ObjectTree, fd: int, handle: bytes, inode: int, kind: int) -> None:
         self.tree = tree
@@ -72,6 +72,10 @@ class HeldNode:
         self.lock = tree.locks[inode % len(tree.locks)]
         self.levels = 0
         self.used = True
+        self.seen: tuple[bytes, bytes] = b"", b""
+        """The path that was last found to be inside, and that of the root then."""
+        self.told: tuple[tuple[int, ...], post_op_attr] | None = None
+        """The attributes of the last reply, with the state that they were made from."""
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         _close(self.fd)
@@ -196,8 +200,12 @@ class ObjectTree:
         root = self._root_path
         try:
             path = os.readlink(node.link)
-            # The short course, in every call that names an object: it is below the root and nothing hints at its end.
+            # The short course, in every call that names an object: neither the object nor the root has moved.
+            seen, below = node.seen
+            if path == seen and root is below:
+                return True
             if path.startswith(root) and path[len(root) : len(root) + 1] == b"/" and not path.endswith(_DELETED):
+                node.seen = path, root
                 return True
             return self._relative(node.link) is not None
         except OSError as error:
