@@ -155,6 +155,10 @@ class WorkerPool(Generic[T, R]):
         calls = self._connections.get(connection)
         if calls is None:
             calls = self._connections[connection] = ConnectionCalls(self._turns.join(address), connection)
+        if self._idle > self._kept_for_connections and not (self._turns.waiting or self._ended):
+            # Nobody waits, so that there are no turns to take.
+            self._give_thread(calls, call, brief=brief)
+            return
         calls.waiting.append((call, brief, may_be_let_go))
         self._turns.wait(calls)
         self._start()
@@ -196,15 +200,18 @@ class WorkerPool(Generic[T, R]):
 
     def _start(self) -> None:
         """Gives the idle threads to those whose turn it is."""
-        while self._idle and not self._ended and (calls := self._next()) is not None:
-            self._idle -= 1
-            calls.hold(1)
+        while self._turns.waiting and self._idle and not self._ended and (calls := self._next()) is not None:
             call, brief, _ = calls.waiting.popleft()
             self._turns.had_turn(calls, waits=bool(calls.waiting))
-            (self._brief if brief else self._long).append((call, calls))
-            if not self._wakes_soon:
-                self._wakes_soon = True
-                self._loop.call_soon(self._wake)
+            self._give_thread(calls, call, brief=brief)
+
+    def _give_thread(self, calls: ConnectionCalls[T], call: T, *, brief: bool) -> None:
+        self._idle -= 1
+        calls.hold(1)
+        (self._brief if brief else self._long).append((call, calls))
+        if not self._wakes_soon:
+            self._wakes_soon = True
+            self._loop.call_soon(self._wake)
 
     def _next(self) -> ConnectionCalls[T] | None:
         for client in self._turns.in_order():
