@@ -165,7 +165,8 @@ class Backend:
     def synchronize(self, *nodes: HeldNode) -> None:
         """Puts the attributes or the names of files and directories on the disk, if the export is synchronous."""
         for node in nodes:
-            if not node.tree.export.synchronous or node.kind not in {stat.S_IFREG, stat.S_IFDIR}:
+            tree = node.tree
+            if tree.in_memory or not tree.export.synchronous or node.kind not in {stat.S_IFREG, stat.S_IFDIR}:
                 continue
             file = self.files.get(node) if node.kind == stat.S_IFREG else None
             if file is not None:

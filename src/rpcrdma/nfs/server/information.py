@@ -107,7 +107,8 @@ class InformationProcedures(Procedures):
             if node is None:
                 yield
                 node = _find(directory, name, caller)
-            return LOOKUP3res(_OK, LOOKUP3resok(nfs_fh3(node.handle), post_op(node), post_op(directory)))
+            attributes = post_op(node) if name in DOTS else post_op_of(node, node.status)
+            return LOOKUP3res(_OK, LOOKUP3resok(nfs_fh3(node.handle), attributes, post_op(directory)))
         except REFUSALS as error:
             return LOOKUP3res(status_of(error), LOOKUP3resfail(post_op(directory)))
 

@@ -86,7 +86,9 @@ class KernelHandle(NamedTuple):
 
 
 _name_to_handle_at = _waiting.name_to_handle_at
-_name_to_handle_at.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+_name_to_handle_at.argtypes = (
+    ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_FileHandle), ctypes.POINTER(ctypes.c_int), ctypes.c_int,
+)  # fmt: skip
 _name_to_handle_at.restype = ctypes.c_int
 _open_by_handle_at = _waiting.open_by_handle_at
 _open_by_handle_at.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
@@ -152,10 +154,9 @@ def name_to_handle(fd: int) -> KernelHandle:
     """
     handle = _FileHandle(_MAX_HANDLE)
     mount = ctypes.c_int()
-    if _name_to_handle_at(fd, b"", ctypes.addressof(handle), ctypes.addressof(mount), AT_EMPTY_PATH):
+    if _name_to_handle_at(fd, b"", handle, mount, AT_EMPTY_PATH):
         raise _failure()
-    data = ctypes.string_at(ctypes.addressof(handle) + 8, handle.octets)
-    return KernelHandle(handle.type, data, mount.value)
+    return KernelHandle(handle.type, bytes(handle)[8 : 8 + handle.octets], mount.value)
 
 
 def open_by_handle(mount_fd: int, kind: int, data: bytes) -> int:
