@@ -11,16 +11,16 @@ ROOT = Path(__file__).parents[2]
 MOST: dict[tuple[str, str], tuple[tuple[int, int] | None, tuple[int, int], tuple[int, int]]] = {
     ("NULL", "1"): ((47, 41), (40, 38), (16, 15)),
     ("NULL", "2"): ((48, 42), (41, 39), (16, 15)),
-    ("GETATTR", "1"): ((59, 61), (51, 54), (17, 18)),
-    ("GETATTR", "2"): ((60, 62), (52, 55), (17, 18)),
-    ("READ 4 KiB", "1"): ((107, 109), (94, 94), (22, 24)),
-    ("READ 4 KiB", "2"): ((85, 100), (74, 87), (22, 24)),
-    ("WRITE 4 KiB", "1"): ((137, 188), (106, 147), (23, 30)),
-    ("WRITE 4 KiB", "2"): ((93, 128), (77, 105), (21, 24)),
-    ("READ 1 MiB", "1"): (None, (105, 98), (23, 24)),
-    ("READ 1 MiB", "2"): (None, (104, 99), (24, 24)),
-    ("WRITE 1 MiB", "1"): (None, (110, 156), (23, 30)),
-    ("WRITE 1 MiB", "2"): (None, (110, 156), (24, 30)),
+    ("GETATTR", "1"): ((59, 54), (51, 52), (17, 18)),
+    ("GETATTR", "2"): ((60, 55), (52, 53), (17, 18)),
+    ("READ 4 KiB", "1"): ((107, 95), (94, 85), (22, 23)),
+    ("READ 4 KiB", "2"): ((85, 86), (74, 78), (22, 23)),
+    ("WRITE 4 KiB", "1"): ((137, 183), (106, 145), (23, 30)),
+    ("WRITE 4 KiB", "2"): ((93, 124), (77, 104), (21, 24)),
+    ("READ 1 MiB", "1"): (None, (105, 93), (23, 24)),
+    ("READ 1 MiB", "2"): (None, (104, 94), (24, 24)),
+    ("WRITE 1 MiB", "1"): (None, (110, 153), (23, 30)),
+    ("WRITE 1 MiB", "2"): (None, (110, 153), (24, 30)),
 }
 """For each call and version, at the client and in the server's loop: functions entered, different ones among them, and
 modules. Version 2 sends 4 KiB in a message, where version 1 uses RDMA. How many functions a call of 1 MiB enters in all
