@@ -296,7 +296,7 @@ def test_only_what_differs_from_the_servers_identity_is_changed(tree: Path) -> N
 
 @needs_root
 def test_a_worker_thread_acts_as_each_caller_though_it_keeps_the_identity_of_the_last(open_place: Path) -> None:
-    """One thread: what a caller may do depends on none that called before."""
+    """One thread runs all calls, and the identity of an earlier caller gives no right to a later one."""
     tree, state_directory = open_place / "export", open_place / "state"
     tree.mkdir()
     tree.chmod(0o777)

@@ -156,7 +156,7 @@ class WorkerPool(Generic[T, R]):
         if calls is None:
             calls = self._connections[connection] = ConnectionCalls(self._turns.join(address), connection)
         if self._idle > self._kept_for_connections and not (self._turns.waiting or self._ended):
-            # Nobody waits, so that there are no turns to take.
+            # No connection waits, so there are no turns to take.
             self._give_thread(calls, call, brief=brief)
             return
         calls.waiting.append((call, brief, may_be_let_go))
