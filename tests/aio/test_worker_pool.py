@@ -203,9 +203,13 @@ def test_brief_calls_run_one_after_the_other_in_one_thread_and_wake_the_loop_onc
         assert rig.started.empty()
         rig.gates["a1"].release(3)
         rig.next(2)
+        while not rig.pool._rung:
+            pass
         assert rig.loop.reader is not None
         rig.loop.reader()
         assert rig.finished == ["a1"] * 3
+        # Once more, though nothing has rung: the event loop must not wait.
+        rig.loop.reader()
         assert len(rig.threads["a1"]) == 1
 
 

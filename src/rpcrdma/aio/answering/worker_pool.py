@@ -57,15 +57,19 @@ class _Bell:
 
     __slots__ = ("fd",)
 
-    def __init__(self) -> None:
-        self.fd = os.eventfd(0)
+    def __init__(self, *, blocks: bool) -> None:
+        self.fd = os.eventfd(0, os.EFD_CLOEXEC if blocks else os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     def ring(self) -> None:
         """Ends `wait`, or the next one."""
         os.eventfd_write(self.fd, 1)
 
     def wait(self) -> None:
-        """Blocks until the bell has rung, unless it has since the last `wait`."""
+        """Returns when the bell has rung since the last `wait`.
+
+        Raises:
+            BlockingIOError: it has not, and the bell is not one that blocks.
+        """
         os.eventfd_read(self.fd)
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
@@ -78,7 +82,7 @@ class Worker:
     __slots__ = ("bell", "within")
 
     def __init__(self) -> None:
-        self.bell = _Bell()
+        self.bell = _Bell(blocks=True)
         self.within: Surroundings = None
 
     def go_within(self, surroundings: Surroundings) -> None:
@@ -227,7 +231,7 @@ class WorkerPool(Generic[T, R]):
         """Wakes or starts as many threads as the calls need whose turn has come."""
         self._wakes_soon = False
         if self._bell is None:
-            self._bell = _Bell()
+            self._bell = _Bell(blocks=False)
             self._loop.add_reader(self._bell.fd, self._on_bell, self._bell)
         brief = len(self._brief)
         if brief and not self._watches and (self._runs_brief or brief > 1):
@@ -254,7 +258,10 @@ class WorkerPool(Generic[T, R]):
             self._wake()
 
     def _on_bell(self, bell: _Bell) -> None:
-        bell.wait()
+        try:
+            bell.wait()
+        except BlockingIOError:
+            return
         self._rung = False
         self._take_results()
         if (self._long or self._brief) and not self._wakes_soon:
