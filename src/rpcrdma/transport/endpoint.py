@@ -264,6 +264,11 @@ class Endpoint:
         """Client: calls received and not answered. Server: calls sent and not answered."""
         return self._unanswered(Role.SERVER if self.role is Role.CLIENT else Role.CLIENT)
 
+    @property
+    def calls_unanswered(self) -> int:
+        """Calls of the peer that are neither answered nor refused."""
+        return 0 if self.responder is None else self.responder.unanswered
+
     def _unanswered(self, role: Role) -> int:
         if role is Role.CLIENT:
             return 0 if self.requester is None else self.requester.in_flight

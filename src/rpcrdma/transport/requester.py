@@ -52,7 +52,7 @@ def _fewest(cause: Cause, chunks: ChunkLists) -> bool:
 class Requester:
     """The calls of this side in one direction; `carrier` is asked whether an extension takes them."""
 
-    __slots__ = ("_allowed", "_calls", "_direction", "_outbox", "_session", "carrier")
+    __slots__ = ("_allowed", "_direction", "_outbox", "_session", "calls", "carrier")
 
     def __init__(self, session: Session, outbox: Outbox, direction: CallDirection) -> None:
         self._session = session
@@ -60,13 +60,14 @@ class Requester:
         self._direction = direction
         self._allowed = direction is CallDirection.FORWARD
         self.carrier: Carrier | None = None
-        self._calls: dict[int, Call] = {}
+        self.calls: dict[int, Call] = {}
+        """Calls that wait, or were sent and not answered, by XID; abandoned ones included."""
         outbox.serve(self, Kind.CALL)
 
     @property
     def in_flight(self) -> int:
         """Calls sent and not answered."""
-        return len(self._calls) - self._outbox.waiting(Kind.CALL)
+        return len(self.calls) - self._outbox.waiting(Kind.CALL)
 
     def start(self, call: Call) -> None:
         """Sends a call as soon as credits allow; `ReplyArrived` or `CallFailed` follows unless it is abandoned.
@@ -82,11 +83,11 @@ class Requester:
         session = self._session
         if not self._allowed or session.state is _CLOSED:
             self._refuse()
-        if call.xid in self._calls:
+        if call.xid in self.calls:
             raise LocalProtocolError(f"a call with XID {call.xid:#010x} is outstanding")
         call.reset()
         self._outbox.send(call)
-        self._calls[call.xid] = call
+        self.calls[call.xid] = call
 
     def allow(self) -> None:
         """Server: the client's upper layer has said that it is ready for calls (RFC 8167 section 6).
@@ -112,7 +113,7 @@ class Requester:
         before = call.state
         call.state = TRANSITIONS[before, CallInput.ABANDON]
         if before is _QUEUED:
-            del self._calls[call.xid]
+            del self.calls[call.xid]
             self._outbox.withdraw(call)
         elif before is CallState.SENT:
             if call.exposure is not None:
@@ -155,7 +156,7 @@ class Requester:
         assert isinstance(message, Call)
         message.state = TRANSITIONS[message.state, _END]
         message.payload = None
-        del self._calls[message.xid]
+        del self.calls[message.xid]
         self._session.events.append(CallFailed(message, error))
 
     def _inline(self, payload: Payload, bound: ReplyBound) -> list[Buffer]:
@@ -243,7 +244,7 @@ class Requester:
 
     def carried(self, xid: int) -> CarriedCall | None:
         """The carrier's state of the unanswered call with this XID; None if no carrier took it."""
-        call = self._calls.get(xid)
+        call = self.calls.get(xid)
         return None if call is None or call.state is CallState.QUEUED else call.carried
 
     def _check_header(self, exposure: Exposure) -> None:
@@ -267,7 +268,7 @@ class Requester:
 
     def on_reply(self, message: Inbound, invalidated: int | None, results: CarriedResults | None = None) -> bool:
         """Takes a reply, with `results` if an extension carried it; False if no call waits for it."""
-        call = self._calls.get(message.xid)
+        call = self.calls.get(message.xid)
         session = self._session
         if call is None or call.state is _QUEUED:
             session.statistics.bad_xids += 1
@@ -285,7 +286,7 @@ class Requester:
             if not self._fence(exposure.end):
                 return True
         # As `_end`, in one step.
-        del self._calls[call.xid]
+        del self.calls[call.xid]
         call.state = TRANSITIONS[call.state, _END]
         call.payload = None
         if call.carried is not None:
@@ -309,7 +310,7 @@ class Requester:
 
     def on_refused(self, message: Inbound, invalidated: int | None) -> bool:
         """Takes the refusal of a call; False if no call waits for it."""
-        call = self._calls.get(message.xid)
+        call = self.calls.get(message.xid)
         session = self._session
         if call is None or call.state is _QUEUED:
             session.statistics.bad_xids += 1
@@ -337,7 +338,7 @@ class Requester:
                 session.events.append(CallFailed(call, error_of(message.refusal)))
         if session.batcher is not None:
             for xid in session.batcher.refused_with(message):
-                if xid in self._calls:
+                if xid in self.calls:
                     self.on_refused(replace(message, xid=xid), None)
         if self._outbox.queued:
             self._outbox.drain()
@@ -345,7 +346,7 @@ class Requester:
 
     def fail(self, xid: int, error: RpcRdmaError) -> bool:
         """Ends a call whose reply is faulty; False if there is no such call."""
-        call = self._calls.get(xid)
+        call = self.calls.get(xid)
         if call is None or call.state is CallState.QUEUED:
             return False
         if call.exposure is not None and not self._fence(call.exposure.end):
@@ -393,8 +394,8 @@ class Requester:
 
     def on_closed(self, reason: str, *, protocol_error: bool = False) -> None:
         """Ends every call; no peer can touch memory after the connection has ended."""
-        calls = list(self._calls.values())
-        self._calls.clear()
+        calls = list(self.calls.values())
+        self.calls.clear()
         session = self._session
         for call in calls:
             if call.exposure is not None:
@@ -432,7 +433,7 @@ class Requester:
 
     def _end(self, call: Call, message: Inbound) -> None:
         """Ends an answered call and returns its credit."""
-        del self._calls[call.xid]
+        del self.calls[call.xid]
         call.state = TRANSITIONS[call.state, _END]
         call.payload = None
         if call.carried is not None:

@@ -119,7 +119,11 @@ class IwarpDriver:
             pass
         except OSError as error:
             self._lost(error)
-        self._on_turn()
+        # Data that were placed need no turn, and an RDMA Read of the peer only an answer.
+        if not (queue_pair.completions or queue_pair.events):
+            self.flush()
+        if queue_pair.completions or queue_pair.events:
+            self._on_turn()
 
     def _receive_captured(self, buffers: list[memoryview]) -> tuple[int, object, int, object]:
         assert self._capture is not None
