@@ -9,18 +9,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MOST: dict[tuple[str, str], tuple[tuple[int, int] | None, tuple[int, int], tuple[int, int]]] = {
-    ("NULL", "1"): ((47, 41), (40, 38), (16, 15)),
-    ("NULL", "2"): ((48, 42), (41, 39), (16, 15)),
-    ("GETATTR", "1"): ((59, 61), (51, 54), (17, 18)),
-    ("GETATTR", "2"): ((60, 62), (52, 55), (17, 18)),
-    ("READ 4 KiB", "1"): ((107, 109), (94, 94), (22, 24)),
-    ("READ 4 KiB", "2"): ((85, 100), (74, 87), (22, 24)),
-    ("WRITE 4 KiB", "1"): ((137, 188), (106, 147), (23, 30)),
-    ("WRITE 4 KiB", "2"): ((93, 128), (77, 105), (21, 24)),
-    ("READ 1 MiB", "1"): (None, (105, 98), (23, 24)),
-    ("READ 1 MiB", "2"): (None, (104, 99), (24, 24)),
-    ("WRITE 1 MiB", "1"): (None, (110, 156), (23, 30)),
-    ("WRITE 1 MiB", "2"): (None, (110, 156), (24, 30)),
+    ("NULL", "1"): ((44, 38), (40, 37), (16, 15)),
+    ("NULL", "2"): ((45, 39), (41, 38), (16, 15)),
+    ("GETATTR", "1"): ((57, 57), (51, 52), (17, 18)),
+    ("GETATTR", "2"): ((58, 58), (52, 53), (17, 18)),
+    ("READ 4 KiB", "1"): ((102, 102), (92, 91), (21, 24)),
+    ("READ 4 KiB", "2"): ((82, 95), (73, 85), (21, 24)),
+    ("WRITE 4 KiB", "1"): ((125, 183), (98, 145), (22, 30)),
+    ("WRITE 4 KiB", "2"): ((88, 122), (74, 103), (20, 24)),
+    ("READ 1 MiB", "1"): (None, (103, 94), (22, 24)),
+    ("READ 1 MiB", "2"): (None, (102, 95), (23, 24)),
+    ("WRITE 1 MiB", "1"): (None, (102, 152), (22, 30)),
+    ("WRITE 1 MiB", "2"): (None, (102, 152), (23, 30)),
 }
 """For each call and version, at the client and in the server's loop: functions entered, different ones among them, and
 modules. Version 2 sends 4 KiB in a message, where version 1 uses RDMA. How many functions a call of 1 MiB enters in all

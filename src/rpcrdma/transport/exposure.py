@@ -82,7 +82,9 @@ class Exposure:
     def _expose_arguments(
         self, payload: Payload, plan: CallPlan, direct_octets_min: int, *, carried: bool
     ) -> tuple[ReadChunk, ...]:
-        moved = [payload.items[index] for index in plan.read_items]
+        items = payload.items
+        apart = len(plan.read_items) < len(items)
+        moved = [items[index] for index in plan.read_items] if apart else items
         inline = payload.gather(moved)
         reads: list[ReadChunk] = []
         if plan.long:
@@ -91,8 +93,10 @@ class Exposure:
                 stream += self._register(buffer, Access.REMOTE_READ)
             reads.append(ReadChunk(0, tuple(stream)))
             inline = []
-        reads += [ReadChunk(item.position, self._register(item.data, Access.REMOTE_READ)) for item in moved]
-        if len(payload.items) > len(moved) and inline and not carried:
+        for item in moved:
+            segments = self._register(item.data, Access.REMOTE_READ)
+            reads.append(_tuple(ReadChunk, (item.position, segments)))
+        if apart and inline and not carried:
             # Items that travel inline are copied: they may be sent after the call was abandoned, when its caller
             # may have changed the memory.
             inline = [b"".join(inline)]

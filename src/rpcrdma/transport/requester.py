@@ -23,7 +23,7 @@ from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo
-from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Outgoing, Refusal
+from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import LAST_PIECE_OCTETS_MIN, Outbox
 from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, plan_call
@@ -47,6 +47,18 @@ def _fewest(cause: Cause, chunks: ChunkLists) -> bool:
     if cause is Cause.READ_CHUNKS:
         return all(read.position == 0 for read in chunks.reads)
     return cause is Cause.WRITE_CHUNKS and not chunks.writes
+
+
+def _result_sizes(items: tuple[int, ...], into: Sequence[memoryview | None]) -> tuple[tuple[int, ...], int]:
+    """The sizes of results that may have `items` octets, in the caller's buffers, and how many of these count."""
+    sizes = list(items)
+    given = 0
+    for index, (size, buffer) in enumerate(zip(items, into, strict=False)):
+        if buffer is not None:
+            given = index + 1
+            if buffer.nbytes < size:
+                sizes[index] = buffer.nbytes
+    return tuple(sizes), given
 
 
 class Requester:
@@ -129,20 +141,21 @@ class Requester:
         call.payload = None
         call.into = ()
 
-    def prepare(self, message: Outgoing) -> Sequence[Buffer] | None:
+    def prepare(self, message: Call) -> Sequence[Buffer] | bytes | bytearray | None:
         """Plans a call, registers its memory and returns the payload; see `Preparer`."""
-        assert isinstance(message, Call)
         payload = message.payload
         assert payload is not None
         session = self._session
         bound = message.form.bound
+        octets = len(payload.reduced)
+        inline: Sequence[Buffer] | bytes | bytearray
         if (
             not payload.items
             and not bound.items
-            and len(payload.reduced) <= session.call_octets
+            and octets <= session.call_octets
             and bound.results <= session.results_octets
         ):
-            inline: Sequence[Buffer] = (payload.reduced,)
+            inline = payload.reduced if octets <= session.joined_octets else (payload.reduced,)
         elif self._direction is CallDirection.FORWARD or session.reverse_support is ReverseSupport.GENERAL:
             inline = self._expose(message, payload)
         else:
@@ -151,9 +164,8 @@ class Requester:
         message.transmissions += 1
         return inline
 
-    def on_unsendable(self, message: Outgoing, error: LocalProtocolError) -> None:
+    def on_unsendable(self, message: Call, error: LocalProtocolError) -> None:
         """Reports the failure of a call that had waited and cannot be sent."""
-        assert isinstance(message, Call)
         message.state = TRANSITIONS[message.state, _END]
         message.payload = None
         del self.calls[message.xid]
@@ -184,14 +196,10 @@ class Requester:
         bound = form.bound
         if form.attempts > 1:
             limits = form.narrow(limits)
-        sizes = list(bound.items)
-        given = 0
-        for index, buffer in enumerate(call.into[: len(sizes)]):
-            if buffer is not None:
-                sizes[index] = min(sizes[index], len(buffer))
-                given = index + 1
+        sizes, given = _result_sizes(bound.items, call.into) if call.into else (bound.items, 0)
+        reduced = len(payload.reduced)
         items = payload.item_octets() if payload.items else ()
-        plan = plan_call(len(payload.reduced), items, bound.results, sizes, limits)
+        plan = plan_call(reduced, items, bound.results, sizes, limits)
         carrier, carried = self.carrier, None
         if carrier is not None and (carrier.eager or call.placement or plan is not PLAIN) and not form.plain:
             room = session.window.balance
@@ -199,13 +207,12 @@ class Requester:
             carried = carrier.take(offered)
         if carried is not None:
             plan = carried.plan
-        elif (plan.read_items or plan.long) and form.attempts == 1 and session.far_call_octets > limits.call_octets_max:
-            # To wait for credits takes a round trip, too. With the header there may be a message more.
-            room = session.send_octets - session.dialect.geometry.piece_header
-            if payload.length // room + 2 <= session.window.balance:
-                wider = limits._replace(call_octets_max=session.far_call_octets)
-                far = plan_call(len(payload.reduced), items, bound.results, sizes, wider)
-                if not (far.read_items or far.long):
+        elif (plan.read_items or plan.long) and form.attempts == 1 and session.far_limits is not None:
+            far = plan_call(reduced, items, bound.results, sizes, session.far_limits)
+            if not (far.read_items or far.long):
+                # To wait for credits takes a round trip, too. With the header there may be a message more.
+                room = session.send_octets - session.dialect.geometry.piece_header
+                if payload.length // room + 2 <= session.window.balance:
                     plan = far
         try:
             exposure = Exposure(session.pd, payload, plan, call.into, limits, carried=carried is not None)
