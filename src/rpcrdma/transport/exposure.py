@@ -12,6 +12,7 @@ from rpcrdma.errors import RemoteProtocolError, RpcRdmaError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk, merge_small, segments_of
 from rpcrdma.transport.message import Inbound
 from rpcrdma.transport.plan_call import CallPlan, PlanLimits
+from rpcrdma.transport.result_memory import ResultMemory
 from rpcrdma.verbs.memory import Access, MemoryRegion, ProtectionDomain
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload, PlacedInOrder
@@ -50,10 +51,13 @@ class Exposure:
         plan: CallPlan,
         into: Sequence[memoryview | None],
         plan_limits: PlanLimits,
+        memory: ResultMemory,
         *,
         carried: bool = False,
     ) -> None:
-        """Registers the memory. `carried`: an extension sends the data that is not exposed; `inline` has none of it.
+        """Registers the memory, also that of `memory` for results for which `into` has none.
+
+        `carried`: an extension sends the data that is not exposed; `inline` has none of it.
 
         Raises:
             LocalProtocolError: a buffer is unfit, or there are too many regions; nothing is registered then.
@@ -70,9 +74,9 @@ class Exposure:
         try:
             if plan.read_items or plan.long or (payload.items and not carried):
                 reads = self._expose_arguments(payload, plan, plan_limits.direct_octets_min, carried=carried)
-            writes = self._expose_results(plan.write_chunks, into) if plan.write_chunks else ()
+            writes = self._expose_results(plan.write_chunks, into, memory) if plan.write_chunks else ()
             if plan.reply_chunk:
-                self.reply_view = memoryview(bytearray(plan.reply_chunk))
+                self.reply_view = memory.take(plan.reply_chunk)
                 reply = WriteChunk(self._register(self.reply_view, Access.REMOTE_WRITE))
         except RpcRdmaError:
             self.end()
@@ -110,7 +114,9 @@ class Exposure:
         self.segments += len(segments)
         return segments
 
-    def _expose_results(self, sizes: Sequence[int], into: Sequence[memoryview | None]) -> tuple[WriteChunk, ...]:
+    def _expose_results(
+        self, sizes: Sequence[int], into: Sequence[memoryview | None], memory: ResultMemory
+    ) -> tuple[WriteChunk, ...]:
         writes: list[WriteChunk] = []
         for index, size in enumerate(sizes):
             if not size:
@@ -118,7 +124,7 @@ class Exposure:
                 self.targets.append(None)
                 continue
             buffer = into[index] if index < len(into) else None
-            target = memoryview(bytearray(size)) if buffer is None else buffer[:size]
+            target = memory.take(size) if buffer is None else buffer[:size]
             writes.append(_tuple(WriteChunk, (self._register(target, Access.REMOTE_WRITE),)))
             self.targets.append(target)
         return tuple(writes)

@@ -29,6 +29,7 @@ from rpcrdma.transport.outbox import LAST_PIECE_OCTETS_MIN, Outbox
 from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, plan_call
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import error_of
+from rpcrdma.transport.result_memory import ResultMemory
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
@@ -64,12 +65,13 @@ def _result_sizes(items: tuple[int, ...], into: Sequence[memoryview | None]) -> 
 class Requester:
     """The calls of this side in one direction; `carrier` is asked whether an extension takes them."""
 
-    __slots__ = ("_allowed", "_direction", "_outbox", "_session", "calls", "carrier")
+    __slots__ = ("_allowed", "_direction", "_memory", "_outbox", "_session", "calls", "carrier")
 
     def __init__(self, session: Session, outbox: Outbox, direction: CallDirection) -> None:
         self._session = session
         self._outbox = outbox
         self._direction = direction
+        self._memory = ResultMemory()
         self._allowed = direction is CallDirection.FORWARD
         self.carrier: Carrier | None = None
         self.calls: dict[int, Call] = {}
@@ -100,6 +102,11 @@ class Requester:
         call.reset()
         self._outbox.send(call)
         self.calls[call.xid] = call
+
+    def rest(self) -> None:
+        """Gives up memory that is kept for further results; no effect while calls are outstanding."""
+        if not self.calls:
+            self._memory.clear()
 
     def allow(self) -> None:
         """Server: the client's upper layer has said that it is ready for calls (RFC 8167 section 6).
@@ -215,7 +222,7 @@ class Requester:
                 if payload.length // room + 2 <= session.window.balance:
                     plan = far
         try:
-            exposure = Exposure(session.pd, payload, plan, call.into, limits, carried=carried is not None)
+            exposure = Exposure(session.pd, payload, plan, call.into, limits, self._memory, carried=carried is not None)
             chunks = exposure.chunks
             if carried is None and (exposure.segments > 1 or not limits.segments_max):
                 self._check_header(exposure)

@@ -282,6 +282,11 @@ class RdmaConnection(CallsMade):
         assert self._requester is not None
         return self._requester.calls.values()
 
+    def on_time(self, now_s: float) -> None:
+        super().on_time(now_s)
+        if self._requester is not None:
+            self._requester.rest()
+
     def give_up(self, call: Call) -> None:
         """See `CallsMade.give_up`."""
         if self._queued and call in self._queued:
