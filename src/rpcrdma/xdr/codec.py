@@ -259,7 +259,8 @@ class Encoder(Payload):
         if length > limit:
             raise LocalProtocolError(f"{field}: {length} octets, the limit is {limit}")
         self.reduced += _U32.pack(length)
-        self.items.append(BulkItem(len(self.reduced), len(self.reduced) + self.removed, data))
+        at = len(self.reduced)
+        self.items.append(BulkItem(at, at + self.removed, data))
         self.removed += (length + 3) & ~3
 
     def bulk_string(self, text: str, limit: int, field: str) -> None:
