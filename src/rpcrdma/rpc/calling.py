@@ -112,10 +112,11 @@ class ResultDecoder(Decoder):
         # The length word alone was read: the data were placed, into that buffer or into a receive buffer.
         if self.pos == before + 4 and data.obj is target.obj:
             return data
-        if len(data) > len(target):
-            raise DecodeError(field, before - self.start, f"at most {len(target)} octets", f"{len(data)}")
-        target[: len(data)] = data
-        return target[: len(data)]
+        if data.nbytes > target.nbytes:
+            raise DecodeError(field, before - self.start, f"at most {target.nbytes} octets", f"{data.nbytes}")
+        result = target[: data.nbytes]
+        result[:] = data
+        return result
 
 
 def decode_result(dec: Decoder, xid: int, procedure: Procedure[Any, R]) -> R:

@@ -155,20 +155,20 @@ class Requester:
         session = self._session
         bound = message.form.bound
         octets = len(payload.reduced)
-        inline: Sequence[Buffer] | bytes | bytearray
-        if (
+        short = (
             not payload.items
             and not bound.items
             and octets <= session.call_octets
             and bound.results <= session.results_octets
-        ):
-            inline = payload.reduced if octets <= session.joined_octets else (payload.reduced,)
-        elif self._direction is CallDirection.FORWARD or session.reverse_support is ReverseSupport.GENERAL:
-            inline = self._expose(message, payload)
-        else:
-            inline = self._inline(payload, bound)
+        )
+        inline: Sequence[Buffer] | None = None
+        if not short:
+            general = self._direction is CallDirection.FORWARD or session.reverse_support is ReverseSupport.GENERAL
+            inline = self._expose(message, payload) if general else self._inline(payload, bound)
         message.state = TRANSITIONS[message.state, _SEND]
         message.transmissions += 1
+        if inline is None:
+            return payload.reduced if octets <= session.joined_octets else (payload.reduced,)
         return inline
 
     def on_unsendable(self, message: Call, error: LocalProtocolError) -> None:
@@ -195,8 +195,8 @@ class Requester:
             )
         return payload.gather()
 
-    def _expose(self, call: Call, payload: Payload) -> Sequence[Buffer]:
-        """Plans the call, registers its memory and returns the payload of its message."""
+    def _expose(self, call: Call, payload: Payload) -> Sequence[Buffer] | None:
+        """Plans the call, registers its memory and returns the payload of its message; None for the stream alone."""
         session = self._session
         limits = session.plan_limits
         form = call.form
@@ -221,6 +221,8 @@ class Requester:
                 room = session.send_octets - session.dialect.geometry.piece_header
                 if payload.length // room + 2 <= session.window.balance:
                     plan = far
+        elif plan is PLAIN and not items:
+            return None
         try:
             exposure = Exposure(session.pd, payload, plan, call.into, limits, self._memory, carried=carried is not None)
             chunks = exposure.chunks
