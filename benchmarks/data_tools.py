@@ -30,7 +30,7 @@ from typing import Any
 import fsspec
 import fsspec_rates
 import local_s3
-import nfs_calls
+import nfs_servers
 import sshfs_mount
 
 from rpcrdma.aio.urls import parse_url
@@ -88,7 +88,7 @@ class Measure:
     subjects: dict[str, Timed]
 
 
-def file_measure(server: nfs_calls.ServerAddresses, octets: int) -> Measure:
+def file_measure(server: nfs_servers.ServerAddresses, octets: int) -> Measure:
     found = fsspec_rates.measures(server.rdma, parse_url(server.tcp).port, octets)
     subjects = {subject: timed for (kind, subject), timed in found.items() if kind == "read"}
     return Measure(f"a file of {octets >> 20} MiB", "GB/s", octets * 1e-9, 0.9, subjects)
@@ -96,7 +96,7 @@ def file_measure(server: nfs_calls.ServerAddresses, octets: int) -> Measure:
 
 def parquet_measure(
     stack: contextlib.ExitStack,
-    server: nfs_calls.ServerAddresses,
+    server: nfs_servers.ServerAddresses,
     mount: Path,
     rows: int,
     options: argparse.Namespace,
@@ -169,7 +169,7 @@ def names_measures(stack: contextlib.ExitStack, options: argparse.Namespace) -> 
     for when, source in sources.items():
         # Bytecode is written: an installed package has it.
         environment = {**os.environ, "PYTHONPATH": source, "PYTHONDONTWRITEBYTECODE": ""}
-        server = stack.enter_context(nfs_calls.served_file(environment, octets=0))
+        server = stack.enter_context(nfs_servers.served_file(environment, octets=0))
         many = Path(server.directory, "many")
         many.mkdir()
         for number in range(options.names):
@@ -210,7 +210,7 @@ def rows(options: argparse.Namespace) -> list[Row]:
         measures: list[Measure] = []
         if {FILE, PARQUET} & set(options.only):
             octets = options.megabytes << 20
-            server = stack.enter_context(nfs_calls.served_file(octets=octets if FILE in options.only else 0))
+            server = stack.enter_context(nfs_servers.served_file(octets=octets if FILE in options.only else 0))
             if FILE in options.only:
                 measures.append(file_measure(server, octets))
             if PARQUET in options.only:

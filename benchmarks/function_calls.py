@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 
-import nfs_calls
+import nfs_servers
 
 import rpcrdma
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -110,7 +110,7 @@ class ServerThread:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
         self._loop: asyncio.AbstractEventLoop
         self._ended: asyncio.Event
-        self.addresses: nfs_calls.ServerAddresses
+        self.addresses: nfs_servers.ServerAddresses
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -122,7 +122,7 @@ class ServerThread:
             services = build_services([Export(name="/", directory=self._directory, root_squash=False)], state=state)
             urls = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
             async with rpcrdma.serve(services, urls, options=self._options) as server:
-                self.addresses = nfs_calls.ServerAddresses(*server.listening, os.getpid())
+                self.addresses = nfs_servers.ServerAddresses(*server.listening, os.getpid())
                 self._ready.set()
                 await self._ended.wait()
             services.nfs.close()
@@ -179,7 +179,7 @@ def calls(connection: rpcrdma.Connection, handle: v3.nfs_fh3) -> dict[Key, Calla
 
 async def count(server: ServerThread, version: str, names: Sequence[str]) -> dict[Key, tuple[Counting, Counting]]:
     """For each kind of call, or those of `names`, the counts at client and server, summed over all its calls."""
-    handle = await nfs_calls.file_handle(server.addresses.tcp)
+    handle = await nfs_servers.file_handle(server.addresses.tcp)
     counted = {}
     options = rpcrdma.ConnectOptions(rpcrdma_version=version)
     async with rpcrdma.connect(server.addresses.rdma, v3.PROGRAM, options=options) as connection:
