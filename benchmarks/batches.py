@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol
 
 ORDER_S_MAX = 60.0
 """How long a client may take beyond the seconds of an order before its subject is given up."""
+WARM_UP_S = 0.05
 WARM_UP_OCTETS_MAX = 1 << 26
 """Batches of more octets at a time take so long that their beginning does not count."""
 CONNECT = "CONNECT"
@@ -110,7 +111,7 @@ async def answer_orders(client: AsyncClient) -> None:
         call = await client.calls(order)
         if order[:4] not in seen and order.octets * order.in_flight <= WARM_UP_OCTETS_MAX:
             seen.add(order[:4])
-            await timed_batch(call, order._replace(seconds=0.0))
+            await timed_batch(call, order._replace(seconds=min(order.seconds, WARM_UP_S)))
         print(*await timed_batch(call, order), flush=True)
 
 

@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="rounds to take the median of (default: 5)")
     parser.add_argument("--seconds", type=float, help="length of a batch (default: 0.3)")
     parser.add_argument("--minutes", type=float, help="no batch begins after so many (default: 30)")
-    parser.add_argument("--connections", type=int, help="to measure the memory of one (default: 100)")
+    parser.add_argument("--connections", type=int, default=100, help="to measure the memory of one (default: 100)")
     parser.add_argument("--only", nargs="+", default=(), help='measures with these words in them, such as "READ 1 MiB"')
     parser.add_argument("--subjects", nargs="+", default=(), help='subjects with these words in them, such as "RDMA 2"')
     parser.add_argument("--disk", type=Path, default=nfs_servers.DISK_PARENT, help=nfs_servers.DISK_HELP)
@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("--from", dest="earlier", type=Path, metavar="FILE", help="the results of an earlier run")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put them into the page, and draw its plots")
     options = parser.parse_args()
-    for name, quick, full in (("rounds", 3, 5), ("seconds", 0.02, 0.3), ("minutes", 1.5, 30), ("connections", 30, 100)):
+    for name, quick, full in (("rounds", 3, 5), ("seconds", 0.02, 0.3), ("minutes", 1.4, 30)):
         if getattr(options, name) is None:
             setattr(options, name, quick if options.quick else full)
     report = Report.from_json(json.loads(options.earlier.read_text())) if options.earlier else measured(options)

@@ -62,12 +62,12 @@ class Figure:
 
     @property
     def spread(self) -> str:
-        """Half of the distance from the lowest to the highest."""
-        return f"±{(self.high - self.low) / 2 / self.median:.0%}" if self.median else ""
+        """Half of the distance from the lowest to the highest; empty if they are the same, as after one round."""
+        return f" ±{(self.high - self.low) / 2 / self.median:.0%}" if self.high > self.low else ""
 
     def text(self) -> str:
         digits = 0 if self.median >= 100 else 1 if self.median >= 10 else 2
-        return f"{self.median:,.{digits}f} {self.spread}"
+        return f"{self.median:,.{digits}f}{self.spread}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ def cell(row: Row | None) -> list[str]:
         return ["", "", ""]
     processor = ""
     if row.client_us and row.server_us and row.both_us:
-        processor = f"{row.client_us.median:,.0f}+{row.server_us.median:,.0f} {row.both_us.spread}"
+        processor = f"{row.client_us.median:,.0f}+{row.server_us.median:,.0f}{row.both_us.spread}"
     return [row.latency_us.text() if row.latency_us else "", (row.gb_per_s or row.calls_per_s).text(), processor]
 
 

@@ -127,4 +127,25 @@ def test_figures_and_ratios_are_medians_of_rounds_with_their_spread(module: Any)
     (ratio,) = report.ratios_of(samples, "RDMA", "RDMA")
     assert (ratio.figure.low, ratio.figure.median, ratio.figure.high) == (2.0, 2.5, 3.0)
     first, _ = report.rows_of(samples)
-    assert report.cell(first) == ["30.0 ±132%", "10,000 ±0%", "5+6 ±0%"]
+    assert report.cell(first) == ["30.0 ±132%", "10,000", "5+6"]
+
+
+def test_the_processor_time_of_a_call_is_compared_with_that_of_another_source(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        BENCHMARKS / "cpu_time.py",
+        "--json",
+        "--rounds",
+        "1",
+        "--batches",
+        "1",
+        "--disk",
+        tmp_path,
+    ]
+    command += ["--only", "WRITE 4 KiB x1 disk", "--against", ROOT / "src"]
+    rows = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=50).stdout)
+    assert [(row["call"], row["place"], row["ratio"] is None) for row in rows] == [
+        ("WRITE", "disk", True),
+        ("WRITE", "disk", False),
+    ]
+    assert all(row["client_us"] > 0 and row["server_us"] > 0 for row in rows)
