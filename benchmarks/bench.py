@@ -23,9 +23,9 @@ from pathlib import Path
 
 import nfs_servers
 import performance_page
-from batches import CONNECT, Order, Sample, resident_octets
 from event_loops import LOOPS
 from machine import machine_and_versions
+from orders import CONNECT, Order, Sample, resident_octets
 from performance_report import MEASURES, Figure, Report, Samples, ratios_of, rows_of, table_text
 from subjects import NATIVE, PARTLY_MISSING, PYTHON, SUBJECTS, Running, Scene, Subject
 

@@ -24,9 +24,9 @@ from typing import NamedTuple
 
 import nfs_client
 import nfs_servers
-from batches import Batch, Order, ordered_client
 from event_loops import LOOPS
 from nfs_client import AUTO
+from orders import Batch, Order, ordered_client
 
 from rpcrdma.transport import VERSION_CHOICES
 

@@ -1,7 +1,7 @@
 /* The floor of the benchmarks: the system calls of a call over the software RNIC, its FPDUs and digests, no more.
  *
  * `floor serve DIRECTORY...` prints its port and serves one connection from the file "data" of each directory.
- * `floor client PORT` takes orders and answers them, as benchmarks/batches.py says.
+ * `floor client PORT` takes orders and answers them, as benchmarks/orders.py says.
  *
  * Calls, replies and requests of RDMA Reads are untagged FPDUs, which carry data of up to 4 KiB. More data is tagged
  * FPDUs of nearly 64 KiB: the server reads a file in pieces of two FPDUs through one warm buffer, and writes a file

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Awaitable, Callable
 
 import grpc
-from batches import Order, answer_orders
 from event_loops import new_event_loop
+from orders import Order, answer_orders
 
 OPTIONS = (
     ("grpc.max_send_message_length", -1),

@@ -1,4 +1,4 @@
-"""libnfs, a client in C, on a server of ours over TCP: `libnfs_client.py TCP-URL EXPORT...` takes orders (`batches`).
+"""libnfs, a client in C, on a server of ours over TCP: `libnfs_client.py TCP-URL EXPORT...` takes orders (`orders`).
 
 Python calls the library's functions by ctypes and makes the next call from the callback of a reply; the library does
 the rest. It divides reads and writes by the server's limit of 1 MiB.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import nfs_servers
-from batches import Answer, Order
+from orders import Answer, Order
 
 NULL_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 FILE_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)

@@ -26,8 +26,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import nfs_servers
-from batches import spent_s
 from event_loops import LOOPS, new_event_loop
+from orders import spent_s
 
 import rpcrdma
 from rpcrdma.aio.urls import parse_url

@@ -1,4 +1,4 @@
-"""The client process of the benchmarks: NULL, READ and WRITE over one connection, by order (`batches`).
+"""The client process of the benchmarks: NULL, READ and WRITE over one connection, by order (`orders`).
 
 A READ or WRITE of more than 1 MiB, the most that the server moves in one call, is as many calls of 1 MiB at once: so
 the file system of the client reads and writes a large file.
@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import nfs_servers
-from batches import Order, answer_orders
 from event_loops import LOOPS, new_event_loop
+from orders import Order, answer_orders
 
 import rpcrdma
 from rpcrdma.nfs import v3

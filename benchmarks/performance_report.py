@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from batches import Order, Sample
 from nfs_servers import DISK, MEMORY, PLACES
+from orders import Order, Sample
 
 SIZES = {4096: "4 KiB", 1 << 16: "64 KiB", 1 << 20: "1 MiB", 1 << 24: "16 MiB"}
 MEGABYTE = 1 << 20

@@ -11,8 +11,8 @@ import statistics
 import sys
 import time
 
-from batches import Answer, Order
 from event_loops import new_event_loop
+from orders import Answer, Order
 
 MESSAGE = bytes(128)
 

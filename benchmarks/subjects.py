@@ -23,7 +23,7 @@ from pathlib import Path
 import libnfs_client
 import nfs_client
 import nfs_servers
-from batches import Batch, Order, Sample, ordered_client, spent_s
+from orders import Batch, Order, Sample, ordered_client, spent_s
 
 HERE = Path(__file__).parent
 FLOOR = HERE.parent / "build" / "floor"

@@ -112,7 +112,7 @@ def test_no_batch_begins_when_the_time_is_up(tmp_path: Path) -> None:
 
 
 def test_figures_and_ratios_are_medians_of_rounds_with_their_spread(module: Any) -> None:
-    report, sample = module("performance_report"), module("batches").Sample
+    report, sample = module("performance_report"), module("orders").Sample
     assert report.Figure.of([110.0, 90.0, 100.0]).text() == "100 ±10%"
     null = report.Measure("NULL", 0, 1, "memory").name
     samples = {
