@@ -25,20 +25,21 @@ import nfs_servers
 import performance_page
 from event_loops import LOOPS
 from machine import machine_and_versions
-from orders import CONNECT, Order, Sample, resident_octets
-from performance_report import MEASURES, Figure, Report, Samples, ratios_of, rows_of, table_text
+from orders import CONNECT, Order, resident_octets
+from performance_report import MEASURES, Figure, Measure, Report, Samples, ratios_of, rows_of, table_text
 from subjects import NATIVE, PARTLY_MISSING, PYTHON, SUBJECTS, Running, Scene, Subject
 
 
-class Round:
-    """The subjects that run, for the length of a round."""
+class Run:
+    """A run of the bench, of `subjects` that are on this machine; nothing begins after the given minutes."""
 
-    def __init__(self, stack: contextlib.ExitStack, scene: Scene, subjects: Sequence[Subject]) -> None:
+    def __init__(self, options: argparse.Namespace, scene: Scene, subjects: Sequence[Subject]) -> None:
+        self._options = options
+        self._scene = scene
+        self._subjects = subjects
+        self._end = time.monotonic() + options.minutes * 60
         self.failed: dict[str, str] = {}
-        self.running: dict[Subject, Running] = {}
-        for subject in subjects:
-            with self._noted(subject):
-                self.running[subject] = stack.enter_context(subject.start(scene))
+        self.samples: Samples = {}
 
     @contextlib.contextmanager
     def _noted(self, subject: Subject) -> Iterator[None]:
@@ -48,28 +49,44 @@ class Round:
         except (OSError, EOFError, ValueError, subprocess.SubprocessError) as error:
             print(f"{subject.name} is left out: {error}", file=sys.stderr)
             self.failed[subject.name] = str(error)
-            self.running.pop(subject, None)
 
-    def sample(self, subject: Subject, order: Order) -> Sample | None:
-        """A batch of the subject."""
-        with self._noted(subject):
-            return self.running[subject].batch(order)
-        return None
+    def _able(self) -> Iterator[Subject]:
+        """Subjects that have not failed, as long as there is time."""
+        for subject in self._subjects:
+            if subject.name not in self.failed and time.monotonic() < self._end:
+                yield subject
 
-    def connection_octets(self, subject: Subject, count: int) -> float | None:
-        """Memory that a server takes for one connection of so many."""
-        if subject not in self.running or (server := self.running[subject].measured_server) is None:
-            return None
-        with self._noted(subject):
-            # Before all batches: a process keeps the memory that they have freed. The first connections warm it up.
-            batch = self.running[subject].batch
-            batch(Order(CONNECT, 0, max(count // 10, 1), 0, 0.0))
-            before = resident_octets(server)
-            batch(Order(CONNECT, 0, count, 0, 0.0))
-            after = resident_octets(server)
-            batch(Order(CONNECT, 0, 0, 0, 0.0))
-            return (after - before) / count
-        return None
+    def connection_kib(self) -> dict[str, Figure]:
+        """Memory that a server takes for one connection, in every other round: that of new servers, which keep none."""
+        count = self._options.connections
+        found: dict[str, list[float]] = {}
+        for _ in range(0, self._options.rounds, 2):
+            for subject in self._able():
+                if subject.connects:
+                    with self._noted(subject), subject.start(self._scene) as running:
+                        # The first connections warm it up.
+                        running.batch(Order(CONNECT, 0, max(count // 10, 1), 0, 0.0))
+                        before = resident_octets(running.server_process)
+                        running.batch(Order(CONNECT, 0, count, 0, 0.0))
+                        growth = resident_octets(running.server_process) - before
+                        found.setdefault(subject.name, []).append(growth / count / 1024)
+        return {name: Figure.of(values) for name, values in found.items()}
+
+    def round(self, number: int, measures: Sequence[Measure]) -> None:
+        """All measures of all subjects, by turns, in new processes."""
+        with contextlib.ExitStack() as stack:
+            running: dict[Subject, Running] = {}
+            for subject in self._able():
+                with self._noted(subject):
+                    running[subject] = stack.enter_context(subject.start(self._scene))
+            for measure in measures:
+                print(f"round {number + 1} of {self._options.rounds}: {measure.name}", file=sys.stderr)
+                order = measure.order(self._options.seconds)
+                able = [subject for subject in self._able() if subject in running and subject.makes(order)]
+                for subject in able if number % 2 else reversed(able):
+                    with self._noted(subject):
+                        sample = running[subject].batch(order)
+                        self.samples.setdefault((measure.name, subject.name), {})[number] = sample
 
 
 def named(name: str, wanted: Sequence[str]) -> bool:
@@ -78,46 +95,28 @@ def named(name: str, wanted: Sequence[str]) -> bool:
 
 
 def measured(options: argparse.Namespace) -> Report:
-    """Takes all measures; none begins after the given minutes."""
-    end = time.monotonic() + options.minutes * 60
+    """Takes all measures."""
     chosen = [subject for subject in SUBJECTS if named(subject.name, options.subjects)]
     subjects = [subject for subject in chosen if not subject.missing]
     measures = [measure for measure in MEASURES if named(measure.name, options.only)]
-    samples: Samples = {}
-    memory: dict[str, list[float]] = {}
-    failed: dict[str, str] = {}
     with nfs_servers.directories(options.disk) as directories:
+        run = Run(options, Scene(directories, options.loop), subjects)
+        connection_kib = run.connection_kib()
         for number in range(options.rounds):
-            if time.monotonic() > end:
-                break
-            with contextlib.ExitStack() as stack:
-                able = [subject for subject in subjects if subject.name not in failed]
-                turn = Round(stack, Scene(directories, options.loop), able)
-                for subject in able if options.connections else ():
-                    octets = turn.connection_octets(subject, options.connections)
-                    if octets is not None:
-                        memory.setdefault(subject.name, []).append(octets / 1024)
-                for measure in measures:
-                    print(f"round {number + 1} of {options.rounds}: {measure.name}", file=sys.stderr)
-                    order = measure.order(options.seconds)
-                    for subject in able if number % 2 else reversed(able):
-                        if subject not in turn.running or not subject.makes(order) or time.monotonic() > end:
-                            continue
-                        if (sample := turn.sample(subject, order)) is not None:
-                            samples.setdefault((measure.name, subject.name), {})[number] = sample
-                failed |= turn.failed
+            run.round(number, measures)
         machine = machine_and_versions(directories, options.loop)
     rdma = PYTHON if NATIVE.missing else NATIVE
-    missing = {subject.name: subject.missing for subject in chosen if subject.missing}
+    missing = {subject.name: subject.missing for subject in chosen} | PARTLY_MISSING
+    missing |= {name: f"failed: {words}" for name, words in run.failed.items()}
     return Report(
         machine,
         options.rounds,
         options.seconds,
         {subject.name: subject.explained for subject in subjects},
-        rows_of(samples),
-        ratios_of(samples, rdma.name, PYTHON.name),
-        {name: Figure.of(values) for name, values in memory.items()},
-        {**missing, **PARTLY_MISSING, **{name: f"failed: {words}" for name, words in failed.items()}},
+        rows_of(run.samples),
+        ratios_of(run.samples, rdma.name, PYTHON.name),
+        connection_kib,
+        {name: hint for name, hint in missing.items() if hint},
     )
 
 

@@ -6,7 +6,6 @@ which favours it.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 
@@ -58,9 +57,6 @@ class GrpcClient:
         return lambda _: method(request)
 
     async def connect(self, count: int) -> None:
-        if not count:
-            await asyncio.gather(*(channel.close() for channel in self._idle))
-            self._idle.clear()
         for _ in range(count):
             channel = self._connected()
             self._idle.append(channel)

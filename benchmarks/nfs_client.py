@@ -34,24 +34,21 @@ class NfsClient:
         # Sources that are older than the option speak one version.
         self._options = None if version == AUTO else rpcrdma.ConnectOptions(rpcrdma_version=version)
         self._connection: rpcrdma.Connection
-        self._stack, self._idle = contextlib.AsyncExitStack(), contextlib.AsyncExitStack()
+        self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> NfsClient:
-        self._connection = await self._connected(self._stack)
+        self._connection = await self._connected()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._idle.aclose()
         await self._stack.aclose()
 
-    async def _connected(self, stack: contextlib.AsyncExitStack) -> rpcrdma.Connection:
-        return await stack.enter_async_context(rpcrdma.connect(self._url, v3.PROGRAM, options=self._options))
+    async def _connected(self) -> rpcrdma.Connection:
+        return await self._stack.enter_async_context(rpcrdma.connect(self._url, v3.PROGRAM, options=self._options))
 
     async def connect(self, count: int) -> None:
-        if not count:
-            await self._idle.aclose()
         for _ in range(count):
-            await (await self._connected(self._idle)).call(v3.NULL, None)
+            await (await self._connected()).call(v3.NULL, None)
 
     async def calls(self, order: Order) -> Callable[[int], Awaitable[object]]:
         connection = self._connection

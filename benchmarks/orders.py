@@ -2,14 +2,15 @@
 
 An order is a line on the client's standard input: call, octets, calls in flight, place of the file, seconds. The answer
 is a line on its standard output: calls made, seconds that they took together, the median of their times in seconds,
-and seconds of the client's processor time. `CONNECT` opens connections, as many as there would be calls in flight; for
-none it closes them all. The clients in Python and in C all understand the orders of calls.
+and seconds of the client's processor time. `CONNECT` opens connections, as many as there would be calls in flight, and
+keeps them. The clients in Python and in C all understand the orders of calls.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import selectors
 import statistics
 import subprocess
@@ -75,7 +76,7 @@ class AsyncClient(Protocol):
         """The function that makes one call in a place of its own among those in flight."""
 
     async def connect(self, count: int) -> None:
-        """Opens idle connections, each after one call; closes them all if `count` is 0."""
+        """Opens connections, each of which is idle after one call."""
 
 
 async def timed_batch(call: Callable[[int], Awaitable[object]], order: Order) -> Answer:
@@ -140,18 +141,26 @@ def ordered_client(
         orders, answers = child.stdin, child.stdout
         selector.register(answers, selectors.EVENT_READ)
 
-        def batch(order: Order) -> Sample:
-            before = spent_s(server_process)
+        def answer(order: Order) -> Answer:
             print(*order, file=orders, flush=True)
             if not selector.select(order.seconds + ORDER_S_MAX):
                 raise TimeoutError(f"{order} was not answered within {ORDER_S_MAX:g} s")
             if not (line := answers.readline()):
                 raise EOFError(f"the client ended at {order}")
-            answer = Answer.parse(line)
+            return Answer.parse(line)
+
+        @functools.cache
+        def wait_until_ready() -> None:
+            answer(Order("NULL", 0, 1, 0, 0.0))
+
+        def batch(order: Order) -> Sample:
+            wait_until_ready()
+            before = spent_s(server_process)
+            answered = answer(order)
             server_s = spent_s(server_process) - before
-            each = 1e6 / answer.calls
-            rate = answer.calls / answer.elapsed_s if answer.elapsed_s else 0.0
-            return Sample(answer.median_s * 1e6, rate, answer.processor_s * each, server_s * each)
+            each = 1e6 / answered.calls
+            rate = answered.calls / answered.elapsed_s if answered.elapsed_s else 0.0
+            return Sample(answered.median_s * 1e6, rate, answered.processor_s * each, server_s * each)
 
         try:
             yield batch

@@ -27,7 +27,7 @@ from orders import Batch, Order, Sample, ordered_client, spent_s
 
 HERE = Path(__file__).parent
 FLOOR = HERE.parent / "build" / "floor"
-LARGE_OCTETS = 1 << 20
+FABTESTS = shutil.which("fi_rma_bw")
 ALL_CALLS = ("NULL", "READ", "WRITE")
 PROGRAM_S_MAX = 60.0
 """How long a program that measures itself may take."""
@@ -43,15 +43,18 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A subject that runs: how a batch is made, and the server process where its memory is measured."""
+    """A subject that runs: its batches, and its server process, 0 where each batch has one of its own."""
 
     batch: Batch
-    measured_server: int | None = None
+    server_process: int
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A column of the table: `calls` it knows, in numbers in flight that `takes` allows; `files` if it has files."""
+    """A column of the table: `calls` that it knows, as far as `takes` allows; `files` if it has files.
+
+    `connects` if its client opens any number of connections.
+    """
 
     name: str
     explained: str
@@ -59,6 +62,7 @@ class Subject:
     missing: str = ""
     calls: Sequence[str] = ALL_CALLS
     files: bool = True
+    connects: bool = False
     takes: Callable[[Order], bool] = lambda _order: True
 
     def makes(self, order: Order) -> bool:
@@ -102,7 +106,7 @@ def libnfs(scene: Scene) -> Iterator[Running]:
         exports = [f"/{name}" for name in nfs_servers.PLACES]
         command = [sys.executable, str(HERE / "libnfs_client.py"), server.tcp, *exports]
         with ordered_client(command, server.process) as batch:
-            yield Running(batch)
+            yield Running(batch, server.process)
 
 
 @contextlib.contextmanager
@@ -122,7 +126,7 @@ def echo(scene: Scene) -> Iterator[Running]:
         process(*command, "serve", scene.loop) as server,
         ordered_client([*command, "client", scene.loop, port_of(server)], server.pid) as batch,
     ):
-        yield Running(batch)
+        yield Running(batch, server.pid)
 
 
 @contextlib.contextmanager
@@ -137,7 +141,7 @@ def floor(scene: Scene) -> Iterator[Running]:
         process(*command, "serve", *scene.directories) as server,
         ordered_client([*command, "client", port_of(server)], server.pid) as batch,
     ):
-        yield Running(batch)
+        yield Running(batch, server.pid)
 
 
 def free_port() -> str:
@@ -187,7 +191,7 @@ def iperf3(_scene: Scene) -> Iterator[Running]:
             each = 1e6 / buffers
             return Sample(None, buffers / seconds, client_s * each, server_s * each)
 
-        yield Running(batch)
+        yield Running(batch, server.pid)
 
 
 def fabtest(command: Sequence[str], port_options: tuple[str, str]) -> float:
@@ -225,7 +229,7 @@ def libfabric(_scene: Scene) -> Iterator[Running]:
         rate = 1e6 / each_us * (2 if order.call == "READ" else 1)
         return Sample(each_us if order.in_flight == 1 else None, rate, None, None)
 
-    yield Running(batch)
+    yield Running(batch, 0)
 
 
 def installed(found: object, hint: str) -> str:
@@ -242,55 +246,48 @@ NATIVE = Subject(
     "this library, version 2 of RPC-over-RDMA, with the package rpcrdma_native",
     ours("rdma", "2", "1"),
     installed(module("rpcrdma_native"), "make install, where a C compiler is"),
+    connects=True,
 )
-PYTHON = Subject("RDMA 2, Python", "the same with RPCRDMA_NATIVE=0", ours("rdma", "2", "0"))
-TCP = Subject("TCP", "the same server and client over TCP, as Linux speaks NFS", ours("tcp", "auto", "1"))
-GRPC = Subject(
-    "gRPC",
-    "grpcio with asyncio; data in memory and no file",
-    grpc,
-    installed(module("grpc"), "pip install -e '.[bench]'"),
-    files=False,
-)
-IPERF3 = Subject(
-    "iperf3",
-    "a TCP stream in buffers of the size, without replies",
-    iperf3,
-    installed(shutil.which("iperf3"), "apt-get install iperf3"),
-    calls=("READ", "WRITE"),
-    files=False,
-    # It has replies to nothing, and buffers of at most 1 MiB.
-    takes=lambda order: order.in_flight > 1 and order.octets <= LARGE_OCTETS,
-)
-FLOOR_C = Subject(
-    "floor",
-    "benchmarks/floor.c: the system calls and digests of RDMA alone, in C",
-    floor,
-    installed(shutil.which("cc"), "apt-get install gcc"),
-)
+PYTHON = Subject("RDMA 2, Python", "the same with RPCRDMA_NATIVE=0", ours("rdma", "2", "0"), connects=True)
 SUBJECTS = (
     NATIVE,
     PYTHON,
-    Subject("RDMA 1, native", "version 1 with rpcrdma_native", ours("rdma", "1", "1"), NATIVE.missing),
-    Subject("RDMA 1, Python", "version 1 with RPCRDMA_NATIVE=0", ours("rdma", "1", "0")),
-    TCP,
+    Subject("RDMA 1, native", "version 1 with rpcrdma_native", ours("rdma", "1", "1"), NATIVE.missing, connects=True),
+    Subject("RDMA 1, Python", "version 1 with RPCRDMA_NATIVE=0", ours("rdma", "1", "0"), connects=True),
+    Subject("TCP", "the same server and client over TCP", ours("tcp", "auto", "1"), connects=True),
     Subject(
         "libnfs",
         "a client in C on our server over TCP",
         libnfs,
         installed(libnfs_client.library(), "apt-get install libnfs13"),
     ),
-    GRPC,
+    Subject(
+        "gRPC",
+        "grpcio with asyncio; data in memory and no file",
+        grpc,
+        installed(module("grpc"), "pip install -e '.[bench]'"),
+        files=False,
+        connects=True,
+    ),
     Subject(
         "libfabric",
         "its tcp provider: fi_pingpong for NULL, fi_rma_bw of fabtests for READ and WRITE, no file",
         libfabric,
         installed(shutil.which("fi_pingpong"), "apt-get install libfabric-bin"),
-        calls=ALL_CALLS if shutil.which("fi_rma_bw") else ("NULL",),
+        calls=ALL_CALLS if FABTESTS else ("NULL",),
         files=False,
         takes=lambda order: order.call != "NULL" or order.in_flight == 1,
     ),
-    IPERF3,
+    Subject(
+        "iperf3",
+        "a TCP stream in buffers of the size, without replies",
+        iperf3,
+        installed(shutil.which("iperf3"), "apt-get install iperf3"),
+        calls=("READ", "WRITE"),
+        files=False,
+        # Buffers under way are not limited by replies, and they have at most 1 MiB.
+        takes=lambda order: order.in_flight > 1 and order.octets <= nfs_servers.CALL_OCTETS,
+    ),
     Subject(
         "echo",
         "128 octets between two event loops of Python",
@@ -298,10 +295,15 @@ SUBJECTS = (
         calls=("NULL",),
         takes=lambda order: order.in_flight == 1,
     ),
-    FLOOR_C,
+    Subject(
+        "floor",
+        "benchmarks/floor.c: the system calls and digests of RDMA alone, in C",
+        floor,
+        installed(shutil.which("cc"), "apt-get install gcc"),
+    ),
 )
-PARTLY_MISSING = (
-    {}
-    if shutil.which("fi_rma_bw")
-    else {"libfabric, READ and WRITE": "build fabtests of https://github.com/ofiwg/libfabric, which Debian leaves out"}
-)
+PARTLY_MISSING = {
+    "libfabric, READ and WRITE": installed(
+        FABTESTS, "build fabtests of https://github.com/ofiwg/libfabric, which Debian leaves out"
+    )
+}
