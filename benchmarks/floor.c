@@ -18,11 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "crc32c.h" /* native/src: the digests of the native step */
 
 enum { INLINE = 4096, CALL_MAX = 1 << 20, FILE_OCTETS = 64 << 20, FILLING = 0x5a }; /* as benchmarks/nfs_servers.py */
 enum { TAGGED = 65456, TAGGED_HEAD = 16, UNTAGGED_HEAD = 20, BODY = 120, DIGEST = 4 };
@@ -41,56 +42,6 @@ static void fail(const char *what) {
   perror(what);
   exit(1);
 }
-
-/* CRC-32C: three lanes of the processor's instruction, joined by a table; else a table alone. */
-enum { LANE = 2048 };
-static uint32_t table[256], shifted[4][256];
-
-static uint32_t crc_octets(uint32_t c, const uint8_t *p, size_t n) {
-  while (n--) c = table[(c ^ *p++) & 255] ^ c >> 8;
-  return c;
-}
-
-static void crc_start(void) {
-  static const uint8_t zeros[LANE];
-  for (uint32_t i = 0; i < 256; i++) {
-    uint32_t c = i;
-    for (int bit = 0; bit < 8; bit++) c = c >> 1 ^ (c & 1 ? 0x82F63B78u : 0);
-    table[i] = c;
-  }
-  for (uint32_t i = 0; i < 256; i++)
-    for (int place = 0; place < 4; place++) shifted[place][i] = crc_octets(i << 8 * place, zeros, LANE);
-}
-
-#if defined(__x86_64__)
-#include <nmmintrin.h>
-static inline uint64_t after_lane(uint64_t c) {
-  return shifted[0][c & 255] ^ shifted[1][c >> 8 & 255] ^ shifted[2][c >> 16 & 255] ^ shifted[3][c >> 24];
-}
-static inline uint64_t word(const uint8_t *p) {
-  uint64_t value;
-  memcpy(&value, p, 8);
-  return value;
-}
-__attribute__((target("sse4.2"))) static uint32_t crc_raw(uint32_t start, const uint8_t *p, size_t n) {
-  uint64_t a = start;
-  for (; n >= 3 * LANE; p += 3 * LANE, n -= 3 * LANE) {
-    uint64_t b = 0, c = 0;
-    for (size_t i = 0; i < LANE; i += 8) {
-      a = _mm_crc32_u64(a, word(p + i));
-      b = _mm_crc32_u64(b, word(p + LANE + i));
-      c = _mm_crc32_u64(c, word(p + 2 * LANE + i));
-    }
-    a = after_lane(after_lane(a) ^ b) ^ c;
-  }
-  for (; n >= 8; p += 8, n -= 8) a = _mm_crc32_u64(a, word(p));
-  return crc_octets((uint32_t)a, p, n);
-}
-#else
-#define crc_raw crc_octets
-#endif
-
-static uint32_t crc_of(uint32_t value, const uint8_t *p, size_t n) { return ~crc_raw(~value, p, n); }
 
 /* One end of the connection. */
 struct job { /* an untagged FPDU, or data in tagged ones, that waits for the socket */
@@ -147,8 +98,8 @@ static void add(const void *start, size_t length) {
 static void frame(uint8_t *head, size_t head_octets, const uint8_t *data, size_t octets, uint8_t *digest) {
   uint16_t length = htons((uint16_t)(head_octets - 2 + octets));
   memcpy(head, &length, 2);
-  uint32_t crc = crc_of(0, head, head_octets);
-  if (octets) crc = crc_of(crc, data, octets);
+  uint32_t crc = rn_crc32c(0, head, head_octets);
+  if (octets) crc = rn_crc32c(crc, data, octets);
   memcpy(digest, &crc, DIGEST);
   add(head, head_octets);
   if (octets) add(data, octets);
@@ -373,7 +324,7 @@ static void advance(size_t octets) {
   after = me.arrived == wire ? frames_of(me.length) : me.arrived / span;
   for (size_t number = before; number < after; number++) {
     size_t length = me.length - number * TAGGED < TAGGED ? me.length - number * TAGGED : TAGGED;
-    check(crc_of(crc_of(0, me.heads[number], TAGGED_HEAD), me.place + number * TAGGED, length), me.digests[number]);
+    check(rn_crc32c(rn_crc32c(0, me.heads[number], TAGGED_HEAD), me.place + number * TAGGED, length), me.digests[number]);
   }
   if (me.arrived == wire) {
     uint32_t sink;
@@ -411,7 +362,7 @@ static void take(void) {
     if (me.filled - at < octets + DIGEST) break;
     struct body body;
     memcpy(&body, head + UNTAGGED_HEAD, sizeof body);
-    check(crc_of(0, head, octets), head + octets);
+    check(rn_crc32c(0, head, octets), head + octets);
     untagged(&body, head + UNTAGGED_HEAD + sizeof body);
     at += octets + DIGEST;
   }
@@ -515,7 +466,7 @@ static int client(int port) {
 }
 
 int main(int count, char **arguments) {
-  crc_start();
+  rn_crc32c_choose();
   if (count > 2 && !strcmp(arguments[1], "serve")) return serve(count - 2, arguments + 2);
   if (count == 3 && !strcmp(arguments[1], "client")) return client(atoi(arguments[2]));
   fputs("usage: floor serve DIRECTORY... | floor client PORT\n", stderr);

@@ -25,8 +25,12 @@ import nfs_client
 import nfs_servers
 from orders import Batch, Order, Sample, ordered_client, spent_s
 
+from rpcrdma.wire import native
+
 HERE = Path(__file__).parent
+NATIVE_SOURCES = HERE.parent / "native" / "src"
 FLOOR = HERE.parent / "build" / "floor"
+FLOOR_SOURCES = (HERE / "floor.c", NATIVE_SOURCES / "crc32c.c", NATIVE_SOURCES / "crc32c.h")
 FABTESTS = shutil.which("fi_rma_bw")
 ALL_CALLS = ("NULL", "READ", "WRITE")
 PROGRAM_S_MAX = 60.0
@@ -131,10 +135,11 @@ def echo(scene: Scene) -> Iterator[Running]:
 
 @contextlib.contextmanager
 def floor(scene: Scene) -> Iterator[Running]:
-    if not FLOOR.is_file() or FLOOR.stat().st_mtime < (HERE / "floor.c").stat().st_mtime:
+    if not FLOOR.is_file() or FLOOR.stat().st_mtime < max(source.stat().st_mtime for source in FLOOR_SOURCES):
         FLOOR.parent.mkdir(exist_ok=True)
         new = FLOOR.with_name(f"floor.{os.getpid()}")
-        subprocess.run(["cc", "-O3", "-o", str(new), str(HERE / "floor.c")], check=True)
+        sources = [str(source) for source in FLOOR_SOURCES if source.suffix == ".c"]
+        subprocess.run(["cc", "-O3", "-I", str(NATIVE_SOURCES), "-o", str(new), *sources], check=True)
         new.replace(FLOOR)
     command = [str(FLOOR)]
     with (
@@ -241,11 +246,12 @@ def module(name: str) -> bool:
     return importlib.util.find_spec(name) is not None
 
 
+NATIVE_MODULE, DATA_PATH = native.find("1")
 NATIVE = Subject(
     "RDMA 2, native",
     "this library, version 2 of RPC-over-RDMA, with the package rpcrdma_native",
     ours("rdma", "2", "1"),
-    installed(module("rpcrdma_native"), "make install, where a C compiler is"),
+    installed(NATIVE_MODULE, f"{DATA_PATH}; make install, where a C compiler is"),
     connects=True,
 )
 PYTHON = Subject("RDMA 2, Python", "the same with RPCRDMA_NATIVE=0", ours("rdma", "2", "0"), connects=True)
