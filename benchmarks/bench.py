@@ -105,7 +105,7 @@ def measured(options: argparse.Namespace) -> Report:
         for number in range(options.rounds):
             run.round(number, measures)
         machine = machine_and_versions(directories, options.loop)
-    rdma = PYTHON if NATIVE.missing else NATIVE
+    rdma = NATIVE if NATIVE in subjects else PYTHON
     missing = {subject.name: subject.missing for subject in chosen} | PARTLY_MISSING
     missing |= {name: f"failed: {words}" for name, words in run.failed.items()}
     return Report(
