@@ -63,7 +63,7 @@ class RdmaFileSystem(ServerFileSystem):
         first = start or 0
         count = -1 if end is None else max(0, end - first)
         place = self.place(path)
-        known = place.known.find(place.path, self._valid_s)
+        known = await self._found(place)
         entry = None if known is None else known.entry
         return await self._run(place, lambda fs, at: fs.read_bytes(entry or at, offset=first, size=count))
 
@@ -269,7 +269,7 @@ class RdmaFileSystem(ServerFileSystem):
     async def _open_reading(self, path: str) -> tuple[NfsFile | None, bytes]:
         """(None, all octets of a small regular file), or (an open file, its last octets if readers begin there)."""
         place = self.place(path)
-        known = place.known.find(place.path, self._valid_s)
+        known = await self._found(place)
         entry = (await self._look(place))[1] if known is None else known.entry
         if entry is None or not entry.is_file():
             return await self.open_async(path), b""

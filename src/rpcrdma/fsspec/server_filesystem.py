@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import io
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from fsspec.asyn import AsyncFileSystem, get_loop
 from fsspec.utils import stringify_path, tokenize
 
 from rpcrdma.aio.client.connect import ConnectOptions
-from rpcrdma.errors import ConnectFailed
-from rpcrdma.fsspec.entry_info import Info, info_above, info_at, listed_infos
-from rpcrdma.fsspec.known_files import Known, known_files
+from rpcrdma.errors import ConnectFailed, RemoteProtocolError
+from rpcrdma.fsspec.entry_info import Info, entry_info, info_above, info_at, listed_infos
+from rpcrdma.fsspec.known_files import Known, KnownFiles, known_files
 from rpcrdma.fsspec.mounts import Mounts, Server, close_mounts, mounts_of
 from rpcrdma.fsspec.servers import MountPorts, ServerPath, Servers, authority_of, strip_url
 from rpcrdma.fsspec.waiting import sync
@@ -25,6 +27,9 @@ from rpcrdma.nfs.client.mount_client import NoSuchExport
 __all__ = ["ServerFileSystem", "names_below"]
 
 T = TypeVar("T")
+
+_PAGE_ENTRIES = 256
+"""Entries that are cached of a directory whose files are asked for one by one: no more than a reply of 64 KiB holds."""
 
 _OPTIONS = "host, port, mountport, options, files, auto_mkdir, attributes_valid_s, close_to_open"
 _FSSPEC_OPTIONS = {
@@ -162,7 +167,7 @@ class ServerFileSystem(AsyncFileSystem):
 
     async def _info(self, path: str, refresh: bool = False, **_kwargs: Any) -> Info:
         place = self.place(path)
-        known = None if refresh else place.known.find(place.path, self._valid_s)
+        known = None if refresh else await self._found(place)
         if known is not None:
             return {**known.info, "name": place.name}
         try:
@@ -171,6 +176,30 @@ class ServerFileSystem(AsyncFileSystem):
             if names_below(place.path, error.exports):
                 return info_above(place.name)
             raise
+
+    async def _found(self, place: ServerPath) -> Known | None:
+        """The cached state of a path; before that caches a page of its directory, if that is worth listing."""
+        known = place.known
+        found = known.find(place.path, self._valid_s)
+        directory, _, name = place.path.rpartition("/")
+        if found is None and name and self._valid_s > 0 and known.is_worth_listing(directory, self._valid_s):
+            # A directory may be searched, but not listed; its listing may be faulty; the path may be above all exports.
+            with contextlib.suppress(OSError, RemoteProtocolError):
+                await self._run(place._replace(path=directory or "/"), partial(self._list_page, known, directory))
+            found = known.find(place.path, self._valid_s)
+        return found
+
+    async def _list_page(self, known: KnownFiles, directory: str, fs: MountedFilesystem, at: str) -> None:
+        """Caches the first entries of a directory."""
+        changes, left = known.changes, _PAGE_ENTRIES
+        async with contextlib.aclosing(fs.scandir(at, onerror=lambda _: None)) as entries:
+            async for entry in entries:
+                if not entry.is_symlink():
+                    path = f"{directory}/{entry.name}"
+                    known.keep(path, entry_info(entry, path), entry, changes=changes)
+                left -= 1
+                if not left:
+                    break
 
     def _believed(self, path: str) -> Known | None:
         place = self.place(path)

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Self
 
@@ -233,7 +233,7 @@ class NfsFilesystem:
 
     async def scandir(
         self, path: Path | DirEntry = ".", *, onerror: Callable[[OSError], None] | None = None
-    ) -> AsyncIterator[DirEntry]:
+    ) -> AsyncGenerator[DirEntry, None]:
         """The entries of a directory with their attributes, page by page as the server lists them.
 
         A directory that another `scandir` has yielded is listed by its handle, without looking its path up again; so a
