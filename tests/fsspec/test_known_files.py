@@ -370,8 +370,8 @@ def test_what_is_below_a_path_is_forgotten_with_it() -> None:
 def test_a_child_process_begins_with_nothing(make: Callable[..., Any], top: Path) -> None:
     fs = make()
     fs.info(at(top, "small"))
-    place = fs.place(at(top, "small"))
     child = os.fork()
+    place = fs.place(at(top, "small"))
     if not child:
         status = 1
         try:

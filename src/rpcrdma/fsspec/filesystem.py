@@ -317,7 +317,7 @@ class RdmaFileSystem(ServerFileSystem):
             await self._mkdir(path)
 
     async def _make_directories(self, path: str) -> None:
-        server, prefix, at = self.place(path)
+        server, prefix, at, _ = self.place(path)
         await self._mounts(server).make_directories(at, prefix=prefix)
 
     def rmdir(self, path: str) -> None:

@@ -126,10 +126,12 @@ class Mounts:
 
     def _export_of(self, path: str) -> str:
         """The known export that `path` is deepest in; empty if it is in none."""
-        holding = (
-            name for name in {*self._listed, *self._mounted} if name in {"/", path} or path.startswith(f"{name}/")
-        )
-        return max(holding, key=len, default="")
+        export = path
+        while export not in self._mounted and export not in self._listed:
+            if export in {"", "/"}:
+                return ""
+            export = export.rpartition("/")[0] or "/"
+        return export
 
     async def _mount(self, path: str) -> MountedFilesystem:
         server = self._server

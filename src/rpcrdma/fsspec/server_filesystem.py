@@ -147,7 +147,7 @@ class ServerFileSystem(AsyncFileSystem):
 
     async def _run(self, path: str | ServerPath, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
         """The result of `call` with the file system that has `path`, and the path in it."""
-        server, prefix, at = path if isinstance(path, ServerPath) else self.place(path)
+        server, prefix, at, _ = path if isinstance(path, ServerPath) else self.place(path)
         try:
             return await self._mounts(server).run(at, call, prefix=prefix)
         except ConnectFailed as error:
@@ -181,13 +181,14 @@ class ServerFileSystem(AsyncFileSystem):
         """The cached state of a path; before that caches a page of its directory, if that is worth listing."""
         known = place.known
         found = known.find(place.path, self._valid_s)
+        if found is not None or self._valid_s <= 0:
+            return found
         directory, _, name = place.path.rpartition("/")
-        if found is None and name and self._valid_s > 0 and known.is_worth_listing(directory, self._valid_s):
+        if name and known.is_worth_listing(directory, self._valid_s):
             # A directory may be searched, but not listed; its listing may be faulty; the path may be above all exports.
             with contextlib.suppress(OSError, RemoteProtocolError):
                 await self._run(place._replace(path=directory or "/"), partial(self._list_page, known, directory))
-            found = known.find(place.path, self._valid_s)
-        return found
+        return known.find(place.path, self._valid_s)
 
     async def _list_page(self, known: KnownFiles, directory: str, fs: MountedFilesystem, at: str) -> None:
         """Caches the first entries of a directory."""
