@@ -426,6 +426,14 @@ def test_files_that_are_asked_for_one_by_one_come_with_a_page_of_their_directory
     assert asked == {"lookup": 2, "page": 1}
 
 
+def test_files_that_are_asked_for_at_once_wait_for_one_page(
+    make: Callable[..., Any], top: Path, asked: Counter[str]
+) -> None:
+    fs, paths = make(), parts(top, 9)
+    assert fs.cat(paths) == {path: bytes(1 + number) for number, path in enumerate(paths)}
+    assert asked == {"lookup": 2, "page": 1}
+
+
 def test_a_page_of_a_directory_has_no_links_and_no_changes_that_came_after_it(
     make: Callable[..., Any], top: Path, asked: Counter[str]
 ) -> None:

@@ -242,7 +242,7 @@ class RdmaFileSystem(ServerFileSystem):
         if mode == "rb" and block_size is None and not cache_options and not kwargs:
             opened, data = self._believed_data(path) or sync(self.loop, self._open_reading, path)
             if opened is None:
-                return HeldFile(self, self._strip_protocol(path), data)
+                return HeldFile(self, path, data)
             return BufferedNfsFile(self, path, mode, opened=opened, tail=data)
         return BufferedNfsFile(self, path, mode, block_size, autocommit, cache_options=cache_options, **kwargs)
 

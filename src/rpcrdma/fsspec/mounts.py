@@ -58,6 +58,8 @@ class Mounts:
         self._lock = asyncio.Lock()
         self._watching: set[asyncio.Task[None]] = set()
         self._making: dict[str, asyncio.Task[None]] = {}
+        self.listings: dict[str, asyncio.Task[None]] = {}
+        """Pages that are being read, by directory: questions about other files there wait for them."""
         self.writers: weakref.WeakSet[Closable] = weakref.WeakSet()
         """Files open for writing, which the end of the process closes."""
 

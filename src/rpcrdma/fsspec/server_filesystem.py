@@ -8,16 +8,15 @@ import datetime as dt
 import io
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import partial
 from typing import Any, TypeVar
 
 from fsspec.asyn import AsyncFileSystem, get_loop
 from fsspec.utils import stringify_path, tokenize
 
 from rpcrdma.aio.client.connect import ConnectOptions
-from rpcrdma.errors import ConnectFailed, RemoteProtocolError
+from rpcrdma.errors import ConnectFailed, RpcRdmaError
 from rpcrdma.fsspec.entry_info import Info, entry_info, info_above, info_at, listed_infos
-from rpcrdma.fsspec.known_files import Known, KnownFiles, known_files
+from rpcrdma.fsspec.known_files import Known, known_files
 from rpcrdma.fsspec.mounts import Mounts, Server, close_mounts, mounts_of
 from rpcrdma.fsspec.servers import MountPorts, ServerPath, Servers, authority_of, strip_url
 from rpcrdma.fsspec.waiting import sync
@@ -184,23 +183,36 @@ class ServerFileSystem(AsyncFileSystem):
         if found is not None or self._valid_s <= 0:
             return found
         directory, _, name = place.path.rpartition("/")
-        if name and known.is_worth_listing(directory, self._valid_s):
-            # A directory may be searched, but not listed; its listing may be faulty; the path may be above all exports.
-            with contextlib.suppress(OSError, RemoteProtocolError):
-                await self._run(place._replace(path=directory or "/"), partial(self._list_page, known, directory))
+        listings = self._mounts(place.server).listings
+        listing = listings.get(directory)
+        if listing is None and name and known.is_worth_listing(directory, self._valid_s):
+            listing = asyncio.get_running_loop().create_task(self._list_page(place, directory))
+            listings[directory] = listing
+            listing.add_done_callback(lambda _: listings.pop(directory))
+        if listing is None:
+            return None
+        # A caller that is cancelled does not end it for the others.
+        await asyncio.wait([listing])
         return known.find(place.path, self._valid_s)
 
-    async def _list_page(self, known: KnownFiles, directory: str, fs: MountedFilesystem, at: str) -> None:
-        """Caches the first entries of a directory."""
+    async def _list_page(self, place: ServerPath, directory: str) -> None:
+        """Caches the first entries of a directory; none of one that may only be searched, or is above all exports."""
+        known = place.known
         changes, left = known.changes, _PAGE_ENTRIES
-        async with contextlib.aclosing(fs.scandir(at, onerror=lambda _: None)) as entries:
-            async for entry in entries:
-                if not entry.is_symlink():
-                    path = f"{directory}/{entry.name}"
-                    known.keep(path, entry_info(entry, path), entry, changes=changes)
-                left -= 1
-                if not left:
-                    break
+
+        async def page(fs: MountedFilesystem, at: str) -> None:
+            nonlocal left
+            async with contextlib.aclosing(fs.scandir(at, onerror=lambda _: None)) as entries:
+                async for entry in entries:
+                    if not entry.is_symlink():
+                        path = f"{directory}/{entry.name}"
+                        known.keep(path, entry_info(entry, path), entry, changes=changes)
+                    left -= 1
+                    if not left:
+                        break
+
+        with contextlib.suppress(OSError, RpcRdmaError):
+            await self._run(place._replace(path=directory or "/"), page)
 
     def _believed(self, path: str) -> Known | None:
         place = self.place(path)
