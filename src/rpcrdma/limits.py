@@ -305,7 +305,8 @@ EVENT_LINES_MAX = 1000
 """Lines of `serve --json` that wait for their reader: 300 KB of usual ones. An address causes 120 a minute at most."""
 
 FSSPEC_KNOWN_FILES_MAX = 4096
-"""Files of one server whose attributes `rpcrdma.fsspec` remembers for a moment, the latest of a listing: 6 MB."""
+"""Files of one server whose attributes `rpcrdma.fsspec` remembers for a moment, the latest of a listing: 6 MB. As many
+directories are remembered whose files are asked for one by one."""
 
 FSSPEC_HELD_OCTETS_MAX = 64 << 20
 """Octets of these files that are kept for the next opening: 64 of the largest files that are kept whole."""

@@ -27,9 +27,6 @@ __all__ = ["ServerFileSystem", "names_below"]
 
 T = TypeVar("T")
 
-_PAGE_ENTRIES = 256
-"""Entries that are cached of a directory whose files are asked for one by one: no more than a reply of 64 KiB holds."""
-
 _OPTIONS = "host, port, mountport, options, files, auto_mkdir, attributes_valid_s, close_to_open"
 _FSSPEC_OPTIONS = {
     "asynchronous",
@@ -198,21 +195,12 @@ class ServerFileSystem(AsyncFileSystem):
     async def _list_page(self, place: ServerPath, directory: str) -> None:
         """Caches the first entries of a directory; none of one that may only be searched, or is above all exports."""
         known = place.known
-        changes, left = known.changes, _PAGE_ENTRIES
-
-        async def page(fs: MountedFilesystem, at: str) -> None:
-            nonlocal left
-            async with contextlib.aclosing(fs.scandir(at, onerror=lambda _: None)) as entries:
-                async for entry in entries:
-                    if not entry.is_symlink():
-                        path = f"{directory}/{entry.name}"
-                        known.keep(path, entry_info(entry, path), entry, changes=changes)
-                    left -= 1
-                    if not left:
-                        break
-
+        changes = known.changes
         with contextlib.suppress(OSError, RpcRdmaError):
-            await self._run(place._replace(path=directory or "/"), page)
+            for entry in await self._run(place._replace(path=directory or "/"), lambda fs, at: fs.first_entries(at)):
+                if not entry.is_symlink():
+                    path = f"{directory}/{entry.name}"
+                    known.keep(path, entry_info(entry, path), entry, changes=changes)
 
     def _believed(self, path: str) -> Known | None:
         place = self.place(path)

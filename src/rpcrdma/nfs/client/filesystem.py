@@ -6,14 +6,14 @@ import asyncio
 import errno
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Self
 
 from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
-from rpcrdma.nfs.client.listing import name_pages
+from rpcrdma.nfs.client.listing import first_entries, name_pages
 from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.paths import Path, base_name, join, text_of
 from rpcrdma.nfs.client.resolver import OUTDATED
@@ -233,7 +233,7 @@ class NfsFilesystem:
 
     async def scandir(
         self, path: Path | DirEntry = ".", *, onerror: Callable[[OSError], None] | None = None
-    ) -> AsyncGenerator[DirEntry, None]:
+    ) -> AsyncIterator[DirEntry]:
         """The entries of a directory with their attributes, page by page as the server lists them.
 
         A directory that another `scandir` has yielded is listed by its handle, without looking its path up again; so a
@@ -252,6 +252,14 @@ class NfsFilesystem:
         names_max = self._volume.options.listed_names_max
         async for entry in entries_below(self._volume, node, names_max=names_max, refused=onerror):
             yield entry
+
+    async def first_entries(self, path: Path = ".") -> list[DirEntry]:
+        """The entries of a directory that one call brings with their attributes: some hundreds, or all.
+
+        Raises:
+            NfsError: the directory cannot be read, or the server lists no attributes (NFS3ERR_NOTSUPP).
+        """
+        return await first_entries(self._volume, await self._resolver.find(path, inner=True))
 
     async def walk(
         self, top: Path = ".", *, topdown: bool = True, onerror: Callable[[OSError], None] | None = None

@@ -112,7 +112,7 @@ class DirEntry:
 
 
 def _version(attributes: fattr3) -> tuple[int, ...]:
-    """The object, and what changes with its content, its attributes or its names."""
+    """The numbers of the object, its size and its times: any change of its data or attributes changes one of them."""
     changed, modified = attributes.ctime, attributes.mtime
     times = changed.seconds, changed.nseconds, modified.seconds, modified.nseconds
     return attributes.fsid, attributes.fileid, attributes.size, *times
