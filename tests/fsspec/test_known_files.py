@@ -103,6 +103,15 @@ def test_a_question_is_asked_once_and_a_small_file_comes_with_its_opening(
     assert calls == {"lookup": 1, "read": 2, "getattr": 1}
 
 
+def test_an_empty_file_is_asked_for_its_attributes(make: Callable[..., Any], top: Path, calls: Counter[str]) -> None:
+    fs, path = make(), at(top, "small")
+    (top / "small").write_bytes(b"")
+    assert fs.open(path).read() == b""
+    assert calls == {"lookup": 1, "getattr": 1}
+    (top / "small").write_bytes(b"no longer")
+    assert fs.open(path).read() == b"no longer"
+
+
 def test_a_larger_file_is_opened_by_its_handle(make: Callable[..., Any], top: Path, calls: Counter[str]) -> None:
     fs, path = make(), at(top, "large")
     fs.info(path)

@@ -285,7 +285,7 @@ class RdmaFileSystem(ServerFileSystem):
 
     async def _unchanged_data(self, place: ServerPath, entry: DirEntry, start: int, held: bytes) -> bytes | None:
         """A file's octets from `start` on, `held` or read now; None if the file has changed since `entry`."""
-        if not held:
+        if not held and entry.attributes.size:
             return await self._run(place, lambda fs, _: fs.read_unchanged(entry, offset=start))
         if self._close_to_open and not await self._run(place, lambda fs, _: fs.is_unchanged(entry)):
             return None
