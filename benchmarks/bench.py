@@ -1,143 +1,153 @@
-"""How close the library comes to the rate of plain sockets on the same machine, and how many functions a call enters.
+"""One table of this library beside other ways to move data between two processes: `make bench`.
 
-Two processes on loopback. Every measure is taken in several rounds, limits and subjects by turns, and the median
-of the rounds is reported: a machine that slows down for a while slows both. The functions that a call enters
-(`function_calls`) are counted once; the processor time of a call is that of each process (`cpu_time`), version 2 of
-RPC-over-RDMA beside version 1. Then READ and WRITE in messages and by RDMA (`message_forms`).
+The calls are NULL, READ and WRITE of files in memory and on a disk's file system; the subjects are those of
+`subjects.py`. Each subject has processes of its own, which begin anew in each round. In a round all subjects make a
+short batch of each measure by turns, so that a machine that slows down for a while slows all of them. Each figure is
+the median of the rounds, and half of the distance from the lowest to the highest round beside it.
+
+`--write docs/performance.md` puts table and ratios into the page and draws its plots, which takes the extra `plots`;
+`--from FILE` reads the results of an earlier run with `--json`, instead of measuring.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
-import statistics
+import subprocess
 import sys
-from collections.abc import Callable, Coroutine
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
 
-import cpu_time
-import function_calls
-import message_forms
-import nfs_calls
-import raw_sockets
-from event_loops import LOOPS, new_event_loop
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One result.
-
-    `ratio_to_limit`: rates as a part of the raw rate, times as a multiple of the raw time; processor time of a version,
-    of both ends, as a multiple of version 1's, and that of a call in messages as a multiple of the same by RDMA.
-    """
-
-    measure: str
-    subject: str
-    in_flight: int
-    connections: int
-    size_bytes: int
-    value: float
-    unit: str
-    ratio_to_limit: float | None
+import nfs_servers
+import performance_page
+from event_loops import LOOPS
+from machine import machine_and_versions
+from orders import CONNECT, Order, resident_octets
+from performance_report import MEASURES, Figure, Measure, Report, Samples, ratios_of, rows_of, table_text
+from subjects import NATIVE, PARTLY_MISSING, PYTHON, SUBJECTS, Running, Scene, Subject
 
 
-Key = tuple[str, str, int, int]
-"""(measure, subject, in flight, octets)."""
+class Run:
+    """A run of the bench, of `subjects` that are on this machine; nothing begins after the given minutes."""
 
-STREAM: Key = ("throughput", "raw stream, sendmsg to recv_into", 1, raw_sockets.BUFFER_OCTETS)
-ECHO: Key = ("round_trip", "raw echo, add_reader", 1, raw_sockets.ECHO_OCTETS)
-LIMITS = {"throughput": STREAM, "round_trip": ECHO}
-UNITS = {"throughput": ("GB/s", 1e-9), "round_trip": ("us", 1e6)}
+    def __init__(self, options: argparse.Namespace, scene: Scene, subjects: Sequence[Subject]) -> None:
+        self._options = options
+        self._scene = scene
+        self._subjects = subjects
+        self._end = time.monotonic() + options.minutes * 60
+        self.failed: dict[str, str] = {}
+        self.samples: Samples = {}
 
+    @contextlib.contextmanager
+    def _noted(self, subject: Subject) -> Iterator[None]:
+        """A subject that fails is left out from then on."""
+        try:
+            yield
+        except (OSError, EOFError, ValueError, subprocess.SubprocessError) as error:
+            print(f"{subject.name} is left out: {error}", file=sys.stderr)
+            self.failed[subject.name] = str(error)
 
-def measures(options: argparse.Namespace, server: nfs_calls.ServerAddresses) -> dict[Key, Callable[[], float]]:
-    """The functions that take each measure, limits first."""
-    octets = options.megabytes << 20
-    calls, loop, in_flight = options.calls, options.loop, options.in_flight
-    size = nfs_calls.CALL_OCTETS
-    with new_event_loop(loop) as runner:
-        handle = runner.run(nfs_calls.file_handle(server.tcp))
+    def _able(self) -> Iterator[Subject]:
+        """Subjects that have not failed, as long as there is time."""
+        for subject in self._subjects:
+            if subject.name not in self.failed and time.monotonic() < self._end:
+                yield subject
 
-    def on_loop(
-        coroutine_function: Callable[..., Coroutine[object, object, float]], *arguments: object
-    ) -> Callable[[], float]:
-        def measure() -> float:
-            with new_event_loop(loop) as runner:
-                return runner.run(coroutine_function(*arguments))
+    def connection_kib(self) -> dict[str, Figure]:
+        """Memory that a server takes for one connection, in every other round: that of new servers, which keep none."""
+        count = self._options.connections
+        found: dict[str, list[float]] = {}
+        for _ in range(0, self._options.rounds, 2):
+            for subject in self._able():
+                if subject.connects:
+                    with self._noted(subject), subject.start(self._scene) as running:
+                        # The first connections warm it up.
+                        running.batch(Order(CONNECT, 0, max(count // 10, 1), 0, 0.0))
+                        before = resident_octets(running.server_process)
+                        running.batch(Order(CONNECT, 0, count, 0, 0.0))
+                        growth = resident_octets(running.server_process) - before
+                        found.setdefault(subject.name, []).append(growth / count / 1024)
+        return {name: Figure.of(values) for name, values in found.items()}
 
-        return measure
-
-    return {
-        STREAM: lambda: raw_sockets.stream_rate(octets),
-        ("throughput", "NFS READ over RDMA", in_flight, size): on_loop(
-            nfs_calls.read_rate, server.rdma, handle, octets, in_flight
-        ),
-        ("throughput", "NFS WRITE over RDMA", in_flight, size): on_loop(
-            nfs_calls.write_rate, server.rdma, handle, octets, in_flight
-        ),
-        ECHO: lambda: raw_sockets.echo_round_trip(calls, loop),
-        ("round_trip", "NULL over RDMA", 1, 0): on_loop(nfs_calls.null_round_trip, server.rdma, calls),
-        ("round_trip", "NULL over TCP", 1, 0): on_loop(nfs_calls.null_round_trip, server.tcp, calls),
-    }
-
-
-def run(options: argparse.Namespace) -> list[Row]:
-    values: dict[Key, list[float]] = {}
-    with nfs_calls.served_file() as server:
-        todo = measures(options, server)
-        for round_number in range(1, options.rounds + 1):
-            for key, measure in todo.items():
-                print(f"round {round_number} of {options.rounds}: {key[1]}", file=sys.stderr)
-                values.setdefault(key, []).append(measure())
-    medians = {key: statistics.median(results) for key, results in values.items()}
-    rows = []
-    for (kind, subject, in_flight, size), value in medians.items():
-        unit, factor = UNITS[kind]
-        limit = LIMITS[kind]
-        ratio = None if limit[1] == subject else round(value / medians[limit], 3)
-        rows.append(Row(kind, subject, in_flight, 1, size, round(value * factor, 3), unit, ratio))
-    print("functions entered for one call", file=sys.stderr)
-    for row in function_calls.rows():
-        for side, entered in (("client", row.client), ("server", row.server)):
-            subject = f"{row.call}, version {row.version}, {side}"
-            rows.append(Row("functions", subject, 1, 1, row.size_bytes, entered, "calls", None))
-    for spent in cpu_time.rows(options.rounds, options.loop):
-        for side, value in (("client", spent.client_us), ("server", spent.server_us)):
-            subject = f"{spent.call}, version {spent.version}, {side}"
-            rows.append(Row("processor", subject, spent.in_flight, 1, spent.size_bytes, value, "us", spent.ratio))
-    for form in message_forms.rows(message_forms.SIZES, options.rounds, message_forms.CALLS):
-        way = f"in messages of {form.message_octets}" if form.message_octets else "by RDMA"
-        ratio = form.ratio_to_rdma if form.message_octets else None
-        rows.append(Row("form", f"{form.call} {way}", 1, 1, form.size_bytes, form.processor_us, "us", ratio))
-    return rows
+    def round(self, number: int, measures: Sequence[Measure]) -> None:
+        """All measures of all subjects, by turns, in new processes."""
+        with contextlib.ExitStack() as stack:
+            running: dict[Subject, Running] = {}
+            for subject in self._able():
+                with self._noted(subject):
+                    running[subject] = stack.enter_context(subject.start(self._scene))
+            for measure in measures:
+                print(f"round {number + 1} of {self._options.rounds}: {measure.name}", file=sys.stderr)
+                order = measure.order(self._options.seconds)
+                able = [subject for subject in self._able() if subject in running and subject.makes(order)]
+                for subject in able if number % 2 else reversed(able):
+                    with self._noted(subject):
+                        sample = running[subject].batch(order)
+                        self.samples.setdefault((measure.name, subject.name), {})[number] = sample
 
 
-def print_table(rows: list[Row]) -> None:
-    print(f"{'measure':12}{'subject':36}{'in flight':>10}{'octets':>10}{'value':>12}  {'unit':6}{'to limit':>9}")
-    for row in rows:
-        ratio = "" if row.ratio_to_limit is None else f"{row.ratio_to_limit:.0%}"
-        if row.ratio_to_limit is not None and row.measure != "throughput":
-            ratio = f"{row.ratio_to_limit:.{1 if row.measure == 'round_trip' else 2}f} x"
-        print(
-            f"{row.measure:12}{row.subject:36}{row.in_flight:>10}{row.size_bytes:>10}{row.value:>12.3f}"
-            f"  {row.unit:6}{ratio:>9}"
-        )
+def named(name: str, wanted: Sequence[str]) -> bool:
+    """Whether one of the words stands in the name, or there are none."""
+    return not wanted or any(word in name for word in wanted)
+
+
+def measured(options: argparse.Namespace) -> Report:
+    """Takes all measures."""
+    chosen = [subject for subject in SUBJECTS if named(subject.name, options.subjects)]
+    subjects = [subject for subject in chosen if not subject.missing]
+    measures = [measure for measure in MEASURES if named(measure.name, options.only)]
+    with nfs_servers.directories(options.disk) as directories:
+        run = Run(options, Scene(directories, options.loop), subjects)
+        connection_kib = run.connection_kib()
+        for number in range(options.rounds):
+            run.round(number, measures)
+        machine = machine_and_versions(directories, options.loop)
+    rdma = NATIVE if NATIVE in subjects else PYTHON
+    missing = {subject.name: subject.missing for subject in chosen} | PARTLY_MISSING
+    missing |= {name: f"failed: {words}" for name, words in run.failed.items()}
+    return Report(
+        machine,
+        options.rounds,
+        options.seconds,
+        {subject.name: subject.explained for subject in subjects},
+        rows_of(run.samples),
+        ratios_of(run.samples, rdma.name, PYTHON.name),
+        connection_kib,
+        {name: hint for name, hint in missing.items() if hint},
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the rows as one JSON array")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds to take the median of (default: %(default)s)")
-    parser.add_argument("--megabytes", type=int, default=2048, help="MiB moved a round (default: %(default)s)")
-    parser.add_argument("--calls", type=int, default=3000, help="round trips a round (default: %(default)s)")
-    parser.add_argument("--in-flight", type=int, default=8, help="READ or WRITE calls at a time (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print the results as one JSON object")
+    parser.add_argument("--markdown", action="store_true", help="print the part of docs/performance.md")
+    parser.add_argument("--quick", action="store_true", help="less than two minutes: 3 rounds, batches of 0.02 s")
+    parser.add_argument("--rounds", type=int, help="rounds to take the median of (default: 5)")
+    parser.add_argument("--seconds", type=float, help="length of a batch (default: 0.3)")
+    parser.add_argument("--minutes", type=float, help="no batch begins after so many (default: 30)")
+    parser.add_argument("--connections", type=int, default=100, help="to measure the memory of one (default: 100)")
+    parser.add_argument("--only", nargs="+", default=(), help='measures with these words in them, such as "READ 1 MiB"')
+    parser.add_argument("--subjects", nargs="+", default=(), help='subjects with these words in them, such as "RDMA 2"')
+    parser.add_argument("--disk", type=Path, default=nfs_servers.DISK_PARENT, help=nfs_servers.DISK_HELP)
     parser.add_argument("--loop", choices=LOOPS, default=LOOPS[-1], help="event loop (default: %(default)s)")
+    parser.add_argument("--from", dest="earlier", type=Path, metavar="FILE", help="the results of an earlier run")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="put them into the page, and draw its plots")
     options = parser.parse_args()
-    rows = run(options)
+    for name, quick, full in (("rounds", 3, 5), ("seconds", 0.02, 0.3), ("minutes", 1.4, 30)):
+        if getattr(options, name) is None:
+            setattr(options, name, quick if options.quick else full)
+    report = Report.from_json(json.loads(options.earlier.read_text())) if options.earlier else measured(options)
     if options.json:
-        print(json.dumps([asdict(row) for row in rows], indent=2))
+        print(json.dumps(asdict(report), indent=1))
+    elif options.markdown:
+        print(performance_page.markdown(report), end="")
+    elif options.write:
+        performance_page.write(options.write, report)
     else:
-        print_table(rows)
+        print(table_text(report))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 - `cat_file` of a file through fsspec, beside the client's own rate into memory that is there;
 - `pandas.read_parquet` of many files, some at a time, from `rdma://` and from the result of `cat_file` or of one `cat`,
   through sshfs, from the directory itself, and through s3fs where it is installed, with moto as the server;
+- `pandas.read_parquet` of their directory; in both, `memory://` has the files in the process itself, which shows how
+  fast any file system of fsspec can be;
 - names of a large directory, beside the client and server of an earlier commit, whose source is taken out of git.
 
 Servers and clients are processes on loopback, and files are in memory. All subjects of a measure are taken by turns in
@@ -30,7 +32,7 @@ from typing import Any
 import fsspec
 import fsspec_rates
 import local_s3
-import nfs_calls
+import nfs_servers
 import sshfs_mount
 
 from rpcrdma.aio.urls import parse_url
@@ -88,19 +90,19 @@ class Measure:
     subjects: dict[str, Timed]
 
 
-def file_measure(server: nfs_calls.ServerAddresses, octets: int) -> Measure:
+def file_measure(server: nfs_servers.ServerAddresses, octets: int) -> Measure:
     found = fsspec_rates.measures(server.rdma, parse_url(server.tcp).port, octets)
     subjects = {subject: timed for (kind, subject), timed in found.items() if kind == "read"}
     return Measure(f"a file of {octets >> 20} MiB", "GB/s", octets * 1e-9, 0.9, subjects)
 
 
-def parquet_measure(
+def parquet_measures(
     stack: contextlib.ExitStack,
-    server: nfs_calls.ServerAddresses,
+    server: nfs_servers.ServerAddresses,
     mount: Path,
     rows: int,
     options: argparse.Namespace,
-) -> Measure:
+) -> list[Measure]:
     import numpy as np  # noqa: PLC0415 - of the extra dev-data, which the other measures do without
     import pandas as pd  # noqa: PLC0415
 
@@ -112,6 +114,15 @@ def parquet_measure(
         frame = pd.DataFrame({f"c{column}": random.random(rows) for column in range(PARQUET_COLUMNS)})
         frame.to_parquet(Path(server.directory, name))
     octets = sum(Path(server.directory, name).stat().st_size for name in names) / len(names)
+    memory = fsspec.filesystem("memory")
+    memory.put(str(Path(server.directory, folder)), f"/{folder}", recursive=True)
+    stack.callback(memory.rm, f"/{folder}", recursive=True)
+
+    def begun(top: str, storage_options: dict[str, Any] | None = None) -> float:
+        if top.startswith("rdma://"):
+            # Otherwise attributes from the previous subject would still be valid.
+            fsspec.url_to_fs(top, **(storage_options or {}))[0].invalidate_cache()
+        return time.perf_counter()
 
     def reading(top: str, storage_options: dict[str, Any] | None = None, whole: Any = None) -> Timed:
         def read(name: str) -> int:
@@ -120,17 +131,23 @@ def parquet_measure(
             return len(pd.read_parquet(f"{top}/{name}", storage_options=storage_options))
 
         def go() -> float:
-            if top.startswith("rdma://"):
-                # Otherwise attributes from the previous subject would still be valid.
-                fsspec.url_to_fs(top, **(storage_options or {}))[0].invalidate_cache()
-            start = time.perf_counter()
+            start = begun(top, storage_options)
             with ThreadPoolExecutor(options.at_a_time) as pool:
                 assert sum(pool.map(read, names)) == rows * len(names)
             return time.perf_counter() - start
 
         return go
 
+    def reading_all(top: str) -> Timed:
+        def go() -> float:
+            start = begun(top)
+            assert len(pd.read_parquet(f"{top}/{folder}")) == rows * len(names)
+            return time.perf_counter() - start
+
+        return go
+
     subjects = {"sshfs": reading(str(mount)), "the directory itself": reading(server.directory)}
+    subjects["memory://"] = reading("memory:/")
     if local_s3.installed():
         stored = stack.enter_context(local_s3.stored(Path(server.directory), names))
         subjects["s3fs"] = reading(f"s3://{local_s3.BUCKET}", stored)
@@ -150,8 +167,13 @@ def parquet_measure(
     subjects["rdma://, by one cat"] = by_one_cat
     subjects["rdma://, close_to_open=False"] = reading(top, {"close_to_open": False})
     subjects["rdma://"] = reading(top)
-    name = f"{len(names)} Parquet files of {octets / 1e6:.2g} MB, {options.at_a_time} at a time"
-    return Measure(name, "files/s", len(names), 1.0, subjects)
+    name = f"{len(names)} Parquet files of {octets / 1e6:.2g} MB"
+    tops = {"sshfs": str(mount), "the directory itself": server.directory, "memory://": "memory:/", "rdma://": top}
+    directory = {subject: reading_all(where) for subject, where in tops.items()}
+    return [
+        Measure(f"{name}, {options.at_a_time} at a time", "files/s", len(names), 1.0, subjects),
+        Measure(f"{name}, by their directory", "files/s", len(names), 1.0, directory),
+    ]
 
 
 @contextlib.contextmanager
@@ -169,7 +191,7 @@ def names_measures(stack: contextlib.ExitStack, options: argparse.Namespace) -> 
     for when, source in sources.items():
         # Bytecode is written: an installed package has it.
         environment = {**os.environ, "PYTHONPATH": source, "PYTHONDONTWRITEBYTECODE": ""}
-        server = stack.enter_context(nfs_calls.served_file(environment, octets=0))
+        server = stack.enter_context(nfs_servers.served_file(environment, octets=0))
         many = Path(server.directory, "many")
         many.mkdir()
         for number in range(options.names):
@@ -210,12 +232,13 @@ def rows(options: argparse.Namespace) -> list[Row]:
         measures: list[Measure] = []
         if {FILE, PARQUET} & set(options.only):
             octets = options.megabytes << 20
-            server = stack.enter_context(nfs_calls.served_file(octets=octets if FILE in options.only else 0))
+            server = stack.enter_context(nfs_servers.served_file(octets=octets if FILE in options.only else 0))
             if FILE in options.only:
                 measures.append(file_measure(server, octets))
             if PARQUET in options.only:
                 mount = stack.enter_context(sshfs_mount.mounted(Path(server.directory)))
-                measures += [parquet_measure(stack, server, mount, count, options) for count in options.rows]
+                for count in options.rows:
+                    measures += parquet_measures(stack, server, mount, count, options)
         if NAMES in options.only:
             measures += names_measures(stack, options)
         for measure in measures:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import fsspec
-import nfs_calls
+import nfs_servers
 
 import rpcrdma
 from rpcrdma.aio.urls import parse_url
@@ -84,7 +84,7 @@ def measures(url: str, mount_port: int, octets: int) -> dict[tuple[str, str], Ca
 def rows(options: argparse.Namespace) -> list[Row]:
     octets = options.megabytes << 20
     values: dict[tuple[str, str], list[float]] = {}
-    with nfs_calls.served_file(octets=octets) as server:
+    with nfs_servers.served_file(octets=octets) as server:
         url = server.tcp if options.tcp else server.rdma
         many = Path(server.directory, "many")
         many.mkdir()

@@ -1,12 +1,13 @@
-"""How many Python functions one call enters, at the client and in the server's event loop, and how many of its own.
+"""How many functions one call enters, in Python and in C, at the client and in the server's event loop.
 
 Unlike a time, this count is the same on a busy machine and on a slow one: it shows the functions that a change adds to
-the path of a call. The counts of different functions and of their modules show the length of the path that a reader
-follows to understand a call. A function that fewer than half of the calls enter is not part of the path.
+the path of a call. The counts of different Python functions and of their modules show the length of the path that a
+reader follows to understand a call. A function that fewer than half of the calls enter is not part of the path.
 
-Client and server run in one process, each in a thread with a loop of its own, and `sys.setprofile` counts in both.
-Worker threads of the server are not counted, nor are functions of the event loop, which may be replaced. Versions of
-RPC-over-RDMA stand side by side.
+Client and server run in one process, each in a thread with a loop of its own, and `sys.setprofile` counts in both: a
+Python function at its entry, and a function in C when Python calls it, such as a method of a dictionary. Classes are
+not functions. Worker threads of the server are not counted, nor are functions of the event loop, which may be replaced,
+and the functions in C that the loop calls. Versions of RPC-over-RDMA stand side by side.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
-import nfs_calls
+import nfs_servers
 
 import rpcrdma
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -45,13 +47,19 @@ NOT_COUNTED = ("asyncio.", "selectors", "threading", __name__)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Functions entered for one call, on average; the different ones on its way, and the modules that these are in."""
+    """Functions entered for one call, on average, in Python and in C; `both` is their sum at both ends.
+
+    Then the different ones of Python on its way, and the modules that these are in.
+    """
 
     call: str
     version: str
     size_bytes: int
     client: int
     server: int
+    client_c: int
+    server_c: int
+    both: int
     client_functions: int
     server_functions: int
     client_modules: int
@@ -59,31 +67,39 @@ class Row:
 
 
 class Counting:
-    """Counts how often one thread enters each function: code objects, with the modules that they are in."""
+    """Counts how often one thread enters each function: code objects with modules, and names of functions in C."""
 
     def __init__(self) -> None:
         self.entered: Counter[CodeType] = Counter()
+        self.entered_c: Counter[str] = Counter()
         self.modules: dict[CodeType, str] = {}
 
     def start(self) -> None:
         """Counts from here on in the thread that calls this."""
         self.entered.clear()
+        self.entered_c.clear()
         sys.setprofile(self._count)
 
     def stop(self) -> None:
         """Ends the counting of the thread that calls this."""
         sys.setprofile(None)
 
-    def _count(self, frame: FrameType, event: str, _argument: object) -> None:
+    def _count(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event not in {"call", "c_call"}:
+            return
+        module = frame.f_globals["__name__"]
+        if module.startswith(NOT_COUNTED):
+            return
         if event == "call":
-            module = frame.f_globals["__name__"]
-            if not module.startswith(NOT_COUNTED):
-                self.entered[frame.f_code] += 1
-                self.modules[frame.f_code] = module
+            self.entered[frame.f_code] += 1
+            self.modules[frame.f_code] = module
+        else:
+            # Here `module` is that of the caller.
+            self.entered_c[f"{module}: {argument.__qualname__}"] += 1
 
-    def average(self) -> int:
-        """Functions entered for one call."""
-        return round(self.entered.total() / CALLS)
+    def averages(self) -> tuple[float, float]:
+        """Functions entered for one call, in Python and in C."""
+        return self.entered.total() / CALLS, self.entered_c.total() / CALLS
 
     def on_the_way(self) -> list[CodeType]:
         """The different functions that a call enters."""
@@ -110,7 +126,7 @@ class ServerThread:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
         self._loop: asyncio.AbstractEventLoop
         self._ended: asyncio.Event
-        self.addresses: nfs_calls.ServerAddresses
+        self.addresses: nfs_servers.ServerAddresses
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -122,7 +138,7 @@ class ServerThread:
             services = build_services([Export(name="/", directory=self._directory, root_squash=False)], state=state)
             urls = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
             async with rpcrdma.serve(services, urls, options=self._options) as server:
-                self.addresses = nfs_calls.ServerAddresses(*server.listening, os.getpid())
+                self.addresses = nfs_servers.ServerAddresses(*server.listening, os.getpid())
                 self._ready.set()
                 await self._ended.wait()
             services.nfs.close()
@@ -179,7 +195,7 @@ def calls(connection: rpcrdma.Connection, handle: v3.nfs_fh3) -> dict[Key, Calla
 
 async def count(server: ServerThread, version: str, names: Sequence[str]) -> dict[Key, tuple[Counting, Counting]]:
     """For each kind of call, or those of `names`, the counts at client and server, summed over all its calls."""
-    handle = await nfs_calls.file_handle(server.addresses.tcp)
+    handle = await nfs_servers.file_handle(server.addresses.tcp)
     counted = {}
     options = rpcrdma.ConnectOptions(rpcrdma_version=version)
     async with rpcrdma.connect(server.addresses.rdma, v3.PROGRAM, options=options) as connection:
@@ -199,6 +215,12 @@ async def count(server: ServerThread, version: str, names: Sequence[str]) -> dic
     return counted
 
 
+def entered(client: Counting, server: Counting) -> tuple[float, ...]:
+    """Functions of one call: client and server in Python, the same in C, and all of them."""
+    both = tuple(zip(client.averages(), server.averages(), strict=True))
+    return *both[0], *both[1], sum(map(sum, both))
+
+
 def rows(versions: Sequence[str] = VERSIONS, names: Sequence[str] = ()) -> list[Row]:
     """The rows of all kinds of call, or of those with `names`; those of each call together."""
     counted = {}
@@ -211,7 +233,7 @@ def rows(versions: Sequence[str] = VERSIONS, names: Sequence[str] = ()) -> list[
             name,
             version,
             size,
-            *(side.average() for side in counted[version][name, size]),
+            *(round(count) for count in entered(*counted[version][name, size])),
             *(len(side.on_the_way()) for side in counted[version][name, size]),
             *(len(side.modules_on_the_way()) for side in counted[version][name, size]),
         )
@@ -221,12 +243,14 @@ def rows(versions: Sequence[str] = VERSIONS, names: Sequence[str] = ()) -> list[
 
 
 def print_table(table: list[Row]) -> None:
-    print(f"{'Python functions':16}{'version':>10}{'entered':>18}{'different ones':>22}{'in modules':>22}")
-    print(f"{'':22}" + f"{'client':>12}{'server':>10}" * 3)
+    titles = ("in Python", "in C", "both ends", "different ones", "in modules")
+    print(f"{'functions of a call':22}" + "".join(f"{title:>18}" for title in titles))
+    sides = f"{'client':>10}{'server':>8}"
+    print(f"{'':22}{sides}{sides}{'':18}{sides}{sides}")
     for row in table:
         print(
-            f"{row.call:16}{row.version:>6}{row.client:>12}{row.server:>10}{row.client_functions:>12}"
-            f"{row.server_functions:>10}{row.client_modules:>12}{row.server_modules:>10}"
+            f"{row.call:14}{row.version:>8}{row.client:>10}{row.server:>8}{row.client_c:>10}{row.server_c:>8}{row.both:>18}"
+            f"{row.client_functions:>10}{row.server_functions:>8}{row.client_modules:>10}{row.server_modules:>8}"
         )
 
 
@@ -235,9 +259,14 @@ def print_functions(name: str, version: str) -> None:
     with served(version) as server:
         ((_, sides),) = asyncio.run(count(server, version, [name])).items()
     for side, counting in zip(("client", "server"), sides, strict=True):
-        print(f"{side}, {name}, version {version}: {counting.entered.total() / CALLS:.1f}")
+        in_python, in_c = counting.averages()
+        print(
+            f"{side}, {name}, version {version}: {in_python:.1f} in Python, {in_c:.1f} in C, named after their callers"
+        )
         for code, times in counting.entered.most_common():
             print(f"{times / CALLS:10.2f}  {counting.name(code)}")
+        for called, times in counting.entered_c.most_common():
+            print(f"{times / CALLS:10.2f}  {called}")
         print(f"modules: {' '.join(counting.modules_on_the_way())}")
 
 

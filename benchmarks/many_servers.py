@@ -25,9 +25,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import cpu_time
-import nfs_calls
+import nfs_servers
 from event_loops import LOOPS, new_event_loop
+from orders import spent_s
 
 import rpcrdma
 from rpcrdma.aio.urls import parse_url
@@ -130,15 +130,15 @@ class Clients:
 
 
 @contextlib.contextmanager
-def servers(count: int, octets: int, files: int) -> Iterator[list[nfs_calls.ServerAddresses]]:
+def servers(count: int, octets: int, files: int) -> Iterator[list[nfs_servers.ServerAddresses]]:
     """Server processes over one directory, which has "data" and small files."""
     with contextlib.ExitStack() as stack:
-        first = stack.enter_context(nfs_calls.served_file(octets=octets))
+        first = stack.enter_context(nfs_servers.served_file(octets=octets))
         small = Path(first.directory, "small")
         small.mkdir()
         for number in range(files):
             (small / f"{number:05}").write_bytes(bytes(SMALL_OCTETS))
-        others = [stack.enter_context(nfs_calls.served_directory(first.directory)) for _ in range(count - 1)]
+        others = [stack.enter_context(nfs_servers.served_directory(first.directory)) for _ in range(count - 1)]
         yield [first, *others]
 
 
@@ -163,9 +163,9 @@ def rows(options: argparse.Namespace) -> list[Row]:
             print(f"round {round_number} of {options.rounds}", file=sys.stderr)
             for kind, server_count, client_count in itertools.product(KINDS, numbers, numbers):
                 todo = batches(kind, urls[:server_count], client_count, amounts[kind])
-                before = sum(cpu_time.spent_s(server.process) for server in running)
+                before = sum(spent_s(server.process) for server in running)
                 elapsed = clients.run(todo)
-                spent = sum(cpu_time.spent_s(server.process) for server in running) - before
+                spent = sum(spent_s(server.process) for server in running) - before
                 # The first round warms up, and connects.
                 if round_number:
                     seconds.setdefault((kind, server_count, client_count), []).append((elapsed, spent))

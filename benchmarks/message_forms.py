@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import nfs_calls
+import nfs_servers
 
 import rpcrdma
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -71,7 +71,7 @@ async def measured(call: str, size: int, form: int, directory: Path, calls: int)
         options = rpcrdma.ServeOptions(rdma=RdmaServerConfig(transport=transport(form), rpcrdma_version="2"))
         async with rpcrdma.serve(services, ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"], options=options) as server:
             url, tcp_url = server.listening
-            handle = await nfs_calls.file_handle(tcp_url)
+            handle = await nfs_servers.file_handle(tcp_url)
             connect = rpcrdma.ConnectOptions(transport=transport(form), rpcrdma_version="2")
             async with rpcrdma.connect(url, v3.PROGRAM, options=connect) as connection:
                 memory = bytearray(size)

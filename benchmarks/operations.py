@@ -21,6 +21,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TypeVar
 
+import pages
+
 import rpcrdma
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.nfs import mount, v3
@@ -40,7 +42,6 @@ WARM_UP_CALLS = 4
 """Credits are settled after these: a server of version 2 gives all that it gives with the first replies."""
 NOTHING_SET = set_attributes()
 NO_GUARD = v3.sattrguard3(False, None)
-BEGIN, END = "<!-- benchmarks/operations.py -->\n", "<!-- end -->\n"
 EXTENSION_PAGE = "round-trips.md"
 _RESENT = ("resent_long", "resent_without_chunks", "resent_in_segments", "resent_larger")
 
@@ -191,13 +192,6 @@ def table_for(page: Path, table: list[Row]) -> str:
     return markdown(table)
 
 
-def write(page: Path, table: str) -> None:
-    """Puts the table between its marks."""
-    head, _, rest = page.read_text().partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    page.write_text(f"{head}{BEGIN}{table}{END}{tail}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the rows as one JSON array")
@@ -210,7 +204,7 @@ def main() -> None:
         print(json.dumps([asdict(row) for row in table], indent=2))
     elif options.write:
         for page in options.write:
-            write(page, table_for(page, table))
+            pages.put(page, Path(__file__).name, table_for(page, table))
     else:
         print(markdown(table), end="")
 

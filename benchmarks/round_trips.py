@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import nfs_calls
+import nfs_servers
 from delay_relay import delayed
 
 import rpcrdma
@@ -109,8 +109,8 @@ def rows(options: argparse.Namespace) -> list[Row]:
     """All results."""
     wanted = [(call, size, many) for call in ("READ", "WRITE") for size in options.sizes for many in IN_FLIGHT]
     table: list[Row] = []
-    with nfs_calls.served_file() as server:
-        handle = asyncio.run(nfs_calls.file_handle(server.tcp))
+    with nfs_servers.served_file() as server:
+        handle = asyncio.run(nfs_servers.file_handle(server.tcp))
         for delay_s in options.delays:
             times: dict[tuple[str, str, int, int], list[float]] = {}
             with near_or_far(server.rdma, delay_s) as url:

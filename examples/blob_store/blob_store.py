@@ -97,12 +97,12 @@ def encode_get_result(enc: Encoder, value: get_result) -> None:
     tag = value.found
     arm_value: Any = value.value
     if tag:
-        enc.u32(tag, "get_result.found")
+        enc.reduced += b"\x00\x00\x00\x01"
         if arm_value is None or isinstance(arm_value, int | float | str | list | Composite):
             raise LocalProtocolError(f"get_result.data: {type(arm_value).__name__} given, the arm is opaque")
         enc.bulk(arm_value, 1048576, "get_result.data")
         return
-    enc.u32(tag, "get_result.found")
+    enc.reduced += b"\x00\x00\x00\x00"
     if arm_value is not None:
         raise LocalProtocolError(f"get_result: {type(arm_value).__name__} given, the arm is void")
 

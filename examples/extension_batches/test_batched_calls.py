@@ -12,7 +12,7 @@ import pytest
 from batches import BatchCounts, batches_extension
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.connections import rdma_connection
+from rpcrdma.aio.connections import rdma_calls_taken
 from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
@@ -162,7 +162,7 @@ def connected(request: pytest.FixtureRequest) -> Callable[..., AbstractAsyncCont
 @pytest.fixture(autouse=True)
 def turns_have_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a turn of a connection would end between the calls of one message."""
-    monkeypatch.setattr(rdma_connection, "CONNECTION_TURN_S", 3600.0)
+    monkeypatch.setattr(rdma_calls_taken, "CONNECTION_TURN_S", 3600.0)
 
 
 def test_calls_made_at_once_go_together_and_so_do_their_replies(connected: Any) -> None:

@@ -14,28 +14,18 @@
 
 typedef uint32_t implementation(uint32_t state, const uint8_t *octets, size_t count);
 
-/* Slicing by 8: table[k][b] is the state after octet b and k octets of zero. */
-static uint32_t table[8][256];
+/* The state after each octet. */
+static uint32_t table[256];
 
 static void fill_table(void) {
     for (uint32_t octet = 0; octet < 256; octet++) {
-        uint32_t state = octet;
-        for (int bit = 0; bit < 8; bit++) state = state >> 1 ^ (state & 1 ? POLYNOMIAL : 0);
-        table[0][octet] = state;
+        table[octet] = octet;
+        for (int bit = 0; bit < 8; bit++) table[octet] = table[octet] >> 1 ^ (table[octet] & 1 ? POLYNOMIAL : 0);
     }
-    for (int k = 1; k < 8; k++)
-        for (int octet = 0; octet < 256; octet++)
-            table[k][octet] = table[k - 1][octet] >> 8 ^ table[0][table[k - 1][octet] & 255];
 }
 
-static uint32_t by_tables(uint32_t state, const uint8_t *octets, size_t count) {
-    for (; count >= 8; octets += 8, count -= 8) {
-        uint32_t next = 0;
-        for (int i = 0; i < 4; i++)
-            next ^= table[7 - i][(state >> 8 * i ^ octets[i]) & 255] ^ table[3 - i][octets[4 + i]];
-        state = next;
-    }
-    for (; count; octets++, count--) state = state >> 8 ^ table[0][(state ^ *octets) & 255];
+static uint32_t by_table(uint32_t state, const uint8_t *octets, size_t count) {
+    for (; count; octets++, count--) state = state >> 8 ^ table[(state ^ *octets) & 255];
     return state;
 }
 
@@ -135,7 +125,7 @@ __attribute__((target("+crc"))) static uint32_t by_crc32(uint32_t state, const u
 }
 #endif
 
-static implementation *chosen = by_tables;
+static implementation *chosen = by_table;
 
 const char *rn_crc32c_choose(void) {
 #if defined(__x86_64__)
@@ -153,7 +143,7 @@ const char *rn_crc32c_choose(void) {
     }
 #endif
     fill_table();
-    return "tables";
+    return "table";
 }
 
 uint32_t rn_crc32c(uint32_t value, const void *octets, size_t count) { return ~chosen(~value, octets, count); }

@@ -1,5 +1,4 @@
 /* `crc32c` for Python. */
-#include "crc32c.h"
 #include "native.h"
 
 /* From here the interpreter's lock is released: some microseconds of work, several times the cost of the release. */

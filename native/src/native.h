@@ -2,6 +2,8 @@
 #ifndef RPCRDMA_NATIVE_H
 #define RPCRDMA_NATIVE_H
 
+#include "crc32c.h"
+
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
@@ -18,14 +20,9 @@ int rn_add_send(PyObject *module);
 
 /* The octets of FPDUs: RFC 5044 section 4, RFC 5041 section 4, RFC 5040 section 4. The sizes of headers include
    ULPDU_Length. */
+enum { TAGGED_OCTETS = 16, UNTAGGED_OCTETS = 20, READ_HEADER_OCTETS = 28, CRC_OCTETS = 4 };
+enum { DDP_TAGGED = 0x80, DDP_LAST = 0x40, DDP_VERSION = 0x01 };
 enum {
-    TAGGED_OCTETS = 16,
-    UNTAGGED_OCTETS = 20,
-    READ_HEADER_OCTETS = 28,
-    CRC_OCTETS = 4,
-    DDP_TAGGED = 0x80,
-    DDP_LAST = 0x40,
-    DDP_VERSION = 0x01,
     RDMAP_WRITE = 0x40,
     RDMAP_READ_REQUEST = 0x41,
     RDMAP_READ_RESPONSE = 0x42,

@@ -5,9 +5,8 @@
    receiver in Python, which has all rules and reports all faults, gets its octets.
 
    The payload of a large FPDU goes from the socket straight into its target, after its header has passed every check
-   and before its CRC has (rpcrdma/iwarp/receiver.py says why). If the target is withdrawn meanwhile, or the CRC does not
-   match, Python gets the unfinished FPDU as well. No memory of a region is held between two calls. */
-#include "crc32c.h"
+   and before its CRC has (rpcrdma/iwarp/receiver.py says why). If the target is withdrawn meanwhile, or the CRC is
+   wrong, Python gets the unfinished FPDU as well. No memory of a region is held between two calls. */
 #include "native.h"
 
 #include <errno.h>
@@ -27,9 +26,9 @@ enum {
 enum { READ_ENDED = 1, STOPPED = 2, END_OF_STREAM = 4 };
 
 /* The attributes of memory regions (from RIGHTS), receive sources and RDMA Reads that are read, and names to call. */
-enum { RIGHTS, ABANDONED, OFFSET, LENGTH, VIEW, SHORT, PLAIN, SINK_HANDLE, SINK_OFFSET, RECEIVED, DONE, APPEND, TAKE, NAMES };
+enum { RIGHTS, ABANDONED, OFFSET, LENGTH, VIEW, SHORT, SINK_HANDLE, SINK_OFFSET, RECEIVED, DONE, APPEND, NAMES };
 static const char *const name_strings[NAMES] = {"rights", "abandoned", "offset", "length", "view", "short_octets",
-    "plain_octets", "sink_handle", "sink_offset", "received", "done", "append", "take"};
+    "sink_handle", "sink_offset", "received", "done", "append"};
 static PyObject *names[NAMES];
 
 /* Types and constants of Python: see `use_types`. */
@@ -147,9 +146,9 @@ static int take_read(Turn *t) {
     uint64_t received, length;
     if (PyList_Size(t->r->objects[READS]) < 1) return 0;
     t->read = Py_NewRef(PyList_GetItem(t->r->objects[READS], 0));
-    if (rn_get_number(t->read, names[SINK_HANDLE], &t->read_handle) || rn_get_number(t->read, names[LENGTH], &length) ||
-        rn_get_number(t->read, names[SINK_OFFSET], &t->read_start) || rn_get_number(t->read, names[RECEIVED], &received))
-        return -1;
+    rn_get_number(t->read, names[SINK_HANDLE], &t->read_handle);
+    rn_get_number(t->read, names[SINK_OFFSET], &t->read_start);
+    if (rn_get_number(t->read, names[LENGTH], &length) || rn_get_number(t->read, names[RECEIVED], &received)) return -1;
     t->read_next = t->read_start + received;
     t->read_end = t->read_start + length;
     return 1;
@@ -194,8 +193,8 @@ static int end_tagged(Turn *t, const Header *h, Py_ssize_t payload) {
     if (!t->read && take_read(t) != 1) return -1;
     t->read_next += (uint64_t)payload;
     if (r->opened) return 1;
-    if (note_read(t) || PyObject_SetAttr(t->read, names[DONE], Py_True) || PyList_SetSlice(r->objects[READS], 0, 1, NULL))
-        return -1;
+    if (note_read(t) || PyObject_SetAttr(t->read, names[DONE], Py_True)) return -1;
+    if (PyList_SetSlice(r->objects[READS], 0, 1, NULL)) return -1;
     Py_CLEAR(t->read);
     t->outcome |= READ_ENDED;
     return 1;
@@ -211,26 +210,11 @@ static int invalidate(Turn *t, uint32_t handle, PyObject **ended) {
     return known;
 }
 
-/* The octets of a short message as Python expects them (rpcrdma.verbs.ReceiveSource). */
-static PyObject *delivered(Receiver *r, const uint8_t *octets, Py_ssize_t count, uint64_t plain_octets) {
-    PyObject *buffer;
-    Py_buffer target;
-    if ((uint64_t)count <= plain_octets) return PyBytes_FromStringAndSize((const char *)octets, count);
-    buffer = PyObject_CallMethodObjArgs(r->objects[POOL], names[TAKE], NULL);
-    if (!buffer || PyObject_GetBuffer(buffer, &target, PyBUF_WRITABLE)) {
-        Py_XDECREF(buffer);
-        return NULL;
-    }
-    memcpy(target.buf, octets, (size_t)(count < target.len ? count : target.len));
-    PyBuffer_Release(&target);
-    return buffer;
-}
-
 /* Takes a whole segment of a Send. */
 static int take_send(Turn *t, const uint8_t *fpdu, Py_ssize_t octets) {
     Receiver *r = t->r;
     uint32_t handle = get_u32(fpdu + 4);
-    uint64_t room, plain;
+    uint64_t room;
     PyObject *ended = Py_None, *data;
     Py_ssize_t total = r->message_octets + octets;
     const uint8_t *payload = fpdu + UNTAGGED_OCTETS;
@@ -238,8 +222,7 @@ static int take_send(Turn *t, const uint8_t *fpdu, Py_ssize_t octets) {
     if (r->posted < 1 || !r->objects[POOL] || get_u32(fpdu + 16) != (uint32_t)r->message_octets ||
         (r->message && (fpdu[3] != r->message_rdmap || handle != r->message_handle)))
         return 0;
-    if (rn_get_number(r->objects[POOL], names[SHORT], &room) || rn_get_number(r->objects[POOL], names[PLAIN], &plain))
-        return -1;
+    if (rn_get_number(r->objects[POOL], names[SHORT], &room)) return -1;
     if ((uint64_t)total > room) return 0;
     if (last && !(fpdu[3] & 1) && (known = invalidate(t, handle, &ended)) != 1) {
         Py_XDECREF(ended);
@@ -258,7 +241,7 @@ static int take_send(Turn *t, const uint8_t *fpdu, Py_ssize_t octets) {
         if (!last) return 1;
         payload = r->message;
     }
-    data = delivered(r, payload, total, plain);
+    data = PyBytes_FromStringAndSize((const char *)payload, total);
     PyMem_Free(r->message);
     r->message = NULL;
     r->message_octets = 0;
@@ -306,8 +289,8 @@ static Py_ssize_t take_fpdu(Turn *t, const uint8_t *fpdu, Py_ssize_t available) 
     Receiver *r = t->r;
     const Header h = {get_u16(fpdu), get_u32(fpdu + 4), get_u64(fpdu + 8), fpdu[2], fpdu[3]};
     const int tagged = h.control & DDP_TAGGED;
-    const Py_ssize_t frame = ((Py_ssize_t)(h.length + 5) & ~3) + CRC_OCTETS, head = tagged ? TAGGED_OCTETS : UNTAGGED_OCTETS;
-    const Py_ssize_t octets = (Py_ssize_t)h.length + 2 - head;
+    const Py_ssize_t head = tagged ? TAGGED_OCTETS : UNTAGGED_OCTETS, octets = (Py_ssize_t)h.length + 2 - head;
+    const Py_ssize_t frame = ((Py_ssize_t)(h.length + 5) & ~3) + CRC_OCTETS;
     uint8_t *target = NULL;
     int usual = octets >= 0;
     if (available < frame && frame - available < DIRECT_OCTETS_MIN && usual) return 0;
@@ -371,9 +354,7 @@ static Py_ssize_t fill(Turn *t, struct iovec *places, size_t count, Py_ssize_t d
     Py_BEGIN_ALLOW_THREADS
     if (t->fd >= 0) {
         struct msghdr message = {.msg_iov = places, .msg_iovlen = count};
-        do
-            octets = recvmsg(t->fd, &message, 0);
-        while (octets < 0 && errno == EINTR);
+        while ((octets = recvmsg(t->fd, &message, 0)) < 0 && errno == EINTR) {}
         error = errno;
     }
     for (size_t i = 0; t->fd < 0 && i < count && t->source_octets; i++) {
@@ -444,20 +425,18 @@ static int take_turn(Turn *t, Py_ssize_t most) {
     int failed;
     t->scratch = r->own ? r->own : scratch;
     failed = receive_all(t, most);
-    if (r->filled && !r->own) {
-        r->own = PyMem_Malloc(SCRATCH_OCTETS);
-        if (r->own) memcpy(r->own, scratch, (size_t)r->filled);
-    } else if (!r->filled) {
-        PyMem_Free(r->own);
-        r->own = NULL;
-    }
-    if (!failed && r->filled && !r->own) {
-        PyErr_NoMemory();
-        failed = -1;
-    }
     if (!failed && t->read) failed = note_read(t);
     Py_CLEAR(t->read);
     let_go_of_region(t);
+    if (!r->filled) {
+        PyMem_Free(r->own);
+        r->own = NULL;
+    } else if (!r->own && !(r->own = PyMem_Malloc(SCRATCH_OCTETS))) {
+        r->filled = 0;
+        PyErr_NoMemory();
+        failed = -1;
+    } else if (t->scratch == scratch)
+        memcpy(r->own, scratch, (size_t)r->filled);
     return failed;
 }
 
@@ -535,8 +514,8 @@ static void receiver_free(PyObject *self) {
 static PyMemberDef members[] = {
     FIELD("send_number", T_UINT, msn[0], 0), FIELD("read_number", T_UINT, msn[1], 0),
     FIELD("posted", T_PYSSIZET, posted, 0), FIELD("reads_max", T_PYSSIZET, reads_max, 0),
-    FIELD("pool", T_OBJECT, objects[POOL], 0), FIELD("crc", T_BOOL, crc, 0), FIELD("filled", T_PYSSIZET, filled, READONLY),
-    FIELD("opened", T_BOOL, opened, 0), FIELD("opened_rdmap", T_UBYTE, opened_rdmap, 0),
+    FIELD("pool", T_OBJECT, objects[POOL], 0), FIELD("crc", T_BOOL, crc, 0), FIELD("opened", T_BOOL, opened, 0),
+    FIELD("filled", T_PYSSIZET, filled, READONLY), FIELD("opened_rdmap", T_UBYTE, opened_rdmap, 0),
     FIELD("opened_handle", T_UINT, opened_handle, 0),
     FIELD("length", T_UINT, direct.length, READONLY), FIELD("control", T_UBYTE, direct.control, READONLY),
     FIELD("rdmap", T_UBYTE, direct.rdmap, READONLY), FIELD("handle", T_UINT, direct.handle, READONLY),
@@ -546,7 +525,7 @@ static PyMemberDef members[] = {
     FIELD("message_handle", T_UINT, message_handle, READONLY), {NULL, 0, 0, 0, NULL}};
 static PyMethodDef methods[] = {{"receive", (PyCFunction)(void (*)(void))receiver_receive, METH_FASTCALL, NULL},
     {"feed", receiver_feed, METH_O, NULL},
-    {"hand_over", receiver_hand_over, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+    {"hand_over", receiver_hand_over, METH_NOARGS, NULL}, {0}};
 static PyType_Slot slots[] = {{Py_tp_new, receiver_new}, {Py_tp_dealloc, receiver_free}, {Py_tp_methods, methods},
     {Py_tp_members, members}, {Py_tp_traverse, receiver_traverse}, {Py_tp_clear, receiver_clear}, {0, NULL}};
 static PyType_Spec spec = {
@@ -562,19 +541,15 @@ static PyObject *use_types(PyObject *module, PyObject *const *args, Py_ssize_t c
     }
     return Py_NewRef(Py_None);
 }
-static PyMethodDef functions[] = {
-    {"use_types", (PyCFunction)(void (*)(void))use_types, METH_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {{"use_types", (PyCFunction)(void (*)(void))use_types, METH_FASTCALL, NULL}, {0}};
 
 int rn_add_receiver(PyObject *module) {
     PyObject *type = PyType_FromSpec(&spec);
-    int added = type ? PyModule_AddObjectRef(module, "Receiver", type) : -1;
-    Py_XDECREF(type);
+    int added = PyModule_AddObject(module, "Receiver", type);
     for (int i = 0; i < NAMES && !added; i++)
         added = names[i] || (names[i] = PyUnicode_InternFromString(name_strings[i])) ? 0 : -1;
-    if (!added && !tuple_new && !(tuple_new = PyObject_GetAttrString((PyObject *)&PyTuple_Type, "__new__")))
-        added = -1;
-    if (added || PyModule_AddFunctions(module, functions) || PyModule_AddIntConstant(module, "READ_ENDED", READ_ENDED) ||
-        PyModule_AddIntConstant(module, "STOPPED", STOPPED))
-        return -1;
+    if (!tuple_new) tuple_new = PyObject_GetAttrString((PyObject *)&PyTuple_Type, "__new__");
+    if (added || !tuple_new || PyModule_AddFunctions(module, functions)) return -1;
+    if (PyModule_AddIntMacro(module, READ_ENDED) || PyModule_AddIntMacro(module, STOPPED)) return -1;
     return PyModule_AddIntConstant(module, "END_OF_STREAM", END_OF_STREAM);
 }

@@ -3,7 +3,6 @@
    Python chooses the messages and their order. FPDUs of which TCP has taken nothing are forgotten: they are framed
    again later, with the content that the memory has then. Of an FPDU that TCP has taken in part, the caller gets a copy
    of the rest: its CRC stays right, and no memory is shown after its invalidation. */
-#include "crc32c.h"
 #include "native.h"
 
 #include <errno.h>
@@ -73,9 +72,7 @@ static int send_batch(Sending *s, int more) {
     size_t end = 0;
     if (!s->frames) return 0;
     Py_BEGIN_ALLOW_THREADS
-    do
-        taken = sendmsg(s->fd, &message, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
-    while (taken < 0 && errno == EINTR);
+    while ((taken = sendmsg(s->fd, &message, MSG_NOSIGNAL | (more ? MSG_MORE : 0))) < 0 && errno == EINTR) {}
     Py_END_ALLOW_THREADS
     if (taken < 0 && errno != EAGAIN && errno != EWOULDBLOCK && !s->sent) {
         PyErr_SetFromErrno(PyExc_OSError);
@@ -190,8 +187,8 @@ static int frame_message(Sending *s, Message *m, PyObject *gather) {
 /* Reads the attributes of a message: 1, 0 where Python has to decide, -1. */
 static int read_message(PyObject *work, Message *m, PyObject **gather, long *reads) {
     if (rn_get_number(work, names[CONTROL], &m->control)) return -1;
-    if (m->control < RDMAP_WRITE || m->control > RDMAP_SEND_INVALIDATE || (m->control == RDMAP_READ_REQUEST && !(*reads)--))
-        return 0;
+    if (m->control < RDMAP_WRITE || m->control > RDMAP_SEND_INVALIDATE) return 0;
+    if (m->control == RDMAP_READ_REQUEST && !(*reads)--) return 0;
     if (m->control == RDMAP_READ_REQUEST) { /* its message is the Read Request header */ m->handle = m->offset = 0;
         m->length = READ_HEADER_OCTETS;
         return (*gather = PyObject_GetAttr(work, names[GATHER])) ? 1 : -1;
@@ -206,7 +203,7 @@ static int read_message(PyObject *work, Message *m, PyObject **gather, long *rea
 static PyObject *send_messages(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
     Sending *s = PyMem_Malloc(sizeof *s);
     Message m = {0};
-    PyObject *result = NULL, *numbers = args[3];
+    PyObject *result = NULL, *numbers = nargs == 8 ? args[3] : NULL;
     Py_ssize_t count = nargs == 8 ? PyList_Size(args[1]) : -1;
     long reads = 0;
     int failed = 0;
@@ -228,12 +225,9 @@ static PyObject *send_messages(PyObject *module, PyObject *const *args, Py_ssize
     for (Py_ssize_t i = 0; i < count && !failed && !s->blocked && s->pieces < PIECES; i++) {
         PyObject *gather = NULL;
         const int usual = read_message(PyList_GetItem(args[1], i), &m, &gather, &reads);
-        if (usual == 1) failed = frame_message(s, &m, gather);
+        failed = usual == 1 ? frame_message(s, &m, gather) : usual;
         Py_XDECREF(gather);
-        if (usual != 1) {
-            failed = usual;
-            break;
-        }
+        if (usual != 1) break;
         m.position = 0;
     }
     if (!failed && !s->blocked) failed = send_batch(s, 0);
@@ -249,8 +243,7 @@ static PyObject *send_messages(PyObject *module, PyObject *const *args, Py_ssize
     return result;
 }
 
-static PyMethodDef functions[] = {
-    {"send", (PyCFunction)(void (*)(void))send_messages, METH_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {{"send", (PyCFunction)(void (*)(void))send_messages, METH_FASTCALL, NULL}, {0}};
 
 int rn_add_send(PyObject *module) {
     for (int i = 0; i < NAMES; i++)

@@ -44,7 +44,7 @@ int main(void) {
         return 1;
     examine(name, chosen);
     fill_table();
-    examine("tables", by_tables);
+    examine("table", by_table);
 #if defined(__x86_64__)
     if (chosen == by_avx512)
         examine("PCLMULQDQ", by_pclmul);

@@ -90,6 +90,10 @@ CONNECTIONS_FIRST_PARTS = 2
 other connections of its address hold much. So 128 idle connections that hold 1 MiB of memory each delay no others of
 their address, and other addresses have their shares of the half that is left."""
 
+UNCOUNTED_RESULT_OCTETS = 1 << 12
+"""Bulk results up to this size do not count against the server's memory: they take as much as a reply without bulk data
+may, of which none is counted. The bounds on unsent replies hold for both."""
+
 BULK_RESULT_OCTETS = 1 << 20
 """Memory that must be free before a call of a client that already holds some is run: the result of a READ of 1 MiB."""
 
@@ -157,8 +161,8 @@ CALL_OCTETS_PULLED_MAX = (1 << 20) + (1 << 18)
 
 CONNECTION_OCTETS_PULLED_MAX = 4 << 20
 """Octets pulled for unanswered calls of one connection; further calls wait, and hold only their headers meanwhile. A
-single call may hold more where `TransportConfig.call_octets_pulled_max` allows it. Four WRITEs of 1 MiB: their memory is
-used again while it is in the processor's cache, and 16 at a time take a tenth less processor time than with 32 MiB."""
+single call may hold more where `TransportConfig.call_octets_pulled_max` allows it. The memory of four WRITEs of 1 MiB
+is used again while it is in the processor's cache: 16 at a time take a tenth less processor time than with 32 MiB."""
 
 CONNECTION_MESSAGE_OCTETS_MAX = 32 << 20
 """Octets of the messages in which unanswered calls of one connection came, small ones not counted, and of the one that
@@ -242,6 +246,10 @@ RECEIVE_BUFFERS_KEPT_MAX = 256
 """Buffers for incoming Sends kept for reuse: more than arrive between two polls of the queue; 1 MiB of 4 KiB each, or
 9 MiB of the size that versions with transport properties offer."""
 
+RESULT_OCTETS_KEPT_MAX = 16 << 20
+"""Octets that a connection keeps for further results: as many as 16 calls of 1 MiB have in flight. A connection that is
+idle at a deadline of its timer, such as that of the keep-alive call, gives them up."""
+
 GRANTED_OCTETS_MAX = 4 << 20
 """Octets of receive buffers that the credits of one connection stand for, if messages can be large: 113 buffers of the
 default size, and half of the octets that calls over one TCP connection may hold."""
@@ -306,7 +314,8 @@ EVENT_LINES_MAX = 1000
 """Lines of `serve --json` that wait for their reader: 300 KB of usual ones. An address causes 120 a minute at most."""
 
 FSSPEC_KNOWN_FILES_MAX = 4096
-"""Files of one server whose attributes `rpcrdma.fsspec` remembers for a moment, the latest of a listing: 6 MB."""
+"""Files of one server whose attributes `rpcrdma.fsspec` remembers for a moment, the latest of a listing: 6 MB. As many
+directories are remembered whose files are asked for one by one."""
 
 FSSPEC_HELD_OCTETS_MAX = 64 << 20
 """Octets of these files that are kept for the next opening: 64 of the largest files that are kept whole."""

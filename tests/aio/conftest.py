@@ -59,17 +59,17 @@ class Files(v3.NFS_V3_Service):
 
     @in_worker
     def readlink(self, args: v3.READLINK3args, context: CallContext) -> v3.READLINK3res:
-        data = context.buffer(900)
-        data[:] = b"a" * 900
+        data = context.buffer(5000)
+        data[:] = b"a" * 5000
         self.entered.release()
         self.gate.wait()
-        assert data == b"a" * 900, "memory was lent twice"
-        return v3.READLINK3res(v3.nfsstat3.NFS3_OK, v3.READLINK3resok(NONE, bytes(data).decode()))
+        assert data == b"a" * 5000, "memory was lent twice"
+        return v3.READLINK3res(v3.nfsstat3.NFS3_OK, v3.READLINK3resok(NONE, bytes(data[:900]).decode()))
 
     def access(self, args: v3.ACCESS3args, context: CallContext) -> v3.ACCESS3res:
         self.accessed += 1
-        with context.buffer(10) as scratch:
-            scratch[:] = bytes(10)
+        with context.buffer(5000) as scratch:
+            scratch[:] = bytes(5000)
         return v3.ACCESS3res(v3.nfsstat3.NFS3_OK, v3.ACCESS3resok(NONE, args.access))
 
     @in_worker

@@ -32,6 +32,33 @@ def test_memory_is_used_again_for_lengths_of_the_same_class() -> None:
     assert pool.acquire(MIB).obj is not memory
 
 
+def test_the_memory_that_came_back_last_is_lent_first() -> None:
+    """It is warm, and a server that answers one call after the other touches no other."""
+    pool = BufferPool()
+    share = pool.share("a")
+    lent = [share.acquire(MIB) for _ in range(4)]
+    memories = [buffer.obj for buffer in lent if buffer is not None]
+    for buffer in lent:
+        assert buffer is not None
+        share.release(buffer)
+    for memory in reversed(memories):
+        buffer = share.acquire(MIB)
+        assert buffer is not None
+        assert buffer.obj is memory
+
+
+def test_a_share_does_not_take_back_the_memory_of_another() -> None:
+    pool = BufferPool()
+    one, other = pool.share("a"), pool.share("b")
+    buffer = one.acquire(MIB)
+    assert buffer is not None
+    other.release(buffer)
+    pool.release(buffer)
+    assert (pool.lent_octets, one.held, other.held) == (MIB, MIB, 0)
+    one.release(buffer)
+    assert (pool.lent_octets, one.held, other.held) == (0, 0, 0)
+
+
 def test_buffers_above_the_largest_class_are_not_kept() -> None:
     pool = BufferPool()
     buffer = pool.acquire(5 * MIB)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
-from rpcrdma.aio.connections import rdma_calls_taken, rdma_connection
+from rpcrdma.aio.connections import rdma_calls_taken
 from rpcrdma.aio.drivers import record_stream
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.nfs import v3
@@ -41,7 +41,7 @@ class Inline(v3.NFS_V3_Service):
 
 @pytest.mark.parametrize(
     ("scheme", "modules"),
-    [("tcp", [record_stream]), ("rdma", [rdma_connection, rdma_calls_taken])],
+    [("tcp", [record_stream]), ("rdma", [rdma_calls_taken])],
     ids=["tcp", "rdma"],
 )
 @pytest.mark.parametrize("slow", [True, False])

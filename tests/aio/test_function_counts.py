@@ -1,43 +1,72 @@
-"""The number of Python functions that a call enters: an addition to the way of a call shows on any machine."""
+"""The number of functions that a call enters, in Python and in C: an addition to its way shows on any machine."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from rpcrdma.wire import native
 
 ROOT = Path(__file__).parents[2]
-MOST: dict[tuple[str, str], tuple[tuple[int, int] | None, tuple[int, int], tuple[int, int]]] = {
-    ("NULL", "1"): ((47, 41), (40, 38), (16, 15)),
-    ("NULL", "2"): ((48, 42), (41, 39), (16, 15)),
-    ("GETATTR", "1"): ((59, 61), (51, 54), (17, 18)),
-    ("GETATTR", "2"): ((60, 62), (52, 55), (17, 18)),
-    ("READ 4 KiB", "1"): ((107, 109), (94, 94), (22, 24)),
-    ("READ 4 KiB", "2"): ((85, 100), (74, 87), (22, 24)),
-    ("WRITE 4 KiB", "1"): ((137, 188), (106, 147), (23, 30)),
-    ("WRITE 4 KiB", "2"): ((93, 128), (77, 105), (21, 24)),
-    ("READ 1 MiB", "1"): (None, (105, 98), (23, 24)),
-    ("READ 1 MiB", "2"): (None, (104, 99), (24, 24)),
-    ("WRITE 1 MiB", "1"): (None, (110, 156), (23, 30)),
-    ("WRITE 1 MiB", "2"): (None, (110, 156), (24, 30)),
+LARGE = 1 << 20
+CUTS = 1.15
+"""A call of 1 MiB may enter so many times its bound. How many reads of the socket bring the octets, some 15 functions
+each, depends on the sizes of the sockets' buffers and on the scheduler. Seen: 4 % below its bound to 6 % above."""
+
+
+class Most(NamedTuple):
+    """Bounds of one call: functions entered at both ends together, in Python and in C, on either data path.
+
+    Then the different functions of Python and their modules, at the client and in the server's loop. Up to four of the
+    different ones of a call of 1 MiB depend on the sizes of the sockets' buffers, too.
+    """
+
+    python: int
+    native: int
+    functions: tuple[int, int]
+    modules: tuple[int, int]
+
+
+MOST = {
+    ("NULL", "1"): Most(166, 116, (41, 38), (16, 15)),
+    ("NULL", "2"): Most(165, 115, (42, 39), (16, 15)),
+    ("GETATTR", "1"): Most(204, 154, (52, 50), (17, 18)),
+    ("GETATTR", "2"): Most(203, 153, (53, 51), (17, 18)),
+    ("READ 4 KiB", "1"): Most(399, 318, (93, 82), (21, 23)),
+    ("READ 4 KiB", "2"): Most(301, 246, (71, 76), (19, 23)),
+    ("WRITE 4 KiB", "1"): Most(555, 418, (99, 138), (22, 30)),
+    ("WRITE 4 KiB", "2"): Most(348, 290, (75, 96), (20, 23)),
+    ("READ 1 MiB", "1"): Most(870, 350, (103, 91), (22, 24)),
+    ("READ 1 MiB", "2"): Most(870, 350, (103, 92), (23, 24)),
+    ("WRITE 1 MiB", "1"): Most(1010, 450, (103, 147), (22, 30)),
+    ("WRITE 1 MiB", "2"): Most(1010, 450, (103, 147), (23, 30)),
 }
-"""For each call and version, at the client and in the server's loop: functions entered, different ones among them, and
-modules. Version 2 sends 4 KiB in a message, where version 1 uses RDMA. How many functions a call of 1 MiB enters in all
-depends on the size of the sockets' buffers, and so do up to four of the different ones."""
+"""For each call and version. Version 2 sends 4 KiB in a message, where version 1 uses RDMA."""
 
 
-def test_calls_enter_no_more_functions_than_they_may() -> None:
+@pytest.mark.parametrize("path", ["python", "native"])
+def test_calls_enter_no_more_functions_than_they_may(path: str) -> None:
+    if path == "native" and native.find("1")[0] is None:
+        pytest.skip(reason="needs rpcrdma_native: make install, where a C compiler is")
     command = [sys.executable, "function_calls.py", "--json", "--calls", *sorted({call for call, _ in MOST})]
-    told = subprocess.run(command, cwd=ROOT / "benchmarks", capture_output=True, text=True, check=True).stdout
+    environment = {**os.environ, "RPCRDMA_NATIVE": "1" if path == "native" else "0"}
+    told = subprocess.run(
+        command, cwd=ROOT / "benchmarks", env=environment, capture_output=True, text=True, check=True
+    ).stdout
     rows = {(row["call"], row["version"]): row for row in json.loads(told)}
-    for call, limits in MOST.items():
+    for call, most in MOST.items():
         row = rows[call]
-        for what, sides in zip(("", "_functions", "_modules"), limits, strict=True):
-            if sides is None:
-                continue
-            for side, most in zip(("client", "server"), sides, strict=True):
-                assert row[side + what] <= most, (call, side + what)
+        slack = CUTS if row["size_bytes"] == LARGE else 1
+        assert row["both"] <= getattr(most, path) * slack, call
+        for what in ("functions", "modules"):
+            for side, limit in zip(("client", "server"), getattr(most, what), strict=True):
+                assert row[f"{side}_{what}"] <= limit, (call, side, what)
 
     for side in ("client", "server"):
         # Each end counts every message: four calls, of the 46, may be the price of that.

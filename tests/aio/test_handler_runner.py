@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, cast
 
 import pytest
 
 from rpcrdma.aio.answering.answering import HandlerRunner, ServerCall
-from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.buffer_pool import BufferPool, OutOfBuffers
 from rpcrdma.aio.drivers import limited_log
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc import errors
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.rpc.service import ProcedureUnavailable, Service, in_worker, inline_or_worker
+from rpcrdma.rpc.service import ProcedureUnavailable, Service, Surroundings, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload
 
 
@@ -318,6 +319,23 @@ def test_a_fault_is_logged_also_when_the_connection_has_ended(caplog: pytest.Log
     assert [record.getMessage() for record in caplog.records] == ["WORD failed; its connection has ended"]
 
 
+def test_a_small_result_takes_none_of_the_memory_that_is_shared() -> None:
+    pool = BufferPool(octets_max=8192)
+
+    async def main() -> None:
+        call = arrived(Connection(pool), lambda args, context: args)
+        whole = pool.acquire(8192)
+        small = call.buffer(4096)
+        small[:] = b"a" * 4096
+        with pytest.raises(OutOfBuffers):
+            call.buffer(4097)
+        call.release()
+        assert (pool.lent_octets, small) == (8192, b"a" * 4096)
+        pool.release(whole)
+
+    asyncio.run(main())
+
+
 def test_what_must_not_run_twice_has_memory_after_its_connection_has_ended() -> None:
     """A repeat of it, on another connection, gets its result."""
     pool = BufferPool()
@@ -335,36 +353,132 @@ def test_what_must_not_run_twice_has_memory_after_its_connection_has_ended() -> 
 
 
 def test_results_of_many_threads_wake_the_loop_once() -> None:
-    barrier = threading.Barrier(5)
+    ready = threading.Barrier(5)
+    wakes = 0
 
     @in_worker
     def handler(args: int, context: Any) -> int:
+        ready.wait(10)
         return args
 
     async def main() -> None:
-        runner = HandlerRunner(workers=4)
-        loop: Any = asyncio.get_running_loop()
-        wakes = 0
-        threadsafe = loop.call_soon_threadsafe
+        nonlocal wakes
+        runner = HandlerRunner(workers=5)
+        pool = runner._workers
+        runs = [Run(runner, handler) for _ in range(4)]
+        take = pool._take_results
 
-        def counted(*args: Any, **options: Any) -> Any:
+        def counted() -> None:
             nonlocal wakes
             wakes += 1
-            return threadsafe(*args, **options)
+            take()
 
-        loop.call_soon_threadsafe = counted
-        runs = [Run(runner, handler) for _ in range(4)]
+        pool._take_results = counted  # type: ignore[method-assign]
+        await asyncio.sleep(0)
+        ready.wait(10)
         # All four threads have delivered before the loop comes to it.
-        for _ in range(4):
-            runner._workers._executor.submit(barrier.wait)
-        barrier.wait()
+        while len(pool._asleep) < 4:
+            pass
         for run in runs:
             await run.done.wait()
             assert run.result == 5
-        assert 1 <= wakes <= 4
         assert await runner.drain(1)
 
     asyncio.run(main())
+    assert wakes == 1
+
+
+def told_within(told: list[str], name: str, error: OSError | None = None) -> AbstractContextManager[None]:
+    """Surroundings that say when a thread enters and leaves them, or cannot be entered."""
+
+    @contextmanager
+    def surroundings() -> Iterator[None]:
+        if error is not None:
+            raise error
+        told.append(f"in {name}")
+        yield
+        told.append(f"out {name}")
+
+    return surroundings()
+
+
+def test_the_rest_of_a_handler_runs_within_what_it_said_and_no_other_handler_does() -> None:
+    told: list[str] = []
+    alice = told_within(told, "alice")
+
+    @inline_or_worker
+    def as_alice(args: int, context: Any) -> Generator[Surroundings, None, int]:
+        yield alice
+        told.append("alice's")
+        return args
+
+    @in_worker
+    def other(args: int, context: Any) -> int:
+        told.append("other's")
+        return args
+
+    async def main() -> None:
+        runner = HandlerRunner(workers=1)
+        for handler in (as_alice, as_alice, other):
+            run = Run(runner, handler)
+            await run.done.wait()
+            assert run.result == 5
+        assert await runner.drain(1)
+
+    asyncio.run(main())
+    assert told == ["in alice", "alice's", "alice's", "out alice", "other's"]
+
+
+def test_a_handler_may_change_its_surroundings_and_a_failure_does_not_let_others_into_them() -> None:
+    told: list[str] = []
+    alice, bob = told_within(told, "alice"), told_within(told, "bob")
+
+    @inline_or_worker
+    def failing(args: int, context: Any) -> Generator[Surroundings, None, int]:
+        yield alice
+        yield None
+        told.append("own")
+        yield bob
+        raise ValueError(args)
+
+    @inline_or_worker
+    def plain(args: int, context: Any) -> Generator[Surroundings, None, int]:
+        yield None
+        told.append("own")
+        return args
+
+    async def main() -> None:
+        runner = HandlerRunner(workers=1)
+        for handler in (failing, plain):
+            run = Run(runner, handler)
+            await run.done.wait()
+        assert run.result == 5
+        assert await runner.drain(1)
+
+    asyncio.run(main())
+    assert told == ["in alice", "out alice", "own", "in bob", "out bob", "own"]
+
+
+def test_surroundings_that_cannot_be_entered_are_an_error_at_the_handlers_yield() -> None:
+    told: list[str] = []
+
+    @inline_or_worker
+    def handler(args: int, context: Any) -> Generator[Surroundings, None, int]:
+        try:
+            yield told_within(told, "alice", PermissionError("no"))
+        except PermissionError:
+            return args + 1
+        return args
+
+    async def main() -> None:
+        runner = HandlerRunner(workers=1)
+        run = Run(runner, handler)
+        await run.done.wait()
+        assert run.result == 6
+        assert await runner.drain(1)
+
+    asyncio.run(main())
+    assert told == []
 
 
 def test_a_coroutine_that_fails_or_is_cancelled_from_inside_is_a_system_error() -> None:
@@ -436,7 +550,8 @@ def test_draining_cancels_at_its_deadline_and_drops_late_results() -> None:
         assert not await runner.drain(0.01)
         assert cancelled == [True]
         release.set()
-        for thread in runner._workers._executor._threads:
+        for thread in runner._workers._threads:
+            assert thread.daemon
             await asyncio.to_thread(thread.join, 10)
         await asyncio.sleep(0)
         assert runner.running == 0
@@ -460,8 +575,7 @@ def test_a_thread_that_outlives_the_loop_is_harmless() -> None:
         return runner
 
     runner = asyncio.run(main())
-    work = runner._results
     release.set()
-    for thread in runner._workers._executor._threads:
-        thread.join(10)
-    assert not work
+    (thread,) = runner._workers._threads
+    thread.join(10)
+    assert not thread.is_alive()

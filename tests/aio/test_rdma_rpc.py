@@ -27,7 +27,8 @@ from rpcrdma.nfs import mount, v3
 from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.service import CallContext, in_worker
 from rpcrdma.transport import TransportConfig
-from rpcrdma.transport.responder import Responder
+from rpcrdma.transport.message import Kind, Outgoing
+from rpcrdma.transport.outbox import Outbox
 from support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("each_provider")
@@ -475,7 +476,7 @@ def test_a_reply_that_cannot_be_made_ends_the_connection(
             (faulty,) = server.connections - {there}
             assert isinstance(faulty, RdmaConnection)
             with monkeypatch.context() as patch:
-                patch.setattr(Responder, "prepare", raising)
+                patch.setattr(Outbox, "_post", raising)
                 with pytest.raises(TransportClosed):
                     await client.call(*UNSENDABLE[where], timeout_s=5.0)
             await client.close()
@@ -485,8 +486,12 @@ def test_a_reply_that_cannot_be_made_ends_the_connection(
             await other.call(v3.NULL, None)
         assert escaped == []
 
-    def raising(*_: Any, **__: Any) -> None:
-        raise MemoryError
+    post = Outbox._post
+
+    def raising(outbox: Outbox, message: Outgoing) -> bool:
+        if message.kind is Kind.REPLY:
+            raise MemoryError
+        return post(outbox, message)
 
     asyncio.run(main())
     (logged,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]

@@ -172,7 +172,7 @@ def test_gone_while_a_worker_runs_and_its_memory_is_lent_to_nobody_else(scene: S
                     peer.reset()
                 peer.close()
             await it.alone()
-            assert it.lent_octets == 4 * 4096, "the handlers still have their memory"
+            assert it.lent_octets == 4 * 8192, "the handlers still have their memory"
             await it.still_good()
             it.files.gate.set()
 

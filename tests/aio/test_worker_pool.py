@@ -1,44 +1,85 @@
-"""How worker threads are dealt out."""
+"""How worker threads are dealt out and woken."""
 
 from __future__ import annotations
 
 import queue
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, cast
 
 import pytest
 
-from rpcrdma.aio.answering.worker_pool import ConnectionCalls, WorkerPool
+from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
+
+
+class Loop:
+    """An event loop that runs everything at once, but for timers and the reader: a test makes these run."""
+
+    def __init__(self) -> None:
+        self.reader: Callable[[], None] | None = None
+        self.timers: list[Callable[[], None]] = []
+        self.soon = 0
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon += 1
+        callback()
+
+    def call_later(self, _delay_s: float, callback: Callable[..., None], *args: object) -> None:
+        self.timers.append(lambda: callback(*args))
+
+    def add_reader(self, _fd: int, callback: Callable[..., None], *args: object) -> None:
+        self.reader = lambda: callback(*args)
+
+    def remove_reader(self, _fd: int) -> None:
+        self.reader = None
+
+    def time_passes(self) -> None:
+        timers, self.timers = self.timers, []
+        for timer in timers:
+            timer()
 
 
 class Rig:
     """A pool whose calls last until they are let go: each says its name when it starts."""
 
     def __init__(self, workers: int) -> None:
-        self.pool = WorkerPool(workers)
+        self.loop = Loop()
+        self.pool: WorkerPool[str, None] = WorkerPool(
+            workers, self._run, self._deliver, lambda _: None, cast("Any", self.loop)
+        )
         self.started: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self.finished: queue.SimpleQueue[ConnectionCalls] = queue.SimpleQueue()
+        self.threads: dict[str, set[int]] = {}
+        self.finished: list[str] = []
         self.gates: dict[str, threading.Semaphore] = {}
 
-    def call(self, address: str, connection: str, count: int = 1) -> None:
-        gate = self.gates.setdefault(connection, threading.Semaphore(0))
+    def _run(self, connection: str, _worker: Worker) -> None:
+        self.threads.setdefault(connection, set()).add(threading.get_ident())
+        self.started.put(connection)
+        self.gates[connection].acquire()
 
-        def work(calls: ConnectionCalls) -> None:
-            self.started.put(connection)
-            gate.acquire()
-            self.finished.put(calls)
+    def _deliver(self, connection: str, _result: None) -> None:
+        self.finished.append(connection)
 
+    def call(self, address: str, connection: str, count: int = 1, *, brief: bool = False) -> None:
+        self.gates.setdefault(connection, threading.Semaphore(0))
         for _ in range(count):
-            self.pool.submit(address, connection, work)
+            self.pool.submit(address, connection, connection, brief=brief, may_be_let_go=False)
 
     def next(self, count: int = 1) -> list[str]:
         return [self.started.get(timeout=10) for _ in range(count)]
 
     def end(self, connection: str) -> None:
+        ended = len(self.finished)
         self.gates[connection].release()
-        self.pool.release(self.finished.get(timeout=10))
+        self.take(ended + 1)
+
+    def take(self, results: int) -> None:
+        """Waits for results, as the event loop does."""
+        while len(self.finished) < results:
+            assert self.loop.reader is not None
+            self.loop.reader()
 
     @property
     def running(self) -> int:
@@ -118,9 +159,10 @@ def test_a_result_that_has_not_been_taken_keeps_its_thread() -> None:
         rig.call("a", "a1", 2)
         rig.next()
         rig.gates["a1"].release()
-        calls = rig.finished.get(timeout=10)
+        while not rig.pool._results:
+            pass
         assert rig.started.empty()
-        rig.pool.release(calls)
+        rig.take(1)
         assert rig.next() == ["a1"]
 
 
@@ -130,25 +172,134 @@ def test_what_waits_at_the_end_is_dropped() -> None:
         rig.next()
         rig.gates["a1"].release()
         rig.pool.shutdown(wait=True)
-        rig.pool.release(rig.finished.get(timeout=10))
         assert rig.started.empty()
 
 
 def test_all_calls_run_and_nothing_is_left_of_what_is_over() -> None:
-    pool = WorkerPool(8)
-    finished: queue.SimpleQueue[ConnectionCalls] = queue.SimpleQueue()
-    ran: Counter[object] = Counter()
-
-    def work(calls: ConnectionCalls) -> None:
-        finished.put(calls)
-
-    for number in range(2000):
-        pool.submit(f"client {number % 3}", number % 17, work)
-    for _ in range(2000):
-        calls = finished.get(timeout=10)
-        ran[calls.connection] += 1
-        pool.release(calls)
-    pool.shutdown(wait=True)
-    assert sum(ran.values()) == 2000
+    with pool_of(8) as rig:
+        for number in range(2000):
+            rig.gates[f"{number % 17}"] = threading.Semaphore(2000)
+            rig.call(f"client {number % 3}", f"{number % 17}", brief=number % 2 == 0)
+        rig.take(2000)
+        ran = Counter(rig.finished)
+        pool = rig.pool
     assert max(ran.values()) - min(ran.values()) <= 1
     assert (pool._connections, pool._turns._clients, pool._idle) == ({}, {}, 8)
+
+
+def test_a_turn_of_the_loop_wakes_threads_once_for_all_its_calls() -> None:
+    with pool_of(4) as rig:
+        rig.pool._wakes_soon = True
+        rig.call("a", "a1", 3)
+        assert (rig.loop.soon, rig.started.empty()) == (0, True)
+        rig.pool._wake()
+        assert rig.next(3) == ["a1"] * 3
+
+
+def test_brief_calls_run_one_after_the_other_in_one_thread_and_wake_the_loop_once() -> None:
+    with pool_of(8) as rig:
+        rig.call("a", "a1", 3, brief=True)
+        rig.next()
+        assert rig.started.empty()
+        rig.gates["a1"].release(3)
+        rig.next(2)
+        while not rig.pool._rung:
+            pass
+        assert rig.loop.reader is not None
+        rig.loop.reader()
+        assert rig.finished == ["a1"] * 3
+        # Once more, though nothing has rung: the event loop must not wait.
+        rig.loop.reader()
+        assert len(rig.threads["a1"]) == 1
+
+
+def test_calls_behind_a_brief_one_that_waits_get_threads_of_their_own() -> None:
+    with pool_of(8) as rig:
+        rig.call("a", "stuck", brief=True)
+        rig.next()
+        rig.call("b", "b1", 2, brief=True)
+        assert rig.started.empty()
+        rig.loop.time_passes()
+        assert rig.next(2) == ["b1"] * 2
+        rig.end("b1")
+        rig.end("b1")
+        rig.end("stuck")
+        assert rig.finished == ["b1", "b1", "stuck"]
+        assert rig.running == 0
+
+
+def test_results_behind_a_brief_call_that_waits_are_delivered() -> None:
+    with pool_of(8) as rig:
+        rig.pool._wakes_soon = True
+        rig.call("a", "a1", brief=True)
+        rig.call("b", "stuck", brief=True)
+        rig.pool._wake()
+        rig.gates["a1"].release()
+        assert rig.next(2) == ["a1", "stuck"]
+        rig.loop.time_passes()
+        assert rig.finished == ["a1"]
+
+
+def test_brief_calls_stay_in_one_thread_while_they_make_progress() -> None:
+    with pool_of(8) as rig:
+        rig.call("a", "a1", brief=True)
+        rig.next()
+        rig.call("a", "a1", 2, brief=True)
+        rig.gates["a1"].release()
+        rig.next()
+        rig.loop.time_passes()
+        assert rig.started.empty()
+        assert len(rig.loop.timers) == 1
+        rig.gates["a1"].release(2)
+        rig.take(3)
+        rig.loop.time_passes()
+        assert len(rig.threads["a1"]) == 1
+        assert rig.loop.timers == []
+
+
+class Surroundings:
+    """Says when it is entered and left."""
+
+    def __init__(self, name: str, told: list[str], error: OSError | None = None) -> None:
+        self._name = name
+        self._told = told
+        self.error = error
+
+    def __enter__(self) -> None:
+        if self.error is not None:
+            raise self.error
+        self._told.append(f"in {self._name}")
+
+    def __exit__(self, *_: object) -> None:
+        if self.error is not None:
+            raise self.error
+        self._told.append(f"out {self._name}")
+
+
+def test_a_thread_leaves_surroundings_for_others_alone() -> None:
+    told: list[str] = []
+    alice, bob = Surroundings("alice", told), Surroundings("bob", told)
+    worker = Worker()
+    for surroundings in (alice, alice, bob, None, None, bob):
+        worker.go_within(surroundings)
+    assert told == ["in alice", "out alice", "in bob", "out bob", "in bob"]
+
+
+def test_a_thread_that_cannot_leave_its_surroundings_does_nothing_else() -> None:
+    told: list[str] = []
+    alice = Surroundings("alice", told)
+    worker = Worker()
+    worker.go_within(alice)
+    alice.error = OSError("stuck")
+    for other in (None, Surroundings("bob", told)):
+        with pytest.raises(OSError, match="stuck"):
+            worker.go_within(other)
+    assert (told, worker.within) == (["in alice"], alice)
+
+
+def test_surroundings_that_cannot_be_entered_are_not_those_of_the_thread() -> None:
+    told: list[str] = []
+    worker = Worker()
+    with pytest.raises(OSError, match="closed"):
+        worker.go_within(Surroundings("alice", told, OSError("closed")))
+    assert worker.within is None

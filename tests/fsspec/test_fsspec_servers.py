@@ -9,7 +9,6 @@ import secrets
 import shutil
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +126,7 @@ def test_files_that_two_servers_number_alike_are_copied(two: Two, monkeypatch: p
         stat = kind.stat
 
         async def alike(self: Any, *path: Any) -> Stat:
-            return replace(await stat(self, *path), st_dev=7, st_ino=7)
+            return (await stat(self, *path))._replace(st_dev=7, st_ino=7)
 
         monkeypatch.setattr(kind, "stat", alike)
 

@@ -15,6 +15,7 @@ import fsspec
 import pytest
 
 from fsspec_server import Served
+from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.fsspec import BufferedNfsFile, HeldFile, known_files, mounts
 from rpcrdma.fsspec.known_files import KnownFiles
 from rpcrdma.nfs.client import DirEntry
@@ -100,6 +101,15 @@ def test_a_question_is_asked_once_and_a_small_file_comes_with_its_opening(
     assert calls == {"lookup": 1, "read": 1, "getattr": 1}
     assert fs.cat_file(path) == b"small"
     assert calls == {"lookup": 1, "read": 2, "getattr": 1}
+
+
+def test_an_empty_file_is_asked_for_its_attributes(make: Callable[..., Any], top: Path, calls: Counter[str]) -> None:
+    fs, path = make(), at(top, "small")
+    (top / "small").write_bytes(b"")
+    assert fs.open(path).read() == b""
+    assert calls == {"lookup": 1, "getattr": 1}
+    (top / "small").write_bytes(b"no longer")
+    assert fs.open(path).read() == b"no longer"
 
 
 def test_a_larger_file_is_opened_by_its_handle(make: Callable[..., Any], top: Path, calls: Counter[str]) -> None:
@@ -369,8 +379,8 @@ def test_what_is_below_a_path_is_forgotten_with_it() -> None:
 def test_a_child_process_begins_with_nothing(make: Callable[..., Any], top: Path) -> None:
     fs = make()
     fs.info(at(top, "small"))
-    place = fs.place(at(top, "small"))
     child = os.fork()
+    place = fs.place(at(top, "small"))
     if not child:
         status = 1
         try:
@@ -382,3 +392,119 @@ def test_a_child_process_begins_with_nothing(make: Callable[..., Any], top: Path
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 6
     assert place.known.find(place.path, 1e9) is not None
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """LOOKUPs of names that begin with "part", and READDIRPLUS."""
+    counts: Counter[str] = Counter()
+    lookup, readdirplus = NfsProcedures.lookup, NfsProcedures.readdirplus
+
+    async def counted_lookup(self: NfsProcedures, directory: Node, name: str) -> Any:
+        counts["lookup"] += name.startswith("part")
+        return await lookup(self, directory, name)
+
+    async def counted_page(self: NfsProcedures, *more: Any) -> Any:
+        counts["page"] += 1
+        return await readdirplus(self, *more)
+
+    monkeypatch.setattr(NfsProcedures, "lookup", counted_lookup)
+    monkeypatch.setattr(NfsProcedures, "readdirplus", counted_page)
+    return counts
+
+
+def parts(top: Path, count: int = 6) -> list[str]:
+    for number in range(count):
+        (top / f"part-{number}").write_bytes(bytes(1 + number))
+    return [at(top, f"part-{number}") for number in range(count)]
+
+
+@pytest.mark.parametrize("question", ["info", "cat_file", "open"])
+def test_files_that_are_asked_for_one_by_one_come_with_a_page_of_their_directory(
+    make: Callable[..., Any], top: Path, asked: Counter[str], question: str
+) -> None:
+    fs, paths = make(), parts(top)
+    for number, path in enumerate(paths):
+        found = getattr(fs, question)(path)
+        if question == "info":
+            assert (found["name"], found["size"]) == (path, 1 + number)
+            assert found == fs.info(path, refresh=True)
+            asked["lookup"] -= 1
+        else:
+            assert (found if question == "cat_file" else found.read()) == bytes(1 + number)
+    assert asked == {"lookup": 2, "page": 1}
+
+
+def test_files_that_are_asked_for_at_once_wait_for_one_page(
+    make: Callable[..., Any], top: Path, asked: Counter[str]
+) -> None:
+    fs, paths = make(), parts(top, 9)
+    assert fs.cat(paths) == {path: bytes(1 + number) for number, path in enumerate(paths)}
+    assert asked == {"lookup": 2, "page": 1}
+
+
+def test_a_page_of_a_directory_has_no_links_and_no_changes_that_came_after_it(
+    make: Callable[..., Any], top: Path, asked: Counter[str]
+) -> None:
+    fs, paths = make(), parts(top)
+    (top / "part-link").symlink_to("part-5")
+    for path in paths[:3]:
+        fs.info(path)
+    (top / "part-link").unlink()
+    (top / "part-link").symlink_to("part-4")
+    assert fs.info(at(top, "part-link"))["size"] == 5
+    fs.pipe_file(paths[5], b"changed")
+    assert fs.info(paths[5])["size"] == 7
+    (top / "part-new").write_bytes(b"later")
+    assert fs.info(at(top, "part-new"))["size"] == 5
+    assert asked["page"] == 1
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "no"), RemoteProtocolError("faulty")])
+def test_a_directory_that_cannot_be_listed_is_searched(
+    make: Callable[..., Any], top: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async def refused(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(NfsProcedures, "readdirplus", refused)
+    fs = make()
+    assert [fs.info(path)["size"] for path in parts(top)] == [*range(1, 7)]
+
+
+def test_no_page_is_read_where_nothing_is_kept(make: Callable[..., Any], top: Path, asked: Counter[str]) -> None:
+    fs, paths = make(attributes_valid_s=0), parts(top)
+    for path in paths:
+        fs.info(path)
+    assert asked == {"lookup": 6}
+
+
+def test_a_page_is_read_once_in_the_time_that_it_is_valid() -> None:
+    now = 0.0
+    known = KnownFiles(lambda: now)
+
+    def worth(directory: str = "/d") -> list[bool]:
+        return [known.is_worth_listing(directory, 2.0) for _ in range(4)]
+
+    assert worth() == [False, False, True, False]
+    assert worth("/e") == [False, False, True, False]
+    now = 1.9
+    assert worth() == [False] * 4
+    now = 2.0
+    assert worth() == [False, False, True, False]
+    known.forget("/d/f1")
+    assert worth() == [False, False, True, False]
+    assert worth("/e") == [False, False, True, False]
+    known.forget_tree("/e")
+    assert worth("/e") == [False, False, True, False]
+    assert worth() == [False] * 4
+    known.forget_all()
+    assert worth() == [False, False, True, False]
+
+
+def test_directories_that_are_asked_about_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_files, "FSSPEC_KNOWN_FILES_MAX", 3)
+    known = KnownFiles()
+    for number in (0, 0, 1, 2, 3, 0):
+        assert not known.is_worth_listing(f"/d{number}", 1e9)
+    assert len(known._asked) == 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import re
 import shutil
@@ -14,12 +13,13 @@ from types import ModuleType
 
 import pytest
 
-from rpcrdma.wire.native import INTERFACE, native
+from rpcrdma.wire.native import INTERFACE, Native, NativeFrames, native
 
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "native"
 SOURCES = sorted((NATIVE / "src").iterdir())
 LINES_MAX = 900
+"""Lines of C, without comments and empty lines."""
 
 
 def project(directory: Path) -> dict[str, object]:
@@ -43,26 +43,21 @@ def test_the_package_asks_for_the_interface_that_the_sources_have() -> None:
 
 
 def test_the_native_step_stays_small() -> None:
-    assert sum(len(path.read_text().splitlines()) for path in SOURCES) <= LINES_MAX
+    code = (re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL) for path in SOURCES)
+    assert sum(bool(line.strip()) for text in code for line in text.splitlines()) <= LINES_MAX
     wide = [path.name for path in SOURCES if max(map(len, path.read_text().splitlines())) > 120]
     assert wide == []
 
 
 @pytest.mark.skipif(native is None, reason="rpcrdma_native is not installed, or turned off")
-def test_the_stubs_have_the_names_of_the_module() -> None:
-    stub = ast.parse((NATIVE / "rpcrdma_native-stubs" / "__init__.pyi").read_text())
+def test_the_module_has_the_names_that_the_package_describes() -> None:
+    assert native is not None
 
-    def names(body: list[ast.stmt]) -> set[str]:
-        named = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-        return named | {ast.unparse(node.target) for node in body if isinstance(node, ast.AnnAssign)}
+    def names(described: type) -> set[str]:
+        return {name for name in [*vars(described), *described.__annotations__] if not name.startswith("_")}
 
-    assert names(stub.body) == {name for name in vars(native) if not name.startswith("__")}
-    for node in stub.body:
-        if isinstance(node, ast.ClassDef):
-            own = vars(getattr(native, node.name))
-            assert {name for name in names(node.body) if name != "__init__"} == {
-                name for name in own if not name.startswith("__")
-            }
+    assert names(Native) == {name for name in vars(native) if not name.startswith("__")}
+    assert names(NativeFrames) == {name for name in vars(native.Receiver) if not name.startswith("__")}
 
 
 @pytest.fixture

@@ -28,6 +28,13 @@ MODULES_MAX = 80
 """Of argparse, pathlib and typing for the most part; all commands with what they need are 280."""
 
 
+ABSENT = {"http.client", "http.server", "json", "lark", "multiprocessing", "rich", "sqlite3", "xml"} | {
+    f"rpcrdma.{name}" for name in ("aio.server", "dissect", "fsspec", "nfs.server", "sync", "xdr.language")
+}
+CONNECTED_MAX = 340
+"""Modules of a command that calls a server: 185 are this package's, 30 asyncio's; start-up is most of its cost."""
+
+
 def commands() -> dict[str, argparse.ArgumentParser]:
     parser = build_parser()
     (subparsers,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
@@ -51,6 +58,14 @@ def test_help_imports_little(words: tuple[str, ...]) -> None:
     assert len(modules) <= MODULES_MAX, sorted(modules)
     others = {f"rpcrdma.cli.{name}" for name in commands()} - {f"rpcrdma.cli.{words[0]}"}
     assert modules & others == set()
+
+
+@pytest.mark.parametrize("command", ["cat", "ls", "stat"])
+def test_a_short_command_imports_the_client_alone(command: str) -> None:
+    modules = imported(command, "rdma://127.0.0.1:1/name", "--mount-port", "1")
+    assert "rpcrdma.nfs.client" in modules
+    assert modules & ABSENT == set()
+    assert len(modules) <= CONNECTED_MAX, sorted(modules)
 
 
 def test_the_versions_that_the_options_offer_are_all_of_them() -> None:

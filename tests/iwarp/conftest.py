@@ -20,5 +20,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def receiving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if getattr(request, "param", None) == "natively":
         if native is None:
-            pytest.skip(DATA_PATH)
+            pytest.skip(reason=f"needs the native step; {DATA_PATH}")
         monkeypatch.setattr(raw_iwarp, "NATIVE_PEERS", True)

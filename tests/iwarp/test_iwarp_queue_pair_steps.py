@@ -26,11 +26,9 @@ from rpcrdma.verbs.receive_pool import ReceivePool
 from support.raw_iwarp import completions_of, events_of, fpdu, read_request, startup_frame, tagged, untagged
 
 pytestmark = pytest.mark.in_python
-
 NOW_S = 50.0
 STARTUP_ROOM, IDLE, DISCARDED = 533, 8192, 4096
 """Octets that are offered during start-up, afterwards, and after the end."""
-
 WORDS = bytes.fromhex("00200020")
 READY_WORDS = {
     ReadyFrame.SEND: bytes.fromhex("c0200020"),

@@ -436,7 +436,6 @@ class CountedPool(ReceivePool):
 
     def __init__(self) -> None:
         super().__init__(64)
-        self.plain_octets = 16
         self.short_octets = 32
         self.taken = self.drawn = 0
 
@@ -450,32 +449,28 @@ class CountedPool(ReceivePool):
 
 
 @pytest.mark.parametrize(
-    ("segments", "plain", "taken", "drawn"),
+    ("segments", "plain", "drawn"),
     [
-        ([untagged(3, 0, 1, b"x" * 32)], 0, 1, 0),
-        ([untagged(3, 0, 1, b"x" * 17)], 0, 1, 0),
-        ([untagged(3, 0, 1, b"x" * 16)], 1, 0, 0),
-        ([untagged(3, 0, 1)], 1, 0, 0),
-        ([untagged(3, 0, 1, b"x" * 33)], 0, 0, 1),
-        ([untagged(5, 0, 1, b"x")], 0, 0, 1),
-        ([untagged(3, 0, 1, b"x", last=False), untagged(3, 0, 1, b"y", offset=1)], 0, 0, 1),
-        ([untagged(3, 0, 1, b"x"), untagged(3, 0, 2, b"x" * 20), untagged(3, 0, 3, b"x" * 64)], 1, 1, 1),
+        ([untagged(3, 0, 1, b"x" * 32)], 1, 0),
+        ([untagged(3, 0, 1)], 1, 0),
+        ([untagged(3, 0, 1, b"x" * 33)], 0, 1),
+        ([untagged(5, 0, 1, b"x")], 0, 1),
+        ([untagged(3, 0, 1, b"x", last=False), untagged(3, 0, 1, b"y", offset=1)], 0, 1),
+        ([untagged(3, 0, 1, b"x"), untagged(3, 0, 2, b"x" * 20), untagged(3, 0, 3, b"x" * 64)], 2, 1),
     ],
-    ids=["32", "17", "16", "0", "33", "solicited", "two segments", "three messages"],
+    ids=["32", "0", "33", "solicited", "two segments", "three messages"],
 )
-def test_a_short_message_of_one_segment_takes_a_buffer_for_short_ones_or_none(
-    segments: list[bytes], plain: int, taken: int, drawn: int
-) -> None:
+def test_a_short_message_of_one_segment_takes_no_buffer(segments: list[bytes], plain: int, drawn: int) -> None:
     scene = Scene()
     pool = CountedPool()
     scene.qp.post_receives(4, pool)
     assert scene.step(b"".join(map(fpdu, segments))) == [IDLE]
-    assert (pool.taken, pool.drawn) == (taken, drawn)
-    assert scene.qp._receiver.shared == 4 - plain - taken - drawn
+    assert (pool.taken, pool.drawn) == (0, drawn)
+    assert scene.qp._receiver.shared == 4 - plain - drawn
     completions = completions_of(scene.qp)
-    assert len(completions) == plain + taken + drawn
+    assert len(completions) == plain + drawn
     assert sum(type(completion.wr) is bytes for completion in completions) == plain
-    assert scene.qp._receiver._msn == [1 + plain + taken + drawn, 1, 1]
+    assert scene.qp._receiver._msn == [1 + plain + drawn, 1, 1]
 
 
 def test_a_short_message_may_end_a_handle() -> None:
@@ -502,7 +497,7 @@ def test_receives_of_its_own_come_before_those_of_a_pool() -> None:
     assert [completion.wr for completion in completions_of(scene.qp)] == ["own"]
     assert (pool.taken, pool.drawn, scene.qp._receiver.shared) == (0, 0, 1)
     assert scene.step(fpdu(untagged(3, 0, 2, b"x" * 20))) == [IDLE]
-    assert (pool.taken, pool.drawn, scene.qp._receiver.shared) == (1, 0, 0)
+    assert (pool.taken, pool.drawn, scene.qp._receiver.shared) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(("last", "checks"), [(True, 0), (False, 1)])

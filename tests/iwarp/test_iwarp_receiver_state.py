@@ -14,7 +14,7 @@ from rpcrdma.testing.joined_pair import feed
 from rpcrdma.verbs import Access, Disconnected, Established, MemoryRegion, SoftwareProtectionDomain
 from rpcrdma.verbs.receive_pool import ReceivePool, ScatteredBuffer
 from rpcrdma.wire.checksum import crc32c
-from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, read_request, startup_frame, tagged, untagged
+from support.raw_iwarp import RawPeer, events_of, fpdu, read_request, startup_frame, tagged, untagged
 
 pytestmark = pytest.mark.in_python
 
@@ -253,26 +253,6 @@ def test_what_has_come_of_a_large_send_is_written_at_its_start(arrived: int) -> 
     assert memory == b"ab" + data[:come] + bytes(6000 - 2 - come)
     target = raw.qp.next_buffers()[0]
     assert (target.start, len(target)) == (2 + come, 5000 - come)  # type: ignore[attr-defined]
-
-
-def test_a_short_send_is_written_into_the_start_of_a_buffer_of_the_pool() -> None:
-    raw = initiator()
-    made: list[bytearray] = []
-
-    class Pool(ReceivePool):
-        def __init__(self, octets: int) -> None:
-            super().__init__(octets)
-            self.plain_octets = 4
-
-        def take(self) -> memoryview:
-            buffer, memory = noting(64)
-            made.append(memory)
-            return buffer
-
-    raw.qp.post_receives(3, Pool(64))
-    feed(raw.qp, fpdu(untagged(3, 0, 1, b"first")) + fpdu(untagged(3, 0, 2)) + fpdu(untagged(3, 0, 3, b"x" * 64)))
-    assert made == [b"first" + bytes(59), b"x" * 64]
-    assert [completion.wr for completion in completions_of(raw.qp)][1] == b""
 
 
 def test_what_has_come_of_a_scattered_send_is_written_and_no_more() -> None:

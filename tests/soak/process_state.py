@@ -75,7 +75,7 @@ def _last_target(each: object) -> bytearray | None:
 
 def _buffers_of(pool: BufferPool) -> list[bytearray]:
     """Free buffers and lent buffers."""
-    return [buffer for size in pool._free.values() for buffer in size] + [lent for lent, _ in list(pool._lent.values())]
+    return [buffer for size in pool._free.values() for buffer in size] + [lent[0] for lent in list(pool._lent.values())]
 
 
 def _kept(cache: ReplyCache) -> tuple[int, int]:

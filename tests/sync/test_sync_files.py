@@ -39,6 +39,7 @@ def test_the_calls_of_os(running: Running, folder: Path) -> None:
         assert fs.read_bytes(f"{name}/b") == b"one\ntwo\n"
         assert fs.stat(f"{name}/b").st_size == 8
         assert sorted(fs.listdir(name)) == ["b", "below"]
+        assert sorted(entry.name for entry in fs.first_entries(name)) == ["b", "below"]
         assert {entry.name: entry.is_dir() for entry in fs.scandir(name)} == {"b": False, "below": True}
         assert list(fs.walk(name)) == [
             (f"/{name}", ["below"], ["b"]),

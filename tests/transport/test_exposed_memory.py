@@ -24,6 +24,7 @@ from rpcrdma.transport import (
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.exposure import Exposure
 from rpcrdma.transport.plan_call import CallPlan
+from rpcrdma.transport.result_memory import ResultMemory
 from rpcrdma.verbs import MemoryRegion
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 
@@ -41,7 +42,7 @@ def test_memory_that_is_exposed_is_named_in_chunks() -> None:
         (CallPlan(write_chunks=(5,)), (0, 1, False)),
         (CallPlan(reply_chunk=7), (0, 0, True)),
     ):
-        exposure = Exposure(pd, message(1, CALL, (b"", bytes(50))), plan, (), limits)
+        exposure = Exposure(pd, message(1, CALL, (b"", bytes(50))), plan, (), limits, ResultMemory())
         chunks = exposure.chunks
         assert (len(chunks.reads), len(chunks.writes), chunks.reply is not None) == named
         assert (chunks is NO_CHUNKS) is (named == (0, 0, False))
@@ -61,7 +62,7 @@ def test_each_write_chunk_has_the_memory_of_its_caller_or_new_memory(given: int)
     limits = EndpointPair().client._session.plan_limits
     memory = bytearray(8)
     into = Listed([memoryview(memory), None][:given])
-    exposure = Exposure(pd, message(1, CALL), CallPlan(write_chunks=(5, 7, 0)), into, limits)
+    exposure = Exposure(pd, message(1, CALL), CallPlan(write_chunks=(5, 7, 0)), into, limits, ResultMemory())
     assert [None if target is None else len(target) for target in exposure.targets] == [5, 7, None]
     first = exposure.targets[0]
     assert first is not None

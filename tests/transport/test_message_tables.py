@@ -273,7 +273,7 @@ def outgoing(kind: Kind) -> Outgoing:
         return made_call(XID, message(XID, CALL), ReplyBound(8), ())
     if kind is Kind.REPLY:
         incoming = IncomingCall(XID, Decoder(b""))
-        incoming.payload = message(XID, REPLY)
+        incoming.short = bytes(message(XID, REPLY).reduced)
         return incoming
     if kind is Kind.ERROR:
         return OutgoingError(XID, 2, Refusal(Cause.SYSTEM), answers_call=False)

@@ -172,7 +172,7 @@ def test_an_abandoned_call_is_not_sent_again() -> None:
 
 
 def test_a_form_that_cannot_be_sent_fails_the_call() -> None:
-    read_only = bytes(5000)
+    read_only = memoryview(bytes(5000))
     caller = Caller(ReplyBound(20, (500,)), into=(None,))
     caller.handle.into = (None, read_only)
     caller.handle.form = CallForm(ReplyBound(20, (500, 5000)))

@@ -117,6 +117,16 @@ def test_a_message_is_copied_and_its_memory_given_back() -> None:
     assert receives.arrived is None
 
 
+def test_a_message_that_came_as_octets_is_divided_where_its_type_is_kept() -> None:
+    receives, pool, _ = scattering()
+    assert receives.take(Completion(OTHER, Verb.RECEIVE, Status.SUCCESS, 64)) is OTHER
+    assert receives.arrived is None
+    assert receives.take(Completion(KEPT, Verb.RECEIVE, Status.SUCCESS, 64)) == KEPT[:16]
+    assert receives.arrived is not None
+    buffer, length = receives.arrived
+    assert (length, buffer.joined(64), pool.given_back) == (64, KEPT, [])
+
+
 @pytest.mark.parametrize("octets", [33, 64])
 def test_a_message_of_a_kept_type_stays_in_the_pieces_in_which_it_arrived(octets: int) -> None:
     receives, pool, _ = scattering()

@@ -553,7 +553,7 @@ def test_a_carrier_is_asked_about_a_call_as_it_stands(
     payload = message(7, CALL, (b"", bytes(100)))
     handle = peer.endpoint.call(7, payload, ReplyBound(8, items), into, placement)
     asked = eager or bool(placement) or sum(sizes) > 4096
-    expected = CallToCarry(payload, 8, sizes, given, session.plan_limits, session.window.balance, placement)
+    expected = CallToCarry(payload, 8, tuple(sizes), given, session.plan_limits, session.window.balance, placement)
     assert carrier.calls == ([expected] if asked else [])
     assert handle.carried is None
     assert handle.state is CallState.SENT

@@ -31,7 +31,6 @@ from rpcrdma.transport.message import (
 )
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.message_windows import CumulativeWindow, IncrementalWindow
-from rpcrdma.transport.outbox import SendMark
 from rpcrdma.transport.responder import PlainBuffers
 from rpcrdma.xdr.codec import Decoder, Payload
 
@@ -77,12 +76,6 @@ def test_pieces_count_in_the_memory_of_their_connection(role: Role, version: str
 def test_a_call_that_arrives_waits_for_no_reads_at_first() -> None:
     incoming = IncomingCall(7, Decoder(b""))
     assert (incoming.xid, incoming.pending_reads) == (7, 0)
-
-
-def test_a_signaled_send_has_its_number_and_its_owner() -> None:
-    handle = made_call(1, message(1, 0), ReplyBound(0))
-    mark = SendMark(3, handle)
-    assert (mark.count, mark.owner) == (3, handle)
 
 
 @pytest.mark.parametrize("role", list(Role))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -14,11 +15,14 @@ __all__ = ["Info", "entry_info", "info_above", "info_at", "listed_infos"]
 Info: TypeAlias = dict[str, Any]
 
 
+_TYPES = {stat.S_IFDIR: "directory", stat.S_IFREG: "file"}
+
+
 def _info(name: str, found: Stat, destination: str | None = None) -> Info:
     info: Info = {
         "name": name,
         "size": found.st_size,
-        "type": "directory" if found.is_dir() else "file" if found.is_file() else "other",
+        "type": _TYPES.get(stat.S_IFMT(found.st_mode), "other"),
         "mtime": found.st_mtime,
         "ctime": found.st_ctime,
         "mode": found.st_mode,

@@ -63,7 +63,7 @@ class RdmaFileSystem(ServerFileSystem):
         first = start or 0
         count = -1 if end is None else max(0, end - first)
         place = self.place(path)
-        known = place.known.find(place.path, self._valid_s)
+        known = await self._found(place)
         entry = None if known is None else known.entry
         return await self._run(place, lambda fs, at: fs.read_bytes(entry or at, offset=first, size=count))
 
@@ -242,7 +242,7 @@ class RdmaFileSystem(ServerFileSystem):
         if mode == "rb" and block_size is None and not cache_options and not kwargs:
             opened, data = self._believed_data(path) or sync(self.loop, self._open_reading, path)
             if opened is None:
-                return HeldFile(self, self._strip_protocol(path), data)
+                return HeldFile(self, path, data)
             return BufferedNfsFile(self, path, mode, opened=opened, tail=data)
         return BufferedNfsFile(self, path, mode, block_size, autocommit, cache_options=cache_options, **kwargs)
 
@@ -269,7 +269,7 @@ class RdmaFileSystem(ServerFileSystem):
     async def _open_reading(self, path: str) -> tuple[NfsFile | None, bytes]:
         """(None, all octets of a small regular file), or (an open file, its last octets if readers begin there)."""
         place = self.place(path)
-        known = place.known.find(place.path, self._valid_s)
+        known = await self._found(place)
         entry = (await self._look(place))[1] if known is None else known.entry
         if entry is None or not entry.is_file():
             return await self.open_async(path), b""
@@ -285,7 +285,7 @@ class RdmaFileSystem(ServerFileSystem):
 
     async def _unchanged_data(self, place: ServerPath, entry: DirEntry, start: int, held: bytes) -> bytes | None:
         """A file's octets from `start` on, `held` or read now; None if the file has changed since `entry`."""
-        if not held:
+        if not held and entry.attributes.size:
             return await self._run(place, lambda fs, _: fs.read_unchanged(entry, offset=start))
         if self._close_to_open and not await self._run(place, lambda fs, _: fs.is_unchanged(entry)):
             return None
@@ -317,7 +317,7 @@ class RdmaFileSystem(ServerFileSystem):
             await self._mkdir(path)
 
     async def _make_directories(self, path: str) -> None:
-        server, prefix, at = self.place(path)
+        server, prefix, at, _ = self.place(path)
         await self._mounts(server).make_directories(at, prefix=prefix)
 
     def rmdir(self, path: str) -> None:

@@ -25,7 +25,7 @@ _END_OCTETS = 1 << 16
 
 def first_read(path: str, entry: DirEntry) -> int | None:
     """The offset of the first READ at opening: 0 for a small file, None where the reader is unknown."""
-    size = entry.stat().st_size
+    size = entry.attributes.size
     if size <= HELD_OCTETS:
         return 0
     return size - _END_OCTETS if path.lower().endswith(_ENDS_READ_FIRST) else None

@@ -3,7 +3,8 @@
 Arrow asks whether a file exists before it opens it, and pandas before Arrow. Attributes are valid for
 `attributes_valid_s` seconds, and are dropped when this process changes the file. `open` asks the server by the cached
 handle whether the file has changed, unless close-to-open consistency is off. The data of small files is cached for the
-same time, since tools open a file twice.
+same time, since tools open a file twice. Tools ask for the files of a directory one by one as well: the third question
+brings a page of the listing, which answers the next ones.
 
 All file systems with the same options share a cache: fsspec makes an object for each thread, and these read the cache
 without the event loop.
@@ -24,6 +25,9 @@ from rpcrdma.limits import FSSPEC_HELD_OCTETS_MAX, FSSPEC_KNOWN_FILES_MAX
 from rpcrdma.nfs.client import DirEntry, NfsFile
 
 __all__ = ["Known", "KnownFiles", "known_files"]
+
+_ASKED_ONE_BY_ONE = 2
+"""Unknown files of a directory that are looked up by name; for the next one a page of the listing is read."""
 
 
 @dataclass(slots=True)
@@ -50,11 +54,26 @@ class KnownFiles:
         self._lock = threading.Lock()
         self._writers: weakref.WeakKeyDictionary[NfsFile, str] = weakref.WeakKeyDictionary()
         self._held = 0
+        self._asked: dict[str, tuple[float, int]] = {}
+        """By directory: when the first of its unknown files was asked for, and how many were."""
 
     def find(self, path: str, valid_s: float) -> Known | None:
         """The state of `path` if it is at most `valid_s` seconds old; may be called in any thread."""
         found = self._known.get(path)
         return found if found is not None and self._clock() < found.told_at + valid_s else None
+
+    def is_worth_listing(self, directory: str, valid_s: float) -> bool:
+        """Counts a question about an unknown file of `directory`; True at the third one within `valid_s` seconds."""
+        with self._lock:
+            now = self._clock()
+            since, count = self._asked.pop(directory, (now, 0))
+            if now >= since + valid_s:
+                since, count = now, 0
+            # Put in last, so that the directory asked about least recently is the first one.
+            self._asked[directory] = since, count + 1
+            if len(self._asked) > FSSPEC_KNOWN_FILES_MAX:
+                del self._asked[next(iter(self._asked))]
+            return count == _ASKED_ONE_BY_ONE
 
     def keep(self, path: str, info: Info, entry: DirEntry, *, changes: int) -> None:
         """Caches an answer of the server, unless `changes` has advanced since the call."""
@@ -93,20 +112,23 @@ class KnownFiles:
         self.forget(path)
 
     def _is_written(self, path: str) -> bool:
-        return any(each == path and not file.closed for file, each in self._writers.items())
+        return bool(self._writers) and any(each == path and not file.closed for file, each in self._writers.items())
 
     def forget(self, path: str) -> None:
         """Drops the state of a file that is being changed, and of its directory."""
         with self._lock:
             self.changes += 1
+            directory = path.rpartition("/")[0]
             self._drop(path)
-            self._drop(path.rpartition("/")[0])
+            self._drop(directory)
+            self._asked.pop(directory, None)
 
     def forget_all(self) -> None:
         """Drops everything."""
         with self._lock:
             self.changes += 1
             self._known.clear()
+            self._asked.clear()
             self._held = 0
 
     def forget_tree(self, path: str) -> None:
@@ -116,6 +138,8 @@ class KnownFiles:
         with self._lock:
             for known in [known for known in self._known if known.startswith(below)]:
                 self._drop(known)
+            for directory in [directory for directory in self._asked if f"{directory}/".startswith(below)]:
+                del self._asked[directory]
 
 
 _BY_KEY: dict[tuple[int, str], KnownFiles] = {}

@@ -58,6 +58,8 @@ class Mounts:
         self._lock = asyncio.Lock()
         self._watching: set[asyncio.Task[None]] = set()
         self._making: dict[str, asyncio.Task[None]] = {}
+        self.listings: dict[str, asyncio.Task[None]] = {}
+        """Pages that are being read, by directory: questions about other files there wait for them."""
         self.writers: weakref.WeakSet[Closable] = weakref.WeakSet()
         """Files open for writing, which the end of the process closes."""
 
@@ -126,10 +128,12 @@ class Mounts:
 
     def _export_of(self, path: str) -> str:
         """The known export that `path` is deepest in; empty if it is in none."""
-        holding = (
-            name for name in {*self._listed, *self._mounted} if name in {"/", path} or path.startswith(f"{name}/")
-        )
-        return max(holding, key=len, default="")
+        export = path
+        while export not in self._mounted and export not in self._listed:
+            if export in {"", "/"}:
+                return ""
+            export = export.rpartition("/")[0] or "/"
+        return export
 
     async def _mount(self, path: str) -> MountedFilesystem:
         server = self._server

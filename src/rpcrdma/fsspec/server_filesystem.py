@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import io
 import os
@@ -13,8 +14,8 @@ from fsspec.asyn import AsyncFileSystem, get_loop
 from fsspec.utils import stringify_path, tokenize
 
 from rpcrdma.aio.client.connect import ConnectOptions
-from rpcrdma.errors import ConnectFailed
-from rpcrdma.fsspec.entry_info import Info, info_above, info_at, listed_infos
+from rpcrdma.errors import ConnectFailed, RpcRdmaError
+from rpcrdma.fsspec.entry_info import Info, entry_info, info_above, info_at, listed_infos
 from rpcrdma.fsspec.known_files import Known, known_files
 from rpcrdma.fsspec.mounts import Mounts, Server, close_mounts, mounts_of
 from rpcrdma.fsspec.servers import MountPorts, ServerPath, Servers, authority_of, strip_url
@@ -142,7 +143,7 @@ class ServerFileSystem(AsyncFileSystem):
 
     async def _run(self, path: str | ServerPath, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
         """The result of `call` with the file system that has `path`, and the path in it."""
-        server, prefix, at = path if isinstance(path, ServerPath) else self.place(path)
+        server, prefix, at, _ = path if isinstance(path, ServerPath) else self.place(path)
         try:
             return await self._mounts(server).run(at, call, prefix=prefix)
         except ConnectFailed as error:
@@ -162,7 +163,7 @@ class ServerFileSystem(AsyncFileSystem):
 
     async def _info(self, path: str, refresh: bool = False, **_kwargs: Any) -> Info:
         place = self.place(path)
-        known = None if refresh else place.known.find(place.path, self._valid_s)
+        known = None if refresh else await self._found(place)
         if known is not None:
             return {**known.info, "name": place.name}
         try:
@@ -171,6 +172,35 @@ class ServerFileSystem(AsyncFileSystem):
             if names_below(place.path, error.exports):
                 return info_above(place.name)
             raise
+
+    async def _found(self, place: ServerPath) -> Known | None:
+        """The cached state of a path; before that caches a page of its directory, if that is worth listing."""
+        known = place.known
+        found = known.find(place.path, self._valid_s)
+        if found is not None or self._valid_s <= 0:
+            return found
+        directory, _, name = place.path.rpartition("/")
+        listings = self._mounts(place.server).listings
+        listing = listings.get(directory)
+        if listing is None and name and known.is_worth_listing(directory, self._valid_s):
+            listing = asyncio.get_running_loop().create_task(self._list_page(place, directory))
+            listings[directory] = listing
+            listing.add_done_callback(lambda _: listings.pop(directory))
+        if listing is None:
+            return None
+        # A caller that is cancelled does not end it for the others.
+        await asyncio.wait([listing])
+        return known.find(place.path, self._valid_s)
+
+    async def _list_page(self, place: ServerPath, directory: str) -> None:
+        """Caches the first entries of a directory; none of one that may only be searched, or is above all exports."""
+        known = place.known
+        changes = known.changes
+        with contextlib.suppress(OSError, RpcRdmaError):
+            for entry in await self._run(place._replace(path=directory or "/"), lambda fs, at: fs.first_entries(at)):
+                if not entry.is_symlink():
+                    path = f"{directory}/{entry.name}"
+                    known.keep(path, entry_info(entry, path), entry, changes=changes)
 
     def _believed(self, path: str) -> Known | None:
         place = self.place(path)

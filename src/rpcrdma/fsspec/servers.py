@@ -54,21 +54,20 @@ _HOST = re.compile(r"\[[^\[\]/]+\]|[^\[\]/]+")
 
 
 class ServerPath(NamedTuple):
-    """A path, at its server: `path` begins with a slash, and `prefix` is the server as the whole path names it."""
+    """A path, at its server: `path` begins with a slash, and `prefix` is the server as the whole path names it.
+
+    `known` has the files of which the server has told a moment ago.
+    """
 
     server: Server
     prefix: str
     path: str
+    known: KnownFiles
 
     @property
     def name(self) -> str:
         """The whole path."""
         return self.prefix + self.path.rstrip("/") or "/"
-
-    @property
-    def known(self) -> KnownFiles:
-        """The files of which the server has told a moment ago."""
-        return known_files(self.server.key)
 
 
 class Servers:
@@ -126,7 +125,7 @@ class Servers:
                     "(storage_options={'host': ...})"
                 )
             server = self._found[prefix] = self._reached(url)
-        return ServerPath(server, prefix, at)
+        return ServerPath(server, prefix, at, known_files(server.key))
 
     def used(self) -> Iterable[Server]:
         """The servers of the paths so far."""

@@ -409,13 +409,8 @@ class Receiver:
         octets = length - UNTAGGED_OCTETS
         self.shared -= 1
         self._msn[0] = queue_and_number + 1 & SEQUENCE_MASK
-        buffer: ReceiveBuffer | bytes
-        if octets <= self.pool.plain_octets:
-            buffer = bytes(self.view[start : start + octets])
-        else:
-            buffer = self.pool.take()
-            buffer[:octets] = self.view[start : start + octets]
-        self._completions.append(_tuple(Completion, (buffer, _RECEIVE, _SUCCESS, octets, ended)))
+        data = bytes(self.view[start : start + octets])
+        self._completions.append(_tuple(Completion, (data, _RECEIVE, _SUCCESS, octets, ended)))
         return True
 
     def _take_untagged(self, pos: int, length: int) -> None:

@@ -180,7 +180,7 @@ def encode_mountres3(enc: Encoder, value: mountres3) -> None:
     tag = value.fhs_status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "mountres3.fhs_status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, mountres3_ok):
             raise LocalProtocolError(f"mountres3.mountinfo: {type(arm_value).__name__} given, the arm is mountres3_ok")
         encode_mountres3_ok(enc, arm_value)

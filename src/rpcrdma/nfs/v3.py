@@ -1744,12 +1744,12 @@ def encode_post_op_attr(enc: Encoder, value: post_op_attr) -> None:
     tag = value.attributes_follow
     arm_value: Any = value.value
     if tag:
-        enc.u32(tag, "post_op_attr.attributes_follow")
+        enc.reduced += b"\x00\x00\x00\x01"
         if not isinstance(arm_value, fattr3):
             raise LocalProtocolError(f"post_op_attr.attributes: {type(arm_value).__name__} given, the arm is fattr3")
         encode_fattr3(enc, arm_value)
         return
-    enc.u32(tag, "post_op_attr.attributes_follow")
+    enc.reduced += b"\x00\x00\x00\x00"
     if arm_value is not None:
         raise LocalProtocolError(f"post_op_attr: {type(arm_value).__name__} given, the arm is void")
 
@@ -1776,12 +1776,12 @@ def encode_pre_op_attr(enc: Encoder, value: pre_op_attr) -> None:
     tag = value.attributes_follow
     arm_value: Any = value.value
     if tag:
-        enc.u32(tag, "pre_op_attr.attributes_follow")
+        enc.reduced += b"\x00\x00\x00\x01"
         if not isinstance(arm_value, wcc_attr):
             raise LocalProtocolError(f"pre_op_attr.attributes: {type(arm_value).__name__} given, the arm is wcc_attr")
         encode_wcc_attr(enc, arm_value)
         return
-    enc.u32(tag, "pre_op_attr.attributes_follow")
+    enc.reduced += b"\x00\x00\x00\x00"
     if arm_value is not None:
         raise LocalProtocolError(f"pre_op_attr: {type(arm_value).__name__} given, the arm is void")
 
@@ -1808,12 +1808,12 @@ def encode_post_op_fh3(enc: Encoder, value: post_op_fh3) -> None:
     tag = value.handle_follows
     arm_value: Any = value.value
     if tag:
-        enc.u32(tag, "post_op_fh3.handle_follows")
+        enc.reduced += b"\x00\x00\x00\x01"
         if not isinstance(arm_value, nfs_fh3):
             raise LocalProtocolError(f"post_op_fh3.handle: {type(arm_value).__name__} given, the arm is nfs_fh3")
         encode_nfs_fh3(enc, arm_value)
         return
-    enc.u32(tag, "post_op_fh3.handle_follows")
+    enc.reduced += b"\x00\x00\x00\x00"
     if arm_value is not None:
         raise LocalProtocolError(f"post_op_fh3: {type(arm_value).__name__} given, the arm is void")
 
@@ -1829,7 +1829,7 @@ def encode_set_mode3(enc: Encoder, value: set_mode3) -> None:
     tag = value.set_it
     arm_value: Any = value.value
     if tag:
-        enc.u32(tag, "set_mode3.set_it")
+        enc.reduced += b"\x00\x00\x00\x01"
         enc.u32(arm_value, "set_mode3.mode")
         return
     enc.u32(tag, "set_mode3.set_it")
@@ -1848,7 +1848,7 @@ def encode_set_uid3(enc: Encoder, value: set_uid3) -> None:
     tag = value.set_it
     arm_value: Any = value.value
     if tag:
-        enc.u32(tag, "set_uid3.set_it")
+        enc.reduced += b"\x00\x00\x00\x01"
         enc.u32(arm_value, "set_uid3.uid")
         return
     enc.u32(tag, "set_uid3.set_it")
@@ -1867,7 +1867,7 @@ def encode_set_gid3(enc: Encoder, value: set_gid3) -> None:
     tag = value.set_it
     arm_value: Any = value.value
     if tag:
-        enc.u32(tag, "set_gid3.set_it")
+        enc.reduced += b"\x00\x00\x00\x01"
         enc.u32(arm_value, "set_gid3.gid")
         return
     enc.u32(tag, "set_gid3.set_it")
@@ -1886,7 +1886,7 @@ def encode_set_size3(enc: Encoder, value: set_size3) -> None:
     tag = value.set_it
     arm_value: Any = value.value
     if tag:
-        enc.u32(tag, "set_size3.set_it")
+        enc.reduced += b"\x00\x00\x00\x01"
         enc.put(_LAYOUT_5, arm_value)
         return
     enc.u32(tag, "set_size3.set_it")
@@ -1905,7 +1905,7 @@ def encode_set_atime(enc: Encoder, value: set_atime) -> None:
     tag = value.set_it
     arm_value: Any = value.value
     if tag == 2:
-        enc.u32(tag, "set_atime.set_it")
+        enc.reduced += b"\x00\x00\x00\x02"
         if not isinstance(arm_value, nfstime3):
             raise LocalProtocolError(f"set_atime.atime: {type(arm_value).__name__} given, the arm is nfstime3")
         encode_nfstime3(enc, arm_value)
@@ -1929,7 +1929,7 @@ def encode_set_mtime(enc: Encoder, value: set_mtime) -> None:
     tag = value.set_it
     arm_value: Any = value.value
     if tag == 2:
-        enc.u32(tag, "set_mtime.set_it")
+        enc.reduced += b"\x00\x00\x00\x02"
         if not isinstance(arm_value, nfstime3):
             raise LocalProtocolError(f"set_mtime.mtime: {type(arm_value).__name__} given, the arm is nfstime3")
         encode_nfstime3(enc, arm_value)
@@ -2044,7 +2044,7 @@ def encode_GETATTR3res(enc: Encoder, value: GETATTR3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "GETATTR3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, GETATTR3resok):
             raise LocalProtocolError(f"GETATTR3res.resok: {type(arm_value).__name__} given, the arm is GETATTR3resok")
         encode_GETATTR3resok(enc, arm_value)
@@ -2068,12 +2068,12 @@ def encode_sattrguard3(enc: Encoder, value: sattrguard3) -> None:
     tag = value.check
     arm_value: Any = value.value
     if tag:
-        enc.u32(tag, "sattrguard3.check")
+        enc.reduced += b"\x00\x00\x00\x01"
         if not isinstance(arm_value, nfstime3):
             raise LocalProtocolError(f"sattrguard3.obj_ctime: {type(arm_value).__name__} given, the arm is nfstime3")
         encode_nfstime3(enc, arm_value)
         return
-    enc.u32(tag, "sattrguard3.check")
+    enc.reduced += b"\x00\x00\x00\x00"
     if arm_value is not None:
         raise LocalProtocolError(f"sattrguard3: {type(arm_value).__name__} given, the arm is void")
 
@@ -2120,7 +2120,7 @@ def encode_SETATTR3res(enc: Encoder, value: SETATTR3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "SETATTR3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, SETATTR3resok):
             raise LocalProtocolError(f"SETATTR3res.resok: {type(arm_value).__name__} given, the arm is SETATTR3resok")
         encode_SETATTR3resok(enc, arm_value)
@@ -2176,7 +2176,7 @@ def encode_LOOKUP3res(enc: Encoder, value: LOOKUP3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "LOOKUP3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, LOOKUP3resok):
             raise LocalProtocolError(f"LOOKUP3res.resok: {type(arm_value).__name__} given, the arm is LOOKUP3resok")
         encode_LOOKUP3resok(enc, arm_value)
@@ -2232,7 +2232,7 @@ def encode_ACCESS3res(enc: Encoder, value: ACCESS3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "ACCESS3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, ACCESS3resok):
             raise LocalProtocolError(f"ACCESS3res.resok: {type(arm_value).__name__} given, the arm is ACCESS3resok")
         encode_ACCESS3resok(enc, arm_value)
@@ -2286,7 +2286,7 @@ def encode_READLINK3res(enc: Encoder, value: READLINK3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "READLINK3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, READLINK3resok):
             raise LocalProtocolError(f"READLINK3res.resok: {type(arm_value).__name__} given, the arm is READLINK3resok")
         encode_READLINK3resok(enc, arm_value)
@@ -2346,7 +2346,7 @@ def encode_READ3res(enc: Encoder, value: READ3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "READ3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, READ3resok):
             raise LocalProtocolError(f"READ3res.resok: {type(arm_value).__name__} given, the arm is READ3resok")
         encode_READ3resok(enc, arm_value)
@@ -2414,7 +2414,7 @@ def encode_WRITE3res(enc: Encoder, value: WRITE3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "WRITE3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, WRITE3resok):
             raise LocalProtocolError(f"WRITE3res.resok: {type(arm_value).__name__} given, the arm is WRITE3resok")
         encode_WRITE3resok(enc, arm_value)
@@ -2445,7 +2445,7 @@ def encode_createhow3(enc: Encoder, value: createhow3) -> None:
         encode_sattr3(enc, arm_value)
         return
     if tag == 2:
-        enc.u32(tag, "createhow3.mode")
+        enc.reduced += b"\x00\x00\x00\x02"
         if arm_value is None or isinstance(arm_value, int | float | str | list | Composite):
             raise LocalProtocolError(f"createhow3.verf: {type(arm_value).__name__} given, the arm is opaque")
         enc.fixed(arm_value, 8, "createhow3.verf")
@@ -2502,7 +2502,7 @@ def encode_CREATE3res(enc: Encoder, value: CREATE3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "CREATE3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, CREATE3resok):
             raise LocalProtocolError(f"CREATE3res.resok: {type(arm_value).__name__} given, the arm is CREATE3resok")
         encode_CREATE3resok(enc, arm_value)
@@ -2560,7 +2560,7 @@ def encode_MKDIR3res(enc: Encoder, value: MKDIR3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "MKDIR3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, MKDIR3resok):
             raise LocalProtocolError(f"MKDIR3res.resok: {type(arm_value).__name__} given, the arm is MKDIR3resok")
         encode_MKDIR3resok(enc, arm_value)
@@ -2629,7 +2629,7 @@ def encode_SYMLINK3res(enc: Encoder, value: SYMLINK3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "SYMLINK3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, SYMLINK3resok):
             raise LocalProtocolError(f"SYMLINK3res.resok: {type(arm_value).__name__} given, the arm is SYMLINK3resok")
         encode_SYMLINK3resok(enc, arm_value)
@@ -2730,7 +2730,7 @@ def encode_MKNOD3res(enc: Encoder, value: MKNOD3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "MKNOD3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, MKNOD3resok):
             raise LocalProtocolError(f"MKNOD3res.resok: {type(arm_value).__name__} given, the arm is MKNOD3resok")
         encode_MKNOD3resok(enc, arm_value)
@@ -2782,7 +2782,7 @@ def encode_REMOVE3res(enc: Encoder, value: REMOVE3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "REMOVE3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, REMOVE3resok):
             raise LocalProtocolError(f"REMOVE3res.resok: {type(arm_value).__name__} given, the arm is REMOVE3resok")
         encode_REMOVE3resok(enc, arm_value)
@@ -2834,7 +2834,7 @@ def encode_RMDIR3res(enc: Encoder, value: RMDIR3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "RMDIR3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, RMDIR3resok):
             raise LocalProtocolError(f"RMDIR3res.resok: {type(arm_value).__name__} given, the arm is RMDIR3resok")
         encode_RMDIR3resok(enc, arm_value)
@@ -2892,7 +2892,7 @@ def encode_RENAME3res(enc: Encoder, value: RENAME3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "RENAME3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, RENAME3resok):
             raise LocalProtocolError(f"RENAME3res.resok: {type(arm_value).__name__} given, the arm is RENAME3resok")
         encode_RENAME3resok(enc, arm_value)
@@ -2950,7 +2950,7 @@ def encode_LINK3res(enc: Encoder, value: LINK3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "LINK3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, LINK3resok):
             raise LocalProtocolError(f"LINK3res.resok: {type(arm_value).__name__} given, the arm is LINK3resok")
         encode_LINK3resok(enc, arm_value)
@@ -3032,7 +3032,7 @@ def encode_READDIR3res(enc: Encoder, value: READDIR3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "READDIR3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, READDIR3resok):
             raise LocalProtocolError(f"READDIR3res.resok: {type(arm_value).__name__} given, the arm is READDIR3resok")
         encode_READDIR3resok(enc, arm_value)
@@ -3124,7 +3124,7 @@ def encode_READDIRPLUS3res(enc: Encoder, value: READDIRPLUS3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "READDIRPLUS3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, READDIRPLUS3resok):
             raise LocalProtocolError(
                 f"READDIRPLUS3res.resok: {type(arm_value).__name__} given, the arm is READDIRPLUS3resok"
@@ -3195,7 +3195,7 @@ def encode_FSSTAT3res(enc: Encoder, value: FSSTAT3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "FSSTAT3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, FSSTAT3resok):
             raise LocalProtocolError(f"FSSTAT3res.resok: {type(arm_value).__name__} given, the arm is FSSTAT3resok")
         encode_FSSTAT3resok(enc, arm_value)
@@ -3274,7 +3274,7 @@ def encode_FSINFO3res(enc: Encoder, value: FSINFO3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "FSINFO3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, FSINFO3resok):
             raise LocalProtocolError(f"FSINFO3res.resok: {type(arm_value).__name__} given, the arm is FSINFO3resok")
         encode_FSINFO3resok(enc, arm_value)
@@ -3352,7 +3352,7 @@ def encode_PATHCONF3res(enc: Encoder, value: PATHCONF3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "PATHCONF3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, PATHCONF3resok):
             raise LocalProtocolError(f"PATHCONF3res.resok: {type(arm_value).__name__} given, the arm is PATHCONF3resok")
         encode_PATHCONF3resok(enc, arm_value)
@@ -3408,7 +3408,7 @@ def encode_COMMIT3res(enc: Encoder, value: COMMIT3res) -> None:
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "COMMIT3res.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, COMMIT3resok):
             raise LocalProtocolError(f"COMMIT3res.resok: {type(arm_value).__name__} given, the arm is COMMIT3resok")
         encode_COMMIT3resok(enc, arm_value)

@@ -227,7 +227,7 @@ def encode_watch_subscribe_result(enc: Encoder, value: watch_subscribe_result) -
     tag = value.status
     arm_value: Any = value.value
     if tag == 0:
-        enc.u32(tag, "watch_subscribe_result.status")
+        enc.reduced += b"\x00\x00\x00\x00"
         if not isinstance(arm_value, watch_subscribed):
             raise LocalProtocolError(
                 f"watch_subscribe_result.value: {type(arm_value).__name__} given, the arm is watch_subscribed"

@@ -26,7 +26,7 @@ _NO_WORDS = (0,) * 6
 class XidSource:
     """Numbers calls one after another from `first`, which is best random; no two unfinished calls have the same XID.
 
-    `taken` has the XIDs of unfinished calls. The caller of `take` discards the XID from there when the call has been
+    `taken` has the XIDs of unfinished calls. The caller of `take` deletes the XID from there when the call has been
     answered, has failed or was given up.
     """
 
@@ -34,7 +34,7 @@ class XidSource:
 
     def __init__(self, first: int) -> None:
         self._next = first & 0xFFFFFFFF
-        self.taken: set[int] = set()
+        self.taken: dict[int, None] = {}
 
     def take(self) -> int:
         """An XID that no other unfinished call has."""
@@ -42,7 +42,7 @@ class XidSource:
         while xid in self.taken:
             xid = (xid + 1) & 0xFFFFFFFF
         self._next = (xid + 1) & 0xFFFFFFFF
-        self.taken.add(xid)
+        self.taken[xid] = None
         return xid
 
 
@@ -71,16 +71,20 @@ class CallEncoder:
         Raises:
             LocalProtocolError: the arguments do not have the procedure's type.
         """
-        tail = self._tails.get(procedure)
-        if tail is None:
-            if procedure.version == 0:
-                raise LocalProtocolError(f"{procedure.name}: no program has a version 0 (RFC 5531 section 8.1)")
-            tail = call_tail(procedure.program, procedure.version, procedure.number, self._auth)
-            self._tails[procedure] = tail
+        try:
+            tail = self._tails[procedure]
+        except KeyError:
+            tail = self._tails[procedure] = self._tail(procedure)
         enc = Encoder()
         enc.reduced += _U32.pack(xid) + tail
         procedure.encode_args(enc, args)
         return enc
+
+    def _tail(self, procedure: Procedure[Any, Any]) -> bytes:
+        """The header of every call of a procedure, without the XID."""
+        if procedure.version == 0:
+            raise LocalProtocolError(f"{procedure.name}: no program has a version 0 (RFC 5531 section 8.1)")
+        return call_tail(procedure.program, procedure.version, procedure.number, self._auth)
 
 
 class ResultDecoder(Decoder):
@@ -108,10 +112,11 @@ class ResultDecoder(Decoder):
         # The length word alone was read: the data were placed, into that buffer or into a receive buffer.
         if self.pos == before + 4 and data.obj is target.obj:
             return data
-        if len(data) > len(target):
-            raise DecodeError(field, before - self.start, f"at most {len(target)} octets", f"{len(data)}")
-        target[: len(data)] = data
-        return target[: len(data)]
+        if data.nbytes > target.nbytes:
+            raise DecodeError(field, before - self.start, f"at most {target.nbytes} octets", f"{data.nbytes}")
+        result = target[: data.nbytes]
+        result[:] = data
+        return result
 
 
 def decode_result(dec: Decoder, xid: int, procedure: Procedure[Any, R]) -> R:

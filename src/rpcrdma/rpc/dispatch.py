@@ -167,8 +167,9 @@ class Dispatcher:
             return _auth_error(call, AuthStat.AUTH_REJECTEDCRED)
         if verifier_flavor != AuthFlavor.AUTH_NONE:
             return _auth_error(call, AuthStat.AUTH_BADVERF)
-        route = self._routes.get((program, version, number))
-        if route is None:
+        try:
+            route = self._routes[program, version, number]
+        except KeyError:
             return self._unavailable(call, program, version)
         call.route = route
         call.procedure = route.procedure

@@ -110,7 +110,7 @@ class CallHeader(NamedTuple):
 class CallRefused(DecodeError):
     """A call header that does not decode but can be answered; `reply` is the answer, a whole encoded message."""
 
-    reply: Buffer
+    reply: bytes | bytearray
 
 
 def _auth_octets(auth: OpaqueAuth, what: str) -> bytes:

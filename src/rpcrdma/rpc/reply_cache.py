@@ -28,13 +28,15 @@ from rpcrdma.limits import (
     REPLY_CACHE_SMALL_OCTETS,
 )
 from rpcrdma.rpc.program import Procedure
-from rpcrdma.wire.buffers import as_view
 from rpcrdma.wire.checksum import crc32c
-from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition, padding
+from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition
 
 __all__ = ["CallKey", "KnownCall", "RefusedReplies", "ReplyCache", "call_key", "detached"]
 
 K = TypeVar("K", bound=Hashable)
+
+_tuple = tuple.__new__
+"""Makes a named tuple without the Python function that its class has for it."""
 
 
 class CallKey(NamedTuple):
@@ -51,25 +53,20 @@ class CallKey(NamedTuple):
 
 def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Decoder) -> CallKey:
     """The key of the call that was decoded from `stream`, from `client`, its network address without port."""
-    octets = as_view(stream.data)[stream.start : stream.end]
+    octets = memoryview(stream.data)[stream.start : stream.end]
     removed = checksum = at = 0
     if isinstance(stream.placed, PlacedByPosition):
         for position, item in stream.placed.taken:
             until = position - removed
             checksum = crc32c(item, crc32c(octets[at:until], checksum))
-            pad = padding(len(item))
-            checksum = crc32c(bytes(pad), checksum)
-            removed += len(item) + pad
+            removed += item.nbytes
+            pad = -item.nbytes & 3
+            if pad:
+                checksum = crc32c(bytes(pad), checksum)
+                removed += pad
             at = until
-    return CallKey(
-        client,
-        xid,
-        procedure.program,
-        procedure.version,
-        procedure.number,
-        len(octets) + removed,
-        crc32c(octets[at:], checksum),
-    )
+    length, checksum = octets.nbytes + removed, crc32c(octets[at:], checksum)
+    return _tuple(CallKey, (client, xid, procedure.program, procedure.version, procedure.number, length, checksum))
 
 
 def detached(reply: Payload) -> Payload:
@@ -169,8 +166,8 @@ class ReplyCache:
     """
 
     __slots__ = (
-        "_age_s", "_answered", "_entries_max", "_large", "_octets_max", "_refused", "_reply_octets_max", "_running",
-        "_small", "octets",
+        "_age_s", "_answered", "_entries_max", "_expires_at_s", "_large", "_octets_max", "_refused",
+        "_reply_octets_max", "_running", "_small", "octets",
     )  # fmt: skip
 
     def __init__(
@@ -191,6 +188,8 @@ class ReplyCache:
         self._answered: dict[CallKey, KnownCall] = {}
         self._small: deque[KnownCall] = deque()
         self._large: deque[KnownCall] = deque()
+        self._expires_at_s = 0.0
+        """No answered call is forgotten for its age before this time."""
         self._refused: RefusedReplies[CallKey] = RefusedReplies(refused_octets_max)
         self.octets = 0
         """Octets of the replies that are kept."""
@@ -201,11 +200,11 @@ class ReplyCache:
 
     def find(self, key: CallKey, now_s: float) -> KnownCall | None:
         """The call with this key, if it runs or has been answered lately."""
-        known = self._running.get(key)
-        if known is None:
+        if key in self._running:
+            return self._running[key]
+        if now_s > self._expires_at_s:
             self._expire(now_s)
-            known = self._answered.get(key)
-        return known
+        return self._answered.get(key)
 
     def begin(self, key: CallKey) -> KnownCall:
         """Notes a call that is about to run; `find` must not know it."""
@@ -222,13 +221,17 @@ class ReplyCache:
         del self._running[call.key]
         call.running = False
         call.answered_at_s = now_s
+        if not self._answered:
+            self._expires_at_s = now_s + self._age_s
         self._answered[call.key] = call
         length = reply.length
         if length <= self._reply_octets_max:
             call.reply = reply
-            self._kept_with(call).append(call)
+            kept = self._small if length <= REPLY_CACHE_SMALL_OCTETS else self._large
+            kept.append(call)
             self.octets += length
-        self._expire(now_s)
+        if now_s > self._expires_at_s:
+            self._expire(now_s)
         while len(self._answered) > self._entries_max:
             self._forget(next(iter(self._answered.values())))
         while self.octets > self._octets_max:
@@ -253,6 +256,7 @@ class ReplyCache:
         while answered:
             call = next(iter(answered.values()))
             if call.answered_at_s >= oldest_s:
+                self._expires_at_s = call.answered_at_s + self._age_s
                 break
             self._forget(call)
 
@@ -261,13 +265,9 @@ class ReplyCache:
         del self._answered[call.key]
         self._refused.drop(call.key.client, call.key)
         if call.reply is not None:
-            kept = self._kept_with(call)
+            kept = self._small if self._small and self._small[0] is call else self._large
             assert kept[0] is call
             self._let_go(kept.popleft())
-
-    def _kept_with(self, call: KnownCall) -> deque[KnownCall]:
-        assert call.reply is not None
-        return self._small if call.reply.length <= REPLY_CACHE_SMALL_OCTETS else self._large
 
     def _let_go(self, call: KnownCall) -> None:
         assert call.reply is not None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Generator
-from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, cast
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.rpc.auth import Credential
@@ -19,6 +20,7 @@ __all__ = [
     "ProcedureUnavailable",
     "ReverseCaller",
     "Service",
+    "Surroundings",
     "execution_of",
     "in_worker",
     "inline_or_worker",
@@ -28,6 +30,9 @@ A = TypeVar("A")
 R = TypeVar("R")
 H = TypeVar("H", bound=Callable[..., Any])
 P = ParamSpec("P")
+
+Surroundings: TypeAlias = AbstractContextManager[Any] | None
+"""What the rest of a handler runs within, such as an identity of its thread; None: the thread's own."""
 
 
 class Execution(enum.Enum):
@@ -156,12 +161,16 @@ def in_worker(handler: H) -> H:
     return handler
 
 
-def inline_or_worker(handler: Callable[P, Generator[None, None, R]]) -> Callable[P, R]:
+def inline_or_worker(handler: Callable[P, Generator[Surroundings, None, R]]) -> Callable[P, R]:
     """Marks a generator function that blocks at times: before it does, it says `yield`, and goes on in a worker thread.
 
-    One that is not in need of a thread returns its result in the event loop without a `yield`; a further one in the
-    thread has no effect. Across a `yield` it keeps its buffers, but must hold no lock and nothing else of the thread.
-    A type checker sees the handler as its caller does: a function from arguments to result.
+    One that is not in need of a thread returns its result in the event loop without a `yield`. Across a `yield` it
+    keeps its buffers, but must hold no lock and nothing else of the thread. A type checker sees the handler as its
+    caller does: a function from arguments to result.
+
+    `yield surroundings` goes on within a context manager, up to the next `yield`, which leaves it. An `OSError` of
+    entering it is raised by the `yield`. If this is the handler's first `yield`, the rest must be brief: it may block,
+    but seldom does. Brief calls run in one thread, which does not leave the surroundings if the next call has the same.
 
     Raises:
         TypeError: the handler is no generator function.

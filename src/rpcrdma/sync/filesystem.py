@@ -56,6 +56,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     entry = waiting(asynchronous.NfsFilesystem.entry)
     is_unchanged = waiting(asynchronous.NfsFilesystem.is_unchanged)
     listdir = waiting(asynchronous.NfsFilesystem.listdir)
+    first_entries = waiting(asynchronous.NfsFilesystem.first_entries)
     mkdir = waiting(asynchronous.NfsFilesystem.mkdir)
     rmdir = waiting(asynchronous.NfsFilesystem.rmdir)
     rmtree = waiting(asynchronous.NfsFilesystem.rmtree)

@@ -147,8 +147,6 @@ class IncomingCall(Outgoing):
 
     kind = Kind.REPLY
     decoder: Decoder
-    invalidates: int | None = None
-    """The handle of the call's memory that its reply may invalidate."""
     carried: IncomingItems | None = None
     payload: Payload = _NO_REPLY
     plan: ReplyPlan | None = None

@@ -5,7 +5,7 @@ Offsets are opaque 64-bit numbers, lengths count octets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rpcrdma.verbs.memory import MemoryRegion
@@ -128,14 +128,21 @@ def fill(chunk: WriteChunk, length: int) -> WriteChunk:
     """The chunk as it is echoed after `length` octets were written: segments filled in order, the rest zero."""
     filled = []
     for handle, room, offset in chunk.segments:
-        used = min(room, length)
+        used = min(length, room)
         filled.append(_tuple(Segment, (handle, used, offset)))
         length -= used
     return _tuple(WriteChunk, (tuple(filled),))
 
 
-def split_gather(gather: Sequence[Buffer], segments: Sequence[Segment]) -> Iterator[tuple[Segment, list[Buffer]]]:
+def split_gather(gather: Sequence[Buffer], segments: Sequence[Segment]) -> Iterable[tuple[Segment, Sequence[Buffer]]]:
     """Deals a gather list out to segments, in order; segments that get nothing are left out. Nothing is copied."""
+    match gather, segments:
+        case [data], [segment, *_] if 0 < len(data) <= segment.length:
+            return ((segment, gather),)
+    return _deal(gather, segments)
+
+
+def _deal(gather: Sequence[Buffer], segments: Sequence[Segment]) -> Iterator[tuple[Segment, list[Buffer]]]:
     pieces = iter(gather)
     view = memoryview(b"")
     for segment in segments:

@@ -9,6 +9,7 @@ each turn with `send_held`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
@@ -53,6 +54,9 @@ _SUCCESS = Status.SUCCESS
 _OPEN = State.OPEN
 _CONNECTING = State.CONNECTING
 _PIECE = Kind.PIECE
+_REPLY = Kind.REPLY
+_SEND = Verb.SEND
+_RDMA_READ = Verb.RDMA_READ
 
 
 class Endpoint:
@@ -264,6 +268,11 @@ class Endpoint:
         """Client: calls received and not answered. Server: calls sent and not answered."""
         return self._unanswered(Role.SERVER if self.role is Role.CLIENT else Role.CLIENT)
 
+    @property
+    def calls_unanswered(self) -> int:
+        """Calls of the peer that are neither answered nor refused."""
+        return 0 if self.responder is None else self.responder.unanswered
+
     def _unanswered(self, role: Role) -> int:
         if role is Role.CLIENT:
             return 0 if self.requester is None else self.requester.in_flight
@@ -414,7 +423,9 @@ class Endpoint:
         if receives.arrived is not None:
             # No handler has taken the previous message.
             receives.close()
-        data = completion.wr if type(completion.wr) is bytes else receives.take(completion)
+        data = completion.wr
+        if type(data) is not bytes or completion.length > receives.pool.plain_octets:
+            data = receives.take(completion)
         message = session.dialect.decode(data) if session.state is _OPEN else self._receive_early(data)
         if message is None or message.kind >= _PIECE:
             self._in_pieces = True
@@ -461,18 +472,17 @@ class Endpoint:
 
     def _on_work_ended(self, completion: Completion) -> None:
         verb = completion.verb
-        wr = completion.wr
-        if verb is Verb.SEND:
-            if isinstance(wr, SendMark):
-                self._outbox.ended = wr.count
-                owner = wr.owner
-                if isinstance(owner, IncomingCall):
-                    assert self.responder is not None
-                    self.responder.on_sent(owner)
-                elif owner is not None:
-                    owner.sending = False
-        elif verb is Verb.RDMA_READ:
-            assert isinstance(wr, IncomingCall)
+        wr: Any = completion.wr
+        if verb is _SEND:
+            if wr is not None:
+                mark: SendMark = wr
+                self._outbox.ended, message = mark
+                if message is not None:
+                    message.sending = False
+                    if message.kind is _REPLY:
+                        assert self.responder is not None
+                        self.responder.on_sent(message)
+        elif verb is _RDMA_READ:
             assert self.responder is not None
             self.responder.on_read(wr, completion.status)
         elif verb is _RECEIVE:

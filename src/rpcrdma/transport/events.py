@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from rpcrdma.errors import HostAuthenticationFailed, RpcRdmaError
-from rpcrdma.transport.call import Call, IncomingCall
+from rpcrdma.transport.call import Call
 from rpcrdma.xdr.codec import Decoder
 
 __all__ = ["CallArrived", "CallFailed", "Closed", "EndpointEvent", "Ready", "ReplyArrived", "ReplySent"]
@@ -22,9 +22,9 @@ class Ready(NamedTuple):
 
 
 class CallArrived(NamedTuple):
-    """A call has arrived, with its Read chunks."""
+    """A call has arrived, with its Read chunks; `incoming` is of the endpoint's class of `IncomingCall`."""
 
-    incoming: IncomingCall
+    incoming: Any
 
 
 class ReplyArrived(NamedTuple):
@@ -44,7 +44,7 @@ class CallFailed(NamedTuple):
 class ReplySent(NamedTuple):
     """The buffers of a reply whose `Responder.reply` returned True are free: it was sent, or never will be."""
 
-    incoming: IncomingCall
+    incoming: Any
 
 
 class Closed(NamedTuple):

@@ -12,6 +12,7 @@ from rpcrdma.errors import RemoteProtocolError, RpcRdmaError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk, merge_small, segments_of
 from rpcrdma.transport.message import Inbound
 from rpcrdma.transport.plan_call import CallPlan, PlanLimits
+from rpcrdma.transport.result_memory import ResultMemory
 from rpcrdma.verbs.memory import Access, MemoryRegion, ProtectionDomain
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload, PlacedInOrder
@@ -50,10 +51,13 @@ class Exposure:
         plan: CallPlan,
         into: Sequence[memoryview | None],
         plan_limits: PlanLimits,
+        memory: ResultMemory,
         *,
         carried: bool = False,
     ) -> None:
-        """Registers the memory. `carried`: an extension sends the data that is not exposed; `inline` has none of it.
+        """Registers the memory, also that of `memory` for results for which `into` has none.
+
+        `carried`: an extension sends the data that is not exposed; `inline` has none of it.
 
         Raises:
             LocalProtocolError: a buffer is unfit, or there are too many regions; nothing is registered then.
@@ -70,9 +74,9 @@ class Exposure:
         try:
             if plan.read_items or plan.long or (payload.items and not carried):
                 reads = self._expose_arguments(payload, plan, plan_limits.direct_octets_min, carried=carried)
-            writes = self._expose_results(plan.write_chunks, into) if plan.write_chunks else ()
+            writes = self._expose_results(plan.write_chunks, into, memory) if plan.write_chunks else ()
             if plan.reply_chunk:
-                self.reply_view = memoryview(bytearray(plan.reply_chunk))
+                self.reply_view = memory.take(plan.reply_chunk)
                 reply = WriteChunk(self._register(self.reply_view, Access.REMOTE_WRITE))
         except RpcRdmaError:
             self.end()
@@ -82,7 +86,9 @@ class Exposure:
     def _expose_arguments(
         self, payload: Payload, plan: CallPlan, direct_octets_min: int, *, carried: bool
     ) -> tuple[ReadChunk, ...]:
-        moved = [payload.items[index] for index in plan.read_items]
+        items = payload.items
+        apart = len(plan.read_items) < len(items)
+        moved = [items[index] for index in plan.read_items] if apart else items
         inline = payload.gather(moved)
         reads: list[ReadChunk] = []
         if plan.long:
@@ -91,8 +97,10 @@ class Exposure:
                 stream += self._register(buffer, Access.REMOTE_READ)
             reads.append(ReadChunk(0, tuple(stream)))
             inline = []
-        reads += [ReadChunk(item.position, self._register(item.data, Access.REMOTE_READ)) for item in moved]
-        if len(payload.items) > len(moved) and inline and not carried:
+        for item in moved:
+            segments = self._register(item.data, Access.REMOTE_READ)
+            reads.append(_tuple(ReadChunk, (item.position, segments)))
+        if apart and inline and not carried:
             # Items that travel inline are copied: they may be sent after the call was abandoned, when its caller
             # may have changed the memory.
             inline = [b"".join(inline)]
@@ -106,7 +114,9 @@ class Exposure:
         self.segments += len(segments)
         return segments
 
-    def _expose_results(self, sizes: Sequence[int], into: Sequence[memoryview | None]) -> tuple[WriteChunk, ...]:
+    def _expose_results(
+        self, sizes: Sequence[int], into: Sequence[memoryview | None], memory: ResultMemory
+    ) -> tuple[WriteChunk, ...]:
         writes: list[WriteChunk] = []
         for index, size in enumerate(sizes):
             if not size:
@@ -114,7 +124,7 @@ class Exposure:
                 self.targets.append(None)
                 continue
             buffer = into[index] if index < len(into) else None
-            target = memoryview(bytearray(size)) if buffer is None else buffer[:size]
+            target = memory.take(size) if buffer is None else buffer[:size]
             writes.append(_tuple(WriteChunk, (self._register(target, Access.REMOTE_WRITE),)))
             self.targets.append(target)
         return tuple(writes)

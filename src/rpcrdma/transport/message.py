@@ -146,11 +146,17 @@ class Outgoing:
 
     `answers_call`: the message returns the credit of the peer's call. `ends` is the handle of a call that its reply may
     invalidate, in versions that name one. `group` has the transmissions of a message that an extension carries.
+    `sending`: the memory of its data is in use until its Send has completed. `invalidates` is the handle of the peer's
+    memory that its Send may invalidate. `short` is the whole payload of a message that needs no preparation; the outbox
+    joins it with its header.
     """
 
     __slots__ = ("answers_call", "chunks", "ends", "group", "long", "xid")
 
     kind: ClassVar[Kind]
+    sending: bool = False
+    invalidates: int | None = None
+    short: bytes | bytearray | None = None
 
     def __init__(self, xid: int, *, answers_call: bool) -> None:
         self.xid = xid

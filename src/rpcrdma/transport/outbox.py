@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
-from typing import Protocol, TypeGuard
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import UNSENT_REFUSALS_MAX
@@ -26,13 +26,10 @@ from rpcrdma.transport.carriers import Batcher, Transmission
 from rpcrdma.transport.message import Kind, Outgoing, OutgoingError, OutgoingExtension, OutgoingGrant
 from rpcrdma.transport.negotiation import MAY_LEAVE, State
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
-from rpcrdma.transport.session import Session
+from rpcrdma.transport.session import JOIN_OCTETS_MAX, Session
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["JOIN_OCTETS_MAX", "LAST_PIECE_OCTETS_MIN", "UNFINISHED_SELDOM", "Outbox", "Preparer", "SendMark"]
-
-JOIN_OCTETS_MAX = 4096
-"""Up to this length one copied buffer costs less than two entries of a gather list, each with its own CRC call."""
+__all__ = ["LAST_PIECE_OCTETS_MIN", "UNFINISHED_SELDOM", "Outbox", "Preparer", "SendMark"]
 
 LAST_PIECE_OCTETS_MIN = 8
 """The least payload that a long message keeps for its last Send, which has the chunk lists."""
@@ -51,30 +48,25 @@ _ORDER = (Kind.ERROR, Kind.PROPERTIES, Kind.REPLY, Kind.EXTENSION, Kind.CALL)
 
 
 class Preparer(Protocol):
-    """The owner of all messages of one kind."""
+    """The owner of all messages of one kind, which are of one class."""
 
-    def prepare(self, message: Outgoing) -> Sequence[Buffer] | None:
+    def prepare(self, message: Any, /) -> Sequence[Buffer] | bytes | bytearray | None:
         """Decides how the message travels, sets its `chunks` and `long`, or its `group`, and returns the payload.
 
-        The window has at least one credit for the message. None if the message needs more credits than there are: then
+        A payload without a gather list is joined with its header, which has no chunks: `Session.joined_octets`. The
+        window has at least one credit for the message. None if the message needs more credits than there are: then
         nothing was done, and the message waits.
 
         Raises:
             LocalProtocolError: the message cannot be sent at all.
         """
 
-    def on_unsendable(self, message: Outgoing, error: LocalProtocolError, /) -> None:
+    def on_unsendable(self, message: Any, error: LocalProtocolError, /) -> None:
         """Reports that a message that had waited cannot be sent."""
 
 
-class SendMark:
-    """The work request of a signaled Send, the `count`th of the connection; `owner` is the call that waits for it."""
-
-    __slots__ = ("count", "owner")
-
-    def __init__(self, count: int, owner: IncomingCall | Call | None) -> None:
-        self.count = count
-        self.owner = owner
+SendMark: TypeAlias = tuple[int, Any]
+"""The work request of a signaled Send: its number on the connection, and the call or reply that waits for its end."""
 
 
 class _Sequence:
@@ -256,21 +248,27 @@ class Outbox:
         window, kind = session.window, message.kind
         if window.balance <= 0 or (kind is _CALL and window.in_flight >= window.allowed):
             return False
-        preparer = self._preparers[kind]
-        assert preparer is not None
-        payload = preparer.prepare(message)
+        payload: Sequence[Buffer] | bytes | bytearray | None = message.short
         if payload is None:
-            return False
+            preparer = self._preparers[kind]
+            assert preparer is not None
+            payload = preparer.prepare(message)
+            if payload is None:
+                return False
         credit_word = window.admit(message)
         if message.group is not None:
             self._post_group(message, message.group, credit_word)
             return True
         header = session.dialect.encode(message, credit_word)
-        if len(payload) == 1 and len(payload[0]) < JOIN_OCTETS_MAX:
-            whole = header + payload[0]
-            if len(whole) <= session.send_octets:
-                self._transmit(message, [whole])
+        match payload:
+            case bytearray() | bytes():
+                self._transmit(message, [header + payload])
                 return True
+            case [body] if len(body) <= JOIN_OCTETS_MAX:
+                whole = header + body
+                if len(whole) <= session.send_octets:
+                    self._transmit(message, [whole])
+                    return True
         if session.splits and len(header) + sum(map(len, payload)) > session.send_octets:
             self._sequence = sequence = _Sequence(message, payload, len(header))
             self.queued += 1
@@ -330,8 +328,9 @@ class Outbox:
         for _ in range(count):
             message = queue.popleft()
             xids.append(message.xid)
-            # A batchable message goes inline, so its preparation cannot fail.
-            preparer.prepare(message)
+            if message.short is None:
+                # A batchable message goes inline, so its preparation cannot fail.
+                preparer.prepare(message)
         credit_word = window.admit_several(first, count)
         self.queued -= count
         if first.kind is Kind.CALL:
@@ -372,18 +371,14 @@ class Outbox:
             self._receives.post(wanted)
         self.posted = count = self.posted + 1
         session.statistics.sends += 1
-        owner: IncomingCall | Call | None = None
+        awaited = False
         ends = None
-        if isinstance(message, IncomingCall):
-            if message.plan is not None:
-                owner = message
-            if session.remote_invalidation:
+        if message is not None:
+            awaited = message.sending
+            if message.invalidates is not None and session.remote_invalidation:
                 ends = message.invalidates
-                if ends is not None:
-                    session.statistics.remote_invalidations += 1
-        elif isinstance(message, Call) and message.sending:
-            owner = message
-        if owner is not None or not count % _SIGNAL_EVERY:
-            session.qp.post_send(SendMark(count, owner), gather, invalidate=ends)
+                session.statistics.remote_invalidations += 1
+        if awaited or not count % _SIGNAL_EVERY:
+            session.qp.post_send((count, message if awaited else None), gather, invalidate=ends)
         else:
             session.qp.post_send(None, gather, invalidate=ends, signaled=False)

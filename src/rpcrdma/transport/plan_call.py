@@ -15,6 +15,7 @@ Call; the first match decides:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -58,6 +59,9 @@ ends together. A round trip within one machine is shorter, also on a slow and bu
 _FURTHER_MESSAGES_MAX = 5
 """With all of them a call has at most 288 KiB. As many of these as a server's credits allow fit into the message memory
 of a connection (`limits.CONNECTION_MESSAGE_OCTETS_MAX`), beyond which calls are refused, not queued."""
+
+_PLANS_KEPT = 512
+"""Calls of one program have few different sizes, and a plan takes some hundred octets."""
 
 _FURTHER_MESSAGE_OCTETS = 32_000
 """The octets of a call that each further message carries, independent of the message size."""
@@ -111,10 +115,11 @@ def cheap_call_octets(send_octets: int, geometry: Geometry, round_trip_s: float 
     return min(send_octets + more, _CALL_IN_MESSAGES_OCTETS_MAX + further * _FURTHER_MESSAGE_OCTETS)
 
 
+@functools.lru_cache(_PLANS_KEPT)
 def plan_call(
-    reduced: int, items: Sequence[int], results: int, result_items: Sequence[int], plan_limits: PlanLimits
+    reduced: int, items: tuple[int, ...], results: int, result_items: tuple[int, ...], plan_limits: PlanLimits
 ) -> CallPlan:
-    """Plans a call.
+    """Plans a call; the plans for the sizes of recent calls are kept.
 
     Args:
         reduced: octets of the call without its bulk items.

@@ -47,6 +47,7 @@ _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
 
 _SHORT = ReplyPlan(ReplyForm.INLINE)
+_ONE_PLACED = ReplyPlan(ReplyForm.INLINE, (0,))
 
 
 def plan_reply(
@@ -69,6 +70,12 @@ def plan_reply(
         cheap_octets: the longest reply, with its header, that is continued rather than put into a Reply chunk.
         continued_octets_max: the longest reply, with its header, that can be continued; 0 for none.
     """
+    header = geometry.reply_header
+    match items, offered:
+        case [length], (_, (((segment,),),), None) if length <= segment.length:
+            # The usual reply with a Write chunk.
+            if header + geometry.write_chunk + geometry.segment + reduced <= send_octets:
+                return _ONE_PLACED
     writes = offered.writes
     placed: list[int | None] = []
     left = reduced
@@ -91,7 +98,6 @@ def plan_reply(
             placed.append(index)
     if writes:
         placed.extend([None] * (len(writes) - len(placed)))
-    header = geometry.reply_header
     for chunk in writes:
         header += geometry.write_chunk + geometry.segment * len(chunk.segments)
     if offered.reply is not None:

@@ -52,9 +52,15 @@ class ReceiveBuffers:
         self._qp.post_receives(AHEAD, self.pool)
 
     def take(self, completion: Completion) -> Buffer:
-        """Returns the message that has arrived in a buffer of `pool`."""
+        """Returns the message that has arrived in a buffer of `pool`, or as `bytes` of more than its `plain_octets`."""
         buffer = completion.wr
         length = completion.length
+        if isinstance(buffer, bytes):
+            if _VERSION_AND_TYPE.unpack_from(buffer) not in self.kept_scattered:
+                return buffer
+            memory = self.pool.take()
+            memory[:length] = buffer
+            return self._take_scattered(self.pool.in_parts(memory), length)
         if not isinstance(buffer, memoryview):
             assert isinstance(buffer, ScatteredBuffer)
             return self._take_scattered(buffer, length)

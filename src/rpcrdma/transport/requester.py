@@ -23,12 +23,13 @@ from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo
-from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Outgoing, Refusal
+from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import LAST_PIECE_OCTETS_MIN, Outbox
 from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, plan_call
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import error_of
+from rpcrdma.transport.result_memory import ResultMemory
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
@@ -49,24 +50,38 @@ def _fewest(cause: Cause, chunks: ChunkLists) -> bool:
     return cause is Cause.WRITE_CHUNKS and not chunks.writes
 
 
+def _result_sizes(items: tuple[int, ...], into: Sequence[memoryview | None]) -> tuple[tuple[int, ...], int]:
+    """The sizes of results that may have `items` octets, in the caller's buffers, and how many of these count."""
+    sizes = list(items)
+    given = 0
+    for index, (size, buffer) in enumerate(zip(items, into, strict=False)):
+        if buffer is not None:
+            given = index + 1
+            if buffer.nbytes < size:
+                sizes[index] = buffer.nbytes
+    return tuple(sizes), given
+
+
 class Requester:
     """The calls of this side in one direction; `carrier` is asked whether an extension takes them."""
 
-    __slots__ = ("_allowed", "_calls", "_direction", "_outbox", "_session", "carrier")
+    __slots__ = ("_allowed", "_direction", "_memory", "_outbox", "_session", "calls", "carrier")
 
     def __init__(self, session: Session, outbox: Outbox, direction: CallDirection) -> None:
         self._session = session
         self._outbox = outbox
         self._direction = direction
+        self._memory = ResultMemory()
         self._allowed = direction is CallDirection.FORWARD
         self.carrier: Carrier | None = None
-        self._calls: dict[int, Call] = {}
+        self.calls: dict[int, Call] = {}
+        """Calls that wait, or were sent and not answered, by XID; abandoned ones included."""
         outbox.serve(self, Kind.CALL)
 
     @property
     def in_flight(self) -> int:
         """Calls sent and not answered."""
-        return len(self._calls) - self._outbox.waiting(Kind.CALL)
+        return len(self.calls) - self._outbox.waiting(Kind.CALL)
 
     def start(self, call: Call) -> None:
         """Sends a call as soon as credits allow; `ReplyArrived` or `CallFailed` follows unless it is abandoned.
@@ -82,11 +97,16 @@ class Requester:
         session = self._session
         if not self._allowed or session.state is _CLOSED:
             self._refuse()
-        if call.xid in self._calls:
+        if call.xid in self.calls:
             raise LocalProtocolError(f"a call with XID {call.xid:#010x} is outstanding")
         call.reset()
         self._outbox.send(call)
-        self._calls[call.xid] = call
+        self.calls[call.xid] = call
+
+    def rest(self) -> None:
+        """Gives up memory that is kept for further results; no effect while calls are outstanding."""
+        if not self.calls:
+            self._memory.clear()
 
     def allow(self) -> None:
         """Server: the client's upper layer has said that it is ready for calls (RFC 8167 section 6).
@@ -112,7 +132,7 @@ class Requester:
         before = call.state
         call.state = TRANSITIONS[before, CallInput.ABANDON]
         if before is _QUEUED:
-            del self._calls[call.xid]
+            del self.calls[call.xid]
             self._outbox.withdraw(call)
         elif before is CallState.SENT:
             if call.exposure is not None:
@@ -128,34 +148,34 @@ class Requester:
         call.payload = None
         call.into = ()
 
-    def prepare(self, message: Outgoing) -> Sequence[Buffer] | None:
+    def prepare(self, message: Call) -> Sequence[Buffer] | bytes | bytearray | None:
         """Plans a call, registers its memory and returns the payload; see `Preparer`."""
-        assert isinstance(message, Call)
         payload = message.payload
         assert payload is not None
         session = self._session
         bound = message.form.bound
-        if (
+        octets = len(payload.reduced)
+        short = (
             not payload.items
             and not bound.items
-            and len(payload.reduced) <= session.call_octets
+            and octets <= session.call_octets
             and bound.results <= session.results_octets
-        ):
-            inline: Sequence[Buffer] = (payload.reduced,)
-        elif self._direction is CallDirection.FORWARD or session.reverse_support is ReverseSupport.GENERAL:
-            inline = self._expose(message, payload)
-        else:
-            inline = self._inline(payload, bound)
+        )
+        inline: Sequence[Buffer] | None = None
+        if not short:
+            general = self._direction is CallDirection.FORWARD or session.reverse_support is ReverseSupport.GENERAL
+            inline = self._expose(message, payload) if general else self._inline(payload, bound)
         message.state = TRANSITIONS[message.state, _SEND]
         message.transmissions += 1
+        if inline is None:
+            return payload.reduced if octets <= session.joined_octets else (payload.reduced,)
         return inline
 
-    def on_unsendable(self, message: Outgoing, error: LocalProtocolError) -> None:
+    def on_unsendable(self, message: Call, error: LocalProtocolError) -> None:
         """Reports the failure of a call that had waited and cannot be sent."""
-        assert isinstance(message, Call)
         message.state = TRANSITIONS[message.state, _END]
         message.payload = None
-        del self._calls[message.xid]
+        del self.calls[message.xid]
         self._session.events.append(CallFailed(message, error))
 
     def _inline(self, payload: Payload, bound: ReplyBound) -> list[Buffer]:
@@ -175,22 +195,18 @@ class Requester:
             )
         return payload.gather()
 
-    def _expose(self, call: Call, payload: Payload) -> Sequence[Buffer]:
-        """Plans the call, registers its memory and returns the payload of its message."""
+    def _expose(self, call: Call, payload: Payload) -> Sequence[Buffer] | None:
+        """Plans the call, registers its memory and returns the payload of its message; None for the stream alone."""
         session = self._session
         limits = session.plan_limits
         form = call.form
         bound = form.bound
         if form.attempts > 1:
             limits = form.narrow(limits)
-        sizes = list(bound.items)
-        given = 0
-        for index, buffer in enumerate(call.into[: len(sizes)]):
-            if buffer is not None:
-                sizes[index] = min(sizes[index], len(buffer))
-                given = index + 1
+        sizes, given = _result_sizes(bound.items, call.into) if call.into else (bound.items, 0)
+        reduced = len(payload.reduced)
         items = payload.item_octets() if payload.items else ()
-        plan = plan_call(len(payload.reduced), items, bound.results, sizes, limits)
+        plan = plan_call(reduced, items, bound.results, sizes, limits)
         carrier, carried = self.carrier, None
         if carrier is not None and (carrier.eager or call.placement or plan is not PLAIN) and not form.plain:
             room = session.window.balance
@@ -198,16 +214,17 @@ class Requester:
             carried = carrier.take(offered)
         if carried is not None:
             plan = carried.plan
-        elif (plan.read_items or plan.long) and form.attempts == 1 and session.far_call_octets > limits.call_octets_max:
-            # To wait for credits takes a round trip, too. With the header there may be a message more.
-            room = session.send_octets - session.dialect.geometry.piece_header
-            if payload.length // room + 2 <= session.window.balance:
-                wider = limits._replace(call_octets_max=session.far_call_octets)
-                far = plan_call(len(payload.reduced), items, bound.results, sizes, wider)
-                if not (far.read_items or far.long):
+        elif (plan.read_items or plan.long) and form.attempts == 1 and session.far_limits is not None:
+            far = plan_call(reduced, items, bound.results, sizes, session.far_limits)
+            if not (far.read_items or far.long):
+                # To wait for credits takes a round trip, too. With the header there may be a message more.
+                room = session.send_octets - session.dialect.geometry.piece_header
+                if payload.length // room + 2 <= session.window.balance:
                     plan = far
+        elif plan is PLAIN and not items:
+            return None
         try:
-            exposure = Exposure(session.pd, payload, plan, call.into, limits, carried=carried is not None)
+            exposure = Exposure(session.pd, payload, plan, call.into, limits, self._memory, carried=carried is not None)
             chunks = exposure.chunks
             if carried is None and (exposure.segments > 1 or not limits.segments_max):
                 self._check_header(exposure)
@@ -243,7 +260,7 @@ class Requester:
 
     def carried(self, xid: int) -> CarriedCall | None:
         """The carrier's state of the unanswered call with this XID; None if no carrier took it."""
-        call = self._calls.get(xid)
+        call = self.calls.get(xid)
         return None if call is None or call.state is CallState.QUEUED else call.carried
 
     def _check_header(self, exposure: Exposure) -> None:
@@ -267,7 +284,7 @@ class Requester:
 
     def on_reply(self, message: Inbound, invalidated: int | None, results: CarriedResults | None = None) -> bool:
         """Takes a reply, with `results` if an extension carried it; False if no call waits for it."""
-        call = self._calls.get(message.xid)
+        call = self.calls.get(message.xid)
         session = self._session
         if call is None or call.state is _QUEUED:
             session.statistics.bad_xids += 1
@@ -285,7 +302,7 @@ class Requester:
             if not self._fence(exposure.end):
                 return True
         # As `_end`, in one step.
-        del self._calls[call.xid]
+        del self.calls[call.xid]
         call.state = TRANSITIONS[call.state, _END]
         call.payload = None
         if call.carried is not None:
@@ -309,7 +326,7 @@ class Requester:
 
     def on_refused(self, message: Inbound, invalidated: int | None) -> bool:
         """Takes the refusal of a call; False if no call waits for it."""
-        call = self._calls.get(message.xid)
+        call = self.calls.get(message.xid)
         session = self._session
         if call is None or call.state is _QUEUED:
             session.statistics.bad_xids += 1
@@ -337,7 +354,7 @@ class Requester:
                 session.events.append(CallFailed(call, error_of(message.refusal)))
         if session.batcher is not None:
             for xid in session.batcher.refused_with(message):
-                if xid in self._calls:
+                if xid in self.calls:
                     self.on_refused(replace(message, xid=xid), None)
         if self._outbox.queued:
             self._outbox.drain()
@@ -345,7 +362,7 @@ class Requester:
 
     def fail(self, xid: int, error: RpcRdmaError) -> bool:
         """Ends a call whose reply is faulty; False if there is no such call."""
-        call = self._calls.get(xid)
+        call = self.calls.get(xid)
         if call is None or call.state is CallState.QUEUED:
             return False
         if call.exposure is not None and not self._fence(call.exposure.end):
@@ -393,8 +410,8 @@ class Requester:
 
     def on_closed(self, reason: str, *, protocol_error: bool = False) -> None:
         """Ends every call; no peer can touch memory after the connection has ended."""
-        calls = list(self._calls.values())
-        self._calls.clear()
+        calls = list(self.calls.values())
+        self.calls.clear()
         session = self._session
         for call in calls:
             if call.exposure is not None:
@@ -432,7 +449,7 @@ class Requester:
 
     def _end(self, call: Call, message: Inbound) -> None:
         """Ends an answered call and returns its credit."""
-        del self._calls[call.xid]
+        del self.calls[call.xid]
         call.state = TRANSITIONS[call.state, _END]
         call.payload = None
         if call.carried is not None:

@@ -8,7 +8,7 @@ answered. Calls of the reverse direction may be limited to no chunks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
@@ -21,7 +21,7 @@ from rpcrdma.transport.events import CallArrived, ReplySent
 from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Outgoing, OutgoingError, Refusal
 from rpcrdma.transport.message_memory import MessageMemory, MessageRoom
 from rpcrdma.transport.negotiation import State
-from rpcrdma.transport.outbox import JOIN_OCTETS_MAX, UNFINISHED_SELDOM, Outbox
+from rpcrdma.transport.outbox import UNFINISHED_SELDOM, Outbox
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
 from rpcrdma.transport.receive_buffers import MESSAGE_OCTETS_COPIED_MAX
 from rpcrdma.transport.session import Session
@@ -34,6 +34,7 @@ __all__ = ["BufferSource", "PlainBuffers", "Responder"]
 
 _OPEN = State.OPEN
 _CALL = 0
+_ERROR = Kind.ERROR
 _OFFSET_END = 1 << 64
 _CARRIED = ReplyPlan(ReplyForm.INLINE)
 """The plan of a reply that an extension plans when the reply is sent."""
@@ -158,7 +159,7 @@ class Responder:
         if self._direction is CallDirection.REVERSE:
             session.statistics.reverse_calls += 1
         octets = 0 if carried is None else carried.held_octets
-        if len(message.data) > MESSAGE_OCTETS_COPIED_MAX:
+        if incoming.decoder.end > MESSAGE_OCTETS_COPIED_MAX:
             octets += _held_by(message.data)
         if octets and not self._memory.hold(octets):
             self.fail_call(incoming, Cause.TOO_LARGE)
@@ -303,7 +304,7 @@ class Responder:
                 return False
             chunks = incoming.chunks
             reduced = payload.reduced
-            items = payload.item_octets() if payload.items else []
+            items = payload.item_octets() if payload.items else ()
             plan = None
             if incoming.carried is not None and incoming.carried.reply is not None:
                 plan = incoming.carried.reply.refusal(payload) or _CARRIED
@@ -311,12 +312,7 @@ class Responder:
                     incoming.refusal = plan.reason
                     self._refuse_call(incoming, plan.refusal)
                     return False
-            elif (
-                payload.items
-                or chunks.writes
-                or chunks.reply is not None
-                or session.dialect.geometry.reply_header + len(reduced) > min(session.send_octets, JOIN_OCTETS_MAX)
-            ):
+            elif payload.items or chunks.writes or chunks.reply is not None or len(reduced) > session.joined_octets:
                 plan = plan_reply(
                     len(reduced),
                     items,
@@ -333,6 +329,14 @@ class Responder:
             session.statistics.calls += 1
             incoming.payload = payload
             incoming.plan = plan
+            if plan is not None:
+                incoming.sending = True
+            else:
+                incoming.short = reduced
+                if chunks.reads:
+                    incoming.chunks = NO_CHUNKS
+                elif incoming.carried is None:
+                    session.statistics.calls_short += 1
             self._outbox.send(incoming)
         except Exception:
             self._give_up(incoming)
@@ -353,21 +357,15 @@ class Responder:
             return 0, 0
         return session.in_messages_octets or 0, CONTINUED_OCTETS_MAX
 
-    def prepare(self, message: Outgoing) -> Sequence[Buffer] | None:
-        """Posts the RDMA Writes of a reply, and returns the payload; see `Preparer`."""
-        if not isinstance(message, IncomingCall):
+    def prepare(self, message: Any) -> Sequence[Buffer] | None:
+        """Posts the RDMA Writes of a reply with a plan, and returns the payload; see `Preparer`."""
+        if message.kind is _ERROR:
             return ()
         if message.plan is _CARRIED:
             return self._carry(message)
-        if message.plan is not None:
-            return self._place(message, message.plan)
-        if message.chunks.reads:
-            message.chunks = NO_CHUNKS
-        elif message.carried is None:
-            self._session.statistics.calls_short += 1
-        return (message.payload.reduced,)
+        return self._place(message, message.plan)
 
-    def on_unsendable(self, _message: Outgoing, error: LocalProtocolError) -> None:
+    def on_unsendable(self, _message: Any, error: LocalProtocolError) -> None:
         """Never called: a planned reply can always be sent."""
         raise error
 
@@ -384,15 +382,12 @@ class Responder:
             else:
                 item = payload.items[index]
                 written.append(item)
-                self._write([item.data], chunk)
-                echo.append(fill(chunk, len(item.data)))
+                echo.append(self._write([item.data], chunk))
         gather = payload.gather(written)
         long = plan.form is ReplyForm.LONG
         reply_chunk = chunks.reply
         if reply_chunk is not None:
-            if long:
-                self._write(gather, reply_chunk)
-            reply_chunk = fill(reply_chunk, sum(map(len, gather)) if long else 0)
+            reply_chunk = self._write(gather, reply_chunk) if long else fill(reply_chunk, 0)
         if long:
             gather = []
             statistics.replies_long += 1
@@ -419,12 +414,15 @@ class Responder:
         incoming.group = found.transmissions
         return ()
 
-    def _write(self, gather: list[Buffer], chunk: WriteChunk) -> None:
+    def _write(self, gather: list[Buffer], chunk: WriteChunk) -> WriteChunk:
+        """Posts the RDMA Writes of a gather list; returns the chunk as the reply echoes it."""
         session = self._session
-        for segment, part in split_gather(gather, chunk.segments):
+        octets = sum(map(len, gather))
+        for (handle, _, offset), part in split_gather(gather, chunk.segments):
             session.statistics.rdma_writes += 1
-            session.statistics.octets_written += sum(map(len, part))
-            session.qp.post_write(None, part, segment.handle, segment.offset, signaled=False)
+            session.qp.post_write(None, part, handle, offset, signaled=False)
+        session.statistics.octets_written += octets
+        return fill(chunk, octets)
 
     def on_sent(self, incoming: IncomingCall) -> None:
         """Releases the buffers of a reply after its Send."""

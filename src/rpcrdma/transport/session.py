@@ -21,20 +21,24 @@ from rpcrdma.verbs.memory import ProtectionDomain
 from rpcrdma.verbs.queue_pair import QueuePair
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["Session"]
+__all__ = ["JOIN_OCTETS_MAX", "Session"]
+
+JOIN_OCTETS_MAX = 4096
+"""Up to this length one copied buffer costs less than two entries of a gather list, each with its own CRC call."""
 
 
 class Session:
     """The current agreement and state of the connection.
 
     `send_octets` and `receive_octets` are the largest messages of either direction; with `splits` a longer message
-    travels in several pieces. `names_ended`: a call names the handle that its reply may invalidate. `call_octets` and
-    `results_octets` are the largest RPC call, and the largest results, in one message without chunks. `round_trip_s` is
-    the distance of the peer, and `far_call_octets` the longest call, with headers, that goes in messages to a peer at
-    that distance. `segment_octets_taken` is the largest segment that this side takes. `owed` counts obligations of the
-    peer for which this side holds memory: RDMA Reads of calls, and unsent replies. `peer` has the transport properties
-    of the peer; `proof` is the host authentication value of this side. While an extension expects a group of messages,
-    `between` sees each message. With a `batcher`, messages wait for the end of the turn.
+    travels in several pieces. A payload of up to `joined_octets` is joined with a header without chunks. `names_ended`:
+    a call names the handle that its reply may invalidate. `call_octets` and `results_octets` are the largest RPC call,
+    and the largest results, in one message without chunks. `round_trip_s` is the distance of the peer; with
+    `far_limits`, where it is not None, a longer call goes in messages to a peer at that distance.
+    `segment_octets_taken` is the largest segment that this side takes. `owed` counts obligations of the peer for which
+    this side holds memory: RDMA Reads of calls, and unsent replies. `peer` has the transport properties of the peer;
+    `proof` is the host authentication value of this side. While an extension expects a group of messages, `between`
+    sees each message. With a `batcher`, messages wait for the end of the turn.
     """
 
     __slots__ = (
@@ -49,8 +53,9 @@ class Session:
         "dialect",
         "events",
         "failure",
-        "far_call_octets",
+        "far_limits",
         "in_messages_octets",
+        "joined_octets",
         "names_ended",
         "owed",
         "pd",
@@ -193,6 +198,7 @@ class Session:
         self.receive_octets = receive_octets
         self.call_octets = send_octets - geometry.call_header
         self.results_octets = receive_octets - geometry.reply_header - REPLY_ALLOWANCE_OCTETS
+        self.joined_octets = min(JOIN_OCTETS_MAX, send_octets - max(geometry.call_header, geometry.reply_header))
         # Without continuation only the largest message bounds inline data.
         self.plan_limits = PlanLimits(
             send_octets,
@@ -205,16 +211,18 @@ class Session:
             receive_octets,
             CHUNK_SEGMENTS_MAX,
         )
-        self.far_call_octets = send_octets
+        self.far_limits: PlanLimits | None = None
         if self.splits:
             most, told = self.in_messages_octets, self._told
-            self.far_call_octets = cheap_call_octets(send_octets, geometry, self.round_trip_s) if most is None else most
             self.plan_limits = self.plan_limits._replace(
                 segment_octets_max=min(config.segment_octets_max, told.segment_octets_max),
                 call_octets_max=cheap_call_octets(send_octets, geometry) if most is None else most,
                 reply_octets_max=receive_octets if most is None else most,
                 segments_max=told.segments_max,
             )
+            far = cheap_call_octets(send_octets, geometry, self.round_trip_s) if most is None else most
+            if far > self.plan_limits.call_octets_max:
+                self.far_limits = self.plan_limits._replace(call_octets_max=far)
 
     def move(self, moved: Input) -> None:
         """Changes the state."""

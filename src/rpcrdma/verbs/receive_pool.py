@@ -59,9 +59,10 @@ ReceiveBuffer: TypeAlias = memoryview | ScatteredBuffer
 class ReceiveSource(Protocol):
     """The source of a queue pair's memory for incoming Sends, of up to `octets` each.
 
-    A message of certainly at most `short_octets`, a number that may change, goes into a buffer from `take`, any other
-    one into a buffer from `draw`. The queue pair calls both in the order in which messages arrive, after all octets of
-    the previous messages are in place. A short message of at most `plain_octets` may also be delivered as `bytes`.
+    A message of certainly at most `short_octets`, a number that may change, is delivered as `bytes` or goes into a
+    buffer from `take`. Any other one goes into a buffer from `draw`. The queue pair calls both in the order in which
+    messages arrive, after all octets of the previous messages are in place. `in_parts` never divides a message of at
+    most `plain_octets`.
     """
 
     octets: int

@@ -24,7 +24,12 @@ NativeSend: TypeAlias = Callable[[list[Any], int, list[int], int, int, bool, int
 
 
 class NativeFrames(Protocol):
-    """The module's `Receiver`, as its stubs describe it."""
+    """Takes the usual FPDUs of one connection. It works on the lists and the dictionary of regions of the queue pair.
+
+    The attributes are the state of a receiver, with the names of `rpcrdma.iwarp.receiver` and `DirectRun`; those with
+    `opened` and `message` are about the tagged message and the Send that have arrived in part. `hand_over` returns the
+    octets of an FPDU that has arrived in part, and those of such a Send, and forgets both.
+    """
 
     send_number: int
     read_number: int
@@ -35,55 +40,66 @@ class NativeFrames(Protocol):
     opened: bool
     opened_rdmap: int
     opened_handle: int
+    filled: int
+    length: int
+    control: int
+    rdmap: int
+    handle: int
+    offset: int
+    placed: int
+    left: int
+    trailer: int
+    digest: int
+    message_rdmap: int
+    message_handle: int
 
-    @property
-    def filled(self) -> int: ...
-    @property
-    def length(self) -> int: ...
-    @property
-    def control(self) -> int: ...
-    @property
-    def rdmap(self) -> int: ...
-    @property
-    def handle(self) -> int: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def placed(self) -> int: ...
-    @property
-    def left(self) -> int: ...
-    @property
-    def trailer(self) -> int: ...
-    @property
-    def digest(self) -> int: ...
-    @property
-    def message_rdmap(self) -> int: ...
-    @property
-    def message_handle(self) -> int: ...
-    def receive(self, descriptor: int, most: int, /) -> int: ...
-    def feed(self, octets: Buffer, /) -> tuple[int, int]: ...
+    def receive(self, descriptor: int, most: int, /) -> int:
+        """Receives until the socket is empty, `most` octets have come, or an FPDU is unusual.
+
+        Returns the sum of READ_ENDED, STOPPED and END_OF_STREAM, as far as they apply.
+
+        Raises:
+            OSError: the connection is broken.
+        """
+
+    def feed(self, octets: Buffer, /) -> tuple[int, int]:
+        """Receives from memory: returns what `receive` does, and how many octets it has taken."""
+
     def hand_over(self) -> tuple[bytes, bytes]: ...
 
 
 class Native(Protocol):
-    """The module's names, as its stubs type them."""
+    """The module `rpcrdma_native`. `CRC` names the instructions that compute digests."""
 
-    @property
-    def INTERFACE(self) -> int: ...  # noqa: N802
-    @property
-    def CRC(self) -> str: ...  # noqa: N802
-    @property
-    def READ_ENDED(self) -> int: ...  # noqa: N802
-    @property
-    def STOPPED(self) -> int: ...  # noqa: N802
-    @property
-    def END_OF_STREAM(self) -> int: ...  # noqa: N802
-    @property
-    def Receiver(self) -> Callable[[Any, list[Any], list[Any], Any], NativeFrames]: ...  # noqa: N802
-    @property
-    def send(self) -> Callable[..., tuple[int, int, int, bytes | None]]: ...
-    def crc32c(self, data: Buffer, value: int = 0, /) -> int: ...
-    def use_types(self, *types: object) -> None: ...
+    INTERFACE: int
+    CRC: str
+    READ_ENDED: int
+    STOPPED: int
+    END_OF_STREAM: int
+    Receiver: Callable[[Any, list[Any], list[Any], Any], NativeFrames]
+    """Of the regions by handle, the RDMA Reads that are not answered, the Read Responses due, and the completions."""
+
+    def send(
+        self, descriptor: int, messages: list[Any], position: int, numbers: list[int], tagged_max: int,
+        untagged_max: int, crc: bool, reads: int, /,
+    ) -> tuple[int, int, int, bytes | None]:  # fmt: skip
+        """Frames and sends messages (`rpcrdma.iwarp.sender.Work`), of the first one all octets from `position` on.
+
+        `numbers` are the next MSNs of both queues, which it keeps up to date; FPDUs carry at most `tagged_max` and
+        `untagged_max` octets of payload. It ends before an RDMA Read Request beyond the number of `reads`.
+
+        Returns how many messages were framed as a whole, the position in the next one, the octets of all FPDUs, and how
+        many of them the socket has not taken: None if it took all, else the rest of the last FPDU.
+
+        Raises:
+            OSError: the connection is broken, and nothing was sent.
+        """
+
+    def crc32c(self, data: Buffer, value: int = 0, /) -> int:
+        """The digest of `data`, continuing from `value`."""
+
+    def use_types(self, *types: object) -> None:
+        """Sets the types Completion, ReadResponse and ReadHeader, and Verb.RECEIVE and Status.SUCCESS."""
 
 
 def _load() -> Native:

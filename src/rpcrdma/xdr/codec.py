@@ -92,7 +92,7 @@ class Payload:
 
     __slots__ = ("items", "reduced")
 
-    def __init__(self, reduced: Buffer, items: Sequence[BulkItem] = ()) -> None:
+    def __init__(self, reduced: bytes | bytearray, items: Sequence[BulkItem] = ()) -> None:
         self.reduced = reduced
         self.items = items
 
@@ -104,7 +104,7 @@ class Payload:
             length += (len(item.data) + 3) & ~3
         return length
 
-    def item_octets(self) -> list[int]:
+    def item_octets(self) -> tuple[int, ...]:
         """Octets of each item, without padding.
 
         Raises:
@@ -117,7 +117,7 @@ class Payload:
             if type(data) is memoryview and data.nbytes != octets:
                 raise InternalError(f"{data.nbytes} octets in {octets} items")
             found.append(octets)
-        return found
+        return tuple(found)
 
     def gather(self, leave_out: Iterable[BulkItem] = ()) -> list[Buffer]:
         """The stream as a gather list with every item in place but those of `leave_out`, each named once.
@@ -125,7 +125,7 @@ class Payload:
         Nothing is copied.
         """
         left_out = list(leave_out)
-        if len(left_out) == len(self.items):
+        if left_out == self.items:
             return [self.reduced]
         items = [item for item in self.items if item not in left_out] if left_out else self.items
         view = memoryview(self.reduced)
@@ -259,7 +259,8 @@ class Encoder(Payload):
         if length > limit:
             raise LocalProtocolError(f"{field}: {length} octets, the limit is {limit}")
         self.reduced += _U32.pack(length)
-        self.items.append(BulkItem(len(self.reduced), len(self.reduced) + self.removed, data))
+        at = len(self.reduced)
+        self.items.append(BulkItem(at, at + self.removed, data))
         self.removed += (length + 3) & ~3
 
     def bulk_string(self, text: str, limit: int, field: str) -> None:

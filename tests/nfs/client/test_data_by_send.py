@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import mmap
+import os
 import random
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +21,6 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client import MountedFilesystem, nfs_open
 from rpcrdma.nfs.server import Export, build_services, open_state
-from rpcrdma.nfs.server.data import DataProcedures
 from rpcrdma.rtr import RoundTrip
 from rpcrdma.rtr.extension import NAME
 from rpcrdma.rtr.receive_slabs import SlabReceives
@@ -121,13 +120,13 @@ def test_a_write_takes_one_round_trip_and_no_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, octets: int, transmissions: int
 ) -> None:
     taken: list[memoryview] = []
-    write = DataProcedures._write
+    write = os.pwrite
 
-    def noting(self: Any, node: Any, caller: Any, changes: Any, offset: int, data: memoryview, stable: Any) -> int:
+    def noting(fd: int, data: memoryview, offset: int) -> int:
         taken.append(data)
-        return write(self, node, caller, changes, offset, data, stable)
+        return write(fd, data, offset)
 
-    monkeypatch.setattr(DataProcedures, "_write", noting)
+    monkeypatch.setattr(os, "pwrite", noting)
 
     async def main() -> None:
         extension = RoundTrip()

@@ -187,3 +187,28 @@ def test_a_file_cannot_be_listed(server: Any, mounted: Any, way: str) -> None:
     fs = mounted()
     with pytest.raises(NotADirectoryError):
         asyncio.run(fs.listdir("/file") if way == "listdir" else scan(fs, "/file"))
+
+
+def test_the_first_entries_are_those_of_one_call(server: Any, mounted: Any) -> None:
+    for number in range(120):
+        server.put(f"/dir/{number}", b"x" * number)
+    fs = mounted()
+    entries = asyncio.run(fs.first_entries("/dir"))
+    assert [(entry.path, entry.stat().st_size) for entry in entries] == [
+        (f"/dir/{number}", number) for number in range(48)
+    ]
+    server.names_shown = lambda shown: ["a/b", *shown]
+    assert [entry.name for entry in asyncio.run(fs.first_entries("/dir"))] == [str(number) for number in range(47)]
+    assert (server.calls["LOOKUP"], server.calls["READDIRPLUS"], server.calls["READDIR"]) == (1, 2, 0)
+
+
+def test_no_first_entries_are_looked_up_one_by_one(server: Any, mounted: Any) -> None:
+    server.put("/a")
+    fs = mounted()
+    server.give_attributes = False
+    assert asyncio.run(fs.first_entries()) == []
+    server.with_attributes = False
+    with pytest.raises(NfsError) as caught:
+        asyncio.run(fs.first_entries())
+    assert caught.value.status == nfsstat3.NFS3ERR_NOTSUPP
+    assert (server.calls["LOOKUP"], server.calls["READDIR"]) == (0, 0)

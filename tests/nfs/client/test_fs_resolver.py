@@ -109,6 +109,20 @@ def test_directories_on_the_way_are_remembered_for_a_while(tree: Any, mounted: A
     assert tree.calls["LOOKUP"] == 7
 
 
+def test_the_directory_of_an_entry_is_remembered_except_for_a_change(tree: Any, mounted: Any) -> None:
+    fs = mounted(fs_clock=lambda: 0.0)
+    for lookups in (3, 4):
+        assert asyncio.run(fs.entry("/a/b/file")).stat().st_size == 1
+        assert tree.calls["LOOKUP"] == lookups
+    asyncio.run(fs.unlink("/a/b/file"))
+    assert tree.calls["LOOKUP"] == 5
+    tree.link("/a/l", "b")
+    tree.put("/a/b/new", b"4444")
+    for _ in range(2):
+        assert asyncio.run(fs.entry("/a/l/new")).stat().st_size == 4
+    assert tree.calls["READLINK"] == 1
+
+
 def test_links_on_the_way_are_remembered_with_their_targets(tree: Any, mounted: Any) -> None:
     tree.link("/l", "a/b")
     fs = mounted(fs_clock=lambda: 0.0)

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.answering.worker_pool import Worker
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export, NfsServices, build_services, object_tree, open_state
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
-from rpcrdma.rpc.service import Execution, execution_of
+from rpcrdma.rpc.service import Execution, Surroundings, execution_of
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 ROOT = AuthSys(uid=0, gid=0)
@@ -78,13 +79,16 @@ class Server:
         return reply
 
     @staticmethod
-    def _finish(handler: Generator[None, None, Any], context: FakeContext) -> Any:
-        while True:
-            try:
-                next(handler)
-            except StopIteration as end:
-                return end.value
+    def _finish(handler: Generator[Surroundings, None, Any], context: FakeContext) -> Any:
+        worker = Worker()
+        try:
+            within = next(handler)
             context.may_block = True
+            return worker.finish(handler, within)
+        except StopIteration as end:
+            return end.value
+        finally:
+            worker.go_within(None)
 
     def mount(self, path: str = "/", **options: Any) -> bytes:
         reply = self.call("mnt", path, **options)

@@ -121,6 +121,17 @@ def test_a_directory_beside_the_export_with_a_longer_name_is_outside(server: Any
     assert server.getattr_status(file) == "STALE"
 
 
+def test_an_object_at_its_old_path_is_outside_once_the_export_has_moved(server: Any, outside: Path) -> None:
+    root = server.mount()
+    file = server.lookup(root, "a", "file")
+    server.read(file)
+    (outside / "export").rename(outside / "elsewhere")
+    (outside / "export" / "a").mkdir(parents=True)
+    (outside / "elsewhere" / "a" / "file").rename(outside / "export" / "a" / "file")
+    assert server.getattr_status(server.lookup(root, "a")) == "OK"
+    assert server.status("read", v3.READ3args(v3.nfs_fh3(file), 0, 4)) == "STALE"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 def test_mount_points_are_not_entered(outside: Path) -> None:
     point = outside / "export" / "a" / "point"

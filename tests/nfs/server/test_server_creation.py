@@ -194,7 +194,12 @@ def test_changes_reach_the_disk_before_the_answer_unless_told_otherwise(
     synced: list[int] = []
     server, lazy = start(), start(synchronous=False)
     monkeypatch.setattr("rpcrdma.nfs.server.backend.os.fsync", synced.append)
+    (export,) = server.services.nfs.backend.trees.values()
+    export.in_memory = False
     server.create(server.mount(), "one")
     assert len(synced) == 2  # the file and its directory
     lazy.create(lazy.mount(), "two")
+    assert len(synced) == 2
+    export.in_memory = True
+    server.create(server.mount(), "three")
     assert len(synced) == 2

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -111,6 +113,71 @@ def test_a_write_looks_for_its_file_once_and_goes_to_a_worker_if_it_is_on_a_disk
     assert looked == [file]
     assert server.contexts[-1].may_block is not in_memory
     assert (tree / "new").read_bytes() == b"data"
+
+
+def meddled(monkeypatch: pytest.MonkeyPatch, meddle: Callable[[], object]) -> None:
+    """Has a local process act when a READ has looked at the file, and before it reads the data."""
+    real = os.preadv
+
+    def preadv(fd: int, buffers: Any, offset: int, flags: int = 0) -> int:
+        meddle()
+        return real(fd, buffers, offset, flags)
+
+    monkeypatch.setattr("rpcrdma.nfs.server.data.os.preadv", preadv)
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+def test_the_attributes_of_a_read_are_no_newer_than_its_data(
+    server: Any, root: bytes, tree: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
+) -> None:
+    """Newer ones would make a client take old data for the present data."""
+    file = server.lookup(root, "hello.txt")
+    before = server.attributes(file)
+    on_disk(server, not in_memory)
+    meddled(monkeypatch, lambda: (tree / "hello.txt").write_bytes(b"HELLO, WORLD, AND MORE\n"))
+    reply = server.call("read", v3.READ3args(v3.nfs_fh3(file), 0, 100)).value
+    assert (bytes(reply.data), reply.eof) == (b"HELLO, WORLD,", True)
+    told = reply.file_attributes.value
+    assert (told.size, told.mtime, told.ctime) == (before.size, before.mtime, before.ctime)
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+@pytest.mark.parametrize("left", [0, 5])
+def test_a_read_of_a_file_that_shrinks_meanwhile_is_short(
+    server: Any, root: bytes, tree: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool, left: int
+) -> None:
+    file = server.lookup(root, "hello.txt")
+    on_disk(server, not in_memory)
+    meddled(monkeypatch, lambda: os.truncate(tree / "hello.txt", left))
+    reply = server.call("read", v3.READ3args(v3.nfs_fh3(file), 0, 100)).value
+    assert (bytes(reply.data), reply.count, reply.eof) == (b"hello"[:left], left, True)
+    assert reply.file_attributes.value.size == left
+
+
+def test_every_change_of_a_file_is_told_though_its_times_stay(
+    server: Any, root: bytes, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on file systems that count in ticks or seconds: attributes are told again only if nothing has changed."""
+    file = server.lookup(root, "hello.txt")
+    real = (tree / "hello.txt").stat()
+    now = {name: getattr(real, name) for name in dir(real) if name.startswith("st_")}
+    monkeypatch.setattr(os, "fstat", lambda _fd: SimpleNamespace(**now))
+    told = [server.attributes(file)]
+    for name in (
+        "st_mode",
+        "st_nlink",
+        "st_uid",
+        "st_gid",
+        "st_size",
+        "st_blocks",
+        "st_mtime_ns",
+        "st_ctime_ns",
+        "st_atime_ns",
+    ):
+        now[name] += 8
+        told.append(server.attributes(file))
+        assert told[-1] != told[-2], name
+        assert server.attributes(file) == told[-1]
 
 
 def on_disk(server: Any, is_so: bool = True) -> None:

@@ -126,3 +126,20 @@ def test_no_inline_handler_waits_for_what_is_not_at_hand(start: Any) -> None:
     assert again.contexts[-1].may_block
     again.attributes(handle)
     assert not again.contexts[-1].may_block
+
+
+def test_a_lookup_tells_the_attributes_that_the_object_has_now(server: Any, tree: Path) -> None:
+    root = server.mount()
+    file = tree / "hello.txt"
+    for number in range(3):
+        file.write_bytes(b"x" * number)
+        for _ in range(2):
+            found = server.call("lookup", v3.LOOKUP3args(server.dirop(root, "hello.txt"))).value
+            assert found.obj_attributes.value.size == number
+        file.chmod(0o600 + number)
+        (tree / f"more{number}").mkdir()
+        found = server.call("lookup", v3.LOOKUP3args(server.dirop(root, "hello.txt"))).value
+        assert found.obj_attributes.value.mode == 0o600 + number
+        assert found.dir_attributes.value.nlink == tree.stat().st_nlink
+        same = server.call("lookup", v3.LOOKUP3args(server.dirop(root, "."))).value
+        assert same.obj_attributes.value.nlink == tree.stat().st_nlink

@@ -170,6 +170,13 @@ def test_the_cache_prefers_what_is_used() -> None:
     assert len(out) >= 190
 
 
+def test_the_cache_returns_the_item_that_another_replaces() -> None:
+    cache: ObjectCache[Item] = ObjectCache(10)
+    first = Item(b"1")
+    assert (cache.put(first), cache.put(Item(b"2"))) == (None, None)
+    assert cache.put(Item(b"1")) is first
+
+
 def test_the_cache_never_evicts_what_it_is_given() -> None:
     cache: ObjectCache[Item] = ObjectCache(1)
     for number in range(5):

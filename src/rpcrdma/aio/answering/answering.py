@@ -11,16 +11,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from time import perf_counter_ns
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from rpcrdma.aio.answering.buffer_pool import BufferShare, OutOfBuffers, octets_taken
-from rpcrdma.aio.answering.worker_pool import ConnectionCalls, WorkerPool
+from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.errors import DecodeError, TransportClosed
-from rpcrdma.limits import BULK_RESULT_OCTETS
+from rpcrdma.limits import BULK_RESULT_OCTETS, UNCOUNTED_RESULT_OCTETS
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.call_statistics import DROPPED, REFUSED, REPEATED, CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher, Route, refusal
@@ -28,15 +27,14 @@ from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.message import SUCCESS_TAIL, AcceptStat
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, call_key, detached
-from rpcrdma.rpc.service import Execution, ProcedureUnavailable, ReverseCaller
+from rpcrdma.rpc.service import Execution, ProcedureUnavailable, ReverseCaller, Surroundings
 from rpcrdma.transport import IncomingCall
 from rpcrdma.xdr.codec import Encoder, Payload
 
 __all__ = ["Answering", "AtMostOnce", "CallSource", "HandlerRunner", "ServerCall"]
 
-_Rest: TypeAlias = Generator[None, None, Any]
-"""What is left of a handler that has begun."""
-_Result: TypeAlias = "tuple[ServerCall, Payload, BaseException | None, ConnectionCalls]"
+_Result: TypeAlias = tuple[Payload, BaseException | None]
+"""The reply, and why it reports a failure."""
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _WORKERS = 8
@@ -99,6 +97,10 @@ class ServerCall(IncomingCall):
     procedure: Procedure[Any, Any] | None = None
     status: int | str = REPEATED
     may_block: bool = False
+    rest: Generator[Surroundings, None, Any] | None = None
+    """Of a handler that has begun in the event loop and goes on in a worker thread."""
+    within: Surroundings = None
+    """What the rest said that it goes on within."""
     once: _Run | None = None
     """Of a call that must not run twice, while its handler runs."""
     buffers: list[memoryview] | None = None
@@ -197,6 +199,8 @@ class ServerCall(IncomingCall):
             OutOfBuffers: the handlers of this connection hold as much memory as they may, or it has ended.
         """
         share = self.source.results
+        if length <= UNCOUNTED_RESULT_OCTETS and not share.closed:
+            return memoryview(bytearray(length))
         # A call that must not run twice gets memory also when its connection has ended: a repeat may get its result.
         buffer = share.acquire(length, outliving=self.route.at_most_once)
         if buffer is None:
@@ -368,11 +372,9 @@ class HandlerRunner:
 
     def __init__(self, *, workers: int = _WORKERS, logger: logging.Logger = _LOGGER) -> None:
         self._loop = asyncio.get_running_loop()
-        self._workers = WorkerPool(workers)
+        self._workers: WorkerPool[ServerCall, _Result] = WorkerPool(workers, self._work, self._deliver, self._let_go)
         self._log = LimitedLog(logger)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._results: deque[_Result] = deque()
-        self._woken = False
         self._idle: asyncio.Event | None = None
         self._drained = False
         self.running = 0
@@ -397,11 +399,12 @@ class HandlerRunner:
                 result = route.handler(call.args, call)
                 if execution is _INLINE_OR_WORKER:
                     try:
-                        next(result)
+                        call.within = next(result)
                     except StopIteration as end:
                         reply = call.success(end.value)
                     else:
-                        self._start_worker(call, result)
+                        call.rest = result
+                        self._start_worker(call)
                         return
                 elif result is None or not hasattr(result, "__await__"):
                     reply = call.success(result)
@@ -436,8 +439,8 @@ class HandlerRunner:
     async def drain(self, deadline_s: float) -> bool:
         """Waits until nothing runs, at most `deadline_s` seconds; cancels tasks that still run, and ends the threads.
 
-        A handler that blocks in a thread cannot be cancelled: its result is dropped, but the interpreter does not exit
-        before it returns. Returns whether all were done. The runner runs nothing afterwards.
+        A handler that blocks in a thread cannot be cancelled: its result is dropped, and the interpreter exits without
+        it. Returns whether all were done. The runner runs nothing afterwards.
         """
         if self.running:
             self._idle = asyncio.Event()
@@ -523,20 +526,18 @@ class HandlerRunner:
         finally:
             self._finished()
 
-    def _start_worker(self, call: ServerCall, rest: _Rest | None = None) -> None:
-        """Runs the handler, or the `rest` of it, in a thread."""
+    def _start_worker(self, call: ServerCall) -> None:
+        """Runs the handler, or the rest of it, in a thread."""
         call.may_block = True
         self.running += 1
-        work = functools.partial(self._work, call, rest)
-        let_go = None
-        if rest is None or not call.route.at_most_once:
-            let_go = functools.partial(self._let_go, call, rest)
-        self._workers.submit(call.peer, call.source, work, let_go)
+        source = call.source
+        may_be_let_go = call.rest is None or not call.route.at_most_once
+        self._workers.submit(source.host, source, call, brief=call.within is not None, may_be_let_go=may_be_let_go)
 
-    def _let_go(self, call: ServerCall, rest: _Rest | None) -> None:
+    def _let_go(self, call: ServerCall) -> None:
         try:
-            if rest is not None:
-                rest.close()
+            if call.rest is not None:
+                call.rest.close()
         except Exception as error:  # noqa: BLE001 - logged; other calls are let go as well
             self._failed(call, error)
         try:
@@ -544,47 +545,27 @@ class HandlerRunner:
         finally:
             self._finished()
 
-    def _work(self, call: ServerCall, rest: _Rest | None, calls: ConnectionCalls) -> None:
+    def _work(self, call: ServerCall, worker: Worker) -> _Result:
         call.sent_ns = perf_counter_ns()
-        failure: BaseException | None = None
         try:
-            result = call.route.handler(call.args, call) if rest is None else _finished(rest)
-            reply = call.success(result)
+            rest, call.rest = call.rest, None
+            if rest is None:
+                worker.go_within(None)
+                result = call.route.handler(call.args, call)
+            else:
+                result = worker.finish(rest, call.within)
+            return call.success(result), None
         except BaseException as error:  # noqa: BLE001 - in a thread even a SystemExit would go unnoticed
-            reply = call.failure(error)
-            failure = error
-        self._results.append((call, reply, failure, calls))
-        # One wake-up serves all results that are there when the loop comes to it: it clears the flag first.
-        if not self._woken:
-            self._woken = True
-            try:
-                self._loop.call_soon_threadsafe(self._deliver)
-            except RuntimeError:
-                # The loop was closed after a drain that ran into its deadline: no connection waits for this result.
-                self._results.clear()
+            return call.failure(error), error
 
-    def _deliver(self) -> None:
-        self._woken = False
-        results = self._results
-        # Results that threads add meanwhile come later: a flood of calls must not keep the loop from other connections.
-        for _ in range(len(results)):
-            call, reply, failure, calls = results.popleft()
-            self._workers.release(calls)
-            try:
-                if failure is not None:
-                    if self._waits(failure, call):
-                        continue
-                    self._failed(call, failure)
-                if not self._drained:
-                    call.answer(reply)
-            finally:
-                self._finished()
-
-
-def _finished(rest: _Rest) -> Any:
-    """The result of a handler that may block from here on."""
-    while True:
+    def _deliver(self, call: ServerCall, result: _Result) -> None:
+        reply, failure = result
         try:
-            next(rest)
-        except StopIteration as end:
-            return end.value
+            if failure is not None:
+                if self._waits(failure, call):
+                    return
+                self._failed(call, failure)
+            if not self._drained:
+                call.answer(reply)
+        finally:
+            self._finished()

@@ -29,7 +29,9 @@ class OutOfBuffers(RpcRdmaError):
 
 def octets_taken(length: int) -> int:
     """The octets of a pool that a buffer of `length` octets takes at most: its size class."""
-    return 1 << max(_SMALLEST_BITS, (length - 1).bit_length()) if length <= 1 << _LARGEST_BITS else length
+    if length <= 1 << _SMALLEST_BITS:
+        return 1 << _SMALLEST_BITS
+    return 1 << (length - 1).bit_length() if length <= 1 << _LARGEST_BITS else length
 
 
 def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_FREE_PARTS) -> int:
@@ -77,8 +79,9 @@ class BufferPool:
         self.lent_octets = 0
         self._pooled = 0
         self._free: dict[int, list[bytearray]] = {}
-        self._lent: dict[int, tuple[bytearray, bool]] = {}
-        """By the identity of the whole buffer: that, and whether it goes back to a size class."""
+        self._lent: dict[int, tuple[bytearray, list[bytearray] | None, BufferShare | None]] = {}
+        """By the identity of the whole buffer: that, the free buffers of the size class that it goes back to, and the
+        share that it was lent to."""
         self.lock = threading.Lock()
         self.turns: Turns[BufferShare] = Turns()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -112,43 +115,45 @@ class BufferPool:
     def release(self, buffer: memoryview) -> None:
         """Takes back a buffer that `acquire` returned and that is not used any more. No effect on other buffers."""
         with self.lock:
-            self.take_back(buffer)
+            self.take_back(buffer, None)
         self.serve_soon()
 
     def share(self, client: str) -> BufferShare:
         """A connection's share; `client` is the address, which all connections of one client have in common."""
         return BufferShare(self, self.turns.join(client))
 
-    def take(self, length: int, room: int) -> bytearray | None:
+    def take(self, length: int, room: int, share: BufferShare | None = None) -> bytearray | None:
         """For shares, under the lock: lends a buffer, whole, if it takes at most `room` octets."""
         if length > room:
             return None
         size = octets_taken(length)
         free = self._free.get(size)
         if free and size <= room:
+            # The one that came back last: its octets are in the processor's cache.
             buffer = free.pop()
-            pooled = True
         else:
-            pooled = length <= 1 << _LARGEST_BITS and size <= room and self._may_pool(size)
-            if not pooled:
+            if length <= 1 << _LARGEST_BITS and size <= room and self._may_pool(size):
+                free = self._free.setdefault(size, [])
+                self._pooled += size
+            else:
+                free = None
                 size = length
             buffer = bytearray(size)
-            if pooled:
-                self._pooled += size
-        self._lent[id(buffer)] = (buffer, pooled)
+        self._lent[id(buffer)] = buffer, free, share
         self.lent_octets += size
         return buffer
 
-    def take_back(self, buffer: memoryview) -> int:
-        """For shares, under the lock. Returns how many octets have become free."""
-        lent = self._lent.pop(id(buffer.obj), None)
-        if lent is None:
+    def take_back(self, buffer: memoryview, share: BufferShare | None) -> int:
+        """For shares, under the lock. Returns how many octets have become free: 0 if it was not lent to the share."""
+        lent = self._lent.get(id(buffer.obj))
+        if lent is None or lent[2] is not share:
             return 0
-        whole, pooled = lent
+        whole, free, _ = lent
+        del self._lent[id(whole)]
         size = len(whole)
         self.lent_octets -= size
-        if pooled:
-            self._free.setdefault(size, []).append(whole)
+        if free is not None:
+            free.append(whole)
         return size
 
     def _may_pool(self, size: int) -> bool:
@@ -202,13 +207,11 @@ class BufferShare(Share):
     How much it may have, `room` says.
     """
 
-    __slots__ = ("_over", "_own", "_pool", "_turns", "closed")
+    __slots__ = ("_over", "_pool", "_turns", "closed")
 
     def __init__(self, pool: BufferPool, client: Client[BufferShare]) -> None:
         super().__init__(client)
         self._pool = pool
-        self._own: dict[int, int] = {}
-        """What each buffer takes, by the identity of the whole of it."""
         self._turns: list[tuple[int, Callable[[], None]]] = []
         self.closed = False
         self._over = False
@@ -248,11 +251,13 @@ class BufferShare(Share):
             raise OutOfBuffers("the connection has ended")
         client, most = self.client, pool.octets_max
         with pool.lock:
-            buffer = pool.take(length, room(most, most - pool.lent_octets, of_client=client.held, own=self.held))
+            free = most - pool.lent_octets
+            if client.held:
+                free = room(most, free, of_client=client.held, own=self.held)
+            buffer = pool.take(length, free, self)
             if buffer is None:
                 return None
             size = len(buffer)
-            self._own[id(buffer)] = size
             self.held += size
             client.held += size
         return memoryview(buffer)[:length]
@@ -261,9 +266,7 @@ class BufferShare(Share):
         """Takes back a buffer that `acquire` returned, also when closed; no effect on other buffers."""
         pool = self._pool
         with pool.lock:
-            if self._own.pop(id(buffer.obj), None) is None:
-                return
-            size = pool.take_back(buffer)
+            size = pool.take_back(buffer, self)
             self.held -= size
             self.client.held -= size
         if self.closed:

@@ -7,104 +7,217 @@ need not wait for any of them to end.
 
 A thread is given away again when the event loop has taken its result: so the results of one client do not pile up in
 front of those of others.
+
+A wake-up costs more than a small write to a file, so wake-ups are few and cheap. A thread is woken at the end of the
+event loop's turn, through an eventfd that is written to without the interpreter's lock: the woken thread finds the lock
+free. Brief calls, which seldom wait for anything, run in one thread, one after the other, and wake the event loop once.
+When one of them does wait, the calls behind it get threads of their own.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+import threading
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeAlias
+from collections.abc import Callable, Generator
+from typing import Generic, TypeAlias, TypeVar
 
 from rpcrdma.aio.answering.turns import Client, Share, Turns
+from rpcrdma.rpc.service import Surroundings
 
-__all__ = ["ConnectionCalls", "WorkerPool"]
+__all__ = ["ConnectionCalls", "Worker", "WorkerPool"]
 
 _KEPT_FOR_CONNECTIONS_FROM = 5
 """With fewer threads than this one is kept free, not two: most are there to be used."""
+_BRIEF_S = 0.002
+"""A brief call that takes longer waits for something: ten times what writing 1 MiB to the page cache takes."""
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
-class ConnectionCalls(Share):
+class ConnectionCalls(Share, Generic[T]):
     """The calls of one connection that wait for a thread; `held` is the number of its calls that run."""
 
     __slots__ = ("connection", "waiting")
 
-    def __init__(self, client: Client[ConnectionCalls], connection: object) -> None:
+    def __init__(self, client: Client[ConnectionCalls[T]], connection: object) -> None:
         super().__init__(client)
         self.connection = connection
-        self.waiting: deque[tuple[_Work, _LetGo]] = deque()
+        self.waiting: deque[tuple[T, bool, bool]] = deque()
+        """Each with whether it is brief, and whether it may be let go."""
 
 
-_Work: TypeAlias = Callable[[ConnectionCalls], None]
-_LetGo: TypeAlias = Callable[[], None] | None
+_Turn: TypeAlias = tuple[T, ConnectionCalls[T]]
 
 
-class WorkerPool:
-    """At most `workers` threads. To be used from one thread, the event loop's."""
+class _Bell:
+    """Wakes one thread from others, without the interpreter's lock."""
 
-    def __init__(self, workers: int) -> None:
-        self._executor = ThreadPoolExecutor(workers, thread_name_prefix="rpcrdma-worker")
-        self._idle = workers
+    __slots__ = ("fd",)
+
+    def __init__(self, *, blocks: bool) -> None:
+        self.fd = os.eventfd(0, os.EFD_CLOEXEC if blocks else os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    def ring(self) -> None:
+        """Ends `wait`, or the next one."""
+        os.eventfd_write(self.fd, 1)
+
+    def wait(self) -> None:
+        """Returns when the bell has rung since the last `wait`.
+
+        Raises:
+            BlockingIOError: it has not, and the bell is not one that blocks.
+        """
+        os.eventfd_read(self.fd)
+
+    def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        _close(self.fd)
+
+
+class Worker:
+    """A thread. It stays within the surroundings of a call until a call with others comes."""
+
+    __slots__ = ("bell", "within")
+
+    def __init__(self) -> None:
+        self.bell = _Bell(blocks=True)
+        self.within: Surroundings = None
+
+    def go_within(self, surroundings: Surroundings) -> None:
+        """Leaves the present surroundings, if they are others, and enters these; None has no others."""
+        within = self.within
+        if surroundings is within:
+            return
+        if within is not None:
+            within.__exit__(None, None, None)
+            self.within = None
+        if surroundings is not None:
+            surroundings.__enter__()
+            self.within = surroundings
+
+    def finish(self, rest: Generator[Surroundings, None, R], within: Surroundings) -> R:
+        """The result of a handler that may block from here on, where it goes on within these surroundings."""
+        try:
+            while True:
+                try:
+                    self.go_within(within)
+                except OSError as error:
+                    within = rest.throw(error)
+                else:
+                    within = next(rest)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+
+
+class WorkerPool(Generic[T, R]):
+    """At most `workers` threads, which run `run(call, worker)`. To be used from one thread, that of the event loop.
+
+    `deliver(call, result)` takes each result, in the event loop, once its thread is free again. `let_go(call)` is
+    called instead for calls that wait when their connection ends, as far as they may be let go.
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        run: Callable[[T, Worker], R],
+        deliver: Callable[[T, R], None],
+        let_go: Callable[[T], None],
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._run = run
+        self._deliver = deliver
+        self._let_go = let_go
+        self._loop = loop or asyncio.get_running_loop()
+        self._workers = self._idle = workers
         self._kept_for_clients = int(workers > 1)
         self._kept_for_connections = self._kept_for_clients + int(workers >= _KEPT_FOR_CONNECTIONS_FROM)
-        self._turns: Turns[ConnectionCalls] = Turns()
-        self._connections: dict[object, ConnectionCalls] = {}
+        self._turns: Turns[ConnectionCalls[T]] = Turns()
+        self._connections: dict[object, ConnectionCalls[T]] = {}
         """Those with calls."""
+        self._long: deque[_Turn[T]] = deque()
+        """Calls whose turn has come, each for a thread of its own."""
+        self._brief: deque[_Turn[T]] = deque()
+        """Calls whose turn has come, for one thread."""
+        self._runs_brief = False
+        """Whether a thread is at the brief calls."""
+        self._brief_done = 0
+        self._results: deque[tuple[T, ConnectionCalls[T], R]] = deque()
+        self._bell: _Bell | None = None
+        """Wakes the event loop."""
+        self._rung = False
+        self._threads: list[threading.Thread] = []
+        self._asleep: list[Worker] = []
+        self._wakes_soon = False
+        self._watches = False
         self._ended = False
 
-    def submit(self, address: str, connection: object, work: _Work, let_go: _LetGo = None) -> None:
-        """Runs `work(calls)` in a thread when it is the turn of this connection of `address`; then `release(calls)`.
-
-        `let_go` is called instead if the connection ends before that turn comes; None: the work is done all the same.
-        """
+    def submit(self, address: str, connection: object, call: T, *, brief: bool, may_be_let_go: bool) -> None:
+        """Runs the call in a thread when it is the turn of this connection of `address`."""
         calls = self._connections.get(connection)
         if calls is None:
             calls = self._connections[connection] = ConnectionCalls(self._turns.join(address), connection)
-        calls.waiting.append((work, let_go))
+        if self._idle > self._kept_for_connections and not (self._turns.waiting or self._ended):
+            # No connection waits, so there are no turns to take.
+            self._give_thread(calls, call, brief=brief)
+            return
+        calls.waiting.append((call, brief, may_be_let_go))
         self._turns.wait(calls)
         self._start()
 
-    def release(self, calls: ConnectionCalls) -> None:
-        """The result of one has been taken: its thread is for the next."""
-        self._idle += 1
-        calls.hold(-1)
-        self._part_if_done(calls)
-        self._start()
-
     def connection_ended(self, connection: object) -> None:
-        """Lets go of the connection's work that waits, as far as it may be let go."""
+        """Lets go of the connection's calls that wait, as far as they may be let go."""
         calls = self._connections.get(connection)
         if calls is None:
             return
         waiting, calls.waiting = calls.waiting, deque()
-        calls.waiting.extend(each for each in waiting if each[1] is None)
+        calls.waiting.extend(each for each in waiting if not each[2])
         if not calls.waiting:
             self._turns.leave(calls)
             self._part_if_done(calls)
-        for _, let_go in waiting:
-            if let_go is not None:
-                let_go()
+        for call, _, may_be_let_go in waiting:
+            if may_be_let_go:
+                self._let_go(call)
 
-    def _part_if_done(self, calls: ConnectionCalls) -> None:
+    def shutdown(self, *, wait: bool) -> None:
+        """Starts no further call and drops the waiting calls. `wait`: returns when the threads have ended.
+
+        Otherwise calls that run are delivered while the event loop runs. No thread keeps the interpreter from exiting.
+        """
+        self._ended = True
+        self._long.clear()
+        self._brief.clear()
+        while self._asleep:
+            self._asleep.pop().bell.ring()
+        if wait:
+            for thread in self._threads:
+                thread.join()
+            if self._bell is not None:
+                self._loop.remove_reader(self._bell.fd)
+
+    def _part_if_done(self, calls: ConnectionCalls[T]) -> None:
         if not (calls.held or calls.waiting):
             del self._connections[calls.connection]
             self._turns.part(calls)
 
-    def shutdown(self, *, wait: bool) -> None:
-        """Starts no further call and drops the waiting calls. `wait`: returns when the threads have ended."""
-        self._ended = True
-        self._executor.shutdown(wait=wait, cancel_futures=True)
-
     def _start(self) -> None:
         """Gives the idle threads to those whose turn it is."""
-        while self._idle and not self._ended and (calls := self._next()) is not None:
-            self._idle -= 1
-            calls.hold(1)
-            work, _ = calls.waiting.popleft()
+        while self._turns.waiting and self._idle and not self._ended and (calls := self._next()) is not None:
+            call, brief, _ = calls.waiting.popleft()
             self._turns.had_turn(calls, waits=bool(calls.waiting))
-            self._executor.submit(work, calls)
+            self._give_thread(calls, call, brief=brief)
 
-    def _next(self) -> ConnectionCalls | None:
+    def _give_thread(self, calls: ConnectionCalls[T], call: T, *, brief: bool) -> None:
+        self._idle -= 1
+        calls.hold(1)
+        (self._brief if brief else self._long).append((call, calls))
+        if not self._wakes_soon:
+            self._wakes_soon = True
+            self._loop.call_soon(self._wake)
+
+    def _next(self) -> ConnectionCalls[T] | None:
         for client in self._turns.in_order():
             if client.held and self._idle <= self._kept_for_clients:
                 return None
@@ -113,3 +226,90 @@ class WorkerPool:
             if not calls.held or self._idle > self._kept_for_connections:
                 return calls
         return None
+
+    def _wake(self) -> None:
+        """Wakes or starts as many threads as the calls need whose turn has come."""
+        self._wakes_soon = False
+        if self._bell is None:
+            self._bell = _Bell(blocks=False)
+            self._loop.add_reader(self._bell.fd, self._on_bell, self._bell)
+        brief = len(self._brief)
+        if brief and not self._watches and (self._runs_brief or brief > 1):
+            self._watches = True
+            self._loop.call_later(_BRIEF_S, self._watch, self._brief_done)
+        for _ in range(len(self._long) + (brief > 0 and not self._runs_brief)):
+            if self._asleep:
+                # The one that has run last.
+                self._asleep.pop().bell.ring()
+            elif len(self._threads) < self._workers:
+                name = f"rpcrdma-worker-{len(self._threads)}"
+                thread = threading.Thread(target=self._work, args=(self._bell,), name=name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def _watch(self, brief_done: int) -> None:
+        """Gives brief calls that wait behind one that is not brief after all threads of their own."""
+        self._watches = False
+        self._take_results()
+        if self._brief and self._brief_done == brief_done:
+            while self._brief:
+                self._long.append(self._brief.popleft())
+        if self._brief or self._long:
+            self._wake()
+
+    def _on_bell(self, bell: _Bell) -> None:
+        try:
+            bell.wait()
+        except BlockingIOError:
+            return
+        self._rung = False
+        self._take_results()
+        if (self._long or self._brief) and not self._wakes_soon:
+            self._wake()
+
+    def _take_results(self) -> None:
+        results = self._results
+        # Results that threads add meanwhile come later: a flood of calls must not keep the loop from other connections.
+        for _ in range(len(results)):
+            call, calls, result = results.popleft()
+            self._idle += 1
+            calls.hold(-1)
+            self._part_if_done(calls)
+            self._start()
+            self._deliver(call, result)
+
+    def _work(self, bell: _Bell) -> None:
+        """The course of a thread."""
+        worker = Worker()
+        while True:
+            while self._long and self._take(self._long, worker):
+                self._ring(bell)
+            if self._brief and not self._runs_brief:
+                self._runs_brief = True
+                while self._take(self._brief, worker):
+                    self._brief_done += 1
+                self._runs_brief = False
+            self._asleep.append(worker)
+            # The event loop may have found no thread for a call while this one was not yet asleep.
+            if self._results or self._long or self._brief:
+                self._ring(bell)
+            if not self._ended:
+                worker.bell.wait()
+            if self._ended:
+                worker.go_within(None)
+                return
+
+    def _take(self, turns: deque[_Turn[T]], worker: Worker) -> bool:
+        """Runs the next call; False if another thread has taken it."""
+        try:
+            call, calls = turns.popleft()
+        except IndexError:
+            return False
+        self._results.append((call, calls, self._run(call, worker)))
+        return True
+
+    def _ring(self, bell: _Bell) -> None:
+        # One ring serves all results that are there when the event loop comes to it.
+        if not self._rung:
+            self._rung = True
+            bell.ring()

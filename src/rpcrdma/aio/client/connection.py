@@ -125,7 +125,7 @@ class Connection:
                 ended(call, observer, None, error)
             raise
         finally:
-            keeper.xids.taken.discard(call.xid)
+            del keeper.xids.taken[call.xid]
         keeper.heard += 1
         if observer is not None:
             ended(call, observer, result)

@@ -349,7 +349,7 @@ class ConnectionKeeper:
             # Even a refusal shows that the server answers.
             pass
         finally:
-            self.xids.taken.discard(call.xid)
+            del self.xids.taken[call.xid]
         self._asked += 1
         keep_alive.answered()
         connection.timer.look()

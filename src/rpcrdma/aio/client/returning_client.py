@@ -86,7 +86,7 @@ class ReturningClient:
                     if client is self._client:
                         self._here = False
         finally:
-            self._xids.taken.discard(xid)
+            del self._xids.taken[xid]
 
     async def _wait_present(self, procedure: Procedure[Any, Any], timeout_s: float, deadline_s: float) -> ReverseCaller:
         while not self.present:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from math import inf
+from operator import itemgetter
 from time import perf_counter_ns
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.errors import (
     CallTimeout,
     DecodeError,
@@ -155,43 +158,48 @@ class CallingConnection(Protocol):
 class CallFuture(asyncio.Future[Any]):
     """The result of a call. Cancelling it, also by way of the task that waits for it, gives the call up."""
 
-    __slots__ = ("call", "connection", "timer")
+    __slots__ = ("call", "connection")
 
     call: Call | None
     """None as soon as there is a result: the call refers to this object."""
     connection: CallingConnection
-    timer: asyncio.TimerHandle | None
 
     def cancel(self, msg: Any | None = None) -> bool:
         call = self.call
         if call is None or not super().cancel(msg):
             return False
-        self.over()
+        self.call = None
         self.connection.give_up(call)
         return True
-
-    def over(self) -> None:
-        """The call has ended: stops the timer."""
-        self.call = None
-        if self.timer is not None:
-            self.timer.cancel()
 
     def fail(self, error: BaseException) -> None:
         """Ends the call without a result; no effect if it has ended."""
         if not self.done():
-            self.over()
+            self.call = None
             self.set_exception(error)
 
 
 class CallsMade(ABC):
-    """Base of both kinds of connection: numbers calls, makes their futures and times them out."""
+    """Base of both kinds of connection: numbers calls, makes their futures and times them out.
 
-    __slots__ = ("_loop", "_observer", "_xid")
+    `timer`, which watches this object, serves all calls: calls usually end long before their deadlines, and then cost
+    the event loop no timer of their own.
+    """
+
+    __slots__ = ("_look_again_s", "_loop", "_observer", "_xid", "timer")
 
     _loop: asyncio.AbstractEventLoop
+    _look_again_s: float
+    """No deadline of a call is earlier than this time; infinite while no call has a deadline."""
     _observer: CallObserver | None
     """Of the calls that are made with `call`; `start` leaves that to its caller."""
     _xid: int
+    timer: DeadlineTimer
+    """The connection's one timer."""
+
+    @abstractmethod
+    def _outstanding(self) -> Iterable[Call]:
+        """The calls that may have no result yet."""
 
     @abstractmethod
     def start(self, call: Call) -> CallFuture:
@@ -234,11 +242,28 @@ class CallsMade(ABC):
         future.call = call
         future.connection = self
         due_s = call.deadline_s
-        future.timer = None if due_s is None else self._loop.call_at(due_s, self._expire, future)
+        if due_s is not None and due_s < self._look_again_s:
+            self._look_again_s = due_s
+            self.timer.look()
         return future
 
-    def _expire(self, future: CallFuture) -> None:
-        call = future.call
-        if call is not None:
+    def next_deadline_s(self, _now_s: float) -> float | None:
+        """See `Timed.next_deadline_s`; too early where the call with the first deadline has ended."""
+        return None if self._look_again_s == inf else self._look_again_s
+
+    def on_time(self, now_s: float) -> None:
+        """Ends the calls whose deadlines have come."""
+        if now_s < self._look_again_s:
+            return
+        limited = [(call.deadline_s, call) for call in self._outstanding() if call.deadline_s is not None]
+        limited.sort(key=itemgetter(0))
+        self._look_again_s = inf
+        for due_s, call in limited:
+            future: CallFuture = call.future
+            if future.call is None:
+                continue
+            if due_s > now_s:
+                self._look_again_s = due_s
+                break
             self.give_up(call)
             future.fail(CallTimeout(f"{call.procedure.name}: no reply within {call.timeout_s:g} s"))

@@ -8,7 +8,7 @@ from time import monotonic
 from rpcrdma.aio.answering.answering import Answering, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferShare
 from rpcrdma.aio.connections.calls_made import REPLY_BOUND_REMEDY
-from rpcrdma.limits import RDMA_UNSENT_REPLY_OCTETS_MAX
+from rpcrdma.limits import CONNECTION_TURN_S, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.service import ReverseCaller
 from rpcrdma.transport import Cause
 from rpcrdma.transport.responder import Responder
@@ -53,8 +53,10 @@ class RdmaCallsTaken:
         self._ended = False
         self.in_turn = False
         """Whether the connection is in a turn, which sends at its end."""
-        self.turn_ends_s = 0.0
-        """When the connection's turn is over and calls wait for the next one, in `monotonic` time."""
+        self.turn_ends_s: float | None = None
+        """When the connection's turn is over and calls wait for the next one, in `monotonic` time.
+
+        None before the first call of the turn. The owner sets it back to None when a turn begins."""
         self.unsent_octets = 0
         """Of replies whose buffers are in use until they have been sent."""
 
@@ -67,14 +69,22 @@ class RdmaCallsTaken:
         """Answers a call that has arrived, unless replies wait to be sent or the turn has taken long: then later."""
         if self._draining or self._answering is None:
             self.drop(call)
-        elif self.deferred or self.unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX or monotonic() > self.turn_ends_s:
+        elif self.deferred or self.unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX:
             self.deferred.append(call)
         else:
-            self._answering.take(call, self)
+            now_s = monotonic()
+            if self.turn_ends_s is None:
+                self.turn_ends_s = now_s + CONNECTION_TURN_S
+            if now_s > self.turn_ends_s:
+                self.deferred.append(call)
+            else:
+                self._answering.take(call, self)
 
     def answer_deferred(self) -> bool:
         """Answers calls that wait, until replies wait to be sent or the turn is over; False if it answered none."""
         waited = len(self.deferred)
+        if self.turn_ends_s is None:
+            self.turn_ends_s = monotonic() + CONNECTION_TURN_S
         while self.may_answer:
             assert self._answering is not None
             self._answering.take(self.deferred.pop(0), self)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Sequence
-from time import monotonic, perf_counter_ns
+from collections.abc import Callable, Iterable, Sequence
+from math import inf
+from time import perf_counter_ns
 
 from rpcrdma.aio.answering.answering import Answering, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferPool
@@ -21,7 +22,6 @@ from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import InternalError, LocalProtocolError, RpcRdmaError, TransportClosed
-from rpcrdma.limits import CONNECTION_TURN_S
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.host_identity import HostIdentity
@@ -32,6 +32,7 @@ from rpcrdma.transport import (
     CallFailed,
     Closed,
     Endpoint,
+    EndpointEvent,
     Extension,
     ExtensionLink,
     Ready,
@@ -69,10 +70,10 @@ class RdmaConnection(CallsMade):
 
     __slots__ = (
         "_active_at", "_arguments", "_authenticator", "_broken", "_called_back", "_calls_taken", "_driver",
-        "_encoder", "_ended", "_endpoint", "_established", "_flush", "_holds", "_name", "_on_ended",
+        "_encoder", "_ended", "_endpoint", "_established", "_holds", "_name", "_on_ended",
         "_on_established", "_on_version_refused", "_provider", "_queue_pair", "_queued", "_requester", "_role",
         "_round_trip_s", "_small_results", "_starting", "_transport", "_turn_due", "_waits_for_memory", "end_reason",
-        "local", "peer", "timer",
+        "local", "peer",
     )  # fmt: skip
 
     def __init__(
@@ -121,11 +122,10 @@ class RdmaConnection(CallsMade):
         self.end_reason: Closed | None = None
         self._provider = link.provider
         self._round_trip_s: float | None = None
+        self._look_again_s = inf
         self.timer = timer = DeadlineTimer(self._loop, self._turn)
-        """The connection's one timer."""
         self._driver = driver = link.open(transport.private_data(), timer, self._turn, self._closed)
         self._queue_pair = driver.queue_pair
-        self._flush = driver.flush
         self._endpoint = Endpoint(
             driver.queue_pair,
             driver.protection_domain,
@@ -156,6 +156,7 @@ class RdmaConnection(CallsMade):
         for link_of_extension in self._endpoint.extensions.values():
             link_of_extension.wake = self._flush_posted
         timer.watch(self._endpoint)
+        timer.watch(self)
         driver.flush()
 
     @property
@@ -257,7 +258,11 @@ class RdmaConnection(CallsMade):
             else:
                 call.sent_ns = perf_counter_ns()
         future = self._future(call)
-        self._flush()
+        if self._holds or len(self._requester.calls) > 1:
+            # The calls of one turn of the loop leave together.
+            self._turn_soon()
+        else:
+            self._driver.flush()
         return future
 
     def _offered(self, call: Call) -> ReplyBound:
@@ -272,6 +277,15 @@ class RdmaConnection(CallsMade):
         if bound.results <= most and (not items or (len(items) == 1 and (given or items[0] <= most))):
             return bound
         return bound.capped(most, given=given)
+
+    def _outstanding(self) -> Iterable[Call]:
+        assert self._requester is not None
+        return self._requester.calls.values()
+
+    def on_time(self, now_s: float) -> None:
+        super().on_time(now_s)
+        if self._requester is not None:
+            self._requester.rest()
 
     def give_up(self, call: Call) -> None:
         """See `CallsMade.give_up`."""
@@ -340,7 +354,8 @@ class RdmaConnection(CallsMade):
         """
         driver, endpoint, events, calls_taken = self._driver, self._endpoint, self._endpoint.events, self._calls_taken
         calls_taken.in_turn = True
-        calls_taken.turn_ends_s = monotonic() + CONNECTION_TURN_S
+        calls_taken.turn_ends_s = None
+        called = False
         # A reply that was made outside of a turn counts as an event: sending it frees buffers.
         busy = True
         try:
@@ -351,14 +366,12 @@ class RdmaConnection(CallsMade):
                 while events:
                     busy = True
                     event = events.popleft()
-                    if isinstance(event, ReplyArrived):
+                    if type(event) is ReplyArrived:
                         self._on_reply(event)
-                    elif isinstance(event, CallArrived):
-                        self._active_at = self._loop.time()
-                        assert isinstance(event.incoming, ServerCall)
+                    elif type(event) is CallArrived:
+                        called = True
                         calls_taken.on_call(event.incoming)
-                    elif isinstance(event, ReplySent):
-                        assert isinstance(event.incoming, ServerCall)
+                    elif type(event) is ReplySent:
                         calls_taken.on_sent(event.incoming)
                     else:
                         self._on_event(event)
@@ -372,6 +385,8 @@ class RdmaConnection(CallsMade):
                     break
                 busy = False
             calls_taken.in_turn = False
+            if called:
+                self._active_at = self._loop.time()
             if calls_taken.deferred and calls_taken.may_answer:
                 self._turn_soon()
             if endpoint.unsettled():
@@ -397,12 +412,13 @@ class RdmaConnection(CallsMade):
             self._endpoint.resume_pulls()
             self._turn()
 
-    def _on_event(self, event: Ready | CallFailed | Closed) -> None:
+    def _on_event(self, event: EndpointEvent) -> None:
+        """Takes an event that is neither a call nor a reply."""
         if isinstance(event, CallFailed):
             self._on_call_failed(event.call, event.error)
         elif isinstance(event, Ready):
             self._on_ready()
-        else:
+        elif isinstance(event, Closed):
             self._on_end(event)
 
     def _on_call_failed(self, call: Call, error: RpcRdmaError) -> None:
@@ -418,8 +434,7 @@ class RdmaConnection(CallsMade):
         self._starting = False
         self._round_trip_s = self._driver.round_trip_s
         self._endpoint.round_trip_s = self._round_trip_s or 0.0
-        if self._endpoint.holds:
-            self._holds, self._flush = True, self._turn_soon
+        self._holds = self._endpoint.holds
         if not self._established.done():
             self._established.set_result(None)
         if self._on_established is not None and self.end_reason is None:
@@ -428,11 +443,9 @@ class RdmaConnection(CallsMade):
     def _on_reply(self, event: ReplyArrived) -> None:
         call, decoder = event
         future: CallFuture = call.future
-        if future.done():
+        if future.call is None:
             return
         future.call = None
-        if future.timer is not None:
-            future.timer.cancel()
         if call.began_ns:
             call.ended_ns = perf_counter_ns()
         try:
@@ -447,7 +460,8 @@ class RdmaConnection(CallsMade):
     def _on_answered(self) -> None:
         """Sends a reply that was made outside of a turn."""
         self._active_at = self._loop.time()
-        if self._holds:
+        if self._holds or self._endpoint.calls_unanswered:
+            # The replies of one turn of the loop leave together.
             self._turn_soon()
         else:
             self._turn()

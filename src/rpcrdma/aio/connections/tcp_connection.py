@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from math import inf
 from time import perf_counter_ns
 from types import TracebackType
 from typing import Self
@@ -48,7 +49,7 @@ class TcpConnection(CallsMade):
     __slots__ = (
         "_active", "_active_at", "_called", "_encoder", "_end", "_end_error", "_finishing", "_idle", "_idle_s",
         "_in_flight", "_in_flight_max", "_on_ended", "_pending", "_queue", "_ready", "_record_octets_max", "_setting",
-        "_stream", "calls_taken", "host", "name", "timer",
+        "_stream", "calls_taken", "host", "name",
     )  # fmt: skip
 
     def __init__(
@@ -113,8 +114,9 @@ class TcpConnection(CallsMade):
             on_sent=calls_taken.on_sent,
             on_expected=None if active else calls_taken.on_expected,
         )
+        self._look_again_s = inf
         self.timer = self._stream.timer
-        """The connection's one timer."""
+        self.timer.watch(self)
         self._idle = Alarm(self._check_idle)
         self._idle_s = idle_s
         if idle_s is not None:
@@ -237,11 +239,14 @@ class TcpConnection(CallsMade):
             try:
                 self._transmit(call)
             except MessageTooLong:
-                future.over()
+                future.call = None
                 self._leave(call)
                 raise
         self.calls_taken.read_reply()
         return future
+
+    def _outstanding(self) -> Iterable[Call]:
+        return self._pending.values()
 
     def _next_xid(self) -> int:
         xid = super()._next_xid()
@@ -300,7 +305,7 @@ class TcpConnection(CallsMade):
         except Exception as error:  # noqa: BLE001 - the caller's, whose procedure decodes the result
             future.fail(_too_long_perhaps(octets) if _may_be_too_long(error, octets) else error)
         else:
-            future.over()
+            future.call = None
             future.set_result(value)
         self._leave(call)
 

@@ -20,7 +20,6 @@ from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.aio.drivers.provider import Terms
 from rpcrdma.aio.drivers.sockets import shortest_round_trip_s
 from rpcrdma.iwarp import IwarpQueuePair, Receive
-from rpcrdma.iwarp.native_receiver import NativeReceiver
 from rpcrdma.verbs import ProtectionDomain
 from rpcrdma.wire.native import NativeSend
 
@@ -112,46 +111,39 @@ class IwarpDriver:
             return
         queue_pair = self.queue_pair
         native_receiver = queue_pair.native_receiver
-        if native_receiver is not None and native_receiver.frames is not None:
-            self._readable_natively(native_receiver)
-            return
-        receive: Receive = self._socket.recvmsg_into if self._capture is None else self._receive_captured
-        budget = _RECEIVE_BUDGET_OCTETS
         try:
-            while budget > 0:
-                buffers = queue_pair.next_buffers()
-                octets = receive(buffers)[0]
-                if octets == 0:
-                    queue_pair.end_of_stream()
-                    break
-                wanted = sum(map(len, buffers))
-                budget = queue_pair.bytes_received(octets, receive, budget - octets)
-                if octets < wanted:
-                    break
+            if native_receiver is not None and (frames := native_receiver.frames) is not None:
+                outcome = frames.receive(self._descriptor, _RECEIVE_BUDGET_OCTETS)
+                if outcome:
+                    queue_pair.received_natively(outcome)
+            else:
+                self._receive()
         except BlockingIOError:
             pass
         except OSError as error:
             self._lost(error)
-        self._on_turn()
-        queue_pair.hand_over()
-
-    def _readable_natively(self, receiver: NativeReceiver) -> None:
-        queue_pair = self.queue_pair
-        assert receiver.frames is not None
-        try:
-            outcome = receiver.frames.receive(self._descriptor, _RECEIVE_BUDGET_OCTETS)
-        except OSError as error:
-            self._lost(error)
-        else:
-            if outcome:
-                queue_pair.received_natively(outcome)
+        # Data that were placed need no turn, and an RDMA Read of the peer only an answer.
+        if not (queue_pair.completions or queue_pair.events):
+            self.flush()
         if queue_pair.completions or queue_pair.events:
             self._on_turn()
-        else:
-            # Responses to RDMA Reads may be due.
-            self.flush()
-        if receiver.frames is None:
+        if native_receiver is not None and native_receiver.frames is None:
             queue_pair.hand_over()
+
+    def _receive(self) -> None:
+        queue_pair = self.queue_pair
+        receive: Receive = self._socket.recvmsg_into if self._capture is None else self._receive_captured
+        budget = _RECEIVE_BUDGET_OCTETS
+        while budget > 0:
+            buffers = queue_pair.next_buffers()
+            octets = receive(buffers)[0]
+            if octets == 0:
+                queue_pair.end_of_stream()
+                break
+            wanted = sum(map(len, buffers))
+            budget = queue_pair.bytes_received(octets, receive, budget - octets)
+            if octets < wanted:
+                break
 
     def _receive_captured(self, buffers: list[memoryview]) -> tuple[int, object, int, object]:
         assert self._capture is not None

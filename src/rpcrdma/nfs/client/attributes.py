@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rpcrdma.nfs import v3
 
@@ -30,8 +30,7 @@ _BLOCK_OCTETS = 512
 _IO_OCTETS = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stat:
+class Stat(NamedTuple):
     """Attributes under the names of `os.stat_result`; times are in nanoseconds, or in seconds without `_ns`."""
 
     st_mode: int
@@ -76,8 +75,7 @@ class Stat:
         return stat.S_ISLNK(self.st_mode)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatVfs:
+class StatVfs(NamedTuple):
     """A file system's space under the names of `os.statvfs_result`; blocks are of `f_frsize` octets."""
 
     f_bsize: int

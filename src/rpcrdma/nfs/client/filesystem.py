@@ -13,7 +13,7 @@ from typing import Self
 from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
-from rpcrdma.nfs.client.listing import name_pages
+from rpcrdma.nfs.client.listing import first_entries, name_pages
 from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.paths import Path, base_name, join, text_of
 from rpcrdma.nfs.client.resolver import OUTDATED
@@ -252,6 +252,14 @@ class NfsFilesystem:
         names_max = self._volume.options.listed_names_max
         async for entry in entries_below(self._volume, node, names_max=names_max, refused=onerror):
             yield entry
+
+    async def first_entries(self, path: Path = ".") -> list[DirEntry]:
+        """The entries of a directory that one call brings with their attributes: some hundreds, or all.
+
+        Raises:
+            NfsError: the directory cannot be read, or the server lists no attributes (NFS3ERR_NOTSUPP).
+        """
+        return await first_entries(self._volume, await self._resolver.find(path, inner=True))
 
     async def walk(
         self, top: Path = ".", *, topdown: bool = True, onerror: Callable[[OSError], None] | None = None

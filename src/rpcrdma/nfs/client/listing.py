@@ -21,7 +21,7 @@ from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsError, NfsNotFound, ServerPathError
 from rpcrdma.nfs.v3 import NFS3_COOKIEVERFSIZE, entry3, entryplus3, nfsstat3
 
-__all__ = ["Refused", "entry_pages", "name_pages"]
+__all__ = ["Refused", "entry_pages", "first_entries", "name_pages"]
 
 Refused: TypeAlias = Callable[[OSError], None]
 """Called with the error for an entry that is passed over because its name cannot be one."""
@@ -73,6 +73,22 @@ async def entry_pages(
         yield await _entries(procedures, directory, page)
 
 
+async def first_entries(volume: Volume, directory: Node) -> list[DirEntry]:
+    """The entries of `directory` that one READDIRPLUS brings with their attributes and handles.
+
+    Raises:
+        NfsError: the directory cannot be read, or not with attributes.
+    """
+    listing = _Listing(volume.procedures, directory, (await volume.sizes()).listing, 0, _pass_over)
+    page, _, _ = await listing.page(0, _NO_VERIFIER, plus=True)
+    entries = (_with_attributes(directory, name, entry) for name, entry in listing.new(page))
+    return [entry for entry in entries if entry is not None]
+
+
+def _pass_over(_error: OSError) -> None:
+    pass
+
+
 class _Listing:
     def __init__(
         self, procedures: NfsProcedures, directory: Node, octets: int, names_max: int, refused: Refused | None
@@ -92,7 +108,7 @@ class _Listing:
         circle = _Circle()
         while True:
             try:
-                entries, eof, verifier = await self._page(cookie, verifier, plus=plus)
+                entries, eof, verifier = await self.page(cookie, verifier, plus=plus)
             except NfsError as error:
                 repeatable = cookie and restarts < _RESTARTS_MAX and self._known is not None
                 if error.status == nfsstat3.NFS3ERR_BAD_COOKIE and repeatable:
@@ -104,7 +120,7 @@ class _Listing:
                     self._octets *= 4
                     continue
                 raise
-            page = self._new(entries)
+            page = self.new(entries)
             pages += 1
             idle = 0 if page else idle + 1
             if page:
@@ -120,7 +136,7 @@ class _Listing:
                 raise ServerPathError(errno.EOVERFLOW, text, self._directory.path)
             cookie = entries[-1].cookie
 
-    async def _page(
+    async def page(
         self, cookie: int, verifier: bytes, *, plus: bool
     ) -> tuple[list[entry3] | list[entryplus3], bool, bytes]:
         arguments = (self._directory, cookie, verifier, self._octets)
@@ -130,7 +146,7 @@ class _Listing:
         without = await self._procedures.readdir(*arguments)
         return without.reply.entries, without.reply.eof, without.cookieverf
 
-    def _new(self, entries: list[entry3] | list[entryplus3]) -> list[tuple[str, _Entry]]:
+    def new(self, entries: list[entry3] | list[entryplus3]) -> list[tuple[str, _Entry]]:
         known = self._known
         page: list[tuple[str, _Entry]] = []
         for entry in entries:
@@ -174,17 +190,22 @@ async def _entries(procedures: NfsProcedures, directory: Node, page: list[tuple[
     found: list[DirEntry | None] = []
     missing: list[int] = []
     for name, entry in page:
-        known: DirEntry | None = None
-        if isinstance(entry, entryplus3):
-            attributes, handle = entry.name_attributes.value, entry.name_handle.value
-            if attributes is not None and handle is not None:
-                known = DirEntry(name, directory, handle, attributes)
+        known = _with_attributes(directory, name, entry)
         if known is None:
             missing.append(len(found))
         found.append(known)
     if missing:
         await _look_up(procedures, directory, [name for name, _ in page], missing, found)
     return [entry for entry in found if entry is not None]
+
+
+def _with_attributes(directory: Node, name: str, entry: _Entry) -> DirEntry | None:
+    """The entry as a listing tells of it; None if it does not tell of its attributes or of its handle."""
+    if isinstance(entry, entryplus3):
+        attributes, handle = entry.name_attributes.value, entry.name_handle.value
+        if attributes is not None and handle is not None:
+            return DirEntry(name, directory, handle, attributes)
+    return None
 
 
 async def _look_up(

@@ -104,13 +104,15 @@ class DirEntry:
 
     def is_unchanged(self, present: fattr3 | None) -> bool:
         """Whether these are attributes of the same object, to which nothing has been done since the listing."""
-        listed = self.attributes
-        return (
-            present is not None
-            and (present.fsid, present.fileid) == (listed.fsid, listed.fileid)
-            and (present.ctime, present.mtime, present.size) == (listed.ctime, listed.mtime, listed.size)
-        )
+        return present is not None and _version(present) == _version(self.attributes)
 
     def stat(self) -> Stat:
         """The entry's own attributes."""
         return stat_from(self.attributes)
+
+
+def _version(attributes: fattr3) -> tuple[int, ...]:
+    """The numbers of the object, its size and its times: any change of its data or attributes changes one of them."""
+    changed, modified = attributes.ctime, attributes.mtime
+    times = changed.seconds, changed.nseconds, modified.seconds, modified.nseconds
+    return attributes.fsid, attributes.fileid, attributes.size, *times

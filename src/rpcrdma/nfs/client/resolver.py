@@ -93,8 +93,10 @@ class Resolver:
         """The path from the root on."""
         return join(self.directory, text_of(path))
 
-    async def find(self, path: Path, *, follow: bool = True) -> Node:
+    async def find(self, path: Path, *, follow: bool = True, inner: bool = False) -> Node:
         """The object at `path`; with `follow` a symbolic link at its end is followed.
+
+        `inner`: the path leads on, so that the cache may know its last name too.
 
         Raises:
             NfsError: the object does not exist, or cannot be reached.
@@ -115,7 +117,7 @@ class Resolver:
                 stack[-1].fresh = False
                 continue
             last = not pending
-            node = None if last else self._cache.find(directory, name)
+            node = None if last and not inner else self._cache.find(directory, name)
             try:
                 if node is not None:
                     # The next name may be a link to ".", which makes this node the end of the path.
@@ -156,7 +158,7 @@ class Resolver:
         Raises: see `find_parent`.
         """
         remembered = len(self._cache)
-        directory, name = await self.find_parent(path)
+        directory, name = await self.find_parent(path, cached=True)
         try:
             return directory, name, await self._procedures.lookup(directory, name)
         except NfsError as error:
@@ -176,8 +178,8 @@ class Resolver:
         except NoSuchName as missing:
             return missing.directory, missing.name
 
-    async def find_parent(self, path: Path) -> tuple[Node, str]:
-        """(directory, last name) of `path`; the name need not exist.
+    async def find_parent(self, path: Path, *, cached: bool = False) -> tuple[Node, str]:
+        """(directory, last name) of `path`; the name need not exist. `cached`: the cache may know the directory.
 
         Raises:
             NfsError: NFS3ERR_EXIST for the root, NFS3ERR_INVAL where the last name is "..", and see `find`.
@@ -190,7 +192,7 @@ class Resolver:
             raise nfs_error(v3.nfsstat3.NFS3ERR_EXIST, absolute)
         if names[-1] == "..":
             raise nfs_error(v3.nfsstat3.NFS3ERR_INVAL, absolute)
-        directory = await self.find("/" + "/".join(names[:-1]))
+        directory = await self.find("/" + "/".join(names[:-1]), inner=cached)
         if not directory.is_dir:
             raise nfs_error(v3.nfsstat3.NFS3ERR_NOTDIR, absolute)
         return directory, names[-1]

@@ -35,6 +35,7 @@ __all__ = [
     "entry_name",
     "nfs_time",
     "post_op",
+    "post_op_of",
     "set_times",
 ]
 
@@ -53,6 +54,7 @@ _TYPES = {
     stat.S_IFSOCK: v3.ftype3.NF3SOCK,
     stat.S_IFIFO: v3.ftype3.NF3FIFO,
 }
+_TYPE_BITS = 0o170000
 _U32 = 0xFFFFFFFF
 _SECOND = 1_000_000_000
 _NO_DEVICE = v3.specdata3(0, 0)
@@ -163,7 +165,8 @@ class Backend:
     def synchronize(self, *nodes: HeldNode) -> None:
         """Puts the attributes or the names of files and directories on the disk, if the export is synchronous."""
         for node in nodes:
-            if not node.tree.export.synchronous or node.kind not in {stat.S_IFREG, stat.S_IFDIR}:
+            tree = node.tree
+            if tree.in_memory or not tree.export.synchronous or node.kind not in {stat.S_IFREG, stat.S_IFDIR}:
                 continue
             file = self.files.get(node) if node.kind == stat.S_IFREG else None
             if file is not None:
@@ -221,22 +224,23 @@ def check_directory(node: HeldNode) -> None:
 
 def nfs_time(nanoseconds: int) -> v3.nfstime3:
     """A time of the file system; times before 1970 and after 2106 become the nearest that the protocol knows."""
-    seconds, rest = divmod(nanoseconds, _SECOND)
+    seconds = nanoseconds // _SECOND
     if 0 <= seconds <= _U32:
-        return v3.nfstime3(seconds, rest)
-    return v3.nfstime3(0, 0) if seconds < 0 else v3.nfstime3(_U32, rest)
+        return v3.nfstime3(seconds, nanoseconds - seconds * _SECOND)
+    return v3.nfstime3(0, 0) if seconds < 0 else v3.nfstime3(_U32, nanoseconds % _SECOND)
 
 
 def attributes_of(status: os.stat_result, fsid: int) -> v3.fattr3:
     """fattr3 of an object; `fsid` is the export's, which stays the same from run to run."""
     mode = status.st_mode
+    links = status.st_nlink
     device = _NO_DEVICE
     if status.st_rdev:
         device = v3.specdata3(os.major(status.st_rdev), os.minor(status.st_rdev))
     return v3.fattr3(
-        _TYPES[stat.S_IFMT(mode)],
+        _TYPES[mode & _TYPE_BITS],
         mode & 0o7777,
-        min(status.st_nlink, _U32),
+        min(links, _U32),
         status.st_uid,
         status.st_gid,
         status.st_size,
@@ -250,11 +254,32 @@ def attributes_of(status: os.stat_result, fsid: int) -> v3.fattr3:
     )
 
 
+def post_op_of(node: HeldNode, status: os.stat_result) -> v3.post_op_attr:
+    """An object's attributes in a state of it; those of the last reply, if it is in the same state."""
+    state = (
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_atime_ns,
+        status.st_size,
+        status.st_blocks,
+        status.st_mode,
+        status.st_nlink,
+        status.st_uid,
+        status.st_gid,
+    )
+    told = node.told
+    if told is not None and told[0] == state:
+        return told[1]
+    attributes = v3.post_op_attr(True, attributes_of(status, node.tree.fsid))
+    node.told = state, attributes
+    return attributes
+
+
 def post_op(node: HeldNode | None) -> v3.post_op_attr:
     """An object's current attributes; none without an object, or where they cannot be read."""
     if node is not None:
         try:
-            return v3.post_op_attr(True, attributes_of(os.fstat(node.fd), node.tree.fsid))
+            return post_op_of(node, os.fstat(node.fd))
         except OSError:
             pass
     return v3.post_op_attr(False, None)

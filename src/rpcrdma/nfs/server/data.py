@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Generator
 
-from rpcrdma.nfs.server.backend import Changes, Procedures, attributes_of, check_changeable, post_op
+from rpcrdma.nfs.server.backend import Changes, Procedures, check_changeable, post_op, post_op_of
 from rpcrdma.nfs.server.file_access import CallerIdentity, OpenFile, check_writer
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
@@ -24,10 +24,9 @@ from rpcrdma.nfs.v3 import (
     WRITE3resfail,
     WRITE3resok,
     nfsstat3,
-    post_op_attr,
     stable_how,
 )
-from rpcrdma.rpc.service import CallContext, in_worker, inline_or_worker
+from rpcrdma.rpc.service import CallContext, Surroundings, in_worker, inline_or_worker
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["TRANSFER_MAX", "DataProcedures"]
@@ -54,16 +53,19 @@ class DataProcedures(Procedures):
             caller = self.backend.callers.of(context.credential, node.tree.export)
             while (opened := files.for_reading(node, caller, may_open=in_memory or context.may_block)) is None:
                 yield
+            # Attributes that are older than the data make a client read again at worst; newer ones would make it keep
+            # old data.
             file, status = opened
-            offset, size = args.offset, status.st_size
+            offset = args.offset
             if offset > _OFFSET_MAX:
                 raise Refused(nfsstat3.NFS3ERR_INVAL)
-            wanted = min(args.count, TRANSFER_MAX, max(0, size - offset))
+            wanted = min(args.count, TRANSFER_MAX, status.st_size - offset)
             data: Buffer = b""
-            if wanted:
+            got = 0
+            if wanted > 0:
                 if not (file.tells_waiting or in_memory):
                     yield
-                buffer = context.buffer(wanted)
+                data = buffer = context.buffer(wanted)
                 if in_memory or context.may_block:
                     got = os.preadv(file.fd, (buffer,), offset)
                 else:
@@ -72,42 +74,44 @@ class DataProcedures(Procedures):
                         yield
                 if got < wanted:
                     got = _read_on(file, buffer, offset, got)
-                data = buffer if got == wanted else buffer[:got]
-                status = os.fstat(file.fd)
-            return READ3res(
-                _OK,
-                READ3resok(
-                    post_op_attr(True, attributes_of(status, node.tree.fsid)),
-                    len(data),
-                    offset + len(data) >= status.st_size,
-                    data,
-                ),
-            )
+                if got < wanted:
+                    data = buffer[:got]
+                    status = os.fstat(file.fd)
+            attributes = post_op_of(node, status)
+            return READ3res(_OK, READ3resok(attributes, got, offset + got >= status.st_size, data))
         except REFUSALS as error:
             return READ3res(status_of(error), READ3resfail(post_op(node)))
 
     @inline_or_worker
-    def write(self, args: WRITE3args, context: CallContext) -> Generator[None, None, WRITE3res]:
+    def write(self, args: WRITE3args, context: CallContext) -> Generator[Surroundings, None, WRITE3res]:
         changes = Changes()
         try:
+            files = self.backend.files
             node = self.backend.locate_at_once(args.file.data, context)
             if node is None:
-                yield
+                yield None
                 node = self.backend.locate(args.file.data, context)
             check_changeable(node)
             changes.node = node
-            if not node.tree.in_memory:
-                yield
+            in_memory = node.tree.in_memory
+            caller = self.backend.callers.of(context.credential, node.tree.export)
+            file = files.open_for_writing(node)
+            if not in_memory and (file is None or args.stable != stable_how.UNSTABLE):
+                yield None
             if args.count > len(args.data):
                 raise Refused(nfsstat3.NFS3ERR_INVAL)
             if args.offset + args.count > _OFFSET_MAX:
                 raise Refused(nfsstat3.NFS3ERR_FBIG)
-            # Taken before the data is written: if the data is lost later, COMMIT returns another verifier.
-            verifier = self.backend.state.write_verifier
-            data = memoryview(args.data)[: min(args.count, TRANSFER_MAX)]
-            caller = self.backend.callers.of(context.credential, node.tree.export)
-            written = self._write(node, caller, changes, args.offset, data, args.stable)
-            return WRITE3res(_OK, WRITE3resok(changes.data(), written, args.stable, verifier))
+            if file is None:
+                file = files.for_writing(node, caller)
+            # As the caller, without the server's capabilities: quotas, reserved space and the clearing of set-user-id
+            # bits depend on both.
+            if in_memory:
+                with caller:
+                    return self._write(file, node, caller, changes, args)
+            # Brief for an open file without a wish for the disk: its data goes to the page cache.
+            yield caller
+            return self._write(file, node, caller, changes, args)
         except REFUSALS as error:
             return WRITE3res(status_of(error), WRITE3resfail(changes.data()))
 
@@ -131,35 +135,32 @@ class DataProcedures(Procedures):
             return COMMIT3res(status_of(error), COMMIT3resfail(changes.data()))
 
     def _write(
-        self,
-        node: HeldNode,
-        caller: CallerIdentity,
-        changes: Changes,
-        offset: int,
-        data: memoryview,
-        stable: stable_how,
-    ) -> int:
-        files = self.backend.files
-        opened = files.open_for_writing(node)
-        file = opened or files.for_writing(node, caller)
-        # As the caller, without the server's capabilities: quotas, reserved space and the clearing of set-user-id bits
-        # depend on both. Permission is checked in the same block, since a change of identity takes eight system calls.
-        with caller:
-            if opened is not None:
-                check_writer(file, node, caller)
-            with changes:
-                if stable == stable_how.UNSTABLE:
-                    file.unstable = True
-                written = os.pwrite(file.fd, data, offset) if data else 0
+        self, file: OpenFile, node: HeldNode, caller: CallerIdentity, changes: Changes, args: WRITE3args
+    ) -> WRITE3res:
+        """Writes with the caller's identity, which the thread has."""
+        state = self.backend.state
+        stable = args.stable
+        # Taken before the data is written: if the data is lost later, COMMIT returns another verifier.
+        verifier = state.write_verifier
+        data = (
+            args.data
+            if args.count == len(args.data) <= TRANSFER_MAX
+            else memoryview(args.data)[: min(args.count, TRANSFER_MAX)]
+        )
+        check_writer(file, node, caller)
+        with changes:
+            if stable == stable_how.UNSTABLE:
+                file.unstable = True
+            written = os.pwrite(file.fd, data, args.offset) if data else 0
         try:
             if stable == stable_how.DATA_SYNC:
                 os.fdatasync(file.fd)
             elif stable == stable_how.FILE_SYNC:
                 os.fsync(file.fd)
         except OSError:
-            self.backend.state.data_lost()
+            state.data_lost()
             raise
-        return written
+        return WRITE3res(_OK, WRITE3resok(changes.data(), written, stable, verifier))
 
 
 def _read_cached(file: OpenFile, buffer: memoryview, offset: int) -> int:

@@ -1,10 +1,11 @@
 """Access to files: acting as the caller, and files kept open for READ and WRITE.
 
 A server that runs as root takes on the caller's user, group and supplementary groups, for the length of a `with` block,
-so the kernel judges every access. None of its capabilities is in effect meanwhile, unless the caller is root: not those
-over files, which the kernel takes away by itself, and not CAP_SYS_RESOURCE, with which quotas and reserved blocks would
-not apply. Root (unless the export trusts it) and calls without AUTH_SYS act as the anonymous user. A server that does
-not run as root does everything as its own user.
+so the kernel judges every access. The thread changes its effective user, not only the one for file systems: then none
+of its capabilities is in effect, unless the caller is root. With CAP_SYS_RESOURCE quotas and reserved blocks would not
+apply. A worker thread keeps the identity from one WRITE to the next, if both have the same caller. Root (unless the
+export trusts it) and calls without AUTH_SYS act as the anonymous user. A server that does not run as root does
+everything as its own user.
 
 All callers share the open files: access is checked anew at each call. A file that is written UNSTABLE is marked until a
 COMMIT; files still marked when the server stops are put on the disk then, so that no client loses data to an orderly
@@ -14,6 +15,7 @@ stop.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from types import TracebackType
@@ -22,13 +24,14 @@ from typing import Protocol, TypeAlias
 from rpcrdma.limits import NFS_CALLERS_MAX
 from rpcrdma.nfs.server.export import Export
 from rpcrdma.nfs.server.linux_calls import (
+    ThreadChange,
+    change_thread,
     faccess_as_caller,
-    set_thread_capabilities,
-    set_thread_gid,
-    set_thread_groups,
-    set_thread_uid,
-    thread_capabilities,
-    thread_groups,
+    to_capabilities,
+    to_group,
+    to_groups,
+    to_user,
+    user_decides_capabilities,
 )
 from rpcrdma.nfs.server.object_tree import HeldNode, ObjectCache
 from rpcrdma.nfs.server.refusal import Refused
@@ -85,52 +88,51 @@ class _Server:
     def __init__(self) -> None:
         self.uid = os.geteuid()
         self.gid = os.getegid()
-        self.groups = thread_groups(tuple(os.getgroups()))
-        self.capabilities = thread_capabilities()
-        self.powerless = thread_capabilities(effective=False)
+        self.groups = tuple(os.getgroups())
+        self.capabilities: list[ThreadChange] = []
+        """What the kernel does not change with the user."""
+        self.powerless: list[ThreadChange] = []
+        if not user_decides_capabilities():
+            self.capabilities.append(to_capabilities(effective=True))
+            self.powerless.append(to_capabilities(effective=False))
 
 
 class SwitchedCaller:
     """A caller whose identity threads take on."""
 
-    __slots__ = ("_groups", "_server", "_verified", "gid", "gids", "uid")
+    __slots__ = ("_back", "_there", "gid", "gids", "uid")
 
     def __init__(self, uid: int, gid: int, gids: tuple[int, ...], server: _Server) -> None:
         self.uid = uid
         self.gid = gid
         self.gids = gids
-        self._groups = thread_groups(gids)
-        self._server = server
-        self._verified = False
+        # Each change takes a microsecond or two, so only differences are changed: the user last, and first on the way
+        # back, since the other changes take a capability.
+        self._there: list[ThreadChange] = []
+        self._back: list[ThreadChange] = []
+        if set(gids) != set(server.groups):
+            self._there.append(to_groups(gids))
+            self._back.append(to_groups(server.groups))
+        if gid != server.gid:
+            self._there.append(to_group(gid))
+            self._back.append(to_group(server.gid))
+        if uid != server.uid:
+            self._there += [to_user(uid), *server.powerless]
+            self._back[:0] = [to_user(server.uid), *server.capabilities]
 
     def __enter__(self) -> None:
         try:
-            set_thread_groups(self._groups)
-            set_thread_gid(self.gid)
-            set_thread_uid(self.uid)
-            if self.uid:
-                set_thread_capabilities(self._server.powerless)
-            if not self._verified:
-                self._verify()
-        except BaseException:
-            self.__exit__(None, None, None)
+            change_thread(self._there)
+        except BaseException as error:
+            change_thread(self._back)
+            if isinstance(error, OSError) and error.errno == errno.EINVAL:
+                raise PermissionError(1, f"this user namespace lacks user {self.uid}, or a group of it") from None
             raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        server = self._server
-        # A process may always take its own user and group; taking the user changes capabilities, which are restored.
-        set_thread_uid(server.uid)
-        set_thread_gid(server.gid)
-        set_thread_capabilities(server.capabilities)
-        set_thread_groups(server.groups)
-
-    def _verify(self) -> None:
-        # The kernel silently ignores users that the namespace does not map, which would leave the thread root.
-        if set_thread_uid(_ASK) != self.uid or set_thread_gid(_ASK) != self.gid:
-            raise PermissionError(1, f"user {self.uid}, group {self.gid}: this user namespace does not map them")
-        self._verified = True
+        change_thread(self._back)
 
 
 class Callers:
@@ -141,12 +143,17 @@ class Callers:
         self._user = ServingUser()
         self._server = _Server() if self.switches else None
         self._known: dict[_Identity, SwitchedCaller] = {}
+        self._last: tuple[Credential | None, Export | None, CallerIdentity] = None, None, self._user
 
     def of(self, credential: Credential, export: Export) -> CallerIdentity:
         """The identity with which a call with this credential acts in this export."""
         server = self._server
         if server is None:
             return self._user
+        # The calls of a connection have one credential object, and follow each other.
+        last_credential, last_export, last = self._last
+        if credential is last_credential and export is last_export:
+            return last
         identity: _Identity = export.anonymous_uid, export.anonymous_gid, ()
         if isinstance(credential, AuthSys) and not export.all_squash:
             uid, gid, gids = credential.uid, credential.gid, credential.gids
@@ -163,6 +170,7 @@ class Callers:
             if len(self._known) >= NFS_CALLERS_MAX:
                 self._known.clear()
             caller = self._known[identity] = SwitchedCaller(*identity, server)
+        self._last = credential, export, caller
         return caller
 
 

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Generator
 
-from rpcrdma.nfs.server.backend import DOTS, Procedures, attributes_of, check_directory, entry_name, post_op
+from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory, entry_name, post_op, post_op_of
 from rpcrdma.nfs.server.data import TRANSFER_MAX
 from rpcrdma.nfs.server.file_access import CallerIdentity
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller
@@ -87,7 +87,9 @@ class InformationProcedures(Procedures):
             if node is None:
                 yield
                 node = self.backend.locate(args.object.data, context)
-            return GETATTR3res(_OK, GETATTR3resok(attributes_of(os.fstat(node.fd), node.tree.fsid)))
+            attributes = post_op_of(node, os.fstat(node.fd)).value
+            assert attributes is not None
+            return GETATTR3res(_OK, GETATTR3resok(attributes))
         except REFUSALS as error:
             return GETATTR3res(status_of(error), None)
 
@@ -105,7 +107,8 @@ class InformationProcedures(Procedures):
             if node is None:
                 yield
                 node = _find(directory, name, caller)
-            return LOOKUP3res(_OK, LOOKUP3resok(nfs_fh3(node.handle), post_op(node), post_op(directory)))
+            attributes = post_op(node) if name in DOTS else post_op_of(node, node.status)
+            return LOOKUP3res(_OK, LOOKUP3resok(nfs_fh3(node.handle), attributes, post_op(directory)))
         except REFUSALS as error:
             return LOOKUP3res(status_of(error), LOOKUP3resfail(post_op(directory)))
 

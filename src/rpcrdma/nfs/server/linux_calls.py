@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 import platform
 import struct
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeAlias
 
 __all__ = [
     "AT_EMPTY_PATH",
     "UTIME_NOW",
     "UTIME_OMIT",
     "KernelHandle",
+    "ThreadChange",
     "birth_and_mount",
+    "change_thread",
     "faccess_as_caller",
     "file_clock_ns",
     "lives_in_memory",
@@ -27,12 +31,11 @@ __all__ = [
     "open_by_handle",
     "open_cached",
     "set_file_times",
-    "set_thread_capabilities",
-    "set_thread_gid",
-    "set_thread_groups",
-    "set_thread_uid",
-    "thread_capabilities",
-    "thread_groups",
+    "to_capabilities",
+    "to_group",
+    "to_groups",
+    "to_user",
+    "user_decides_capabilities",
 ]
 
 AT_FDCWD = -100
@@ -46,10 +49,17 @@ _SYS_FACCESSAT2 = 439
 _SYS_OPENAT2 = 437
 _MEMORY_FILE_SYSTEMS = {0x01021994, 0x858458F6}
 """Magic numbers of tmpfs and ramfs."""
-# setgroups of the C library changes every thread of the process (POSIX); the bare call changes the calling one.
-_SYS_SETGROUPS = {"x86_64": 116, "aarch64": 159, "riscv64": 159, "loongarch64": 159, "ppc64le": 81, "s390x": 206}.get(
-    platform.machine()
-)
+# The C library's functions change every thread of the process (POSIX); the bare calls change the calling one.
+_SYS_SETGROUPS, _SYS_SETRESUID, _SYS_SETRESGID = {
+    "x86_64": (116, 117, 119),
+    "aarch64": (159, 147, 149),
+    "riscv64": (159, 147, 149),
+    "loongarch64": (159, 147, 149),
+    "ppc64le": (81, 164, 169),
+    "s390x": (206, 208, 210),
+}.get(platform.machine(), (None, None, None))
+_PR_GET_SECUREBITS = 27
+_SECBIT_NO_SETUID_FIXUP = 4
 
 _RESOLVE_NO_XDEV = 0x01
 _RESOLVE_NO_SYMLINKS = 0x04
@@ -76,7 +86,9 @@ class KernelHandle(NamedTuple):
 
 
 _name_to_handle_at = _waiting.name_to_handle_at
-_name_to_handle_at.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+_name_to_handle_at.argtypes = (
+    ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_FileHandle), ctypes.POINTER(ctypes.c_int), ctypes.c_int,
+)  # fmt: skip
 _name_to_handle_at.restype = ctypes.c_int
 _open_by_handle_at = _waiting.open_by_handle_at
 _open_by_handle_at.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
@@ -99,18 +111,14 @@ _openat2 = _instant["syscall"]
 _openat2.restype = ctypes.c_long
 _openat2_waiting = ctypes.CDLL(None, use_errno=True)["syscall"]
 _openat2_waiting.restype = ctypes.c_long
-_setgroups = ctypes.PyDLL(None, use_errno=True)["syscall"]
-_setgroups.restype = ctypes.c_long
+_change_thread = ctypes.PyDLL(None, use_errno=True)["syscall"]
+_change_thread.restype = ctypes.c_long
 _capget = _instant.capget
 _capget.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
 _capget.restype = ctypes.c_int
 _capset = _instant.capset
 _capset.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
 _capset.restype = ctypes.c_int
-_setfsuid = _instant.setfsuid
-_setfsuid.argtypes = (ctypes.c_uint,)
-_setfsgid = _instant.setfsgid
-_setfsgid.argtypes = (ctypes.c_uint,)
 
 _REACH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _RESOLVE = _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_XDEV
@@ -146,10 +154,9 @@ def name_to_handle(fd: int) -> KernelHandle:
     """
     handle = _FileHandle(_MAX_HANDLE)
     mount = ctypes.c_int()
-    if _name_to_handle_at(fd, b"", ctypes.addressof(handle), ctypes.addressof(mount), AT_EMPTY_PATH):
+    if _name_to_handle_at(fd, b"", handle, mount, AT_EMPTY_PATH):
         raise _failure()
-    data = ctypes.string_at(ctypes.addressof(handle) + 8, handle.octets)
-    return KernelHandle(handle.type, data, mount.value)
+    return KernelHandle(handle.type, bytes(handle)[8 : 8 + handle.octets], mount.value)
 
 
 def open_by_handle(mount_fd: int, kind: int, data: bytes) -> int:
@@ -248,47 +255,60 @@ def set_file_times(path: bytes, atime: tuple[int, int], mtime: tuple[int, int]) 
         raise _failure()
 
 
-def set_thread_uid(uid: int) -> int:
-    """Sets the file system user of the calling thread alone; returns the one before. 0xFFFFFFFF only asks."""
-    before: int = _setfsuid(uid)
-    return before & 0xFFFFFFFF
+ThreadChange: TypeAlias = Callable[[], int]
+"""A prepared system call that changes the calling thread alone, for `change_thread`."""
 
 
-def set_thread_gid(gid: int) -> int:
-    """As `set_thread_uid`, for the group."""
-    before: int = _setfsgid(gid)
-    return before & 0xFFFFFFFF
-
-
-def thread_groups(gids: tuple[int, ...]) -> tuple[ctypes.c_long, ctypes.c_int, ctypes.Array[ctypes.c_uint]]:
-    """The supplementary groups prepared for `set_thread_groups`.
+def change_thread(changes: Iterable[ThreadChange]) -> None:
+    """Changes the calling thread alone.
 
     Raises:
-        OSError: ENOSYS: this machine's call number is not known.
+        OSError: the thread may not become that, and has made the changes before this one.
     """
-    if _SYS_SETGROUPS is None:
+    for change in changes:
+        if change():
+            raise _failure()
+
+
+def to_user(uid: int) -> ThreadChange:
+    """Gives the thread an effective user, and with it the one for file systems; the saved user stays root."""
+    return _bare_call(_SYS_SETRESUID, ctypes.c_int(-1), ctypes.c_uint(uid), ctypes.c_uint(0))
+
+
+def to_group(gid: int) -> ThreadChange:
+    """As `to_user`, for the group; does not change the saved one."""
+    return _bare_call(_SYS_SETRESGID, ctypes.c_int(-1), ctypes.c_uint(gid), ctypes.c_int(-1))
+
+
+def to_groups(gids: tuple[int, ...]) -> ThreadChange:
+    """Gives the thread supplementary groups."""
+    return _bare_call(_SYS_SETGROUPS, ctypes.c_int(len(gids)), (ctypes.c_uint * len(gids))(*gids))
+
+
+def _bare_call(number: int | None, *arguments: object) -> ThreadChange:
+    if number is None:
         raise OSError(errno.ENOSYS, f"acting as the caller is not supported on {platform.machine()}")
-    return ctypes.c_long(_SYS_SETGROUPS), ctypes.c_int(len(gids)), (ctypes.c_uint * len(gids))(*gids)
+    return functools.partial(_change_thread, ctypes.c_long(number), *arguments)
 
 
-def set_thread_groups(groups: tuple[ctypes.c_long, ctypes.c_int, ctypes.Array[ctypes.c_uint]]) -> None:
-    """Sets the supplementary groups of the calling thread alone."""
-    if _setgroups(*groups):
-        raise _failure()
-
-
-def thread_capabilities(*, effective: bool = True) -> ctypes.Array[ctypes.c_char]:
-    """The capabilities of the calling thread, for `set_thread_capabilities`; without any in effect if so asked."""
-    held = ctypes.create_string_buffer(_CAPABILITIES.size)
-    if _capget(_CAPABILITIES_OF_ADDRESS, held):
-        raise _failure()
+def to_capabilities(*, effective: bool) -> ThreadChange:
+    """Gives the thread the capabilities that the calling thread has now, or has these without any in effect."""
+    held = _capabilities()
     if not effective:
         _, permitted, inheritable, _, more_permitted, more_inheritable = _CAPABILITIES.unpack(held.raw)
         _CAPABILITIES.pack_into(held, 0, 0, permitted, inheritable, 0, more_permitted, more_inheritable)
-    return held
+    return functools.partial(_capset, _CAPABILITIES_OF_ADDRESS, held)
 
 
-def set_thread_capabilities(capabilities: ctypes.Array[ctypes.c_char]) -> None:
-    """Gives the calling thread alone the capabilities that `thread_capabilities` has returned."""
-    if _capset(_CAPABILITIES_OF_ADDRESS, capabilities):
+def user_decides_capabilities() -> bool:
+    """Whether a change of the user from root takes away all capabilities in effect, and the way back restores them."""
+    effective, permitted, _, more_effective, more_permitted, _ = _CAPABILITIES.unpack(_capabilities().raw)
+    fixed_up = not _instant.prctl(_PR_GET_SECUREBITS, 0, 0, 0, 0) & _SECBIT_NO_SETUID_FIXUP
+    return fixed_up and (effective, more_effective) == (permitted, more_permitted)
+
+
+def _capabilities() -> ctypes.Array[ctypes.c_char]:
+    held = ctypes.create_string_buffer(_CAPABILITIES.size)
+    if _capget(_CAPABILITIES_OF_ADDRESS, held):
         raise _failure()
+    return held

@@ -37,7 +37,7 @@ from rpcrdma.nfs.server.linux_calls import birth_and_mount, lives_in_memory, ope
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.server.state import DELETED, PlaceIndex
 from rpcrdma.nfs.server.tree_search import TreeSearch
-from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.nfs.v3 import nfsstat3, post_op_attr
 
 __all__ = ["Cacheable", "HeldNode", "ObjectCache", "ObjectTree"]
 
@@ -51,27 +51,33 @@ _PLACES_TRIED_MAX = 16
 """Names of one inode number that are tried after a search; a file may have tens of thousands."""
 _DELETED = b" (deleted)"
 _SECOND = 1_000_000_000
+_TYPE_BITS = 0o170000
 
 
 class HeldNode:
     """An object held open by an O_PATH descriptor, which closes with the last reference to the node.
 
-    `lock` is held for changes of the object. `levels` counts the directories from this one up to the first with a path
-    that is short enough for the kernel to tell it; 0: unknown.
+    `lock` is held for changes of the object. `status` are its attributes when it was reached. `levels` counts the
+    directories from this one up to the first with a path that is short enough for the kernel to tell it; 0: unknown.
     """
 
-    __slots__ = ("fd", "handle", "inode", "kind", "levels", "link", "lock", "tree", "used")
+    __slots__ = ("fd", "handle", "inode", "kind", "levels", "link", "lock", "seen", "status", "told", "tree", "used")
 
-    def __init__(self, tree: ObjectTree, fd: int, handle: bytes, inode: int, kind: int) -> None:
+    def __init__(self, tree: ObjectTree, fd: int, handle: bytes, status: os.stat_result) -> None:
         self.tree = tree
         self.fd = fd
         self.handle = handle
-        self.inode = inode
-        self.kind = kind
+        self.status = status
+        self.inode = status.st_ino
+        self.kind = status.st_mode & _TYPE_BITS
         self.link = b"/proc/self/fd/%d" % fd
-        self.lock = tree.locks[inode % len(tree.locks)]
+        self.lock = tree.locks[self.inode % len(tree.locks)]
         self.levels = 0
         self.used = True
+        self.seen: tuple[bytes, bytes] = b"", b""
+        """The path that was last found to be inside, and that of the root then."""
+        self.told: tuple[tuple[int, ...], post_op_attr] | None = None
+        """The attributes of the last reply, with the state that they were made from."""
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         _close(self.fd)
@@ -112,11 +118,12 @@ class ObjectCache(Generic[C]):
             held.used = True
         return held
 
-    def put(self, item: C) -> None:
-        """Holds `item`, in place of the one held for its handle before."""
+    def put(self, item: C) -> C | None:
+        """Holds `item`, in place of the one held for its handle before, which is returned."""
         out: list[C] = []
         with self._lock:
             held = self._held
+            before = held.get(item.handle)
             held[item.handle] = item
             while len(held) > self._limit:
                 handle = next(iter(held))
@@ -131,6 +138,7 @@ class ObjectCache(Generic[C]):
         if self._evicted is not None:
             for oldest in out:
                 self._evicted(oldest)
+        return before
 
     def drop(self, handle: bytes) -> C | None:
         """Drops the item held for this handle; returns it."""
@@ -196,8 +204,12 @@ class ObjectTree:
         root = self._root_path
         try:
             path = os.readlink(node.link)
-            # The short course, in every call that names an object: it is below the root and nothing hints at its end.
-            if path.startswith(root) and path[len(root) : len(root) + 1] == b"/" and not path.endswith(_DELETED):
+            # The short course, in every call that names an object: neither the object nor the root has moved.
+            seen, below = node.seen
+            if path == seen and root is below:
+                return True
+            if _beneath(root, path) is not None and not path.endswith(_DELETED):
+                node.seen = path, root
                 return True
             return self._relative(node.link) is not None
         except OSError as error:
@@ -343,7 +355,7 @@ class ObjectTree:
             fd = os.open(self.root.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             return None
-        root = HeldNode(self, fd, self.root.handle, self.root.inode, self.root.kind)
+        root = HeldNode(self, fd, self.root.handle, self.root.status)
         try:
             os.close(open_by_handle(fd, *known))
         except OSError:
@@ -370,14 +382,17 @@ class ObjectTree:
             os.close(fd)
             raise Refused(nfsstat3.NFS3ERR_ACCES)
         handle = self._seal.close(self.identity, status.st_ino, identity)
-        return HeldNode(self, fd, handle, status.st_ino, stat.S_IFMT(status.st_mode))
+        return HeldNode(self, fd, handle, status)
 
     def _child(self, directory: HeldNode, name: bytes, fd: int) -> HeldNode:
         node = self._adopt(fd)
         if 0 < directory.levels < LEVELS_AT_ONCE:
             node.levels = directory.levels + 1
         self._places.remember(node.handle, directory.handle, name)
-        self._cache.put(node)
+        before = self._cache.put(node)
+        if before is not None:
+            # Its descriptor may stand for another name, but the attributes are those of the object.
+            node.told = before.told
         return node
 
     def _relative(self, link: bytes) -> bytes | None:

@@ -120,15 +120,11 @@ class Version1:
         chunks = message.chunks
         if chunks is NO_CHUNKS:
             return SHORT_HEADER.pack(message.xid, VERSION, credit_word, RDMA_MSG, 0, 0, 0)
-        reads, writes, reply = chunks
-        if reply is None and not message.long and len(reads) + len(writes) == 1:
-            segments = (reads or writes)[0].segments
-            if len(segments) == 1 and reads:
-                return _ONE_READ.pack(
-                    message.xid, VERSION, credit_word, RDMA_MSG, 1, reads[0].position, *segments[0], 0, 0, 0
-                )
-            if len(segments) == 1:
-                return _ONE_WRITE.pack(message.xid, VERSION, credit_word, RDMA_MSG, 0, 1, 1, *segments[0], 0, 0)
+        match chunks:
+            case (), (((segment,),),), None if not message.long:
+                return _ONE_WRITE.pack(message.xid, VERSION, credit_word, RDMA_MSG, 0, 1, 1, *segment, 0, 0)
+            case ((position, (segment,)),), (), None if not message.long:
+                return _ONE_READ.pack(message.xid, VERSION, credit_word, RDMA_MSG, 1, position, *segment, 0, 0, 0)
         return encode_message(RDMA_NOMSG if message.long else RDMA_MSG, message.xid, credit_word, chunks)
 
     def encode_piece(self, _message: Outgoing, _credit_word: int, _remaining: int) -> bytes:

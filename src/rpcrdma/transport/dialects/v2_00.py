@@ -34,7 +34,6 @@ from rpcrdma.transport.dialects.header_v2_00 import (
 )
 from rpcrdma.transport.dialects.version_2 import (
     FIRST_MESSAGE_OCTETS,
-    RPC_START,
     VERSION,
     Head,
     Version2Draft,
@@ -78,9 +77,10 @@ _SHORT_MESSAGE = struct.Struct(">IIIQQQII")
 """A header without chunks, of which two words are one number, and the XID and direction of the RPC message after it."""
 _ONE_WRITE = struct.Struct(">IIIIIIIIIIIQII")
 """A header with one Write chunk of one segment: the words 0, 1, 1 before it, 0, 0 after it."""
+_ONE_WRITE_MESSAGE = struct.Struct(_ONE_WRITE.format + "II")
+"""That, and the XID and direction of the RPC message after it."""
 _ONE_READ = struct.Struct(">IIIIIIIIIIQIII")
 """A header with one Read segment: the word 1 and its Position before it, 0, 0, 0 after it."""
-_ONE_SEGMENT_MESSAGE_OCTETS = _ONE_WRITE.size + RPC_START.size
 
 _KINDS = _CALL, _REPLY = (Kind.CALL, Kind.REPLY)
 _new = Inbound.__new__
@@ -107,17 +107,14 @@ class Version2(Version2Draft):
         if chunks is NO_CHUNKS:
             return _SHORT_START.pack(message.xid, VERSION, credit_word, kind) + _SHORT_END
         ends = message.ends or 0
-        reads, writes, reply = chunks
-        if reply is None and not message.long and len(reads) + len(writes) == 1:
-            segments = (reads or writes)[0].segments
-            if len(segments) == 1 and reads:
-                position = reads[0].position
-                return _ONE_READ.pack(
-                    message.xid, VERSION, credit_word, RDMA2_MSG, kind, ends, 1, position, *segments[0], 0, 0, 0
-                )
-            if len(segments) == 1:
+        match chunks:
+            case (), (((segment,),),), None if not message.long:
                 return _ONE_WRITE.pack(
-                    message.xid, VERSION, credit_word, RDMA2_MSG, kind, ends, 0, 1, 1, *segments[0], 0, 0
+                    message.xid, VERSION, credit_word, RDMA2_MSG, kind, ends, 0, 1, 1, *segment, 0, 0
+                )
+            case ((position, (segment,)),), (), None if not message.long:
+                return _ONE_READ.pack(
+                    message.xid, VERSION, credit_word, RDMA2_MSG, kind, ends, 1, position, *segment, 0, 0, 0
                 )
         header_type = RDMA2_NOMSG if message.long else RDMA2_MSG
         return encode_message(header_type, message.xid, credit_word, kind, ends, chunks)
@@ -147,10 +144,9 @@ class Version2(Version2Draft):
                     message.data = data
                     message.start = SHORT_HEADER_OCTETS
                     return message
-                if len(data) >= _ONE_SEGMENT_MESSAGE_OCTETS:
-                    found = _decode_one_segment(data)
-                    if found is not None:
-                        return found
+                found = _decode_one_segment(data)
+                if found is not None:
+                    return found
         return self._decode_other(data)
 
     def _decode_other(self, data: Buffer) -> Inbound | None:
@@ -246,9 +242,10 @@ def _extension_prefix(message: OutgoingExtension, credit_word: int, more: int) -
 
 def _decode_one_segment(data: Buffer) -> Inbound | None:
     """An RDMA2_MSG with one chunk of one segment, as most have that have any; None for others, and faulty ones."""
-    xid, version, credits_, _, flags, ends, reads, present, count, handle, octets, offset, end, reply = (
-        _ONE_WRITE.unpack_from(data)
-    )
+    if len(data) < _ONE_WRITE_MESSAGE.size:
+        return None
+    words = _ONE_WRITE_MESSAGE.unpack_from(data)
+    xid, version, credits_, _, flags, ends, reads, present, count, handle, octets, offset, end, reply = words[:14]
     if not (reads or end or reply) and present == count == 1:
         write = _tuple(WriteChunk, ((_tuple(Segment, (handle, octets, offset)),),))
         chunks = _tuple(ChunkLists, ((), (write,), None))
@@ -260,8 +257,8 @@ def _decode_one_segment(data: Buffer) -> Inbound | None:
         chunks = _tuple(ChunkLists, ((read,), (), None))
     else:
         return None
-    rpc_xid, direction = RPC_START.unpack_from(data, _ONE_WRITE.size)
-    if rpc_xid != xid or direction != flags:
+    # The RPC message has the XID and the direction of the header.
+    if words[14] != xid or words[15] != flags:
         return None
     if flags or not ends:
         ends = None

@@ -183,7 +183,9 @@ class CodecWriter(ValueWriter):
             out.line("arm_value: Any = value.value")
 
             def encode_arm(arm: model.Arm) -> None:
-                if arm.values and isinstance(kind, model.EnumRef) and not kind.signed:
+                if len(arm.values) == 1 and isinstance(kind, model.EnumRef | model.Boolean):
+                    out.line(f"enc.reduced += {_word(arm.values[0][0])}")
+                elif arm.values and isinstance(kind, model.EnumRef) and not kind.signed:
                     out.line(f'enc.u32(tag, "{label}")')
                 else:
                     self._encode(discriminant.type, "tag", label)
@@ -249,6 +251,11 @@ class CodecWriter(ValueWriter):
             out.line("if not isinstance(arm_value, list):")
             self._raise_local(label, "{type(arm_value).__name__} given, the arm is a list")
         self._encode(kind, "arm_value", label)
+
+
+def _word(value: int) -> str:
+    """The octets of a discriminant, as Python writes them."""
+    return 'b"' + "".join(f"\\x{octet:02x}" for octet in (value & 0xFFFFFFFF).to_bytes(4)) + '"'
 
 
 def _condition(arm: model.Arm, kind: model.Type) -> str:

@@ -1,0 +1,62 @@
+"""Memory for results whose callers gave none: warm pages, used again when no caller refers to them any more.
+
+Fresh memory costs a page fault for each 4 KiB, which takes longer than to receive the octets. Python counts the
+references to a buffer, those of views and of the objects that share the memory included. Memory to which only this
+module refers is therefore free.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from rpcrdma.limits import RESULT_OCTETS_KEPT_MAX
+
+__all__ = ["ResultMemory"]
+
+_FRESH_OCTETS_MAX = 1 << 15
+"""Smaller memory comes warm from the allocator of Python or of the C library."""
+
+_TRIED = 4
+"""Buffers that are looked at, the oldest first, before fresh memory is taken."""
+
+
+def _references(buffers: Sequence[bytearray], index: int) -> int:
+    return sys.getrefcount(buffers[index])
+
+
+_ALONE = _references([bytearray()], 0)
+"""The references to a buffer to which nothing refers but a list of buffers."""
+
+
+class ResultMemory:
+    """The memory for results of one connection; it keeps at most RESULT_OCTETS_KEPT_MAX octets, lent ones included."""
+
+    __slots__ = ("_buffers", "_octets")
+
+    def __init__(self) -> None:
+        # The one that was lent longest ago comes first.
+        self._buffers: list[bytearray] = []
+        self._octets = 0
+
+    def take(self, octets: int) -> memoryview:
+        """Returns writable memory of `octets` with unspecified content, whose holder may keep it."""
+        if octets <= _FRESH_OCTETS_MAX or octets > RESULT_OCTETS_KEPT_MAX:
+            return memoryview(bytearray(octets))
+        buffers = self._buffers
+        for index in range(min(_TRIED, len(buffers))):
+            if len(buffers[index]) == octets and _references(buffers, index) == _ALONE:
+                buffer = buffers.pop(index)
+                break
+        else:
+            buffer = bytearray(octets)
+            self._octets += octets
+        buffers.append(buffer)
+        while self._octets > RESULT_OCTETS_KEPT_MAX:
+            self._octets -= len(buffers.pop(0))
+        return memoryview(buffer)
+
+    def clear(self) -> None:
+        """Keeps nothing; memory that callers have stays theirs."""
+        self._buffers.clear()
+        self._octets = 0

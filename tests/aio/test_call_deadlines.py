@@ -1,0 +1,86 @@
+"""The time limits of calls: one timer of a connection serves them all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.server.serve import serve
+from rpcrdma.errors import CallTimeout
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.service import CallContext
+
+HANDLE = v3.nfs_fh3(data=b"handle")
+NO_ATTRIBUTES = v3.post_op_attr(False, None)
+ACCESS = v3.ACCESS3args(HANDLE, 1)
+PLAIN = ConnectOptions(extension="off", keepalive_s=None)
+
+
+class Files(v3.NFS_V3_Service):
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+
+    async def getattr(self, _args: v3.GETATTR3args, _context: CallContext) -> v3.GETATTR3res:
+        await self.go_on.wait()
+        return v3.GETATTR3res(v3.nfsstat3.NFS3ERR_STALE, None)
+
+    def access(self, _args: v3.ACCESS3args, _context: CallContext) -> v3.ACCESS3res:
+        return v3.ACCESS3res(v3.nfsstat3.NFS3ERR_STALE, v3.ACCESS3resfail(NO_ATTRIBUTES))
+
+
+@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
+def test_calls_with_time_limits_set_one_timer(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    timers: list[float] = []
+
+    async def main() -> None:
+        async with (
+            serve([Files()], [f"{scheme}://127.0.0.1:0"]) as server,
+            connect(server.listening[0], options=PLAIN) as client,
+        ):
+            await client.call(v3.NULL, None, timeout_s=100)
+            loop = asyncio.get_running_loop()
+            call_at = loop.call_at
+
+            def counted(when: float, *args: Any, **keywords: Any) -> asyncio.TimerHandle:
+                timers.append(when)
+                return call_at(when, *args, **keywords)
+
+            monkeypatch.setattr(loop, "call_at", counted)
+            for _ in range(20):
+                await client.call(v3.ACCESS, ACCESS, timeout_s=100)
+            await asyncio.gather(*(client.call(v3.ACCESS, ACCESS, timeout_s=200) for _ in range(20)))
+            # An earlier deadline than that of all others may set the timer anew, once.
+            await asyncio.gather(*(client.call(v3.ACCESS, ACCESS, timeout_s=50) for _ in range(20)))
+            # So may a reply that the server could not send at once; 60 calls would set 60 timers.
+            assert len(timers) < 10
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
+def test_each_call_ends_at_its_own_deadline(scheme: str) -> None:
+    async def main() -> None:
+        files = Files()
+        async with (
+            serve([files], [f"{scheme}://127.0.0.1:0"]) as server,
+            connect(server.listening[0], options=PLAIN) as client,
+        ):
+            await client.call(v3.NULL, None)
+            ended: list[str] = []
+
+            async def ask(name: str, timeout_s: float) -> None:
+                with pytest.raises(CallTimeout, match=f"no reply within {timeout_s:g} s"):
+                    await client.call(v3.GETATTR, v3.GETATTR3args(HANDLE), timeout_s=timeout_s)
+                ended.append(name)
+
+            answered = asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE), timeout_s=60))
+            await asyncio.gather(ask("last", 0.09), ask("first", 0.03), ask("second", 0.06))
+            assert ended == ["first", "second", "last"]
+            assert not answered.done()
+            files.go_on.set()
+            assert (await answered).status == v3.nfsstat3.NFS3ERR_STALE
+
+    asyncio.run(main())

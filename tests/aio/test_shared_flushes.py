@@ -1,0 +1,134 @@
+"""Messages that belong to one turn of the event loop leave an RDMA connection together."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.drivers import software_rnic
+from rpcrdma.aio.server.serve import serve
+from rpcrdma.iwarp import IwarpQueuePair
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.service import CallContext
+from rpcrdma.wire.buffers import Buffer
+from support.waiting import until
+
+HANDLE = v3.nfs_fh3(data=b"handle")
+CALLS = 16
+OCTETS = 4 << 20
+PLAIN = ConnectOptions(extension="off")
+
+
+class Files(v3.NFS_V3_Service):
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.waiting = 0
+
+    def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
+        data = context.buffer(args.count)
+        return v3.READ3res(v3.nfsstat3.NFS3_OK, v3.READ3resok(v3.post_op_attr(False, None), args.count, False, data))
+
+    async def getattr(self, _args: v3.GETATTR3args, _context: CallContext) -> v3.GETATTR3res:
+        self.waiting += 1
+        await self.go_on.wait()
+        return v3.GETATTR3res(v3.nfsstat3.NFS3ERR_STALE, None)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[IwarpQueuePair]:
+    """The queue pairs that had something to send, once for each `sendmsg`."""
+    monkeypatch.setattr(software_rnic, "native", None)
+    found: list[IwarpQueuePair] = []
+    next_gather = IwarpQueuePair.next_gather
+
+    def counted(self: IwarpQueuePair, max_octets: int) -> list[Buffer]:
+        gather = next_gather(self, max_octets)
+        if gather:
+            found.append(self)
+        return gather
+
+    monkeypatch.setattr(IwarpQueuePair, "next_gather", counted)
+    return found
+
+
+def test_a_call_that_is_alone_leaves_at_once(sent: list[IwarpQueuePair]) -> None:
+    async def main() -> None:
+        async with (
+            serve([Files()], ["rdma://127.0.0.1:0"]) as server,
+            connect(server.listening[0], options=PLAIN) as client,
+        ):
+            await client.call(v3.NULL, None)
+            sent.clear()
+            call = client.call(v3.NULL, None)
+            # Until the call waits for its reply, without a turn of the loop.
+            call.send(None)
+            assert len(sent) == 1
+            call.close()
+
+    asyncio.run(main())
+
+
+def test_calls_of_one_turn_leave_together(sent: list[IwarpQueuePair]) -> None:
+    async def main() -> None:
+        files = Files()
+        async with (
+            serve([files], ["rdma://127.0.0.1:0"]) as server,
+            connect(server.listening[0], options=PLAIN) as client,
+        ):
+            await client.call(v3.NULL, None)
+            sent.clear()
+            calls = [asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE))) for _ in range(CALLS)]
+            await until(lambda: files.waiting == CALLS)
+            # The first call is alone when it is made.
+            assert len(sent) == 2
+            files.go_on.set()
+            await asyncio.gather(*calls)
+
+    asyncio.run(main())
+
+
+def test_replies_that_are_made_in_one_turn_leave_together(sent: list[IwarpQueuePair]) -> None:
+    async def main() -> None:
+        files = Files()
+        async with (
+            serve([files], ["rdma://127.0.0.1:0"]) as server,
+            connect(server.listening[0], options=PLAIN) as client,
+        ):
+            await client.call(v3.NULL, None)
+            calls = asyncio.gather(*(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE)) for _ in range(CALLS)))
+            await until(lambda: files.waiting == CALLS)
+            sent.clear()
+            files.go_on.set()
+            await calls
+            # The last reply finds no other call unanswered, and does not wait for the turn that was due.
+            assert len(sent) <= 2
+
+    asyncio.run(main())
+
+
+def test_data_that_are_placed_cause_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[RdmaConnection] = []
+    turn = RdmaConnection._turn
+
+    def counted(self: RdmaConnection) -> None:
+        if not (self._queue_pair.completions or self._queue_pair.events):
+            turns.append(self)
+        turn(self)
+
+    monkeypatch.setattr(RdmaConnection, "_turn", counted)
+
+    async def main() -> None:
+        async with (
+            serve([Files()], ["rdma://127.0.0.1:0"]) as server,
+            connect(server.listening[0], options=PLAIN) as client,
+        ):
+            await client.call(v3.NULL, None)
+            turns.clear()
+            buffer = bytearray(OCTETS)
+            await client.call(v3.READ, v3.READ3args(HANDLE, 0, OCTETS), into=buffer)
+            assert client._present not in turns
+
+    asyncio.run(main())

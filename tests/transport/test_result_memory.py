@@ -1,0 +1,83 @@
+"""Memory for results is used again as soon as no caller refers to it, and not before."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcrdma.limits import RESULT_OCTETS_KEPT_MAX
+from rpcrdma.transport.result_memory import ResultMemory
+
+OCTETS = 1 << 20
+
+
+def written(memory: ResultMemory, octets: int = OCTETS) -> memoryview:
+    """Memory in which there is a mark."""
+    view = memory.take(octets)
+    view[:4] = b"mark"
+    return view
+
+
+def is_used_again(memory: ResultMemory, octets: int = OCTETS) -> bool:
+    return bytes(memory.take(octets)[:4]) == b"mark"
+
+
+def test_memory_to_which_nothing_refers_is_used_again() -> None:
+    memory = ResultMemory()
+    for _ in range(3):
+        view = written(memory)
+        del view
+        assert is_used_again(memory)
+
+
+def test_memory_that_a_caller_refers_to_is_not_used_again() -> None:
+    memory = ResultMemory()
+    whole = written(memory)
+    kept: list[object] = [whole[10:20], whole.cast("I"), memoryview(whole), whole.obj, {"result": whole}]
+    del whole
+    while kept:
+        assert not is_used_again(memory)
+        kept.pop()
+        # The memory that was taken just now is free as well, and has no mark.
+    assert is_used_again(memory) or is_used_again(memory)
+
+
+def test_a_view_in_a_cycle_keeps_the_memory() -> None:
+    memory = ResultMemory()
+    cycle: list[object] = [written(memory)]
+    cycle.append(cycle)
+    assert not is_used_again(memory)
+
+
+@pytest.mark.parametrize("octets", [1, 1 << 15, RESULT_OCTETS_KEPT_MAX + 1])
+def test_small_and_very_large_memory_is_fresh(octets: int) -> None:
+    memory = ResultMemory()
+    view = memory.take(octets)
+    view[:1] = b"m"
+    del view
+    assert memory.take(octets) == bytes(octets)
+
+
+def test_memory_of_another_length_is_not_used() -> None:
+    memory = ResultMemory()
+    view = written(memory)
+    del view
+    assert len(memory.take(OCTETS - 4)) == OCTETS - 4
+    assert not is_used_again(memory, OCTETS + 4)
+
+
+def test_no_more_is_kept_than_the_limit() -> None:
+    memory = ResultMemory()
+    views = [written(memory) for _ in range(RESULT_OCTETS_KEPT_MAX // OCTETS + 5)]
+    assert sum(map(len, memory._buffers)) == memory._octets == RESULT_OCTETS_KEPT_MAX
+    views.clear()
+    views = [memory.take(OCTETS) for _ in range(RESULT_OCTETS_KEPT_MAX // OCTETS + 5)]
+    assert [bytes(view[:4]) for view in views].count(b"mark") == RESULT_OCTETS_KEPT_MAX // OCTETS
+
+
+def test_memory_that_is_given_up_stays_its_holders() -> None:
+    memory = ResultMemory()
+    view = written(memory)
+    memory.clear()
+    assert (memory._buffers, memory._octets) == ([], 0)
+    assert not is_used_again(memory)
+    assert view[:4] == b"mark"
