@@ -49,13 +49,15 @@ class NativeReceiver(Receiver):
         frames.reads_max = self.inbound_reads
         frames.crc = self.crc
         frames.pool = self.pool
-        if not self.receives:
-            frames.posted = self.shared
-            self.shared = 0
         if self.tagged.opened is not None:
             frames.opened = True
             frames.opened_rdmap, frames.opened_handle = self.tagged.opened
-        frames.feed(self.view[: self.filled])
+        if frames.feed(self.view[: self.filled])[0]:
+            # It stops before the FPDU that has arrived in part, and has not taken all of that.
+            return
+        if not self.receives:
+            frames.posted = self.shared
+            self.shared = 0
         self._forget_octets()
         self.frames = frames
 
