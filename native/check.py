@@ -101,7 +101,7 @@ def run_fuzzers(seconds: int, names: list[str]) -> None:
             "-verbosity=0",
         ]
         subprocess.run(
-            [*fuzz, *options, "-print_final_stats=1"], env=sanitized(runtimes[0], path=ROOT / "src"), check=True
+            [*fuzz, *options, "-print_final_stats=1"], env=sanitized(runtimes[0], path=ROOT / "tests"), check=True
         )
 
 
@@ -110,7 +110,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=60, help="for libFuzzer, all targets together; 0: none")
     parser.add_argument("--jobs", type=int, default=3, help="workers of the suites; 0: no suites")
-    parser.add_argument("targets", nargs="*", default=["crc32c"], help="of libFuzzer")
+    parser.add_argument("targets", nargs="*", default=["crc32c", "receiver"], help="of libFuzzer")
     arguments = parser.parse_args()
     try:
         if arguments.jobs:

@@ -33,7 +33,14 @@ def crc32c(octets: bytes) -> None:
     assert digest == package.crc32c(octets)
 
 
-TARGETS = {"crc32c": crc32c}
+def receiver(octets: bytes) -> None:
+    """A stream of FPDUs that the octets describe, against the receiver in Python."""
+    from support.two_receivers import compare  # noqa: PLC0415
+
+    compare(octets)
+
+
+TARGETS = {"crc32c": crc32c, "receiver": receiver}
 
 
 def main() -> None:

@@ -1,0 +1,84 @@
+"""The native receiver and the one in Python come to the same, for random streams, right and damaged, cut at random."""
+
+from __future__ import annotations
+
+import gc
+import random
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcrdma.verbs import Completion
+from rpcrdma.wire.native import DATA_PATH, native
+from support.raw_iwarp import fpdu, read_request, tagged, untagged
+from support.two_receivers import POOL_OCTETS, READ_OCTETS, End, compare
+
+pytestmark = [pytest.mark.in_python, pytest.mark.skipif(native is None, reason=DATA_PATH)]
+
+
+@given(octets=st.binary(min_size=1, max_size=400))
+def test_both_receivers_come_to_the_same(octets: bytes) -> None:
+    compare(octets)
+
+
+def test_both_receivers_come_to_the_same_in_long_random_streams() -> None:
+    for seed in range(150):
+        numbers = random.Random(seed)
+        compare(numbers.randbytes(numbers.randint(100, 600)))
+
+
+def test_no_octets_are_lost_of_a_large_fpdu_that_breaks_a_rule_and_arrives_in_two_parts() -> None:
+    compare(bytes.fromhex("2e2effffdf022e4f00000000000000fdffffabffff0100fdff2ad9f7"))
+
+
+@pytest.mark.parametrize("crc", [True, False])
+@pytest.mark.parametrize("by_socket", [True, False])
+def test_usual_fpdus_do_not_leave_the_native_step(*, crc: bool, by_socket: bool) -> None:
+    end = End(native=True, crc=crc, plain_octets=POOL_OCTETS, by_socket=by_socket)
+    target, sink, source = end.regions
+    first = end.frames()
+    assert first is not None
+    segments = [
+        untagged(3, 0, 1, b"a message"),
+        untagged(5, 0, 2, bytes(2000), last=False),
+        untagged(5, 0, 2, bytes(2000), offset=2000),
+        tagged(0, target.handle, target.offset, bytes(65_000), last=False),
+        tagged(0, target.handle, target.offset + 65_000, bytes(3000)),
+        read_request(1, 5, 0, 100, source.handle, source.offset),
+        untagged(4, 0, 3, b"the reply", invalidate=target.handle),
+        tagged(2, sink.handle, sink.offset, bytes(READ_OCTETS[1])),
+        tagged(2, sink.handle, sink.offset, bytes(60_000), last=False),
+        tagged(2, sink.handle, sink.offset + 60_000, bytes(READ_OCTETS[2] - 60_000)),
+    ]
+    stream = b"".join(fpdu(segment, crc=crc) for segment in segments)
+    # The answer to an RDMA Read of 0 octets is unusual, and comes first.
+    end.give(fpdu(tagged(2, sink.handle, sink.offset), crc=crc))
+    first = end.frames()
+    for start in range(0, len(stream), 17_001):
+        end.give(stream[start : start + 17_001])
+        assert end.frames() is first
+    end.note()
+    end.close()
+    assert len([each for each in end.outcome if isinstance(each, Completion)]) == 6
+
+
+def test_the_native_receiver_keeps_no_memory() -> None:
+    """Of references that were not given back, the objects stay."""
+
+    def run() -> int:
+        for seed in range(60):
+            compare(random.Random(seed).randbytes(300))
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        run()
+        before = run()
+        growth = min(run() - before, run() - before)
+    finally:
+        tracemalloc.stop()
+    # Growth is 0: of one object in each conversation, 60 would stay, of some 30 octets each.
+    assert growth < 500
