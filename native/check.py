@@ -106,7 +106,7 @@ def run_fuzzers(seconds: int, names: list[str]) -> None:
 
 
 def main() -> int:
-    """Runs the steps, or those that the options leave."""
+    """Runs all steps but those that the options leave out."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=60, help="for libFuzzer, all targets together; 0: none")
     parser.add_argument("--jobs", type=int, default=3, help="workers of the suites; 0: no suites")

@@ -63,7 +63,7 @@ class NativeFrames(Protocol):
         """
 
     def feed(self, octets: Buffer, /) -> tuple[int, int]:
-        """Receives from memory: returns what `receive` does, and how many octets it has taken."""
+        """Receives from memory: returns the outcome, as `receive` does, and the number of octets taken."""
 
     def hand_over(self) -> tuple[bytes, bytes]: ...
 

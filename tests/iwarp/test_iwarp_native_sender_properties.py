@@ -1,0 +1,139 @@
+"""The native step sends the messages that Python sends, through sockets that take little at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import random
+import socket
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcrdma.iwarp import IwarpConfig, MpaRole
+from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
+from rpcrdma.wire.native import DATA_PATH, native
+from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, read_request, tagged
+
+pytestmark = [pytest.mark.in_python, pytest.mark.skipif(native is None, reason=DATA_PATH)]
+
+
+def sent_octets(end: RawPeer, room: int, draw: Any) -> bytes:
+    """All octets that the native step sends through a socket with little room, read in pieces of random sizes."""
+    assert native is not None
+    ours, theirs = socket.socketpair()
+    taken = bytearray()
+    with ours, theirs:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, room)
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        send = partial(native.send, ours.fileno())
+        for _ in range(10_000):
+            sent = end.qp.send(send)
+            if sent is None:
+                gather = end.qp.next_gather(1 << 17)
+                octets = 0
+                with contextlib.suppress(BlockingIOError):
+                    octets = ours.sendmsg(gather) if gather else 0
+                if octets:
+                    end.qp.bytes_sent(octets)
+                elif not gather:
+                    sent = True
+            read = 0
+            with contextlib.suppress(BlockingIOError):
+                read = len(data := theirs.recv(draw(st.sampled_from([1, 100, 5000, 1 << 20]))))
+                taken += data
+            if sent and not read:
+                return bytes(taken)
+    raise AssertionError("the queue pair sends without an end")
+
+
+def without_cuts(stream: bytes, crc: bool) -> list[tuple[bytes, bytes]]:
+    """The messages of a stream: their headers without length, L bit, offset and number, and their payload."""
+    messages: list[tuple[bytes, bytes]] = []
+    position, opened = 0, False
+    while position < len(stream):
+        length = int.from_bytes(stream[position : position + 2], "big")
+        end = position + (length + 5 & ~3) + 4
+        frame = stream[position:end]
+        assert frame == fpdu(frame[2 : length + 2], crc=crc)
+        head = 16 if frame[2] & 0x80 else 20
+        header, payload = frame[3:8], frame[head : length + 2]
+        place = frame[8:head]
+        if opened:
+            assert messages[-1][0][:5] == header
+            messages[-1] = messages[-1][0], messages[-1][1] + payload
+            # The message goes on where it was left.
+            start = int.from_bytes(messages[-1][0][5:][-8 if head == 16 else -4 :], "big")
+            there = int.from_bytes(place[-8 if head == 16 else -4 :], "big")
+            assert there == start + len(messages[-1][1]) - len(payload)
+        else:
+            messages.append((header + place, payload))
+        opened = not frame[2] & 0x40
+        position = end
+    assert not opened
+    return messages
+
+
+@given(st.data(), st.booleans(), st.sampled_from([1460, 9000, 65_000]))
+def test_both_senders_send_the_same_messages(data: st.DataObject, crc: bool, emss: int) -> None:
+    streams: list[bytes] = []
+    told: list[Any] = []
+    posted = data.draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["send", "invalidate", "write", "read", "asked"]),
+                st.lists(st.sampled_from([0, 1, 3, 100, 600, 5000, 70_000]), max_size=4),
+                st.booleans(),
+            ),
+            min_size=1,
+            max_size=12,
+        )
+    )
+    for natively in (False, True):
+        pd = SoftwareProtectionDomain(random.Random(3).getrandbits)
+        raw = RawPeer(MpaRole.RESPONDER, pd, IwarpConfig(crc=crc, outbound_reads=3), emss=emss, natively=natively)
+        raw.connect(crc=crc)
+        raw.give(fpdu(tagged(0, 1, 0), crc=crc))
+        source = pd.register(bytes(range(256)) * 400, Access.REMOTE_READ)
+        asked = 0
+        for number, (kind, sizes, signaled) in enumerate(posted):
+            gather = [bytes([number + 1]) * size for size in sizes]
+            if kind == "write":
+                raw.qp.post_write(number, gather, 7, 1 << 40, signaled=signaled)
+            elif kind == "read":
+                raw.qp.post_read(number, pd.register(bytearray(99), Access.REMOTE_WRITE), 0, 99, 8, 5)
+            elif kind == "asked":
+                asked += 1
+                octets = min(sum(sizes), source.length)
+                raw.give(fpdu(read_request(asked, 9, 1 << 50, octets, source.handle, source.offset), crc=crc))
+            else:
+                raw.qp.post_send(number, gather, invalidate=5 if kind == "invalidate" else None, signaled=signaled)
+        sent = sent_octets(raw, data.draw(st.sampled_from([1, 30_000, 1 << 20])), data.draw) if natively else raw.take()
+        streams.append(sent)
+        told.append((completions_of(raw.qp), events_of(raw.qp), raw.qp.state))
+    python, natively_sent = (without_cuts(stream, crc) for stream in streams)
+    assert natively_sent == python
+    assert told[1] == told[0]
+
+
+def test_a_broken_connection_is_an_error_of_the_socket() -> None:
+    assert native is not None
+    ours, theirs = socket.socketpair()
+    end = RawPeer(MpaRole.RESPONDER, SoftwareProtectionDomain(random.Random(3).getrandbits), natively=True)
+    end.connect()
+    end.give(fpdu(tagged(0, 1, 0)))
+    end.qp.post_send(1, [b"x"])
+    theirs.close()
+    with ours, pytest.raises(BrokenPipeError):
+        end.qp.send(partial(native.send, ours.fileno()))
+    receiver = native.Receiver({}, [], [], [])
+    descriptor = os.open("/", os.O_RDONLY)
+    with pytest.raises(OSError, match="socket") as raised:
+        receiver.receive(descriptor, 1)
+    os.close(descriptor)
+    assert raised.value.errno == errno.ENOTSOCK
