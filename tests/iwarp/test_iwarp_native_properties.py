@@ -33,6 +33,36 @@ def test_no_octets_are_lost_of_a_large_fpdu_that_breaks_a_rule_and_arrives_in_tw
     compare(bytes.fromhex("2e2effffdf022e4f00000000000000fdffffabffff0100fdff2ad9f7"))
 
 
+def both() -> list[End]:
+    return [End(native=natively, crc=True, plain_octets=POOL_OCTETS, by_socket=False) for natively in (False, True)]
+
+
+def test_memory_is_out_of_reach_behind_the_send_that_invalidates_it_in_one_step() -> None:
+    ends = both()
+    target = ends[0].regions[0]
+    write = fpdu(tagged(0, target.handle, target.offset, b"early"))
+    late = fpdu(tagged(0, target.handle, target.offset, b"later"))
+    for end in ends:
+        end.give(write + fpdu(untagged(4, 0, 1, b"the reply", invalidate=target.handle)) + late)
+        end.note()
+        assert end.memory[0][:5] == b"early"
+    assert ends[1].outcome == ends[0].outcome
+
+
+def test_the_crc_of_a_placed_payload_may_arrive_in_two_parts() -> None:
+    for cut in range(1, 8):
+        ends = both()
+        target = ends[0].regions[0]
+        stream = b"".join(fpdu(tagged(0, target.handle, target.offset, bytes([n]) * 9001)) for n in (1, 2))
+        for end in ends:
+            end.give(stream[:5000])
+            end.give(stream[5000 : len(stream) // 2 - cut])
+            end.give(stream[len(stream) // 2 - cut :])
+            end.note()
+            assert end.memory[0][:9001] == bytes([2]) * 9001
+        assert ends[1].outcome == ends[0].outcome
+
+
 @pytest.mark.parametrize("crc", [True, False])
 @pytest.mark.parametrize("by_socket", [True, False])
 def test_usual_fpdus_do_not_leave_the_native_step(*, crc: bool, by_socket: bool) -> None:
