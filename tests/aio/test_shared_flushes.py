@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 import pytest
 
@@ -10,7 +11,7 @@ from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers import software_rnic
 from rpcrdma.aio.server.serve import serve
-from rpcrdma.iwarp import IwarpQueuePair
+from rpcrdma.iwarp import IwarpQueuePair, MpaRole
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.wire.buffers import Buffer
@@ -20,6 +21,13 @@ HANDLE = v3.nfs_fh3(data=b"handle")
 CALLS = 16
 OCTETS = 4 << 20
 PLAIN = ConnectOptions(extension="off")
+
+
+class Sent(NamedTuple):
+    """The side that sends, and the pieces of its gather list: small messages have one each."""
+
+    role: MpaRole
+    pieces: int
 
 
 class Files(v3.NFS_V3_Service):
@@ -38,23 +46,23 @@ class Files(v3.NFS_V3_Service):
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[IwarpQueuePair]:
-    """The queue pairs that had something to send, once for each `sendmsg`."""
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Sent]:
+    """An entry for each `sendmsg`."""
     monkeypatch.setattr(software_rnic, "native", None)
-    found: list[IwarpQueuePair] = []
+    found: list[Sent] = []
     next_gather = IwarpQueuePair.next_gather
 
     def counted(self: IwarpQueuePair, max_octets: int) -> list[Buffer]:
         gather = next_gather(self, max_octets)
         if gather:
-            found.append(self)
+            found.append(Sent(self.role, len(gather)))
         return gather
 
     monkeypatch.setattr(IwarpQueuePair, "next_gather", counted)
     return found
 
 
-def test_a_call_that_is_alone_leaves_at_once(sent: list[IwarpQueuePair]) -> None:
+def test_a_call_that_is_alone_leaves_at_once(sent: list[Sent]) -> None:
     async def main() -> None:
         async with (
             serve([Files()], ["rdma://127.0.0.1:0"]) as server,
@@ -71,7 +79,7 @@ def test_a_call_that_is_alone_leaves_at_once(sent: list[IwarpQueuePair]) -> None
     asyncio.run(main())
 
 
-def test_calls_of_one_turn_leave_together(sent: list[IwarpQueuePair]) -> None:
+def test_calls_of_one_turn_leave_together(sent: list[Sent]) -> None:
     async def main() -> None:
         files = Files()
         async with (
@@ -82,15 +90,31 @@ def test_calls_of_one_turn_leave_together(sent: list[IwarpQueuePair]) -> None:
             sent.clear()
             calls = [asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE))) for _ in range(CALLS)]
             await until(lambda: files.waiting == CALLS)
-            # The first call is alone when it is made.
-            assert len(sent) == 2
+            # The first call is alone when it is made, and eight more do not wait for the last of them.
+            assert len(sent) == 3
             files.go_on.set()
             await asyncio.gather(*calls)
 
     asyncio.run(main())
 
 
-def test_replies_that_are_made_in_one_turn_leave_together(sent: list[IwarpQueuePair]) -> None:
+def test_eight_replies_of_a_turn_do_not_wait_for_further_ones(sent: list[Sent]) -> None:
+    async def main() -> None:
+        async with (
+            serve([Files()], ["rdma://127.0.0.1:0"]) as server,
+            connect(server.listening[0], options=PLAIN) as client,
+        ):
+            await client.call(v3.NULL, None)
+            sent.clear()
+            await asyncio.gather(*(client.call(v3.NULL, None) for _ in range(2 * CALLS)))
+            replies = [each.pieces for each in sent if each.role is MpaRole.RESPONDER]
+            assert sum(replies) == 2 * CALLS
+            assert max(replies) <= 9
+
+    asyncio.run(main())
+
+
+def test_replies_that_are_made_in_one_turn_leave_together(sent: list[Sent]) -> None:
     async def main() -> None:
         files = Files()
         async with (

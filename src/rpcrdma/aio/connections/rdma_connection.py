@@ -56,6 +56,9 @@ _LOGGER = logging.getLogger("rpcrdma")
 _QUEUED = CallState.QUEUED
 _SERVER = Role.SERVER
 
+_TOGETHER_MAX = 8
+"""Calls of one turn that leave together, and calls of the peer whose replies do: the peer works on them meanwhile."""
+
 
 class RdmaConnection(CallsMade):
     """A connection over any provider's link, on either side. The end that connects is the client.
@@ -72,8 +75,8 @@ class RdmaConnection(CallsMade):
         "_active_at", "_arguments", "_authenticator", "_broken", "_called_back", "_calls_taken", "_driver",
         "_encoder", "_ended", "_endpoint", "_established", "_holds", "_name", "_on_ended",
         "_on_established", "_on_version_refused", "_provider", "_queue_pair", "_queued", "_requester", "_role",
-        "_round_trip_s", "_small_results", "_starting", "_transport", "_turn_due", "_waits_for_memory", "end_reason",
-        "local", "peer",
+        "_round_trip_s", "_small_results", "_starting", "_together", "_transport", "_turn_due", "_waits_for_memory",
+        "end_reason", "local", "peer",
     )  # fmt: skip
 
     def __init__(
@@ -110,6 +113,8 @@ class RdmaConnection(CallsMade):
         self._on_version_refused = on_version_refused
         self._holds = False
         self._turn_due = False
+        # Calls made, or calls of the peer taken, since the last flush.
+        self._together = 0
         self._starting = True
         self._broken = False
         self._observer = observer
@@ -258,10 +263,14 @@ class RdmaConnection(CallsMade):
             else:
                 call.sent_ns = perf_counter_ns()
         future = self._future(call)
-        if self._holds or len(self._requester.calls) > 1:
+        if self._holds:
+            self._turn_soon()
+        elif len(self._requester.calls) > 1 and self._together < _TOGETHER_MAX:
             # The calls of one turn of the loop leave together.
+            self._together += 1
             self._turn_soon()
         else:
+            self._together = 0
             self._driver.flush()
         return future
 
@@ -371,6 +380,10 @@ class RdmaConnection(CallsMade):
                     elif type(event) is CallArrived:
                         called = True
                         calls_taken.on_call(event.incoming)
+                        self._together += 1
+                        if self._together > _TOGETHER_MAX and not self._holds:
+                            self._together = 0
+                            driver.flush()
                     elif type(event) is ReplySent:
                         calls_taken.on_sent(event.incoming)
                     else:
@@ -379,6 +392,7 @@ class RdmaConnection(CallsMade):
                     busy = calls_taken.answer_deferred() or busy
                 if self._holds:
                     endpoint.send_held()
+                self._together = 0
                 driver.flush()
                 # Sending frees buffers, for which deferred calls wait, or has sent the Reply that ends a start-up.
                 if not (busy and (calls_taken.unsent_octets or self._starting)) or driver.blocked:
