@@ -32,7 +32,7 @@ H = TypeVar("H", bound=Callable[..., Any])
 P = ParamSpec("P")
 
 Surroundings: TypeAlias = AbstractContextManager[Any] | None
-"""What the rest of a handler runs within, such as an identity of its thread; None: the thread's own."""
+"""The context manager around the rest of a handler, such as an identity of its thread; None: the thread's own."""
 
 
 class Execution(enum.Enum):

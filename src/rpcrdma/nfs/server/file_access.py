@@ -90,7 +90,7 @@ class _Server:
         self.gid = os.getegid()
         self.groups = tuple(os.getgroups())
         self.capabilities: list[ThreadChange] = []
-        """What the kernel does not change with the user."""
+        """The changes of capabilities that the kernel does not make with the user."""
         self.powerless: list[ThreadChange] = []
         if not user_decides_capabilities():
             self.capabilities.append(to_capabilities(effective=True))
