@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers import software_rnic
 from rpcrdma.aio.server.serve import serve
@@ -45,6 +48,17 @@ class Files(v3.NFS_V3_Service):
         return v3.GETATTR3res(v3.nfsstat3.NFS3ERR_STALE, None)
 
 
+@asynccontextmanager
+async def joined(files: Files) -> AsyncIterator[Connection]:
+    """A client whose connection to a server of `files` has made a call."""
+    async with (
+        serve([files], ["rdma://127.0.0.1:0"]) as server,
+        connect(server.listening[0], options=PLAIN) as client,
+    ):
+        await client.call(v3.NULL, None)
+        yield client
+
+
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[Sent]:
     """An entry for each `sendmsg`."""
@@ -64,11 +78,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Sent]:
 
 def test_a_call_that_is_alone_leaves_at_once(sent: list[Sent]) -> None:
     async def main() -> None:
-        async with (
-            serve([Files()], ["rdma://127.0.0.1:0"]) as server,
-            connect(server.listening[0], options=PLAIN) as client,
-        ):
-            await client.call(v3.NULL, None)
+        async with joined(Files()) as client:
             sent.clear()
             call = client.call(v3.NULL, None)
             # Until the call waits for its reply, without a turn of the loop.
@@ -82,11 +92,7 @@ def test_a_call_that_is_alone_leaves_at_once(sent: list[Sent]) -> None:
 def test_calls_of_one_turn_leave_together(sent: list[Sent]) -> None:
     async def main() -> None:
         files = Files()
-        async with (
-            serve([files], ["rdma://127.0.0.1:0"]) as server,
-            connect(server.listening[0], options=PLAIN) as client,
-        ):
-            await client.call(v3.NULL, None)
+        async with joined(files) as client:
             sent.clear()
             calls = [asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE))) for _ in range(CALLS)]
             await until(lambda: files.waiting == CALLS)
@@ -100,11 +106,7 @@ def test_calls_of_one_turn_leave_together(sent: list[Sent]) -> None:
 
 def test_eight_replies_of_a_turn_do_not_wait_for_further_ones(sent: list[Sent]) -> None:
     async def main() -> None:
-        async with (
-            serve([Files()], ["rdma://127.0.0.1:0"]) as server,
-            connect(server.listening[0], options=PLAIN) as client,
-        ):
-            await client.call(v3.NULL, None)
+        async with joined(Files()) as client:
             sent.clear()
             await asyncio.gather(*(client.call(v3.NULL, None) for _ in range(2 * CALLS)))
             replies = [each.pieces for each in sent if each.role is MpaRole.RESPONDER]
@@ -117,11 +119,7 @@ def test_eight_replies_of_a_turn_do_not_wait_for_further_ones(sent: list[Sent]) 
 def test_replies_that_are_made_in_one_turn_leave_together(sent: list[Sent]) -> None:
     async def main() -> None:
         files = Files()
-        async with (
-            serve([files], ["rdma://127.0.0.1:0"]) as server,
-            connect(server.listening[0], options=PLAIN) as client,
-        ):
-            await client.call(v3.NULL, None)
+        async with joined(files) as client:
             calls = asyncio.gather(*(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE)) for _ in range(CALLS)))
             await until(lambda: files.waiting == CALLS)
             sent.clear()
@@ -145,11 +143,7 @@ def test_data_that_are_placed_cause_no_turn(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(RdmaConnection, "_turn", counted)
 
     async def main() -> None:
-        async with (
-            serve([Files()], ["rdma://127.0.0.1:0"]) as server,
-            connect(server.listening[0], options=PLAIN) as client,
-        ):
-            await client.call(v3.NULL, None)
+        async with joined(Files()) as client:
             turns.clear()
             buffer = bytearray(OCTETS)
             await client.call(v3.READ, v3.READ3args(HANDLE, 0, OCTETS), into=buffer)

@@ -16,9 +16,12 @@ from rpcrdma.iwarp.sender import Sender
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceiveSource
-from rpcrdma.wire.native import Native, NativeFrames
+from rpcrdma.wire.native import Native, NativeFrames, native
 
 __all__ = ["NativeReceiver"]
+
+if native is not None:
+    native.use_types(Completion, ReadResponse, ReadHeader, Verb.RECEIVE, Status.SUCCESS)
 
 
 class NativeReceiver(Receiver):
@@ -32,12 +35,11 @@ class NativeReceiver(Receiver):
         sender: Sender,
         completions: deque[Completion],
         scratch: Scratch,
-        native: Native,
+        step: Native,
     ) -> None:
         super().__init__(pd, sender, completions, scratch)
-        self._native = native
+        self._native = step
         self.frames: NativeFrames | None = None
-        native.use_types(Completion, ReadResponse, ReadHeader, Verb.RECEIVE, Status.SUCCESS)
 
     def hand_over(self) -> None:
         """Lets the native step receive from here on, unless a message of this receiver is under way."""

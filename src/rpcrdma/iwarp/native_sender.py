@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import zip_longest
 
-from rpcrdma.errors import LocalProtocolError, RemoteAccessError
+from rpcrdma.errors import RemoteAccessError
 from rpcrdma.iwarp.outbound import ReadResponse
 from rpcrdma.iwarp.segments import READ_REQUEST, READ_RESPONSE
 from rpcrdma.iwarp.sender import ReadWork, Sender, Work
@@ -144,10 +144,3 @@ class NativeSender(Sender):
                 work.end = self.out.built
             else:
                 self.current = work
-
-    def _wait(self, work: Work) -> None:
-        """The first message may not be sent now: it is a disconnect, or an RDMA Read beyond the agreed depth."""
-        if work.verb is None:
-            self.drained = True
-        elif not self.outbound_reads:
-            raise LocalProtocolError("an RDMA Read was posted, but the peer takes none")

@@ -295,11 +295,8 @@ class IwarpQueuePair:
             return []
         try:
             gather = sender.next_gather(max_octets)
-        except TerminateFault as fault:
-            self._terminate(fault, by_peer=False)
-            return sender.next_gather(max_octets)
-        except LocalProtocolError as error:
-            self._terminate(TerminateFault(str(error), Code.LOCAL_CATASTROPHIC), by_peer=False)
+        except (TerminateFault, LocalProtocolError) as error:
+            self._break_off(error)
             return sender.next_gather(max_octets)
         if not gather and sender.drained and not self._ended:
             self._end("disconnected", by_peer=False)
@@ -318,15 +315,17 @@ class IwarpQueuePair:
             return None
         try:
             sent = sender.send(send)
-        except TerminateFault as fault:
-            self._terminate(fault, by_peer=False)
-            return None
-        except LocalProtocolError as error:
-            self._terminate(TerminateFault(str(error), Code.LOCAL_CATASTROPHIC), by_peer=False)
+        except (TerminateFault, LocalProtocolError) as error:
+            self._break_off(error)
             return None
         if sender.drained and not self._ended:
             self._end("disconnected", by_peer=False)
         return sent
+
+    def _break_off(self, error: TerminateFault | LocalProtocolError) -> None:
+        """The sender cannot go on, for a reason of this side."""
+        fault = error if isinstance(error, TerminateFault) else TerminateFault(str(error), Code.LOCAL_CATASTROPHIC)
+        self._terminate(fault, by_peer=False)
 
     def bytes_sent(self, octets: int) -> None:
         """The first `octets`, more than 0, of the last `next_gather` have been given to TCP."""

@@ -285,19 +285,25 @@ class Sender:
         work = self.send_queue[0]
         if isinstance(work, ReadWork):
             if len(self.reads) >= self.outbound_reads:
-                if not self.outbound_reads:
-                    raise LocalProtocolError("an RDMA Read was posted, but the peer takes none")
+                self._wait(work)
                 self._responding = bool(self.responses)
                 return self._responding
             self.reads.append(work)
         elif work.verb is None:
-            self.drained = True
+            self._wait(work)
             return False
         self.send_queue.pop(0)
         self.in_flight.append(work)
         self.current = work
         self._piece = self._piece_start = 0
         return True
+
+    def _wait(self, work: Work) -> None:
+        """The first message may not be sent now: it is a disconnect, or an RDMA Read beyond the agreed depth."""
+        if work.verb is None:
+            self.drained = True
+        elif not self.outbound_reads:
+            raise LocalProtocolError("an RDMA Read was posted, but the peer takes none")
 
     def _build_work(self, end: int) -> None:
         """One FPDU of `current`; of bulk, all that begin before position `end` of the stream."""

@@ -100,7 +100,7 @@ class ServerCall(IncomingCall):
     rest: Generator[Surroundings, None, Any] | None = None
     """Of a handler that has begun in the event loop and goes on in a worker thread."""
     within: Surroundings = None
-    """What the rest said that it goes on within."""
+    """The surroundings that the rest of the handler asked for."""
     once: _Run | None = None
     """Of a call that must not run twice, while its handler runs."""
     buffers: list[memoryview] | None = None
@@ -108,7 +108,7 @@ class ServerCall(IncomingCall):
     began_ns: int
     """When it arrived; this and the two times below are taken where calls are counted."""
     sent_ns: int = 0
-    """When its handler began, or had what it waited for: a thread, memory or its turn as a task."""
+    """When its handler began, or got a thread, memory or its turn as a task, after a wait for these."""
     ended_ns: int
     octets_received: int = 0
     octets_sent: int = 0
