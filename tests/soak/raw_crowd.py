@@ -40,6 +40,8 @@ AT_ONCE = 100
 PORTS_OF_ADDRESS = 20_000
 """Connections from one address to one port: fewer than the local port numbers that Linux gives out."""
 TIMEOUT_S = 20.0
+IP_BIND_ADDRESS_NO_PORT = 24
+"""`bind` takes an address alone, and `connect` a port that may still wait for the end of a connection to another port."""
 
 
 def raise_file_limit(files: int) -> None:
@@ -53,6 +55,7 @@ def raise_file_limit(files: int) -> None:
 def begin(port: int, number: int) -> socket.socket:
     sock = socket.socket()
     sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
     sock.bind((f"127.0.0.{1 + number // PORTS_OF_ADDRESS}", 0))
     sock.connect_ex(("127.0.0.1", port))
     return sock
