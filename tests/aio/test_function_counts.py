@@ -23,8 +23,8 @@ each, depends on the sizes of the sockets' buffers and on the scheduler. Seen: 4
 class Most(NamedTuple):
     """Bounds of one call: functions entered at both ends together, in Python and in C, on either data path.
 
-    Then the different functions of Python and their modules, at the client and in the server's loop. Up to four of the
-    different ones of a call of 1 MiB depend on the sizes of the sockets' buffers, too.
+    Then the different functions of Python and their modules, at the client and in the server's loop, with the native
+    step. Up to four of the different ones of a call of 1 MiB depend on the sizes of the sockets' buffers, too.
     """
 
     python: int
@@ -34,18 +34,18 @@ class Most(NamedTuple):
 
 
 MOST = {
-    ("NULL", "1"): Most(166, 116, (41, 38), (16, 15)),
-    ("NULL", "2"): Most(165, 115, (42, 39), (16, 15)),
-    ("GETATTR", "1"): Most(204, 154, (52, 50), (17, 18)),
-    ("GETATTR", "2"): Most(203, 153, (53, 51), (17, 18)),
-    ("READ 4 KiB", "1"): Most(399, 318, (93, 82), (21, 23)),
-    ("READ 4 KiB", "2"): Most(301, 246, (71, 76), (19, 23)),
-    ("WRITE 4 KiB", "1"): Most(555, 418, (99, 138), (22, 30)),
-    ("WRITE 4 KiB", "2"): Most(348, 290, (75, 96), (20, 23)),
-    ("READ 1 MiB", "1"): Most(870, 350, (103, 91), (22, 24)),
-    ("READ 1 MiB", "2"): Most(870, 350, (103, 92), (23, 24)),
-    ("WRITE 1 MiB", "1"): Most(1010, 450, (103, 147), (22, 30)),
-    ("WRITE 1 MiB", "2"): Most(1010, 450, (103, 147), (23, 30)),
+    ("NULL", "1"): Most(212, 115, (34, 31), (16, 15)),
+    ("NULL", "2"): Most(211, 114, (35, 32), (16, 15)),
+    ("GETATTR", "1"): Most(249, 153, (45, 43), (17, 18)),
+    ("GETATTR", "2"): Most(248, 152, (46, 44), (17, 18)),
+    ("READ 4 KiB", "1"): Most(449, 316, (83, 72), (21, 22)),
+    ("READ 4 KiB", "2"): Most(341, 245, (64, 66), (19, 21)),
+    ("WRITE 4 KiB", "1"): Most(614, 416, (80, 123), (20, 27)),
+    ("WRITE 4 KiB", "2"): Most(386, 287, (63, 89), (18, 23)),
+    ("READ 1 MiB", "1"): Most(1180, 345, (85, 81), (23, 24)),
+    ("READ 1 MiB", "2"): Most(1180, 345, (86, 82), (23, 24)),
+    ("WRITE 1 MiB", "1"): Most(1330, 430, (84, 127), (21, 28)),
+    ("WRITE 1 MiB", "2"): Most(1330, 430, (84, 127), (22, 28)),
 }
 """For each call and version. Version 2 sends 4 KiB in a message, where version 1 uses RDMA."""
 
@@ -64,7 +64,7 @@ def test_calls_enter_no_more_functions_than_they_may(path: str) -> None:
         row = rows[call]
         slack = CUTS if row["size_bytes"] == LARGE else 1
         assert row["both"] <= getattr(most, path) * slack, call
-        for what in ("functions", "modules"):
+        for what in ("functions", "modules") if path == "native" else ():
             for side, limit in zip(("client", "server"), getattr(most, what), strict=True):
                 assert row[f"{side}_{what}"] <= limit, (call, side, what)
 

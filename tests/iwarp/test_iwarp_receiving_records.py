@@ -34,8 +34,8 @@ class Receiving:
         self.receiver.inbound_reads = 2
         self.receiver._msn.append(77)
         # As an FPDU has left it that went straight to its place.
-        self.receiver.run.header = (14, 0xC1, 0x40, 0, 0)
-        self.watch = Watch(self.receiver, self.receiver.run, self.receiver.tagged)
+        self.receiver.direct.header = (14, 0xC1, 0x40, 0, 0)
+        self.watch = Watch(self.receiver, self.receiver.direct, self.receiver.tagged)
         self.watch.changes()
 
     def post(self, *buffers: memoryview | ScatteredBuffer) -> None:
@@ -50,7 +50,7 @@ class Receiving:
             buffer[: len(part)] = part
             rest = rest[len(part) :]
         assert len(rest) == 0
-        assert self.receiver.received(len(octets), None, 77) == 77
+        self.receiver.received(len(octets))
         return self.watch.changes()
 
     @property
@@ -62,7 +62,7 @@ def write(octets: int, at: int = 0, *, last: bool = True) -> bytes:
     return fpdu(tagged(0, HANDLE, BASE + at, b"\x55" * octets, last=last))
 
 
-AT_REST = {"left": 0, "region": None, "target": 0, "trailer": 0}
+AT_REST = {"left": 0, "target": 0, "trailer": 0}
 """The record of a payload after its end."""
 
 
@@ -72,12 +72,14 @@ def test_the_record_of_a_new_receiver() -> None:
     assert Watch(receiver).changes() == {
         "_bulk": False,
         "_completions": [],
+        "_full": False,
         "_msn": [1, 1, 1],
         "_own_scratch": False,
         "_scratch": 8192,
         "_send_octets": 0,
         "_send_opened": (0, 0),
         "crc": True,
+        "direct": receiver.direct,
         "filled": 0,
         "heard": False,
         "inbound_reads": 0,
@@ -85,19 +87,14 @@ def test_the_record_of_a_new_receiver() -> None:
         "pool": None,
         "ready_frame": None,
         "receives": [],
-        "run": receiver.run,
         "shared": 0,
         "tagged": receiver.tagged,
         "view": 8192,
     }
-    assert Watch(receiver.run).changes() == AT_REST | {
-        "bound": 0,
+    assert Watch(receiver.direct).changes() == AT_REST | {
         "digest": 0,
-        "ended": 0,
-        "exact": False,
         "fault": None,
         "header": (),
-        "most": 0,
         "placed": 0,
     }
     assert Watch(receiver.tagged).changes() == {"opened": None}
@@ -120,12 +117,10 @@ def test_the_record_of_a_large_frame_in_parts() -> None:
     first, second = write(5001, last=False), write(3000, 5001)
     assert scene.put(first[:100]) == {
         "_bulk": True,
-        "bound": BASE + 20_000,
         "digest": crc32c(first[:100]),
         "header": (5015, 0x81, 0x40, HANDLE, BASE),
         "left": 4917,
         "placed": 84,
-        "region": HANDLE,
         "trailer": 7,
     }
     assert scene.offers == [4917, 23]
@@ -133,7 +128,6 @@ def test_the_record_of_a_large_frame_in_parts() -> None:
         "digest": crc32c(first[:4000]),
         "left": 1017,
         "limit": 23,
-        "most": 77,
         "placed": 3984,
         "target": 4917,
     }
@@ -141,14 +135,13 @@ def test_the_record_of_a_large_frame_in_parts() -> None:
     assert scene.put(first[5017:5020]) == {"_own_scratch": True, "filled": 3}
     assert scene.put(first[5020:] + second[:3]) == {
         "heard": True,
-        "limit": 16,
         "opened": (0x40, HANDLE),
-        "region": None,
         "target": 0,
         "trailer": 0,
     }
     assert scene.offers == [13]
     assert scene.put(second[3:16]) == {
+        "limit": 16,
         "_bulk": False,
         "digest": crc32c(second[:16]),
         "filled": 0,
@@ -162,62 +155,37 @@ def test_the_record_of_a_large_frame_in_parts() -> None:
         "left": 0,
         "limit": 8192,
         "placed": 3000,
-        "region": HANDLE,
         "target": 3000,
     }
-    assert scene.put(second[3016:]) == {"opened": None, "region": None, "target": 0, "trailer": 0}
+    assert scene.put(second[3016:]) == {"opened": None, "target": 0, "trailer": 0}
     assert scene.memory == b"\x55" * 8001 + bytes(11_999)
 
 
-def test_the_record_of_a_run_of_large_frames() -> None:
+def test_the_record_of_a_large_frame_behind_another() -> None:
     scene = Receiving()
     first, second = write(5000, last=False), write(3000, 5000)
     assert scene.put(first[:16])["left"] == 5000
     assert scene.put(first[16:] + second[:16]) == {
         "_bulk": False,
-        "bound": BASE + 20_000,
         "digest": crc32c(second[:16]),
-        "ended": 5000,
         "header": (3014, 0xC1, 0x40, HANDLE, BASE + 5000),
         "heard": True,
         "left": 3000,
-        "most": 77,
+        "limit": 20,
         "opened": (0x40, HANDLE),
-        "region": HANDLE,
-        "target": 5000,
     }
     assert scene.offers == [3000, 8192]
-    assert scene.put(second[16:]) == AT_REST | {
+    assert scene.put(second[16:]) == {
         "digest": crc32c(second[:-4]),
-        "ended": 0,
+        "left": 0,
+        "limit": 8192,
         "opened": None,
         "placed": 3000,
+        "trailer": 0,
     }
 
 
-@pytest.mark.parametrize(("behind", "limit"), [(1, 8192), (16, 8192), (8187, 8192), (8188, 73_728)])
-def test_the_record_of_a_run_that_receives_to_its_end(behind: int, limit: int) -> None:
-    scene = Receiving()
-    first, second = write(5000, last=False), write(3000, 5000)
-    stream = second[16:] + (write(100) * 70)[:behind]
-    assert scene.put(first[:16])["left"] == 5000
-    for target, octets in zip(scene.receiver.next_buffers(), (first[16:5016], first[5016:] + second[:16]), strict=True):
-        target[:] = octets
-
-    def receive(buffers: list[memoryview]) -> tuple[int, object, int, object]:
-        assert list(map(len, buffers)) == [3000, 8192]
-        buffers[0][:] = stream[:3000]
-        buffers[1][: len(stream) - 3000] = stream[3000:]
-        return len(stream), [], 0, None
-
-    left = 10_000 - len(stream) if limit > 8192 else 0
-    assert scene.receiver.received(5020, receive, 10_000) == left
-    changes = scene.watch.changes()
-    assert (changes["ended"], changes["placed"], changes.get("filled", 0)) == (5000, 3000, behind % 120)
-    assert scene.receiver.limit == limit
-
-
-def test_the_record_of_a_run_in_the_buffer() -> None:
+def test_the_record_of_frames_in_the_buffer() -> None:
     scene = Receiving()
     frames = [write(1000, 1000 * number, last=number == 3) for number in range(4)]
     assert scene.put(b"".join(frames[:3])) == {"heard": True, "opened": (0x40, HANDLE)}
@@ -248,7 +216,6 @@ def test_the_record_of_a_send_of_two_segments() -> None:
         "_send_octets": 0,
         "digest": crc32c(second[:-4]),
         "left": 0,
-        "most": 77,
         "placed": 5000,
         "receives": [(1, 6000)],
         "trailer": 0,
@@ -262,7 +229,7 @@ def test_a_large_send_is_no_bulk_message() -> None:
     scene.post(memoryview(bytearray(6000)))
     assert scene.put(write(5000, last=False))["_bulk"]
     frame = fpdu(untagged(3, 0, 1, bytes(5000)))
-    assert scene.put(frame[:16]) == {"_own_scratch": True, "filled": 16, "limit": 8192}
+    assert scene.put(frame[:16]) == {"_own_scratch": True, "filled": 16, "limit": 16}
     assert scene.put(frame[16:20])["_bulk"] is False
     assert scene.offers == [5000, 8192]
     assert scene.put(frame[20:])["_completions"] == [Completion(0, Verb.RECEIVE, Status.SUCCESS, 5000)]
@@ -284,7 +251,6 @@ def test_the_record_of_a_send_in_scattered_memory() -> None:
     assert scene.put(frame[150:320]) == {
         "digest": crc32c(frame[:320]),
         "left": 4700,
-        "most": 77,
         "placed": 300,
         "target": 170,
     }
@@ -351,13 +317,15 @@ def test_the_record_of_responses_to_two_reads(direct: bool) -> None:
     frame = fpdu(tagged(2, HANDLE, BASE, b"\x55" * 5000, last=False))
     if direct:
         changes = scene.put(frame[:100])
-        assert (changes["exact"], changes["bound"]) == (True, BASE + 6000)
+        assert changes["left"] == 4916
         assert scene.put(frame[100:])["opened"] == (0x42, HANDLE)
     else:
-        assert scene.put(frame) == {"_bulk": True, "heard": True, "limit": 16, "opened": (0x42, HANDLE)}
+        assert scene.put(frame) == {"_bulk": True, "heard": True, "opened": (0x42, HANDLE)}
     assert (first.received, second.received) == (5000, 0)
     end = fpdu(tagged(2, HANDLE, BASE + 5000, b"\x66" * 1000))
-    assert scene.put(end[:16])["limit"] == 8192
+    assert scene.offers == [16]
+    assert scene.put(end[:16])["filled"] == 16
+    assert scene.offers == [8192 - 16]
     assert scene.put(end[16:])["opened"] is None
     assert (first.received, first.done, second.done) == (6000, True, False)
     assert (scene.sender.reads, list(scene.sender.in_flight)) == ([second], [second])
@@ -375,8 +343,10 @@ def test_the_record_of_a_buffer_that_grows() -> None:
     assert scene.put(both)["left"] == 9000 - 4080
     assert scene.put(frame[4096:])["left"] == 0
     full = write(4076) + write(4072) + frame[:4]
-    assert scene.put(full) == {"_own_scratch": True, "_scratch": 73_728, "filled": 4, "limit": 73_728, "view": 73_728}
-    assert scene.put(frame[4:]) == {"filled": 0, "limit": 8192}
+    assert scene.put(full) == {"_full": True, "_own_scratch": True, "filled": 4}
+    assert scene.offers == [73_728 - 4]
+    assert scene.put(frame[4:]) == {"_full": False, "_scratch": 73_728, "filled": 0, "limit": 73_728, "view": 73_728}
+    assert scene.offers == [8192]
     assert scene.memory == b"\x55" * 9000 + bytes(11_000)
 
 
@@ -384,9 +354,10 @@ def test_a_buffer_that_has_grown_is_kept() -> None:
     scene = Receiving()
     scene.post(memoryview(bytearray(9000)))
     frame = fpdu(untagged(3, 0, 1, bytes(9000)))
-    assert scene.put(write(4076) + write(4072) + frame[:4])["view"] == 73_728
+    assert scene.put(write(4076) + write(4072) + frame[:4])["_full"]
+    assert scene.offers == [73_728 - 4]
     grown = scene.receiver.view
-    assert scene.put(frame[4:16]) == {"filled": 16}
+    assert scene.put(frame[4:16])["filled"] == 16
     assert scene.receiver.view is grown
 
 
@@ -404,7 +375,6 @@ def test_the_record_of_an_end_inside_a_large_frame() -> None:
         "_own_scratch": True,
         "_scratch": 0,
         "receives": [],
-        "region": None,
         "shared": 0,
         "target": 0,
         "view": 0,

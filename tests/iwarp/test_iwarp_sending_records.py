@@ -90,7 +90,6 @@ def test_the_record_of_a_new_sender() -> None:
         "_position": 0,
         "_responding": False,
         "_response_turn": True,
-        "_small_max": 0,
         "_stream": 0,
         "_tagged_max": 0,
         "_untagged_max": 0,

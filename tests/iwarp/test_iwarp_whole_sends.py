@@ -1,7 +1,6 @@
-"""The short course of a Send or Write that arrives as one segment has the same effect as the long one.
+"""A Send or Write of one segment has the same effect with receives of a pool and with receives of its own.
 
-A queue pair with shared receives takes the short course, one with receives of its own never does; both get the same
-octets.
+With the native step, the first of both is taken by it, the second by the receiver in Python.
 """
 
 from __future__ import annotations

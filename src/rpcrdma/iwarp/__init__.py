@@ -3,6 +3,5 @@
 from rpcrdma.iwarp.config import IwarpConfig, MpaRole, ReadyFrame
 from rpcrdma.iwarp.queue_pair import IwarpQueuePair
 from rpcrdma.iwarp.receiver import Scratch
-from rpcrdma.iwarp.tagged import Receive
 
-__all__ = ["IwarpConfig", "IwarpQueuePair", "MpaRole", "ReadyFrame", "Receive", "Scratch"]
+__all__ = ["IwarpConfig", "IwarpQueuePair", "MpaRole", "ReadyFrame", "Scratch"]

@@ -43,7 +43,7 @@ class NativeReceiver(Receiver):
 
     def hand_over(self) -> None:
         """Lets the native step receive from here on, unless a message of this receiver is under way."""
-        if self.run.trailer or self._send_octets or self.ready_frame is not None:
+        if self.direct.trailer or self._send_octets or self.ready_frame is not None:
             return
         sender = self._sender
         frames = self._native.Receiver(self._pd.regions, sender.reads, sender.responses, self._completions)
@@ -73,19 +73,17 @@ class NativeReceiver(Receiver):
         self.shared += frames.posted
         self.tagged.opened = (frames.opened_rdmap, frames.opened_handle) if frames.opened else None
         if frames.trailer:
-            run = self.run
-            run.header = frames.length, frames.control, frames.rdmap, frames.handle, frames.offset
-            run.placed = frames.placed
-            run.left = frames.left
-            run.digest = frames.digest
-            run.trailer = frames.trailer
-            run.fault = None
-            run.region = None
+            direct = self.direct
+            direct.header = frames.length, frames.control, frames.rdmap, frames.handle, frames.offset
+            direct.placed = frames.placed
+            direct.left = frames.left
+            direct.digest = frames.digest
+            direct.trailer = frames.trailer
+            direct.fault = None
         message_header = frames.message_rdmap, frames.message_handle
         octets, message = frames.hand_over()
         if message:
-            self._draw()
-            write_into(self.receives[0][1], 0, memoryview(message))
+            write_into(self._arriving(), 0, memoryview(message))
             self._send_octets = len(message)
             self._send_opened = message_header
         self._continue_with(octets)

@@ -47,7 +47,6 @@ from rpcrdma.iwarp.startup import (
     size_startup_frame,
 )
 from rpcrdma.iwarp.states import TRANSITIONS, Input, State
-from rpcrdma.iwarp.tagged import Receive
 from rpcrdma.iwarp.terminate import Code, PeerTerminated, TerminateFault
 from rpcrdma.verbs.memory import Access, MemoryRegion, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import (
@@ -211,26 +210,20 @@ class IwarpQueuePair:
     def next_buffers(self) -> list[memoryview]:
         """Where the next octets of the stream belong, never empty. To be asked for before each receive."""
         if self._full_operation:
-            receiver = self._receiver
-            return receiver.next_buffers() if receiver.run.left else [receiver.view[receiver.filled : receiver.limit]]
+            return self._receiver.next_buffers()
         if self._ended:
             return [_DISCARD]
         return [memoryview(self._startup)[self._startup_filled :]]
 
-    def bytes_received(self, octets: int, receive: Receive | None = None, most: int = 0) -> int:
-        """`octets`, more than 0, were received into the buffers of `next_buffers`, filled in order.
-
-        Where more of the same message is to come, the queue pair asks `receive` for it, if given, until that has no
-        more or `most` octets have come; an exception of `receive` is passed on. Returns the rest of `most`, 0 if
-        `receive` filled less than it could.
-        """
+    def bytes_received(self, octets: int) -> None:
+        """`octets`, more than 0, were received into the buffers of `next_buffers`, filled in order."""
         if not self._full_operation:
             if not self._ended:
                 self._startup_received(octets)
-            return most
+            return
         receiver = self._receiver
         try:
-            most = receiver.received(octets, receive, most)
+            receiver.received(octets)
         except TerminateFault as fault:
             if receiver.heard:
                 if receiver.ready_frame is None:
@@ -245,7 +238,6 @@ class IwarpQueuePair:
         else:
             if receiver.heard and not self._sender.open:
                 self._first_frame()
-        return most
 
     def hand_over(self) -> None:
         """Lets the native step receive from here on, if there is one and nothing unusual is under way."""

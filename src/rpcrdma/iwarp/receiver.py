@@ -4,12 +4,10 @@ The driver asks for the buffers of the next octets (`next_buffers`) and says how
 receiver is in one of three phases:
 
 - scratch: octets go into a small scratch buffer, where whole FPDUs are found, checked and taken apart;
-- payload (`run.left` > 0): the payload of a large FPDU goes from the socket straight into its target memory. The
+- payload (`direct.left` > 0): the payload of a large FPDU goes from the socket straight into its target memory. The
   FPDU's header has arrived and has passed every check of DDP and RDMAP; the scatter list is [rest of the target,
   scratch];
-- trailer (`run.trailer` > 0, `run.left` 0): padding and CRC of that FPDU are awaited in the scratch buffer.
-
-The usual FPDUs of one tagged message are handled together in one step, in both places (`runs`).
+- trailer (`direct.trailer` > 0, `direct.left` 0): padding and CRC of that FPDU are awaited in the scratch buffer.
 
 A payload that goes straight to its target is placed before its CRC can be checked. That is harmless: a corrupted header
 can only name memory that this peer may write anyway, memory is undefined until a later message is delivered (RFC 5041
@@ -31,30 +29,15 @@ from rpcrdma.iwarp.segments import (
     LAST,
     QUEUE_OF,
     READ_HEADER_OCTETS,
-    SEND,
-    SEND_INVALIDATE,
     SEQUENCE_MASK,
     TAGGED,
-    TAGGED_CONTROL,
     TAGGED_OCTETS,
     UNTAGGED,
-    UNTAGGED_CONTROL,
     UNTAGGED_OCTETS,
-    WRITE,
     decode_read_header,
 )
 from rpcrdma.iwarp.sender import Sender
-from rpcrdma.iwarp.tagged import (
-    DDP_VERSION,
-    DIRECT_OCTETS_MIN,
-    DISCARD,
-    RDMAP_VERSION,
-    READ_RESPONSE_OPCODE,
-    DirectRun,
-    Receive,
-    TaggedMessages,
-    take_direct_run,
-)
+from rpcrdma.iwarp.tagged import DDP_VERSION, RDMAP_VERSION, TaggedMessages
 from rpcrdma.iwarp.terminate import (
     Code,
     PeerTerminated,
@@ -70,9 +53,12 @@ from rpcrdma.verbs.queue_pair import Completion, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer
 from rpcrdma.wire.checksum import crc32c
 
-__all__ = ["Receiver", "Scratch", "write_into"]
+__all__ = ["DirectPayload", "Receiver", "Scratch", "write_into"]
 
-_NOWHERE = DISCARD[:0]
+_DISCARD = memoryview(bytearray(1 << 16))
+"""Payload without a target is received here and never read; an FPDU has less than 64 KiB."""
+
+_NOWHERE = _DISCARD[:0]
 _IDLE_OCTETS = 1 << 13
 """Scratch octets offered while no large FPDU is expected: room for several small Sends in one system call, and for
 little of a bulk payload, which would have to be copied."""
@@ -80,22 +66,18 @@ little of a bulk payload, which would have to be copied."""
 _FULL_OCTETS = 9 << 13
 """Scratch octets offered after one receive has filled `_IDLE_OCTETS`: room for any FPDU, and for many small ones."""
 
+_DIRECT_OCTETS_MIN = 2048
+"""Octets of an FPDU still to come from which on they are received straight into their target; fewer are copied."""
+
 _BULK_FRAME_OCTETS = 4096
 """After an FPDU of at least this size only the header of its message's next one is received into the scratch buffer,
 and its payload straight into the target. Smaller FPDUs are received many at a time, and copied."""
 
+_LENGTH_OCTETS = 2
+"""Octets of ULPDU_Length; the next one is the DDP control octet."""
+
 _READ_QUEUE = 1
 _TAGGED_BIT = 0x80
-_WHOLE_TAGGED, _WHOLE_UNTAGGED = TAGGED_CONTROL | LAST, UNTAGGED_CONTROL | LAST
-"""The DDP control octets of a message that is one segment."""
-
-_NO_OFFSET = bytes(4)
-"""The Message Offset of a first segment."""
-
-_RECEIVE, _SUCCESS = Verb.RECEIVE, Status.SUCCESS
-
-_tuple = tuple.__new__
-"""Makes a named tuple without the Python function that its class has for it."""
 
 
 class Scratch:
@@ -111,12 +93,35 @@ class Scratch:
         self.view = memoryview(self.octets)
 
 
+class DirectPayload:
+    """The FPDU whose payload goes from the socket straight into its target memory.
+
+    One record serves all such FPDUs of a connection, one after another.
+
+    `header` has the fields of TAGGED or UNTAGGED. `placed` counts the payload's octets received so far, `left` those
+    still to come, `digest` is the CRC over the header and the former. `trailer` counts the octets of padding and CRC;
+    it is 0 while nothing is received in this way. `fault` is the rule that the segment breaks. `target` is the memory
+    that was handed out last for the rest of the payload.
+    """
+
+    __slots__ = ("digest", "fault", "header", "left", "placed", "target", "trailer")
+
+    def __init__(self) -> None:
+        self.header: tuple[int, ...] = ()
+        self.placed = 0
+        self.left = 0
+        self.digest = 0
+        self.trailer = 0
+        self.fault: TerminateFault | None = None
+        self.target = _NOWHERE
+
+
 class Receiver:
     """The receive queue, the scratch buffer, and the state of the messages that have partly arrived.
 
     `view` is the scratch buffer: `filled` octets of it hold received data, and `limit` bounds the part that is offered.
     It is the memory of `scratch` until an FPDU has arrived in part.
-    `run` is the payload that goes straight to its target, `tagged` the open tagged message. `heard` is True once
+    `direct` is the payload that goes straight to its target, `tagged` the open tagged message. `heard` is True once
     a valid FPDU has come. `ready_frame` is the RTR frame that must come first, if any. `shared` counts the posted
     receives whose buffers come from `pool` when a message arrives.
     """
@@ -124,6 +129,7 @@ class Receiver:
     __slots__ = (
         "_bulk",
         "_completions",
+        "_full",
         "_msn",
         "_own_scratch",
         "_pd",
@@ -132,6 +138,7 @@ class Receiver:
         "_send_opened",
         "_sender",
         "crc",
+        "direct",
         "filled",
         "heard",
         "inbound_reads",
@@ -139,7 +146,6 @@ class Receiver:
         "pool",
         "ready_frame",
         "receives",
-        "run",
         "shared",
         "tagged",
         "view",
@@ -156,16 +162,17 @@ class Receiver:
         self._own_scratch = False
         self.filled = 0
         self.limit = _IDLE_OCTETS
-        # Phases of payload and trailer.
-        self.run = DirectRun()
+        self.direct = DirectPayload()
         # The next MSN of queues 0 to 2.
         self._msn = [1, 1, 1]
         # The partly received Send: octets placed, and the RDMAP control and Invalidate STag of its first segment.
         self._send_octets = 0
         self._send_opened = (0, 0)
-        self.tagged = TaggedMessages(pd, sender)
+        self.tagged = TaggedMessages(sender)
         # Whether a large FPDU of the open tagged message is to come next.
         self._bulk = False
+        # Whether the last receive filled the part that was offered: many small FPDUs may follow.
+        self._full = False
         self.crc = True
         self.heard = False
         self.inbound_reads = 0
@@ -174,24 +181,13 @@ class Receiver:
         self.shared = 0
         self.pool: ReceiveSource | None = None
 
-    def _draw(self) -> bool:
-        """Posts a receive with a buffer of the pool for the arriving Send; False if no receive is left."""
-        if not self.shared:
-            return False
-        assert self.pool is not None
-        self.shared -= 1
-        buffer = self.pool.draw()
-        self.receives.append((buffer, buffer))
-        return True
-
     def flush(self) -> None:
         """Ends all receives, and lets go of an incomplete FPDU."""
         for wr, _ in self.receives:
             self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         self.receives.clear()
         self.shared = 0
-        self.run.target = _NOWHERE
-        self.run.region = None
+        self.direct.target = _NOWHERE
         self._forget_octets()
 
     def _forget_octets(self) -> None:
@@ -204,8 +200,7 @@ class Receiver:
         self._own(bytearray(_FULL_OCTETS), 0, 0)
         self.filled = len(octets)
         self.view[: self.filled] = octets
-        self.limit = _FULL_OCTETS
-        self._bulk = False
+        self._bulk = self._full = False
 
     def post(self, count: int, pool: ReceiveSource) -> None:
         """Posts receives whose buffers come from `pool` when messages arrive."""
@@ -215,7 +210,7 @@ class Receiver:
     @property
     def mid_frame(self) -> bool:
         """Whether an FPDU has arrived in part."""
-        return bool(self.run.trailer or self.filled)
+        return bool(self.direct.trailer or self.filled)
 
     def next_buffers(self) -> list[memoryview]:
         """The buffers for the next octets. To be asked before each receive: memory may have been invalidated.
@@ -223,129 +218,109 @@ class Receiver:
         The offered part of the scratch buffer, `view[filled:limit]`, preceded by the target of the payload if octets
         of one are left.
         """
-        run = self.run
-        left = run.left
-        if not left:
-            return [self.view[self.filled : self.limit]]
-        region = run.region
-        if region is None or region.abandoned or self._pd.regions.get(region.handle) is not region:
-            target = self._find_target()
+        direct = self.direct
+        if not direct.left:
+            return [self._free_scratch()]
+        direct.target = target = self._find_target()
+        # Behind a piece of scattered memory, the rest of a Send belongs into another one.
+        return [target] if len(target) < direct.left else [target, self._free_scratch()]
+
+    def _free_scratch(self) -> memoryview:
+        """The offered part of the scratch buffer."""
+        filled = self.filled
+        header_end = self.direct.trailer + TAGGED.size
+        if self._bulk and filled < header_end:
+            self.limit = header_end
+        elif self._full or (filled >= TAGGED.size and size_fpdu(self._ulpdu_octets(0)) > _IDLE_OCTETS):
+            self.limit = _FULL_OCTETS
+            if len(self.view) < _FULL_OCTETS:
+                self._own(bytearray(_FULL_OCTETS), 0, filled)
         else:
-            start = run.header[4] + run.placed - region.offset
-            target = region.view[start : start + left]
-        run.target = target
-        if len(target) < left:
-            # The rest of a Send that is scattered belongs into other memory.
-            return [target]
-        self.limit = limit = run.trailer + TAGGED.size if self._bulk else _IDLE_OCTETS
-        return [target, self.view[:limit]]
+            self.limit = _IDLE_OCTETS
+        return self.view[filled : self.limit]
 
     def _find_target(self) -> memoryview:
-        """The memory for the rest of the payload; `DISCARD` if the segment breaks a rule or its region has ended."""
-        run = self.run
-        run.region = None
-        run.exact = False
-        if run.fault is None:
-            length, control, rdmap, word, *rest = run.header
-            if not control & _TAGGED_BIT:
-                start = rest[2] + run.placed
-                buffer = self.receives[0][1]
+        """The memory for the rest of the payload, or for as much of it as belongs into one piece of scattered memory.
+
+        `_DISCARD` if the segment breaks a rule or its region has ended.
+        """
+        direct = self.direct
+        placed, left = direct.placed, direct.left
+        if direct.fault is None:
+            header = direct.header
+            if not header[1] & _TAGGED_BIT:
+                start = header[6] + placed
+                buffer = self._arriving()
                 if isinstance(buffer, ScatteredBuffer):
-                    return buffer.target(start, run.left)
-                return buffer[start : start + run.left]
+                    return buffer.target(start, left)
+                return buffer[start : start + left]
             try:
-                target = self._pd.find(word, rest[0], length - TAGGED_OCTETS, Access.REMOTE_WRITE)
+                return self._pd.find(header[3], header[4] + placed, left, Access.REMOTE_WRITE)
             except RemoteAccessError as error:
-                run.fault = fault_of((str(error), tagged_code(error)), run.header)
-            else:
-                region = self._pd.regions[word]
-                if not region.abandoned:
-                    run.region = region
-                    run.exact = rdmap & 0x0F == READ_RESPONSE_OPCODE
-                    run.bound = self.tagged.bound(region, rdmap)
-                return target[run.placed : run.placed + run.left]
-        return DISCARD[: run.left]
+                direct.fault = fault_of((str(error), tagged_code(error)), header)
+        return _DISCARD[:left]
 
-    def received(self, octets: int, receive: Receive | None, most: int) -> int:
-        """Takes `octets` more, which fill the buffers of `next_buffers` in order, and a run of FPDUs from `receive`.
-
-        Of the latter, no more is asked for after `most` octets. Returns how many of these are left, 0 if there is
-        nothing more to receive.
+    def received(self, octets: int) -> None:
+        """Takes `octets` more, which fill the buffers of `next_buffers` in order.
 
         Raises:
             TerminateFault: the peer broke a rule.
             PeerTerminated: the peer sent a Terminate.
             RemoteProtocolError: the peer sent a Terminate that does not decode.
         """
-        run = self.run
-        if run.left:
-            run.most = most
-            octets = take_direct_run(run, octets, self.view, _IDLE_OCTETS, receive, crc=self.crc)
-            if run.ended:
-                # FPDUs of a tagged message are in place, and `run` has its next one.
-                _, control, rdmap, stag, _ = run.header
-                self.heard = True
-                self.tagged.end(0, rdmap, stag, run.ended)
-                self._bulk = not control & LAST
-                self.limit = run.trailer + TAGGED.size if self._bulk else _IDLE_OCTETS
-            most = run.most
-            if octets < 0:
-                return most
-        self.filled = filled = self.filled + octets
-        full = filled == self.limit
-        pos = self._end_direct() if run.trailer else 0
-        scratch, view, crc = self._scratch, self.view, self.crc
-        # All whole FPDUs in the scratch buffer, of which `pos` octets are taken.
-        while not run.trailer:
-            available = filled - pos
-            if available < TAGGED.size:
-                if available >= 2 and (length := scratch[pos] << 8 | scratch[pos + 1]) < TAGGED_OCTETS:
-                    raise _too_short(length)
-                break
-            header = TAGGED.unpack_from(scratch, pos)
-            length, control, rdmap, stag, offset = header
-            frame = (length + 5 & ~3) + 4
-            least = TAGGED_OCTETS if control & _TAGGED_BIT else UNTAGGED_OCTETS
-            if available < frame:
-                if length < least:
-                    raise _too_short(length)
-                if self._start_direct(pos, available, frame):
-                    pos = filled
-                break
-            end = pos + frame
-            if crc and crc32c(view[pos : end - 4]) != CRC.unpack_from(scratch, end - 4)[0]:
-                raise TerminateFault("CRC mismatch", Code.MPA_CRC)
-            if length < least:
-                raise _too_short(length)
-            self.heard = True
-            if control & _TAGGED_BIT:
-                self._take_tagged(header, view[pos + TAGGED.size : pos + 2 + length])
-                self._bulk = frame >= _BULK_FRAME_OCTETS and not control & LAST
-                if not control & LAST and end < filled:
-                    end += self.tagged.take_run(header, view[end:filled], crc=crc)
-                    self._bulk = self._bulk and self.tagged.opened is not None
-            elif control != _WHOLE_UNTAGGED or not self._take_send(rdmap, stag, offset, pos, length):
-                self._take_untagged(pos, length)
-            pos = end
-        self.filled = filled = filled - pos
-        if filled and (pos or not self._own_scratch):
-            self._keep(pos, filled)
-        if run.trailer:
-            return most
-        if not (filled or full or self._bulk):
-            self.limit = _IDLE_OCTETS
-        elif self._bulk and filled < TAGGED.size:
-            self.limit = TAGGED.size
+        direct = self.direct
+        if direct.left:
+            part = min(octets, direct.left)
+            if self.crc:
+                direct.digest = crc32c(direct.target[:part], direct.digest)
+            direct.placed += part
+            direct.left -= part
+            if direct.left:
+                return
+            octets -= part
+        self.filled += octets
+        full = self.filled == self.limit
+        taken = self._end_direct() if direct.trailer else 0
+        while not direct.trailer and (frame := self._take_fpdu(taken)):
+            taken += frame
+        self.filled -= taken
+        if self.filled and (taken or not self._own_scratch):
+            self._keep(taken, self.filled)
+        self._full = full and not (self._bulk or direct.trailer)
+
+    def _ulpdu_octets(self, pos: int) -> int:
+        """The ULPDU_Length at octet `pos` of the scratch buffer."""
+        return self._scratch[pos] << 8 | self._scratch[pos + 1]
+
+    def _take_fpdu(self, pos: int) -> int:
+        """Takes the FPDU at octet `pos` of the scratch buffer, if it is whole or may go straight to its target.
+
+        Returns how many octets of it were taken; 0 if more have to come first.
+        """
+        available = self.filled - pos
+        if available < _LENGTH_OCTETS:
+            return 0
+        length = self._ulpdu_octets(pos)
+        if length < TAGGED_OCTETS:
+            raise _too_short(length)
+        if available < TAGGED.size:
+            return 0
+        scratch = self._scratch
+        tagged = scratch[pos + _LENGTH_OCTETS] & _TAGGED_BIT
+        if length < UNTAGGED_OCTETS and not tagged:
+            raise _too_short(length)
+        frame = size_fpdu(length)
+        if available < frame:
+            return self._start_direct(pos, available, frame)
+        end = pos + frame - CRC.size
+        if self.crc and crc32c(self.view[pos:end]) != CRC.unpack_from(scratch, end)[0]:
+            raise TerminateFault("CRC mismatch", Code.MPA_CRC)
+        self.heard = True
+        if tagged:
+            self._take_tagged(pos, length)
         else:
-            scratch = self._scratch
-            need = size_fpdu(scratch[0] << 8 | scratch[1]) if filled >= TAGGED.size else 0
-            if (full and not self._bulk) or need > _IDLE_OCTETS:
-                if len(scratch) < _FULL_OCTETS:
-                    self._own(bytearray(_FULL_OCTETS), 0, filled)
-                self.limit = _FULL_OCTETS
-            else:
-                self.limit = _IDLE_OCTETS
-        return most
+            self._take_untagged(pos, length)
+        return frame
 
     def _keep(self, taken: int, filled: int) -> None:
         """Moves the octets of an incomplete FPDU to the start of the scratch buffer, which is this receiver's own."""
@@ -361,87 +336,74 @@ class Receiver:
         self.view = memoryview(scratch)
         self._own_scratch = True
 
-    def _take_tagged(self, header: tuple[int, ...], payload: memoryview) -> None:
+    def _take_tagged(self, pos: int, length: int) -> None:
         """A tagged segment that is in the scratch buffer as a whole."""
+        header = TAGGED.unpack_from(self._scratch, pos)
         _, control, rdmap, stag, offset = header
-        octets = len(payload)
-        violation = None
-        # An RDMA Write of one segment can break only the rules of memory access.
-        plain = control == _WHOLE_TAGGED and rdmap == WRITE and not (self.tagged.opened or self.ready_frame)
-        if not plain:
-            violation = self.tagged.check(header, octets, self.ready_frame)
-            if violation is None:
-                self.ready_frame = None
+        octets = length - TAGGED_OCTETS
+        violation = self.tagged.check(header, octets, self.ready_frame)
         if violation is None and octets:
+            start = pos + TAGGED.size
             try:
-                self._pd.find(stag, offset, octets, Access.REMOTE_WRITE)[:] = payload
+                self._pd.find(stag, offset, octets, Access.REMOTE_WRITE)[:] = self.view[start : start + octets]
             except RemoteAccessError as error:
                 violation = str(error), tagged_code(error)
         if violation is not None:
             raise fault_of(violation, header)
-        if not plain:
-            self.tagged.end(control, rdmap, stag, octets)
-
-    def _take_send(self, rdmap: int, invalidate: int, queue_and_number: int, pos: int, length: int) -> bool:
-        """A short path for the usual Send: a message of one segment that is in the scratch buffer as a whole.
-
-        False, with nothing changed, if the Send is unusual or breaks a rule: `_take_untagged` then takes it.
-        `queue_and_number` is queue number and MSN as one 64-bit number; for queue 0 it equals the MSN.
-        """
-        start = pos + UNTAGGED.size
-        if (
-            queue_and_number != self._msn[0]
-            or rdmap not in {SEND, SEND_INVALIDATE}
-            or self.ready_frame is not None
-            or not self.shared
-            or self.receives
-            or self.pool is None
-            or length - UNTAGGED_OCTETS > self.pool.short_octets
-            or self._scratch[start - 4 : start] != _NO_OFFSET
-        ):
-            return False
-        ended: int | None = None
-        if rdmap == SEND_INVALIDATE:
-            # `_take_untagged` reports an unknown handle to the peer.
-            if self._pd.invalidate_handle(invalidate) is None:
-                return False
-            ended = invalidate
-        octets = length - UNTAGGED_OCTETS
-        self.shared -= 1
-        self._msn[0] = queue_and_number + 1 & SEQUENCE_MASK
-        data = bytes(self.view[start : start + octets])
-        self._completions.append(_tuple(Completion, (data, _RECEIVE, _SUCCESS, octets, ended)))
-        return True
+        self.ready_frame = None
+        self._bulk = size_fpdu(length) >= _BULK_FRAME_OCTETS and not control & LAST
+        self.tagged.end(control, rdmap, stag, octets)
 
     def _take_untagged(self, pos: int, length: int) -> None:
         """An untagged segment that is in the scratch buffer as a whole."""
         header = UNTAGGED.unpack_from(self._scratch, pos)
-        _, control, rdmap, invalidate, queue, _, offset = header
-        octets = length - UNTAGGED_OCTETS
-        violation = self._check_untagged(header, octets)
         start = pos + UNTAGGED.size
+        octets = length - UNTAGGED_OCTETS
+        payload = self.view[start : start + octets]
+        violation = self._check_untagged(header, octets)
         if violation is not None:
             raise fault_of(violation, header)
+        queue = header[4]
         if not queue:
-            if self.ready_frame is not None:
-                # The RTR frame is no message of the upper layer (RFC 6581 section 9.2): it takes no receive.
-                self.ready_frame = None
-                self._msn[0] = 2
-                return
-            if octets:
-                write_into(self.receives[0][1], offset, self.view[start : start + octets])
-            self._end_send(control, rdmap, invalidate, octets, header)
+            self._take_send(header, payload)
         elif queue == _READ_QUEUE:
-            self._take_read_request(header, start, octets)
+            self._take_read_request(header, payload)
         else:
             try:
-                terminate = decode_terminate(self.view[start : start + octets])
+                terminate = decode_terminate(payload)
             except DecodeError as error:
                 raise RemoteProtocolError(f"an unintelligible Terminate: {error}") from None
             raise PeerTerminated(terminate)
 
-    def _take_read_request(self, header: tuple[int, ...], start: int, octets: int) -> None:
-        payload = bytes(self.view[start : start + min(octets, READ_HEADER_OCTETS)])
+    def _take_send(self, header: tuple[int, ...], payload: memoryview) -> None:
+        """A segment of a Send that is in the scratch buffer as a whole."""
+        _, control, _, _, _, _, offset = header
+        if self.ready_frame is not None:
+            # The RTR frame is no message of the upper layer (RFC 6581 section 9.2): it takes no receive.
+            self.ready_frame = None
+            self._msn[0] = 2
+            return
+        octets = len(payload)
+        pool = self.pool
+        if pool is not None and not self.receives and control & LAST and not offset and octets <= pool.short_octets:
+            data = bytes(payload)
+            self.shared -= 1
+            self.receives.append((data, payload))
+        elif octets:
+            write_into(self._arriving(), offset, payload)
+        self._end_send(header, octets)
+
+    def _arriving(self) -> ReceiveBuffer:
+        """The buffer of the arriving Send, drawn from the pool unless a receive was posted with its own."""
+        if not self.receives:
+            assert self.pool is not None
+            self.shared -= 1
+            buffer = self.pool.draw()
+            self.receives.append((buffer, buffer))
+        return self.receives[0][1]
+
+    def _take_read_request(self, header: tuple[int, ...], payload: memoryview) -> None:
+        octets = len(payload)
         if octets != READ_HEADER_OCTETS or not header[1] & LAST:
             code = Code.UNTAGGED_TOO_LONG if octets > READ_HEADER_OCTETS else Code.OPERATION_UNSPECIFIED
             raise fault_of((f"an RDMA Read Request of {octets} octets", code), header)
@@ -456,79 +418,73 @@ class Receiver:
             try:
                 self._pd.find(request.source_handle, request.source_offset, request.length, Access.REMOTE_READ)
             except RemoteAccessError as error:
-                raise fault_of((str(error), read_source_code(error)), header, payload) from None
+                raise fault_of((str(error), read_source_code(error)), header, bytes(payload)) from None
         self.ready_frame = None
         self._msn[_READ_QUEUE] = self._msn[_READ_QUEUE] + 1 & SEQUENCE_MASK
         responses.append(ReadResponse(request, header))
 
-    def _start_direct(self, pos: int, available: int, frame: int) -> bool:
-        """Begins the payload phase for an FPDU that has partly arrived, if enough is still to come; True if begun."""
-        if frame - available < DIRECT_OCTETS_MIN:
-            return False
+    def _start_direct(self, pos: int, available: int, frame: int) -> int:
+        """Begins the payload phase for an FPDU that has partly arrived, if enough is still to come.
+
+        Returns `available`, or 0 if the phase has not begun.
+        """
+        if frame - available < _DIRECT_OCTETS_MIN:
+            return 0
         scratch = self._scratch
         header: tuple[int, ...]
-        if scratch[pos + 2] & _TAGGED_BIT:
+        if scratch[pos + _LENGTH_OCTETS] & _TAGGED_BIT:
             size = TAGGED.size
             header = TAGGED.unpack_from(scratch, pos)
-            length, control = header[:2]
-            payload = length - TAGGED_OCTETS
+            payload = header[0] - TAGGED_OCTETS
             violation = self.tagged.check(header, payload, self.ready_frame)
-            if violation is None:
-                self.ready_frame = None
-            self._bulk = frame >= _BULK_FRAME_OCTETS and not control & LAST
+            self._bulk = frame >= _BULK_FRAME_OCTETS and not header[1] & LAST
         else:
             size = UNTAGGED.size
             if available < size or QUEUE_OF.get(scratch[pos + 3] & 0x0F) != 0:
-                return False
+                return 0
             header = UNTAGGED.unpack_from(scratch, pos)
             payload = header[0] - UNTAGGED_OCTETS
             violation = self._check_untagged(header, payload)
             self._bulk = False
-        run = self.run
-        run.header = header
-        run.fault = None if violation is None else fault_of(violation, header)
-        run.trailer = frame - size - payload
-        run.placed = 0
-        run.region = None
-        arrived = available - size
-        if arrived:
-            run.left = arrived
-            target = self._find_target()
-            if len(target) < arrived:
-                write_into(self.receives[0][1], header[6], self.view[pos + size : pos + available])
-            else:
-                target[:] = self.view[pos + size : pos + available]
-        run.placed = arrived
-        run.left = payload - arrived
+        direct = self.direct
+        direct.header = header
+        direct.fault = None if violation is None else fault_of(violation, header)
+        direct.trailer = frame - size - payload
+        direct.placed = 0
+        direct.left = payload
+        arrived = self.view[pos + size : pos + available]
+        while arrived:
+            target = self._find_target()[: len(arrived)]
+            octets = len(target)
+            target[:] = arrived[:octets]
+            direct.placed += octets
+            direct.left -= octets
+            arrived = arrived[octets:]
         if self.crc:
-            run.digest = crc32c(self.view[pos : pos + available])
-        return True
+            direct.digest = crc32c(self.view[pos : pos + available])
+        return available
 
     def _end_direct(self) -> int:
         """Ends the trailer phase: checks the CRC. Returns the octets of padding and CRC, or 0 if some are missing."""
-        run = self.run
-        trailer = run.trailer
+        direct = self.direct
+        trailer = direct.trailer
         if self.filled < trailer:
             return 0
-        digest = run.digest
         if self.crc:
-            if trailer > CRC.size:
-                digest = crc32c(self.view[: trailer - CRC.size], digest)
-            if digest != CRC.unpack_from(self._scratch, trailer - CRC.size)[0]:
+            padding = trailer - CRC.size
+            if crc32c(self.view[:padding], direct.digest) != CRC.unpack_from(self._scratch, padding)[0]:
                 raise TerminateFault("CRC mismatch", Code.MPA_CRC)
         self.heard = True
-        run.trailer = 0
+        direct.trailer = 0
         # The memory is complete, and its owner's again.
-        run.target = _NOWHERE
-        run.region = None
-        if run.fault is not None:
-            raise run.fault
-        header = run.header
-        _, control, rdmap, word, *_ = header
+        direct.target = _NOWHERE
+        if direct.fault is not None:
+            raise direct.fault
+        _, control, rdmap, stag, *_ = direct.header
         if control & _TAGGED_BIT:
-            self.tagged.end(control, rdmap, word, run.placed)
+            self.tagged.end(control, rdmap, stag, direct.placed)
         else:
-            self._end_send(control, rdmap, word, run.placed, header)
+            self._end_send(direct.header, direct.placed)
         return trailer
 
     def _check_untagged(self, header: tuple[int, ...], octets: int) -> Violation | None:
@@ -553,20 +509,21 @@ class Receiver:
             if octets or not control & LAST or self.ready_frame is not ReadyFrame.SEND:
                 return "not the ready-to-receive frame that was agreed on", Code.NO_MATCHING_RTR
             return None
-        if not self.receives and not self._draw():
+        if not (self.receives or self.shared):
             return "a Send, but no receive is posted", Code.UNTAGGED_NO_BUFFER
         placed = self._send_octets
         if offset != placed:
             return f"message offset {offset} instead of {placed}", Code.UNTAGGED_MO
         if placed and self._send_opened != (rdmap, invalidate):
             return "the RDMAP header changed within a message", Code.OPERATION_UNSPECIFIED
-        room = len(self.receives[0][1])
+        room = len(self.receives[0][1]) if self.receives or self.pool is None else self.pool.octets
         if placed + octets > room:
             return f"a Send of at least {placed + octets} octets for a receive of {room}", Code.UNTAGGED_TOO_LONG
         return None
 
-    def _end_send(self, control: int, rdmap: int, invalidate: int, octets: int, header: tuple[int, ...]) -> None:
-        """A segment of a Send is in place; the last one delivers the message."""
+    def _end_send(self, header: tuple[int, ...], octets: int) -> None:
+        """A segment of a Send with `octets` of payload is in place; the last one delivers the message."""
+        _, control, rdmap, invalidate, *_ = header
         octets += self._send_octets
         if not control & LAST:
             self._send_octets = octets

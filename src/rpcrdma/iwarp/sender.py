@@ -57,10 +57,6 @@ _GATHER_PIECES_MAX = 448
 _FPDU_PIECES_MAX = 60
 """The payload of one FPDU in more pieces than this is copied into one: so many pieces are small."""
 
-_SUCCESS = Status.SUCCESS
-_SEND = Verb.SEND
-_tuple = tuple.__new__
-"""Makes a named tuple without the Python function that its class has for it."""
 _TERMINATE_QUEUE = 2
 _OFFSET_MASK = 0xFFFFFFFFFFFFFFFF
 """An RDMA Read of no octets may name the end of all memory."""
@@ -154,7 +150,6 @@ class Sender:
         "_position",
         "_responding",
         "_response_turn",
-        "_small_max",
         "_stream",
         "_tagged_max",
         "_untagged_max",
@@ -198,8 +193,6 @@ class Sender:
         self._frame_max = 0
         self._tagged_max = 0
         self._untagged_max = 0
-        # The most octets of a Send that is one piece of the gather list.
-        self._small_max = 0
         self.crc = True
         self.markers = False
         self.open = False
@@ -215,7 +208,6 @@ class Sender:
         self._tagged_max = mulpdu - TAGGED_OCTETS & ~3
         self._untagged_max = mulpdu - UNTAGGED_OCTETS & ~3
         self._frame_max = size_fpdu(mulpdu)
-        self._small_max = -1 if markers else min(self._untagged_max, _JOINED_OCTETS_MAX)
 
     @property
     def under_way(self) -> bool:
@@ -242,28 +234,8 @@ class Sender:
         pieces = out.pieces
         end = out.built + max_octets - self._frame_max
         while not pieces or (out.built <= end and len(pieces) < _GATHER_PIECES_MAX):
-            if self.current is None and not self._responding:
-                if not (self.send_queue or self.responses):
-                    break
-                if not self.responses and (work := self.send_queue[0]).verb is _SEND and work.length <= self._small_max:
-                    # The usual message, a small Send, in one step.
-                    self.send_queue.pop(0)
-                    self.in_flight.append(work)
-                    msn = self._msn[0]
-                    self._msn[0] = msn + 1 & SEQUENCE_MASK
-                    octets = UNTAGGED_OCTETS + work.length
-                    header = UNTAGGED.pack(octets, UNTAGGED_CONTROL | LAST, work.control, work.handle, 0, msn, 0)
-                    frame = b"".join((header, *work.gather, PADS[octets + 2 & 3]))
-                    frame += CRC.pack(crc32c(frame)) if self.crc else NO_CRC
-                    pieces.append(frame)
-                    out.built = work.end = out.built + len(frame)
-                    out.frames.append((work.end, None))
-                    self._response_turn = self._message_ended = True
-                    if self._one_message:
-                        break
-                    continue
-                if not self._next_message():
-                    break
+            if not self.under_way and (not (self.send_queue or self.responses) or not self._next_message()):
+                break
             if self._responding:
                 self._build_response(end)
             else:
@@ -476,13 +448,7 @@ class Sender:
         """Reports the completions of work that has ended, in order of posting; `octets` more have been given to TCP."""
         out = self.out
         if octets is not None:
-            if 0 < octets == out.built - out.sent and not out.has_sources:
-                # The usual end of every message: `Outbound.bytes_sent` in one step.
-                out.pieces = []
-                out.frames = []
-                out.start = out.sent = out.built
-            else:
-                out.bytes_sent(octets)
+            out.bytes_sent(octets)
         in_flight, sent = self.in_flight, out.sent
         while in_flight:
             work = in_flight[0]
@@ -494,7 +460,7 @@ class Sender:
             in_flight.popleft()
             if work.signaled and not work.internal:
                 assert work.verb is not None
-                self._completions.append(_tuple(Completion, (work.wr, work.verb, _SUCCESS, work.length, None)))
+                self._completions.append(Completion(work.wr, work.verb, Status.SUCCESS, work.length))
 
     def refuse(self, terminate: TerminateMessage) -> None:
         """Gives the work that the peer's Terminate quotes the status REMOTE_ACCESS, if it has not completed."""

@@ -19,7 +19,7 @@ from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.aio.drivers.provider import Terms
 from rpcrdma.aio.drivers.sockets import shortest_round_trip_s
-from rpcrdma.iwarp import IwarpQueuePair, Receive
+from rpcrdma.iwarp import IwarpQueuePair
 from rpcrdma.verbs import ProtectionDomain
 from rpcrdma.wire.native import NativeSend
 
@@ -132,24 +132,20 @@ class IwarpDriver:
 
     def _receive(self) -> None:
         queue_pair = self.queue_pair
-        receive: Receive = self._socket.recvmsg_into if self._capture is None else self._receive_captured
+        receive = self._socket.recvmsg_into
         budget = _RECEIVE_BUDGET_OCTETS
         while budget > 0:
             buffers = queue_pair.next_buffers()
             octets = receive(buffers)[0]
+            if self._capture is not None:
+                self._capture.received(buffers, octets)
             if octets == 0:
                 queue_pair.end_of_stream()
                 break
-            wanted = sum(map(len, buffers))
-            budget = queue_pair.bytes_received(octets, receive, budget - octets)
-            if octets < wanted:
+            queue_pair.bytes_received(octets)
+            budget -= octets
+            if octets < sum(map(len, buffers)):
                 break
-
-    def _receive_captured(self, buffers: list[memoryview]) -> tuple[int, object, int, object]:
-        assert self._capture is not None
-        received = self._socket.recvmsg_into(buffers)
-        self._capture.received(buffers, received[0])
-        return received
 
     def _hung_up(self) -> None:
         """The connection is dead; earlier octets are read to the end, also where the loop does not ask for it."""
