@@ -23,12 +23,12 @@ enum {
 };
 
 /* The sum of these is what `receive` returns. */
-enum { READ_ENDED = 1, STOPPED = 2, END_OF_STREAM = 4 };
+enum { STOPPED = 1, END_OF_STREAM = 2 };
 
 /* The attributes of memory regions (from RIGHTS), receive sources and RDMA Reads that are read, and names to call. */
-enum { RIGHTS, ABANDONED, OFFSET, LENGTH, VIEW, SHORT, SINK_HANDLE, SINK_OFFSET, RECEIVED, DONE, APPEND, NAMES };
+enum { RIGHTS, ABANDONED, OFFSET, LENGTH, VIEW, SHORT, SINK_HANDLE, SINK_OFFSET, APPEND, NAMES };
 static const char *const name_strings[NAMES] = {"rights", "abandoned", "offset", "length", "view", "short_octets",
-    "sink_handle", "sink_offset", "received", "done", "append"};
+    "sink_handle", "sink_offset", "append"};
 static PyObject *names[NAMES];
 
 /* Types and constants of Python: see `use_types`. */
@@ -43,8 +43,8 @@ typedef struct {
     uint8_t control, rdmap;
 } Header;
 
-/* The queue pair's objects that a receiver works on. */
-enum { REGIONS, READS, RESPONSES, COMPLETIONS, POOL, OBJECTS };
+/* The queue pair's objects that a receiver works on; READ_ANSWERED is called at the end of the first of READS. */
+enum { REGIONS, READS, RESPONSES, COMPLETIONS, READ_ANSWERED, POOL, OBJECTS };
 
 /* The fields in `members` are the ones that Python sets when it hands over, and reads when it takes over. */
 typedef struct {
@@ -53,7 +53,8 @@ typedef struct {
     uint32_t msn[2];
     Py_ssize_t posted, reads_max, filled;
     uint8_t *own; /* the octets of an FPDU that has arrived in part, else NULL */
-    char crc, opened, bulk;
+    uint64_t received; /* octets of the response to the first of READS */
+    char crc, opened, bulk, busy;
     uint8_t opened_rdmap; /* of the tagged message that has arrived in part, if `opened` */
     uint32_t opened_handle;
     Header direct; /* the FPDU whose payload goes straight into its target, while `trailer` is not 0 */
@@ -76,8 +77,8 @@ typedef struct {
     Py_buffer target;
     uint32_t handle;
     uint64_t base, length;
-    PyObject *read;
-    uint64_t read_handle, read_start, read_next, read_end;
+    int reading; /* whether the fields of the RDMA Read are set */
+    uint64_t read_handle, read_start, read_length;
     long outcome;
 } Turn;
 
@@ -129,11 +130,9 @@ static int take_region(Turn *t, uint32_t handle) {
     if (found != 1) return found;
     let_go_of_region(t);
     view = PyObject_GetAttr(region, names[VIEW]);
-    if (!view || PyObject_GetBuffer(view, &t->target, PyBUF_WRITABLE)) {
-        Py_XDECREF(view);
-        return -1;
-    }
-    Py_DECREF(view);
+    found = view ? PyObject_GetBuffer(view, &t->target, PyBUF_WRITABLE) : -1;
+    Py_XDECREF(view);
+    if (found) return -1;
     t->region = Py_NewRef(region);
     t->handle = handle;
     t->base = base;
@@ -143,23 +142,12 @@ static int take_region(Turn *t, uint32_t handle) {
 
 /* Takes up the RDMA Read that the peer is answering. */
 static int take_read(Turn *t) {
-    uint64_t received, length;
-    if (PyList_Size(t->r->objects[READS]) < 1) return 0;
-    t->read = Py_NewRef(PyList_GetItem(t->r->objects[READS], 0));
-    rn_get_number(t->read, names[SINK_HANDLE], &t->read_handle);
-    rn_get_number(t->read, names[SINK_OFFSET], &t->read_start);
-    if (rn_get_number(t->read, names[LENGTH], &length) || rn_get_number(t->read, names[RECEIVED], &received)) return -1;
-    t->read_next = t->read_start + received;
-    t->read_end = t->read_start + length;
-    return 1;
-}
-
-/* Says in Python how much of the Read has come. */
-static int note_read(Turn *t) {
-    PyObject *received = PyLong_FromUnsignedLongLong(t->read_next - t->read_start);
-    int noted = received ? PyObject_SetAttr(t->read, names[RECEIVED], received) : -1;
-    Py_XDECREF(received);
-    return noted;
+    PyObject *reads = t->r->objects[READS], *read = PyList_Size(reads) > 0 ? PyList_GetItem(reads, 0) : NULL;
+    if (!read) return 0;
+    if (rn_get_number(read, names[SINK_HANDLE], &t->read_handle) ||
+        rn_get_number(read, names[SINK_OFFSET], &t->read_start) || rn_get_number(read, names[LENGTH], &t->read_length))
+        return -1;
+    return t->reading = 1;
 }
 
 /* Where the payload of a tagged FPDU belongs. */
@@ -173,9 +161,10 @@ static int find_target(Turn *t, const Header *h, Py_ssize_t payload, uint8_t **t
         return 0;
     if ((!t->region || t->handle != h->handle) && (found = take_region(t, h->handle)) != 1) return found;
     if (h->rdmap == RDMAP_READ_RESPONSE) {
-        if (!t->read && (found = take_read(t)) != 1) return found;
-        if (h->handle != t->read_handle || h->offset != t->read_next || octets > t->read_end - t->read_next ||
-            (h->control & DDP_LAST && octets != t->read_end - t->read_next))
+        if (!t->reading && (found = take_read(t)) != 1) return found;
+        if (h->handle != t->read_handle || h->offset != t->read_start + t->r->received ||
+            octets > t->read_length - t->r->received ||
+            (h->control & DDP_LAST && octets != t->read_length - t->r->received))
             return 0;
     }
     if (!within(h->offset, octets, t->base, t->length)) return 0;
@@ -186,18 +175,18 @@ static int find_target(Turn *t, const Header *h, Py_ssize_t payload, uint8_t **t
 /* A tagged FPDU is in place. */
 static int end_tagged(Turn *t, const Header *h, Py_ssize_t payload) {
     Receiver *r = t->r;
+    PyObject *none;
     r->opened = !(h->control & DDP_LAST);
     r->opened_rdmap = h->rdmap;
     r->opened_handle = h->handle;
     if (h->rdmap != RDMAP_READ_RESPONSE) return 1;
-    if (!t->read && take_read(t) != 1) return -1;
-    t->read_next += (uint64_t)payload;
+    r->received += (uint64_t)payload;
     if (r->opened) return 1;
-    if (note_read(t) || PyObject_SetAttr(t->read, names[DONE], Py_True)) return -1;
-    if (PyList_SetSlice(r->objects[READS], 0, 1, NULL)) return -1;
-    Py_CLEAR(t->read);
-    t->outcome |= READ_ENDED;
-    return 1;
+    r->received = 0;
+    t->reading = 0;
+    none = PyObject_CallNoArgs(r->objects[READ_ANSWERED]);
+    Py_XDECREF(none);
+    return none ? 1 : -1;
 }
 
 /* Ends the region of a Send with Invalidate; `ended` is a new reference to its handle. */
@@ -418,15 +407,23 @@ static int receive_all(Turn *t, Py_ssize_t most) {
     return 0;
 }
 
+/* Whether no other thread is in this receiver, which lets go of the interpreter's lock at times. `leave` follows. */
+static int enter(Receiver *r) {
+    if (!__atomic_test_and_set(&r->busy, __ATOMIC_ACQUIRE)) return 1;
+    PyErr_SetString(PyExc_RuntimeError, "another thread receives with this Receiver: call it from one thread");
+    return 0;
+}
+
+static void leave(Receiver *r) { __atomic_clear(&r->busy, __ATOMIC_RELEASE); }
+
 /* One turn with a scratch on the stack: an incomplete FPDU moves into memory of its own. Returns 0 or -1. */
 static int take_turn(Turn *t, Py_ssize_t most) {
     Receiver *r = t->r;
     uint8_t scratch[SCRATCH_OCTETS];
     int failed;
+    if (!enter(r)) return -1;
     t->scratch = r->own ? r->own : scratch;
     failed = receive_all(t, most);
-    if (!failed && t->read) failed = note_read(t);
-    Py_CLEAR(t->read);
     let_go_of_region(t);
     if (!r->filled) {
         PyMem_Free(r->own);
@@ -437,6 +434,7 @@ static int take_turn(Turn *t, Py_ssize_t most) {
         failed = -1;
     } else if (t->scratch == scratch)
         memcpy(r->own, scratch, (size_t)r->filled);
+    leave(r);
     return failed;
 }
 
@@ -471,10 +469,13 @@ static void forget(Receiver *r) {
 /* Gives back the octets of an incomplete FPDU and those of an incomplete Send, and forgets both. */
 static PyObject *receiver_hand_over(PyObject *self, PyObject *unused) {
     Receiver *r = (Receiver *)self;
-    PyObject *octets = PyBytes_FromStringAndSize((const char *)r->own, r->filled);
-    PyObject *message = PyBytes_FromStringAndSize((const char *)r->message, r->message_octets);
+    PyObject *octets, *message;
     (void)unused;
+    if (!enter(r)) return NULL;
+    octets = PyBytes_FromStringAndSize((const char *)r->own, r->filled);
+    message = PyBytes_FromStringAndSize((const char *)r->message, r->message_octets);
     if (octets && message) forget(r);
+    leave(r);
     return Py_BuildValue("(NN)", octets, message);
 }
 
@@ -482,8 +483,8 @@ static PyObject *receiver_new(PyTypeObject *type, PyObject *args, PyObject *keyw
     PyObject *given[OBJECTS - 1];
     Receiver *r;
     (void)keywords;
-    if (!PyArg_ParseTuple(args, "O!O!O!O", &PyDict_Type, &given[REGIONS], &PyList_Type, &given[READS], &PyList_Type,
-            &given[RESPONSES], &given[COMPLETIONS]))
+    if (!PyArg_ParseTuple(args, "O!O!O!OO", &PyDict_Type, &given[REGIONS], &PyList_Type, &given[READS], &PyList_Type,
+            &given[RESPONSES], &given[COMPLETIONS], &given[READ_ANSWERED]))
         return NULL;
     r = (Receiver *)PyType_GenericAlloc(type, 0);
     for (int i = 0; r && i < OBJECTS - 1; i++) r->objects[i] = Py_NewRef(given[i]);
@@ -515,7 +516,7 @@ static PyMemberDef members[] = {
     FIELD("send_number", T_UINT, msn[0], 0), FIELD("read_number", T_UINT, msn[1], 0),
     FIELD("posted", T_PYSSIZET, posted, 0), FIELD("reads_max", T_PYSSIZET, reads_max, 0),
     FIELD("pool", T_OBJECT, objects[POOL], 0), FIELD("crc", T_BOOL, crc, 0), FIELD("opened", T_BOOL, opened, 0),
-    FIELD("filled", T_PYSSIZET, filled, READONLY), FIELD("opened_rdmap", T_UBYTE, opened_rdmap, 0),
+    FIELD("received", T_ULONGLONG, received, 0), FIELD("opened_rdmap", T_UBYTE, opened_rdmap, 0),
     FIELD("opened_handle", T_UINT, opened_handle, 0),
     FIELD("length", T_UINT, direct.length, READONLY), FIELD("control", T_UBYTE, direct.control, READONLY),
     FIELD("rdmap", T_UBYTE, direct.rdmap, READONLY), FIELD("handle", T_UINT, direct.handle, READONLY),
@@ -550,6 +551,6 @@ int rn_add_receiver(PyObject *module) {
         added = names[i] || (names[i] = PyUnicode_InternFromString(name_strings[i])) ? 0 : -1;
     if (!tuple_new) tuple_new = PyObject_GetAttrString((PyObject *)&PyTuple_Type, "__new__");
     if (added || !tuple_new || PyModule_AddFunctions(module, functions)) return -1;
-    if (PyModule_AddIntMacro(module, READ_ENDED) || PyModule_AddIntMacro(module, STOPPED)) return -1;
+    if (PyModule_AddIntMacro(module, STOPPED)) return -1;
     return PyModule_AddIntConstant(module, "END_OF_STREAM", END_OF_STREAM);
 }

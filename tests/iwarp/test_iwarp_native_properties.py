@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import random
+import socket
+import threading
 import tracemalloc
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma.verbs import Completion
+from rpcrdma.verbs import Completion, Status, Verb
 from rpcrdma.wire.native import DATA_PATH, native
 from support.raw_iwarp import fpdu, read_request, tagged, untagged
 from support.two_receivers import POOL_OCTETS, READ_OCTETS, End, compare
@@ -112,3 +116,58 @@ def test_the_native_receiver_keeps_no_memory() -> None:
         tracemalloc.stop()
     # Growth is 0: of one object in each conversation, 60 would stay, of some 30 octets each.
     assert growth < 500
+
+
+def completed(end: End) -> list[tuple[Verb, Status]]:
+    end.note()
+    return [(each.verb, each.status) for each in end.outcome if isinstance(each, Completion)]
+
+
+def test_completions_come_in_the_order_of_the_stream() -> None:
+    for end in both():
+        sink = end.regions[1]
+        end.give(fpdu(tagged(2, sink.handle, sink.offset)))
+        segments = [
+            untagged(3, 0, 1, b"before"),
+            tagged(2, sink.handle, sink.offset, bytes(READ_OCTETS[1])),
+            untagged(3, 0, 2, b"behind"),
+        ]
+        end.give(b"".join(map(fpdu, segments)))
+        verbs = [verb for verb, _ in completed(end)]
+        assert verbs == [Verb.RDMA_READ, Verb.RECEIVE, Verb.RDMA_READ, Verb.RECEIVE]
+
+
+def test_the_receive_of_a_send_that_has_arrived_in_part_is_flushed() -> None:
+    for end in both():
+        end.give(fpdu(untagged(3, 0, 1, b"the first", last=False)))
+        end.raw.qp.abort("enough")
+        assert (Verb.RECEIVE, Status.FLUSHED) in completed(end)
+
+
+def test_two_threads_in_one_receiver_are_an_error() -> None:
+    end = End(native=True, crc=True, plain_octets=POOL_OCTETS, by_socket=False)
+    frames = end.frames()
+    assert frames is not None
+    ours, theirs = socket.socketpair()
+    outcomes: list[int] = []
+
+    def receive() -> None:
+        # In a Python without a lock of its own, the other thread may be in `hand_over` just now.
+        while not outcomes:
+            with contextlib.suppress(RuntimeError):
+                outcomes.append(frames.receive(ours.fileno(), 1))
+
+    thread = threading.Thread(target=receive)
+    thread.start()
+    with ours, theirs:
+        with contextlib.suppress(RuntimeError):
+            while True:
+                frames.hand_over()
+        calls = (frames.hand_over, partial(frames.feed, b""), partial(frames.receive, ours.fileno(), 1))
+        for call in calls:
+            with pytest.raises(RuntimeError, match="another thread receives with this Receiver"):
+                call()
+        theirs.sendall(fpdu(untagged(3, 0, 1, b"a message")))
+        thread.join()
+    assert outcomes == [0]
+    assert completed(end) == [(Verb.RECEIVE, Status.SUCCESS)]

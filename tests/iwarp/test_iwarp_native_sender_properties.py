@@ -131,7 +131,7 @@ def test_a_broken_connection_is_an_error_of_the_socket() -> None:
     theirs.close()
     with ours, pytest.raises(BrokenPipeError):
         end.qp.send(partial(native.send, ours.fileno()))
-    receiver = native.Receiver({}, [], [], [])
+    receiver = native.Receiver({}, [], [], [], lambda: None)
     descriptor = os.open("/", os.O_RDONLY)
     with pytest.raises(OSError, match="socket") as raised:
         receiver.receive(descriptor, 1)

@@ -46,11 +46,15 @@ class NativeReceiver(Receiver):
         if self.direct.trailer or self._send_octets or self.ready_frame is not None:
             return
         sender = self._sender
-        frames = self._native.Receiver(self._pd.regions, sender.reads, sender.responses, self._completions)
+        frames = self._native.Receiver(
+            self._pd.regions, sender.reads, sender.responses, self._completions, sender.read_answered
+        )
         frames.send_number, frames.read_number, _ = self._msn
         frames.reads_max = self.inbound_reads
         frames.crc = self.crc
         frames.pool = self.pool
+        if sender.reads:
+            frames.received = sender.reads[0].received
         if self.tagged.opened is not None:
             frames.opened = True
             frames.opened_rdmap, frames.opened_handle = self.tagged.opened
@@ -71,6 +75,8 @@ class NativeReceiver(Receiver):
         self.frames = None
         self._msn[:2] = frames.send_number, frames.read_number
         self.shared += frames.posted
+        if self._sender.reads:
+            self._sender.reads[0].received = frames.received
         self.tagged.opened = (frames.opened_rdmap, frames.opened_handle) if frames.opened else None
         if frames.trailer:
             direct = self.direct
@@ -99,5 +105,5 @@ class NativeReceiver(Receiver):
 
     def flush(self) -> None:
         """See `Receiver.flush`."""
-        self.frames = None
+        self.take_over()
         super().flush()

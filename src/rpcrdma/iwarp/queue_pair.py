@@ -248,8 +248,6 @@ class IwarpQueuePair:
     def received_natively(self, outcome: int) -> None:
         """The native step has received, and returned `outcome`, which is not 0."""
         assert self.native is not None
-        if outcome & self.native.READ_ENDED:
-            self._sender.report()
         if outcome & self.native.STOPPED:
             self._take_over()
             self.bytes_received(0)

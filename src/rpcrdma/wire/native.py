@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["DATA_PATH", "INTERFACE", "Native", "NativeFrames", "NativeSend", "find", "native"]
 
 # The functions and types of the module as one number, which rises with each change of them.
-INTERFACE = 2
+INTERFACE = 3
 
 NativeSend: TypeAlias = Callable[[list[Any], int, list[int], int, int, bool, int], tuple[int, int, int, "bytes | None"]]
 """`Native.send` of one socket."""
@@ -28,7 +28,7 @@ class NativeFrames(Protocol):
 
     The attributes are the state of a receiver, with the names of `Receiver` and `DirectPayload` in
     `rpcrdma.iwarp.receiver`; those with `opened` and `message` are about the tagged message and the Send that have
-    arrived in part. `hand_over` returns the octets of an FPDU that has arrived in part, and those of such a Send, and
+    arrived in part. `received` counts the octets of the response to the first of the RDMA Reads. `hand_over` returns the octets of an FPDU that has arrived in part, and those of such a Send, and
     forgets both.
     """
 
@@ -38,10 +38,10 @@ class NativeFrames(Protocol):
     reads_max: int
     pool: object
     crc: bool
+    received: int
     opened: bool
     opened_rdmap: int
     opened_handle: int
-    filled: int
     length: int
     control: int
     rdmap: int
@@ -57,10 +57,11 @@ class NativeFrames(Protocol):
     def receive(self, descriptor: int, most: int, /) -> int:
         """Receives until the socket is empty, `most` octets have come, or an FPDU is unusual.
 
-        Returns the sum of READ_ENDED, STOPPED and END_OF_STREAM, as far as they apply.
+        Returns the sum of STOPPED and END_OF_STREAM, as far as they apply.
 
         Raises:
             OSError: the connection is broken.
+            RuntimeError: another thread is in `receive`, `feed` or `hand_over`.
         """
 
     def feed(self, octets: Buffer, /) -> tuple[int, int]:
@@ -74,11 +75,11 @@ class Native(Protocol):
 
     INTERFACE: int
     CRC: str
-    READ_ENDED: int
     STOPPED: int
     END_OF_STREAM: int
-    Receiver: Callable[[Any, list[Any], list[Any], Any], NativeFrames]
-    """Of the regions by handle, the RDMA Reads that are not answered, the Read Responses due, and the completions."""
+    Receiver: Callable[[Any, list[Any], list[Any], Any, Callable[[], None]], NativeFrames]
+    """Of the regions by handle, the RDMA Reads that are not answered, the Read Responses due, the completions, and
+    `Sender.read_answered`, which it calls at the end of the response to the first of these Reads."""
 
     def send(
         self, descriptor: int, messages: list[Any], position: int, numbers: list[int], tagged_max: int,
