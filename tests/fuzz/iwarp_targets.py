@@ -191,7 +191,7 @@ class Owner:
         self.check_memory()
         missing = [wr for wr, (_, signaled) in self.posted.items() if signaled and wr not in self.completed]
         assert not missing, f"never completed: {missing}"
-        assert not self.qp._receiver.receives
+        assert not self.qp._receiver.untagged.receives
         assert not self.qp._sender.send_queue
         assert not self.qp._sender.responses
 

@@ -72,8 +72,9 @@ def assert_new(qp: IwarpQueuePair) -> None:
     assert (qp.wants_close, qp.timed, qp._ended, qp._full_operation, qp._asked) == (False, True, False, False, False)
     assert (qp._startup_filled, len(qp._startup), qp._peer_data, qp._agreement) == (0, 533, b"", None)
     assert (qp._nudge_at_s, qp._startup_ends_s, list(qp.completions), qp.events) == (None, None, [], [])
-    fields = Watch(qp._sender, qp._receiver, qp._receiver.direct, qp._receiver.tagged).changes()
-    filled = {"_msn", "_response_turn", "_scratch", "_send_opened", "crc", "limit", "out", "direct", "tagged", "view"}
+    fields = Watch(qp._sender, qp._receiver, qp._receiver.direct, qp._receiver.tagged, qp._receiver.untagged).changes()
+    filled = {"_msn", "_response_turn", "_scratch", "crc", "direct", "limit", "numbers", "out", "send_opened", "tagged"}
+    filled |= {"untagged", "view"}
     assert {slot for slot, value in fields.items() if value} == filled
     out = Watch(qp._sender.out).changes()
     assert (out["sent"], out["frames"], out["start"], out["_digest"], out["has_sources"]) == (0, [], 0, 0, False)

@@ -542,7 +542,7 @@ def test_a_read_sees_what_was_written_before_it() -> None:
 @pytest.mark.req("DDP-6")
 def test_the_sequence_numbers_wrap() -> None:
     raw = connected(MpaRole.RESPONDER)
-    raw.qp._receiver._msn[0] = raw.qp._sender._msn[0] = 0xFFFFFFFF
+    raw.qp._receiver.untagged.numbers[0] = raw.qp._sender._msn[0] = 0xFFFFFFFF
     for msn in (0xFFFFFFFF, 0, 1):
         raw.qp.post_receive(msn, memoryview(bytearray(8)))
         raw.give(fpdu(untagged(3, 0, msn)))

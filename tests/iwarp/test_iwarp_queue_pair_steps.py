@@ -417,9 +417,9 @@ def test_work_after_the_end_is_flushed_at_once() -> None:
         Completion("write", Verb.RDMA_WRITE, Status.FLUSHED),
         Completion("read", Verb.RDMA_READ, Status.FLUSHED),
     ]
-    assert (qp._receiver.shared, qp._receiver.pool) == (0, None)
+    assert (qp._receiver.untagged.shared, qp._receiver.untagged.pool) == (0, None)
     assert not qp._sender.send_queue
-    assert not qp._receiver.receives
+    assert not qp._receiver.untagged.receives
 
 
 def test_receives_of_a_pool_add_up() -> None:
@@ -427,7 +427,7 @@ def test_receives_of_a_pool_add_up() -> None:
     pool = ReceivePool(64)
     qp.post_receives(3, pool)
     qp.post_receives(2, pool)
-    assert (qp._receiver.shared, qp._receiver.pool) == (5, pool)
+    assert (qp._receiver.untagged.shared, qp._receiver.untagged.pool) == (5, pool)
 
 
 # Octets.
@@ -588,4 +588,4 @@ def test_a_request_that_is_rejected_leaves_the_settings() -> None:
     accepted = requested(bytes.fromhex("00010002"))
     accepted.accept(b"")
     assert (accepted.inbound_reads, accepted.outbound_reads, accepted.crc) == (2, 1, True)
-    assert (accepted._receiver.inbound_reads, accepted._sender.outbound_reads) == (2, 1)
+    assert (accepted._receiver.untagged.inbound_reads, accepted._sender.outbound_reads) == (2, 1)

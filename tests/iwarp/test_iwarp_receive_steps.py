@@ -291,7 +291,7 @@ def test_a_segment_of_a_send_goes_to_its_offset() -> None:
 def test_a_scattered_send_is_received_piece_by_piece(arrived: int) -> None:
     scene = Scene()
     parts = [bytearray(octets) for octets in (100, 900, 2000, 5000)]
-    scene.qp._receiver.receives.append(("in", ScatteredBuffer([memoryview(part) for part in parts])))
+    scene.qp._receiver.untagged.receives.append(("in", ScatteredBuffer([memoryview(part) for part in parts])))
     data = bytes(n % 251 for n in range(5001))
     frame = fpdu(untagged(3, 0, 1, data))
     offers = scene.step(frame[:arrived])
@@ -418,12 +418,12 @@ def test_sends_of_a_pool_take_one_receive_each() -> None:
     scene.qp.post_receives(2, ReceivePool(64))
     receiver = scene.qp._receiver
     assert scene.step(fpdu(untagged(3, 0, 1, b"one"))) == [IDLE]
-    assert (receiver.shared, len(receiver.receives)) == (1, 0)
+    assert (receiver.untagged.shared, len(receiver.untagged.receives)) == (1, 0)
     # In two segments: the long way.
     assert scene.step(fpdu(untagged(3, 0, 2, b"tw", last=False))) == [IDLE]
-    assert (receiver.shared, len(receiver.receives)) == (0, 1)
+    assert (receiver.untagged.shared, len(receiver.untagged.receives)) == (0, 1)
     assert scene.step(fpdu(untagged(3, 0, 2, b"o", offset=2))) == [IDLE]
-    assert (receiver.shared, len(receiver.receives)) == (0, 0)
+    assert (receiver.untagged.shared, len(receiver.untagged.receives)) == (0, 0)
     delivered = completions_of(scene.qp)
     assert [(bytes(each.wr[: each.length]), each.length) for each in delivered] == [(b"one", 3), (b"two", 3)]  # type: ignore[index]
     feed(scene.qp, fpdu(untagged(3, 0, 3, b"x")))
@@ -465,11 +465,11 @@ def test_a_short_message_of_one_segment_takes_no_buffer(segments: list[bytes], p
     scene.qp.post_receives(4, pool)
     assert scene.step(b"".join(map(fpdu, segments))) == [IDLE]
     assert (pool.taken, pool.drawn) == (0, drawn)
-    assert scene.qp._receiver.shared == 4 - plain - drawn
+    assert scene.qp._receiver.untagged.shared == 4 - plain - drawn
     completions = completions_of(scene.qp)
     assert len(completions) == plain + drawn
     assert sum(type(completion.wr) is bytes for completion in completions) == plain
-    assert scene.qp._receiver._msn == [1 + plain + drawn, 1, 1]
+    assert scene.qp._receiver.untagged.numbers == [1 + plain + drawn, 1, 1]
 
 
 def test_a_short_message_may_end_a_handle() -> None:
@@ -494,9 +494,9 @@ def test_receives_of_its_own_come_before_those_of_a_pool() -> None:
     scene.qp.post_receive("own", memoryview(bytearray(8)))
     assert scene.step(fpdu(untagged(3, 0, 1, b"x"))) == [IDLE]
     assert [completion.wr for completion in completions_of(scene.qp)] == ["own"]
-    assert (pool.taken, pool.drawn, scene.qp._receiver.shared) == (0, 0, 1)
+    assert (pool.taken, pool.drawn, scene.qp._receiver.untagged.shared) == (0, 0, 1)
     assert scene.step(fpdu(untagged(3, 0, 2, b"x" * 20))) == [IDLE]
-    assert (pool.taken, pool.drawn, scene.qp._receiver.shared) == (0, 0, 0)
+    assert (pool.taken, pool.drawn, scene.qp._receiver.untagged.shared) == (0, 0, 0)
 
 
 def test_a_bulk_message_that_ends_in_the_buffer_awaits_no_header() -> None:
@@ -536,4 +536,4 @@ def test_memory_is_let_go_of_once_it_is_complete() -> None:
     scene.qp.abort("enough")
     assert len(direct.target) == 0
     receiver = scene.qp._receiver
-    assert (receiver.filled, len(receiver.view), receiver.shared) == (0, 0, 0)
+    assert (receiver.filled, len(receiver.view), receiver.untagged.shared) == (0, 0, 0)

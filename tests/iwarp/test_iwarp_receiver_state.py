@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 import pytest
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
-from rpcrdma.iwarp.receiver import Receiver, Scratch
-from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.states import State
 from rpcrdma.testing.joined_pair import feed
 from rpcrdma.verbs import Access, Disconnected, Established, MemoryRegion, SoftwareProtectionDomain
@@ -31,20 +27,6 @@ def initiator() -> RawPeer:
     events_of(raw.qp)
     raw.pd.regions[HANDLE] = MemoryRegion(HANDLE, OFFSET, memoryview(bytearray(20_000)), Access.REMOTE_WRITE)
     return raw
-
-
-def test_a_new_receiver_has_nothing() -> None:
-    pd = SoftwareProtectionDomain(lambda bits: 0)
-    scratch = Scratch()
-    receiver = Receiver(pd, Sender(pd, deque(), flush_each_message=False), deque(), scratch)
-    assert (receiver.filled, receiver.limit, receiver.shared, receiver.inbound_reads) == (0, 8192, 0, 0)
-    assert (receiver.heard, receiver.crc, receiver.mid_frame, receiver._bulk) == (False, True, False, False)
-    assert (receiver.ready_frame, receiver.pool, receiver.tagged.opened) == (None, None, None)
-    assert (receiver._msn, receiver._send_octets, receiver._send_opened) == ([1, 1, 1], 0, (0, 0))
-    assert (len(scratch.octets), len(scratch.view)) == (8192, 8192)
-    assert receiver.view is scratch.view
-    assert not receiver._own_scratch
-    assert not receiver.receives
 
 
 def test_only_a_valid_fpdu_is_heard() -> None:
@@ -118,13 +100,17 @@ def test_a_part_of_a_send_is_noted_with_its_header() -> None:
     receiver = raw.qp._receiver
     raw.qp.post_receive("in", memoryview(bytearray(64)))
     feed(raw.qp, fpdu(untagged(4, 0, 1, b"abc", invalidate=HANDLE, last=False)))
-    assert (receiver._send_octets, receiver._send_opened, receiver._msn) == (3, (0x44, HANDLE), [1, 1, 1])
+    assert (receiver.untagged.send_octets, receiver.untagged.send_opened, receiver.untagged.numbers) == (
+        3,
+        (0x44, HANDLE),
+        [1, 1, 1],
+    )
     feed(raw.qp, fpdu(untagged(4, 0, 1, b"de", invalidate=HANDLE, offset=3, last=False)))
-    assert (receiver._send_octets, receiver._send_opened) == (5, (0x44, HANDLE))
+    assert (receiver.untagged.send_octets, receiver.untagged.send_opened) == (5, (0x44, HANDLE))
     feed(raw.qp, fpdu(untagged(4, 0, 1, b"f", invalidate=HANDLE, offset=5)))
-    assert (receiver._send_octets, receiver._msn) == (0, [2, 1, 1])
+    assert (receiver.untagged.send_octets, receiver.untagged.numbers) == (0, [2, 1, 1])
     assert HANDLE not in raw.pd.regions
-    assert not receiver.receives
+    assert not receiver.untagged.receives
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -138,7 +124,7 @@ def test_reads_of_the_peer_are_noted_in_order(count: int) -> None:
         assert len(responses) == n
         assert responses[-1].header == (70 + n, 80 + n, n, 5, 100 + n)
         assert responses[-1].request == (46, 0x41, 0x41, 0, 1, n, 0)
-    assert raw.qp._receiver._msn == [1, 1 + count, 1]
+    assert raw.qp._receiver.untagged.numbers == [1, 1 + count, 1]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +244,7 @@ def test_what_has_come_of_a_large_send_is_written_at_its_start(arrived: int) -> 
 def test_what_has_come_of_a_scattered_send_is_written_and_no_more() -> None:
     raw = initiator()
     parts = [bytearray(octets) for octets in (100, 20_000)]
-    raw.qp._receiver.receives.append(("in", ScatteredBuffer([memoryview(part) for part in parts])))
+    raw.qp._receiver.untagged.receives.append(("in", ScatteredBuffer([memoryview(part) for part in parts])))
     raw.qp._receiver.view[:] = b"\xff" * 8192
     data = bytes(1 + n % 250 for n in range(5000))
     frame = fpdu(untagged(3, 0, 1, data))
@@ -274,8 +260,8 @@ def test_the_first_receive_and_its_buffer_are_used_and_nothing_behind_them() -> 
     raw = initiator()
     receiver = raw.qp._receiver
     memory, spare = bytearray(6000), bytearray(7000)
-    receiver.receives.append(("in", memoryview(memory), memoryview(spare)))  # type: ignore[arg-type]
-    receiver.receives.append(("next", memoryview(spare), memoryview(spare)))  # type: ignore[arg-type]
+    receiver.untagged.receives.append(("in", memoryview(memory), memoryview(spare)))  # type: ignore[arg-type]
+    receiver.untagged.receives.append(("next", memoryview(spare), memoryview(spare)))  # type: ignore[arg-type]
     feed(raw.qp, fpdu(untagged(3, 0, 1, b"\x44" * 100, last=False)))
     assert memory == b"\x44" * 100 + bytes(5900)
     frame = fpdu(untagged(3, 0, 1, b"\x55" * 5000, offset=100, last=False))
@@ -286,7 +272,7 @@ def test_the_first_receive_and_its_buffer_are_used_and_nothing_behind_them() -> 
     assert memory == b"\x44" * 100 + b"\x55" * 5000 + bytes(900)
     # A message is as long as the first buffer at most.
     for octets, fits in ((900, True), (901, False)):
-        assert (receiver._check_untagged((18 + octets, 0x01, 0x43, 0, 0, 1, 5100), octets) is None) is fits
+        assert (receiver.untagged.check((18 + octets, 0x01, 0x43, 0, 0, 1, 5100), octets, None) is None) is fits
     assert spare == bytes(7000)
 
 
@@ -317,13 +303,13 @@ def test_the_offset_of_a_send_is_the_seventh_field_of_its_header() -> None:
 
 def test_numbers_are_those_of_their_queues() -> None:
     raw = initiator()
-    raw.qp._receiver._msn = [5, 9, 1, 77]
+    raw.qp._receiver.untagged.numbers = [5, 9, 1, 77]
     raw.qp._sender._msn = [6, 8, 77]
     raw.qp.post_receive("in", memoryview(bytearray(8)))
     sink = raw.pd.regions[HANDLE]
     feed(raw.qp, fpdu(untagged(3, 0, 5)))
     feed(raw.qp, fpdu(read_request(9, 1, 2, 0, 3, 4)))
-    assert raw.qp._receiver._msn == [6, 10, 1, 77]
+    assert raw.qp._receiver.untagged.numbers == [6, 10, 1, 77]
     raw.qp.post_send(1, [])
     raw.qp.post_read(2, sink, 0, 0, 3, 4)
     assert raw.take() == fpdu(tagged(2, 1, 2)) + fpdu(untagged(3, 0, 6)) + fpdu(
@@ -338,9 +324,9 @@ def test_an_end_lets_go_of_all_receives() -> None:
     for n in range(3):
         raw.qp.post_receive(n, memoryview(bytearray(8)))
     raw.qp.post_receives(2, ReceivePool(64))
-    assert (len(receiver.receives), receiver.shared) == (3, 2)
+    assert (len(receiver.untagged.receives), receiver.untagged.shared) == (3, 2)
     raw.qp.abort("enough")
-    assert (len(receiver.receives), receiver.shared) == (0, 0)
+    assert (len(receiver.untagged.receives), receiver.untagged.shared) == (0, 0)
     assert [completion.wr for completion in raw.qp.completions] == [0, 1, 2]
 
 

@@ -31,15 +31,15 @@ class Receiving:
         completions: deque[Completion] = deque()
         self.sender = Sender(self.pd, completions, flush_each_message=False)
         self.receiver = Receiver(self.pd, self.sender, completions, Scratch())
-        self.receiver.inbound_reads = 2
-        self.receiver._msn.append(77)
+        self.receiver.untagged.inbound_reads = 2
+        self.receiver.untagged.numbers.append(77)
         # As an FPDU has left it that went straight to its place.
         self.receiver.direct.header = (14, 0xC1, 0x40, 0, 0)
-        self.watch = Watch(self.receiver, self.receiver.direct, self.receiver.tagged)
+        self.watch = Watch(self.receiver, self.receiver.direct, self.receiver.tagged, self.receiver.untagged)
         self.watch.changes()
 
     def post(self, *buffers: memoryview | ScatteredBuffer) -> None:
-        self.receiver.receives += enumerate(buffers)
+        self.receiver.untagged.receives += enumerate(buffers)
         self.watch.changes()
 
     def put(self, octets: bytes) -> dict[str, Any]:
@@ -71,24 +71,17 @@ def test_the_record_of_a_new_receiver() -> None:
     receiver = Receiver(pd, Sender(pd, deque(), flush_each_message=False), deque(), Scratch())
     assert Watch(receiver).changes() == {
         "_bulk": False,
-        "_completions": [],
         "_full": False,
-        "_msn": [1, 1, 1],
         "_own_scratch": False,
         "_scratch": 8192,
-        "_send_octets": 0,
-        "_send_opened": (0, 0),
         "crc": True,
         "direct": receiver.direct,
         "filled": 0,
         "heard": False,
-        "inbound_reads": 0,
         "limit": 8192,
-        "pool": None,
         "ready_frame": None,
-        "receives": [],
-        "shared": 0,
         "tagged": receiver.tagged,
+        "untagged": receiver.untagged,
         "view": 8192,
     }
     assert Watch(receiver.direct).changes() == AT_REST | {
@@ -98,6 +91,16 @@ def test_the_record_of_a_new_receiver() -> None:
         "placed": 0,
     }
     assert Watch(receiver.tagged).changes() == {"opened": None}
+    assert Watch(receiver.untagged).changes() == {
+        "_completions": [],
+        "inbound_reads": 0,
+        "numbers": [1, 1, 1],
+        "pool": None,
+        "receives": [],
+        "send_octets": 0,
+        "send_opened": (0, 0),
+        "shared": 0,
+    }
 
 
 def test_the_record_of_small_frames_in_parts() -> None:
@@ -199,7 +202,7 @@ def test_the_record_of_a_send_of_two_segments() -> None:
     scene.post(memoryview(buffer), memoryview(other))
     first = fpdu(untagged(3, 0, 1, b"\x44" * 100, last=False, invalidate=5))
     second = fpdu(untagged(3, 0, 1, b"\x55" * 5000, offset=100, invalidate=5))
-    assert scene.put(first) == {"_send_octets": 100, "_send_opened": (0x43, 5), "heard": True}
+    assert scene.put(first) == {"send_octets": 100, "send_opened": (0x43, 5), "heard": True}
     assert buffer == b"\x44" * 100 + bytes(5900)
     assert scene.put(second[:30]) == {
         "digest": crc32c(second[:30]),
@@ -212,8 +215,8 @@ def test_the_record_of_a_send_of_two_segments() -> None:
     assert scene.offers == [4990, 8192]
     assert scene.put(second[30:]) == {
         "_completions": [Completion(0, Verb.RECEIVE, Status.SUCCESS, 5100)],
-        "_msn": [2, 1, 1, 77],
-        "_send_octets": 0,
+        "numbers": [2, 1, 1, 77],
+        "send_octets": 0,
         "digest": crc32c(second[:-4]),
         "left": 0,
         "placed": 5000,
@@ -262,8 +265,8 @@ def test_the_record_of_a_send_in_scattered_memory() -> None:
 def test_the_record_of_sends_into_a_pool() -> None:
     scene = Receiving()
     pool = ReceivePool(64)
-    scene.receiver.shared = 3
-    scene.receiver.pool = pool
+    scene.receiver.untagged.shared = 3
+    scene.receiver.untagged.pool = pool
     assert scene.watch.changes() == {"pool": pool, "shared": 3}
 
     def completed(changes: dict[str, Any]) -> dict[str, Any]:
@@ -273,34 +276,39 @@ def test_the_record_of_sends_into_a_pool() -> None:
     one = (Verb.RECEIVE, Status.SUCCESS, 3, None)
     assert completed(scene.put(fpdu(untagged(3, 0, 1, b"one")))) == {
         "_completions": one,
-        "_msn": [2, 1, 1, 77],
+        "numbers": [2, 1, 1, 77],
         "heard": True,
         "shared": 2,
     }
     frame = fpdu(untagged(4, 0, 2, b"second", invalidate=HANDLE))
     assert scene.put(frame[:7]) == {"_own_scratch": True, "filled": 7}
     second = (Verb.RECEIVE, Status.SUCCESS, 6, HANDLE)
-    assert completed(scene.put(frame[7:])) == {"_completions": second, "_msn": [3, 1, 1, 77], "filled": 0, "shared": 1}
+    assert completed(scene.put(frame[7:])) == {
+        "_completions": second,
+        "numbers": [3, 1, 1, 77],
+        "filled": 0,
+        "shared": 1,
+    }
     assert scene.pd.regions == {}
     third = fpdu(untagged(3, 0, 3, b"th", last=False)), fpdu(untagged(3, 0, 3, b"ird", offset=2))
     assert scene.put(third[0]) == {
-        "_send_octets": 2,
-        "_send_opened": (0x43, 0),
+        "send_octets": 2,
+        "send_opened": (0x43, 0),
         "receives": [(64, 64)],
         "shared": 0,
     }
     assert completed(scene.put(third[1])) == {
         "_completions": (Verb.RECEIVE, Status.SUCCESS, 5, None),
-        "_msn": [4, 1, 1, 77],
-        "_send_octets": 0,
+        "numbers": [4, 1, 1, 77],
+        "send_octets": 0,
         "receives": [],
     }
 
 
 def test_the_record_of_reads_of_the_peer() -> None:
     scene = Receiving()
-    assert scene.put(fpdu(read_request(1, 5, 6, 70, HANDLE, BASE))) == {"_msn": [1, 2, 1, 77], "heard": True}
-    assert scene.put(fpdu(read_request(2, 5, 6, 0, 0, 0))) == {"_msn": [1, 3, 1, 77]}
+    assert scene.put(fpdu(read_request(1, 5, 6, 70, HANDLE, BASE))) == {"numbers": [1, 2, 1, 77], "heard": True}
+    assert scene.put(fpdu(read_request(2, 5, 6, 0, 0, 0))) == {"numbers": [1, 3, 1, 77]}
     assert [(each.header, each.request) for each in scene.sender.responses] == [
         ((5, 6, 70, HANDLE, BASE), (46, 0x41, 0x41, 0, 1, 1, 0)),
         ((5, 6, 0, 0, 0), (46, 0x41, 0x41, 0, 1, 2, 0)),
@@ -364,7 +372,7 @@ def test_a_buffer_that_has_grown_is_kept() -> None:
 def test_the_record_of_an_end_inside_a_large_frame() -> None:
     scene = Receiving()
     scene.post(memoryview(bytearray(8)), memoryview(bytearray(9)))
-    scene.receiver.shared = 4
+    scene.receiver.untagged.shared = 4
     frame = write(5000)
     assert scene.put(frame[:100])["shared"] == 4
     assert scene.offers == [4916, 8192]

@@ -23,8 +23,9 @@ class Scene:
 
     def __init__(self, *, reading: bool = False) -> None:
         self.completions: deque[Completion] = deque()
-        self.sender = Sender(SoftwareProtectionDomain(lambda bits: 0), self.completions, flush_each_message=False)
-        self.tagged = TaggedMessages(self.sender)
+        pd = SoftwareProtectionDomain(lambda bits: 0)
+        self.sender = Sender(pd, self.completions, flush_each_message=False)
+        self.tagged = TaggedMessages(pd, self.sender)
         for number in range(2 * reading):
             read = ReadWork(number, READ_REQUEST, READ_OCTETS, 99, 0, HANDLE, SINK_OFFSET + READ_OCTETS * number)
             self.sender.reads.append(read)
@@ -116,9 +117,9 @@ def test_a_response_goes_on_where_it_is_and_ends_where_the_read_does(
 def test_segments_open_and_close_a_message() -> None:
     scene = Scene()
     assert scene.tagged.opened is None
-    scene.tagged.end(GOES_ON, WRITE, HANDLE, 10)
+    scene.tagged.end((14 + 10, GOES_ON, WRITE, HANDLE, BASE), 10)
     assert scene.tagged.opened == (WRITE, HANDLE)
-    scene.tagged.end(LAST, WRITE, HANDLE, 10)
+    scene.tagged.end((14 + 10, LAST, WRITE, HANDLE, BASE), 10)
     assert scene.tagged.opened is None
     assert not scene.completions
 
@@ -126,15 +127,15 @@ def test_segments_open_and_close_a_message() -> None:
 def test_segments_of_a_response_are_counted_and_the_last_answers_the_read() -> None:
     scene = Scene(reading=True)
     first, second = scene.sender.reads
-    scene.tagged.end(GOES_ON, RESPONSE, HANDLE, 200)
-    scene.tagged.end(GOES_ON, RESPONSE, HANDLE, 150)
+    scene.tagged.end((14 + 200, GOES_ON, RESPONSE, HANDLE, BASE), 200)
+    scene.tagged.end((14 + 150, GOES_ON, RESPONSE, HANDLE, BASE), 150)
     assert (first.received, first.done, second.received) == (350, False, 0)
     assert scene.tagged.opened == (RESPONSE, HANDLE)
     assert not scene.completions
     # A Write counts for no Read.
-    scene.tagged.end(LAST, WRITE, HANDLE, 77)
+    scene.tagged.end((14 + 77, LAST, WRITE, HANDLE, BASE), 77)
     assert (first.received, first.done) == (350, False)
-    scene.tagged.end(LAST, RESPONSE, HANDLE, 150)
+    scene.tagged.end((14 + 150, LAST, RESPONSE, HANDLE, BASE), 150)
     assert (first.received, first.done, second.done) == (500, True, False)
     assert scene.sender.reads == [second]
     assert list(scene.completions) == [Completion(0, Verb.RDMA_READ, Status.SUCCESS, READ_OCTETS)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from rpcrdma.iwarp.outbound import ReadResponse
-from rpcrdma.iwarp.receiver import Receiver, Scratch, write_into
+from rpcrdma.iwarp.receiver import Receiver, Scratch
 from rpcrdma.iwarp.segments import ReadHeader
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
@@ -27,7 +27,7 @@ if native is not None:
 class NativeReceiver(Receiver):
     """A receiver that hands over to the native step: while `frames` is not None, that receives."""
 
-    __slots__ = ("_native", "frames")
+    __slots__ = ("_completions", "_native", "_sender", "frames")
 
     def __init__(
         self,
@@ -38,21 +38,23 @@ class NativeReceiver(Receiver):
         step: Native,
     ) -> None:
         super().__init__(pd, sender, completions, scratch)
+        self._sender = sender
+        self._completions = completions
         self._native = step
         self.frames: NativeFrames | None = None
 
     def hand_over(self) -> None:
         """Lets the native step receive from here on, unless a message of this receiver is under way."""
-        if self.direct.trailer or self._send_octets or self.ready_frame is not None:
+        untagged, sender = self.untagged, self._sender
+        if self.direct.trailer or untagged.send_octets or self.ready_frame is not None:
             return
-        sender = self._sender
         frames = self._native.Receiver(
             self._pd.regions, sender.reads, sender.responses, self._completions, sender.read_answered
         )
-        frames.send_number, frames.read_number, _ = self._msn
-        frames.reads_max = self.inbound_reads
+        frames.send_number, frames.read_number, _ = untagged.numbers
+        frames.reads_max = untagged.inbound_reads
         frames.crc = self.crc
-        frames.pool = self.pool
+        frames.pool = untagged.pool
         if sender.reads:
             frames.received = sender.reads[0].received
         if self.tagged.opened is not None:
@@ -61,9 +63,9 @@ class NativeReceiver(Receiver):
         if frames.feed(self.view[: self.filled])[0]:
             # It stops before the FPDU that has arrived in part, and has not taken all of that.
             return
-        if not self.receives:
-            frames.posted = self.shared
-            self.shared = 0
+        if not untagged.receives:
+            frames.posted = untagged.shared
+            untagged.shared = 0
         self._forget_octets()
         self.frames = frames
 
@@ -73,10 +75,11 @@ class NativeReceiver(Receiver):
         if frames is None:
             return
         self.frames = None
-        self._msn[:2] = frames.send_number, frames.read_number
-        self.shared += frames.posted
-        if self._sender.reads:
-            self._sender.reads[0].received = frames.received
+        untagged, reads = self.untagged, self._sender.reads
+        untagged.numbers[:2] = frames.send_number, frames.read_number
+        untagged.shared += frames.posted
+        if reads:
+            reads[0].received = frames.received
         self.tagged.opened = (frames.opened_rdmap, frames.opened_handle) if frames.opened else None
         if frames.trailer:
             direct = self.direct
@@ -89,18 +92,18 @@ class NativeReceiver(Receiver):
         message_header = frames.message_rdmap, frames.message_handle
         octets, message = frames.hand_over()
         if message:
-            write_into(self._arriving(), 0, memoryview(message))
-            self._send_octets = len(message)
-            self._send_opened = message_header
+            untagged.write(0, memoryview(message))
+            untagged.send_octets = len(message)
+            untagged.send_opened = message_header
         self._continue_with(octets)
 
     def post(self, count: int, pool: ReceiveSource) -> None:
         """See `Receiver.post`."""
         frames = self.frames
-        if frames is None or self.receives:
+        if frames is None or self.untagged.receives:
             super().post(count, pool)
         else:
-            self.pool = frames.pool = pool
+            self.untagged.pool = frames.pool = pool
             frames.posted += count
 
     def flush(self) -> None:

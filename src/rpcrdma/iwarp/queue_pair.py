@@ -67,7 +67,6 @@ __all__ = ["IwarpQueuePair"]
 _READY_HANDLE = 1
 """The steering tag of RTR frames: its value has no meaning, but some RNICs refuse 0."""
 
-_OPEN = State.OPEN
 _DISCARD = memoryview(bytearray(1 << 12))
 """Octets that arrive after the end are received here and never read."""
 
@@ -156,7 +155,7 @@ class IwarpQueuePair:
             self.completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         else:
             self._take_over()
-            self._receiver.receives.append((wr, buffer))
+            self._receiver.untagged.receives.append((wr, buffer))
 
     def post_receives(self, count: int, pool: ReceiveSource) -> None:
         if not self._ended:
@@ -242,7 +241,7 @@ class IwarpQueuePair:
     def hand_over(self) -> None:
         """Lets the native step receive from here on, if there is one and nothing unusual is under way."""
         receiver = self.native_receiver
-        if receiver is not None and self._full_operation and self.state is _OPEN and self._sender.open:
+        if receiver is not None and self._full_operation and self.state is State.OPEN and self._sender.open:
             receiver.hand_over()
 
     def received_natively(self, outcome: int) -> None:
@@ -281,8 +280,6 @@ class IwarpQueuePair:
         before each send. At most 512 pieces.
         """
         sender = self._sender
-        if not (sender.send_queue or sender.responses or sender.current or sender.out.pieces):
-            return []
         try:
             gather = sender.next_gather(max_octets)
         except (TerminateFault, LocalProtocolError) as error:
@@ -322,10 +319,10 @@ class IwarpQueuePair:
         sender = self._sender
         sender.report(octets)
         state = self.state
-        if state is _OPEN or state is State.DRAINING:
+        if state is State.OPEN or state is State.DRAINING:
             # The responder may send FPDUs once it has the first one of the initiator, which begins with these octets.
             self._full_operation = True
-        if state is not _OPEN and not sender.out.pieces:
+        if state is not State.OPEN and not sender.out.pieces:
             self._all_sent()
 
     def _all_sent(self) -> None:
@@ -424,7 +421,7 @@ class IwarpQueuePair:
             self._peer_data = self._request.private_data
             self._receiver.ready_frame = agreement.ready_frame
         self.crc = self._receiver.crc = agreement.crc
-        self.inbound_reads = self._receiver.inbound_reads = agreement.inbound_reads
+        self.inbound_reads = self._receiver.untagged.inbound_reads = agreement.inbound_reads
         self.outbound_reads = agreement.outbound_reads
         mulpdu = size_mulpdu(self._emss, markers=agreement.markers)
         self._sender.start(mulpdu, agreement.outbound_reads, crc=agreement.crc, markers=agreement.markers)

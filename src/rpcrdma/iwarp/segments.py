@@ -12,8 +12,10 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = [
+    "DDP_VERSION",
     "LAST",
     "QUEUE_OF",
+    "RDMAP_VERSION",
     "READ_HEADER_OCTETS",
     "READ_REQUEST",
     "READ_RESPONSE",
@@ -47,6 +49,9 @@ TAGGED_CONTROL = 0x81
 UNTAGGED_CONTROL = 0x01
 LAST = 0x40
 """The DDP control octet: T, L and version 1."""
+
+DDP_VERSION, RDMAP_VERSION = 0x03, 0xC0
+"""The bits of the version in the control octets."""
 
 # RDMAP control octets, version 1 (RFC 5040 section 4.3).
 WRITE = 0x40

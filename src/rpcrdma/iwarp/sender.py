@@ -234,7 +234,8 @@ class Sender:
         pieces = out.pieces
         end = out.built + max_octets - self._frame_max
         while not pieces or (out.built <= end and len(pieces) < _GATHER_PIECES_MAX):
-            if not self.under_way and (not (self.send_queue or self.responses) or not self._next_message()):
+            begun = self.current is not None or self._responding
+            if not begun and (not (self.send_queue or self.responses) or not self._next_message()):
                 break
             if self._responding:
                 self._build_response(end)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from rpcrdma.errors import RemoteAccessError
 from rpcrdma.iwarp.config import ReadyFrame
-from rpcrdma.iwarp.segments import LAST
+from rpcrdma.iwarp.segments import DDP_VERSION, LAST, RDMAP_VERSION
 from rpcrdma.iwarp.sender import Sender
-from rpcrdma.iwarp.terminate import Code, Violation
+from rpcrdma.iwarp.terminate import Code, Violation, fault_of, tagged_code
+from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
 
-__all__ = ["DDP_VERSION", "RDMAP_VERSION", "TaggedMessages"]
-
-DDP_VERSION, RDMAP_VERSION = 0x03, 0xC0
-"""The bits of the version in the control octets."""
+__all__ = ["TaggedMessages"]
 
 _WRITE_OPCODE, _READ_RESPONSE_OPCODE = 0, 2
 
@@ -21,9 +20,10 @@ class TaggedMessages:
     `opened` has the RDMAP control octet and the STag of the message that has arrived in part.
     """
 
-    __slots__ = ("_sender", "opened")
+    __slots__ = ("_pd", "_sender", "opened")
 
-    def __init__(self, sender: Sender) -> None:
+    def __init__(self, pd: SoftwareProtectionDomain, sender: Sender) -> None:
+        self._pd = pd
         self._sender = sender
         self.opened: tuple[int, int] | None = None
 
@@ -66,8 +66,23 @@ class TaggedMessages:
             return f"opcode {opcode:#x} in a tagged segment", Code.OPERATION_OPCODE
         return None
 
-    def end(self, control: int, rdmap: int, stag: int, octets: int) -> None:
+    def take(self, header: tuple[int, ...], payload: memoryview, _ready_frame: ReadyFrame | None) -> None:
+        """Takes a whole segment that has passed `check`.
+
+        Raises:
+            TerminateFault: it breaks the rules of memory access.
+        """
+        octets = len(payload)
+        if octets:
+            try:
+                self._pd.find(header[3], header[4], octets, Access.REMOTE_WRITE)[:] = payload
+            except RemoteAccessError as error:
+                raise fault_of((str(error), tagged_code(error)), header) from None
+        self.end(header, octets)
+
+    def end(self, header: tuple[int, ...], octets: int) -> None:
         """A segment with `octets` of payload is in place."""
+        _, control, rdmap, stag, _ = header
         if rdmap & 0x0F == _READ_RESPONSE_OPCODE:
             read = self._sender.reads[0]
             read.received += octets

@@ -26,10 +26,10 @@ NativeSend: TypeAlias = Callable[[list[Any], int, list[int], int, int, bool, int
 class NativeFrames(Protocol):
     """Takes the usual FPDUs of one connection. It works on the lists and the dictionary of regions of the queue pair.
 
-    The attributes are the state of a receiver, with the names of `Receiver` and `DirectPayload` in
-    `rpcrdma.iwarp.receiver`; those with `opened` and `message` are about the tagged message and the Send that have
-    arrived in part. `received` counts the octets of the response to the first of the RDMA Reads. `hand_over` returns the octets of an FPDU that has arrived in part, and those of such a Send, and
-    forgets both.
+    The attributes are the state of a receiver, with the names of `DirectPayload` in `rpcrdma.iwarp.receiver` where that
+    has them; those with `opened` and `message` are about the tagged message and the Send that have arrived in part.
+    `received` counts the octets of the response to the first of the RDMA Reads. `hand_over` returns the octets of an
+    FPDU that has arrived in part, and those of such a Send, and forgets both.
     """
 
     send_number: int

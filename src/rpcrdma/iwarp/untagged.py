@@ -1,0 +1,212 @@
+"""Untagged messages as their segments arrive: Sends, RDMA Read Requests and Terminates.
+
+Each kind has a queue of its own, in which messages are numbered (RFC 5041 section 4.3). A Send takes the next posted
+receive, and may have many segments. The other two kinds have one segment each.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from rpcrdma.errors import DecodeError, RemoteAccessError, RemoteProtocolError
+from rpcrdma.iwarp.config import ReadyFrame
+from rpcrdma.iwarp.outbound import ReadResponse
+from rpcrdma.iwarp.segments import (
+    DDP_VERSION,
+    LAST,
+    QUEUE_OF,
+    RDMAP_VERSION,
+    READ_HEADER_OCTETS,
+    SEQUENCE_MASK,
+    decode_read_header,
+)
+from rpcrdma.iwarp.sender import Sender
+from rpcrdma.iwarp.terminate import Code, PeerTerminated, Violation, decode_terminate, fault_of, read_source_code
+from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
+from rpcrdma.verbs.queue_pair import Completion, Status, Verb
+from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer
+
+__all__ = ["UntaggedMessages"]
+
+_SEND_QUEUE, _READ_QUEUE = 0, 1
+
+
+class UntaggedMessages:
+    """The receive queue, the numbers of the next messages, and the Send that has arrived in part.
+
+    `shared` counts the posted receives whose buffers come from `pool` when a message arrives; they follow `receives`.
+    `numbers` are the next MSNs of queues 0 to 2. `send_octets` counts the octets of the Send that has arrived in
+    part, and `send_opened` has the RDMAP control octet and the Invalidate STag of its first segment. `inbound_reads` is
+    the number of RDMA Reads that the peer may have outstanding.
+    """
+
+    __slots__ = (
+        "_completions",
+        "_pd",
+        "_sender",
+        "inbound_reads",
+        "numbers",
+        "pool",
+        "receives",
+        "send_octets",
+        "send_opened",
+        "shared",
+    )
+
+    def __init__(self, pd: SoftwareProtectionDomain, sender: Sender, completions: deque[Completion]) -> None:
+        self._pd = pd
+        self._sender = sender
+        self._completions = completions
+        self.inbound_reads = 0
+        self.numbers = [1, 1, 1]
+        self.send_octets = 0
+        self.send_opened = (0, 0)
+        self.receives: deque[tuple[object, ReceiveBuffer]] = deque()
+        self.shared = 0
+        self.pool: ReceiveSource | None = None
+
+    def flush(self) -> None:
+        """Ends all receives."""
+        for wr, _ in self.receives:
+            self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
+        self.receives.clear()
+        self.shared = 0
+
+    def check(self, header: tuple[int, ...], octets: int, ready_frame: ReadyFrame | None) -> Violation | None:
+        """The rule that a segment breaks, those of its buffer included (RFC 5041 7.1, RFC 5040 7.2).
+
+        `ready_frame` is the RTR frame that the segment has to be, if any.
+        """
+        _, control, rdmap, invalidate, queue, msn, offset = header
+        if control & DDP_VERSION != 1:
+            return f"DDP version {control & DDP_VERSION}", Code.UNTAGGED_VERSION
+        if rdmap & RDMAP_VERSION != 0x40:
+            return f"RDMAP version {rdmap >> 6}", Code.OPERATION_VERSION
+        expected = QUEUE_OF.get(rdmap & 0x0F)
+        if expected is None:
+            return f"opcode {rdmap & 0x0F:#x} in an untagged segment", Code.OPERATION_OPCODE
+        if queue != expected:
+            return f"queue {queue} for opcode {rdmap & 0x0F:#x}", Code.UNTAGGED_QUEUE
+        if msn != self.numbers[queue]:
+            return f"message {msn} of queue {queue} instead of {self.numbers[queue]}", Code.UNTAGGED_MSN
+        if queue:
+            if ready_frame is not None and not (queue == _READ_QUEUE and ready_frame is ReadyFrame.READ):
+                return "not the ready-to-receive frame that was agreed on", Code.NO_MATCHING_RTR
+            return (f"message offset {offset}", Code.UNTAGGED_MO) if offset else None
+        if ready_frame is not None:
+            if octets or not control & LAST or ready_frame is not ReadyFrame.SEND:
+                return "not the ready-to-receive frame that was agreed on", Code.NO_MATCHING_RTR
+            return None
+        if not (self.receives or self.shared):
+            return "a Send, but no receive is posted", Code.UNTAGGED_NO_BUFFER
+        placed = self.send_octets
+        if offset != placed:
+            return f"message offset {offset} instead of {placed}", Code.UNTAGGED_MO
+        if placed and self.send_opened != (rdmap, invalidate):
+            return "the RDMAP header changed within a message", Code.OPERATION_UNSPECIFIED
+        room = len(self.receives[0][1]) if self.receives or self.pool is None else self.pool.octets
+        if placed + octets > room:
+            return f"a Send of at least {placed + octets} octets for a receive of {room}", Code.UNTAGGED_TOO_LONG
+        return None
+
+    def target(self, start: int, octets: int) -> memoryview:
+        """The memory for octets of the arriving Send from `start` on; less where a piece of scattered memory ends."""
+        buffer = self._buffer()
+        if isinstance(buffer, ScatteredBuffer):
+            return buffer.target(start, octets)
+        return buffer[start : start + octets]
+
+    def _buffer(self) -> ReceiveBuffer:
+        """The buffer of the arriving Send, drawn from the pool unless a receive was posted with its own."""
+        if not self.receives:
+            assert self.pool is not None
+            self.shared -= 1
+            buffer = self.pool.draw()
+            self.receives.append((buffer, buffer))
+        return self.receives[0][1]
+
+    def write(self, start: int, data: memoryview) -> None:
+        """Writes octets of the arriving Send from `start` on."""
+        buffer = self._buffer()
+        if isinstance(buffer, ScatteredBuffer):
+            buffer.write(start, data)
+        else:
+            buffer[start : start + len(data)] = data
+
+    def take(self, header: tuple[int, ...], payload: memoryview, ready_frame: ReadyFrame | None) -> None:
+        """Takes a whole segment that has passed `check`.
+
+        Raises:
+            TerminateFault: it breaks a rule that shows in its payload, or the rules of memory access.
+            PeerTerminated: it is a Terminate.
+            RemoteProtocolError: it is a Terminate that does not decode.
+        """
+        queue = header[4]
+        if queue == _READ_QUEUE:
+            self._take_read_request(header, payload, ready_frame)
+        elif queue != _SEND_QUEUE:
+            try:
+                terminate = decode_terminate(payload)
+            except DecodeError as error:
+                raise RemoteProtocolError(f"an unintelligible Terminate: {error}") from None
+            raise PeerTerminated(terminate)
+        elif ready_frame is not None:
+            # The RTR frame is no message of the upper layer (RFC 6581 section 9.2): it takes no receive.
+            self.numbers[_SEND_QUEUE] = 2
+        else:
+            self._take_send(header, payload)
+
+    def _take_send(self, header: tuple[int, ...], payload: memoryview) -> None:
+        _, control, _, _, _, _, offset = header
+        octets = len(payload)
+        pool = self.pool
+        whole = control & LAST and not offset
+        if whole and pool is not None and not self.receives and octets <= pool.short_octets:
+            self.shared -= 1
+            self.receives.append((bytes(payload), payload))
+        elif octets:
+            self.write(offset, payload)
+        self.end(header, octets)
+
+    def _take_read_request(self, header: tuple[int, ...], payload: memoryview, ready_frame: ReadyFrame | None) -> None:
+        octets = len(payload)
+        if octets != READ_HEADER_OCTETS or not header[1] & LAST:
+            code = Code.UNTAGGED_TOO_LONG if octets > READ_HEADER_OCTETS else Code.OPERATION_UNSPECIFIED
+            raise fault_of((f"an RDMA Read Request of {octets} octets", code), header)
+        request = decode_read_header(payload)
+        responses = self._sender.responses
+        if len(responses) >= self.inbound_reads:
+            raise fault_of((f"more than {self.inbound_reads} RDMA Reads outstanding", Code.OPERATION_STREAM), header)
+        # The handle and offset of a Read of no octets are not checked (RFC 5040 section 5.2.1).
+        if request.length:
+            if ready_frame is not None:
+                raise fault_of(("the ready-to-receive Read asks for data", Code.NO_MATCHING_RTR), header)
+            try:
+                self._pd.find(request.source_handle, request.source_offset, request.length, Access.REMOTE_READ)
+            except RemoteAccessError as error:
+                raise fault_of((str(error), read_source_code(error)), header, bytes(payload)) from None
+        self.numbers[_READ_QUEUE] = self.numbers[_READ_QUEUE] + 1 & SEQUENCE_MASK
+        responses.append(ReadResponse(request, header))
+
+    def end(self, header: tuple[int, ...], octets: int) -> None:
+        """A segment of a Send with `octets` of payload is in place; the last one delivers the message.
+
+        Raises:
+            TerminateFault: the Send invalidates a handle that does not exist.
+        """
+        _, control, rdmap, invalidate, *_ = header
+        octets += self.send_octets
+        if not control & LAST:
+            self.send_octets = octets
+            self.send_opened = (rdmap, invalidate)
+            return
+        ended: int | None = None
+        # Opcodes 4 and 6 are the ones with Invalidate.
+        if not rdmap & 1:
+            if self._pd.invalidate_handle(invalidate) is None:
+                raise fault_of((f"handle {invalidate:#010x} cannot be invalidated", Code.PROTECTION_INVALIDATE), header)
+            ended = invalidate
+        self.send_octets = 0
+        self.numbers[_SEND_QUEUE] = self.numbers[_SEND_QUEUE] + 1 & SEQUENCE_MASK
+        wr, _ = self.receives.popleft()
+        self._completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, octets, ended))
