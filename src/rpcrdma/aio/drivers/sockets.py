@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import secrets
@@ -35,6 +36,9 @@ _HUGE_MSS_OCTETS = 16384
 _KEEP_ALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
 """Seconds of silence, seconds between probes, probes: what holds a connection to a dead machine lets go in two minutes,
 as Linux's RPC over TCP does."""
+
+_CONGESTION_CONTROL_WITHIN_HOST = b"reno"
+"""Every Linux kernel has it, and permits it to every program."""
 
 _RESERVED_PORTS = range(665, 1024)
 """Local ports that tell a server of a privileged caller: those that Linux's own RPC takes, which leaves alone the ones
@@ -76,12 +80,21 @@ def _told(sock: socket.socket, offset: int) -> int | None:
 
 
 def tune(sock: socket.socket) -> None:
-    """Non-blocking; nothing waits to be sent (RFC 5044 section 4.5); a peer whose machine is gone is noticed."""
+    """Makes a connected socket non-blocking and sets the TCP options that both transports need.
+
+    Nothing waits to be sent (RFC 5044 section 4.5). A peer whose machine is gone is noticed. A connection to an address
+    of its own, as over loopback, has no path that could be congested. There the system's congestion control gives way
+    to one that does not pace: BBR sets a timer for each segment, a tenth of the processor time of bulk data.
+    """
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _KEEP_ALIVE.items():
         sock.setsockopt(socket.IPPROTO_TCP, option, value)
+    # The peer may be gone, or the system may refuse it: neither is a fault of the connection.
+    with contextlib.suppress(OSError):
+        if sock.getsockname()[0] == sock.getpeername()[0]:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _CONGESTION_CONTROL_WITHIN_HOST)
 
 
 def authority(host: str, port: int | str) -> str:
@@ -112,10 +125,11 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
     for family, kind, protocol, _, address in addresses:
         sock = socket.socket(family, kind, protocol)
         try:
-            tune(sock)
+            sock.setblocking(False)
             if reserved_port:
                 _take_reserved_port(sock, where)
             await loop.sock_connect(sock, address)
+            tune(sock)
         except OSError as error:
             sock.close()
             failure = error
