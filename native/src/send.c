@@ -10,11 +10,13 @@
 #include <sys/socket.h>
 
 enum {
-    PIECES = 256,            /* of gather lists in one call */
-    FRAMES = 32,             /* of one system call */
-    PLACES = 256,            /* the length of its gather list */
-    BATCH_OCTETS = 1 << 17,
-    LONG_OCTETS = 1 << 14,   /* a CRC over so many octets is computed without the interpreter's lock */
+    PIECES = 256,          /* of gather lists in one call */
+    FRAMES = 32,           /* of one system call */
+    PLACES = 256,          /* the length of its gather list */
+    /* Of the first: a result of 1 MiB with its reply, for which the peer wakes once. Of a further one: FPDUs that TCP
+       does not take are framed again. */
+    FIRST_OCTETS = 17 << 16, NEXT_OCTETS = 1 << 17,
+    LONG_OCTETS = 1 << 14, /* a CRC over so many octets is computed without the interpreter's lock */
 };
 
 enum { CONTROL, HANDLE, OFFSET, LENGTH, GATHER, NAMES };
@@ -37,9 +39,9 @@ typedef struct {
 /* One call. What TCP has taken: `done` messages, `position` octets of the next one, `sent` octets of FPDUs in all. */
 typedef struct {
     int fd, crc, blocked, pieces, frames, places;
-    size_t payload_max[2], batch;
+    size_t payload_max[2];
     uint32_t numbers[2], framing[2]; /* MSNs of the queues: behind the sent messages, and behind the framed ones */
-    Py_ssize_t done;
+    Py_ssize_t done, room; /* `room`: octets that the batch still takes */
     uint64_t position, sent;
     PyObject *rest;
     Py_buffer piece[PIECES];
@@ -91,7 +93,7 @@ static int send_batch(Sending *s, int more) {
         if (s->blocked && !(s->rest = copy_of(s, (size_t)taken, end))) return -1;
     }
     s->frames = s->places = 0;
-    s->batch = 0;
+    s->room = NEXT_OCTETS;
     return 0;
 }
 
@@ -149,7 +151,7 @@ static void add_frame(Sending *s, Message *m) {
     f->position = last ? 0 : m->position;
     f->queue = last && !tagged ? queue : -1;
     if (f->queue >= 0) s->framing[queue]++;
-    s->batch += f->octets;
+    s->room -= (Py_ssize_t)f->octets;
 }
 
 /* Takes up the pieces of a message from its position on, as many as there is room for; 0, or -1. */
@@ -177,8 +179,7 @@ static int take_pieces(Sending *s, Message *m, PyObject *gather) {
 static int frame_message(Sending *s, Message *m, PyObject *gather) {
     if (take_pieces(s, m, gather)) return -1;
     do {
-        if ((s->batch >= BATCH_OCTETS || s->frames == FRAMES || s->places > PLACES / 2) && send_batch(s, 1))
-            return -1;
+        if ((s->room <= 0 || s->frames == FRAMES || s->places > PLACES / 2) && send_batch(s, 1)) return -1;
         if (!s->blocked) add_frame(s, m);
     } while (!s->blocked && m->position < m->length && m->piece < s->pieces);
     return 0;
@@ -214,6 +215,7 @@ static PyObject *send_messages(PyObject *module, PyObject *const *args, Py_ssize
     }
     memset(s, 0, offsetof(Sending, piece));
     s->fd = (int)PyLong_AsLong(args[0]);
+    s->room = FIRST_OCTETS;
     m.position = s->position = PyLong_AsUnsignedLongLong(args[2]);
     for (int i = 0; i < 2; i++)
         s->numbers[i] = s->framing[i] = (uint32_t)PyLong_AsUnsignedLong(PyList_GetItem(numbers, i));

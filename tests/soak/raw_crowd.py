@@ -41,7 +41,7 @@ PORTS_OF_ADDRESS = 20_000
 """Connections from one address to one port: fewer than the local port numbers that Linux gives out."""
 TIMEOUT_S = 20.0
 IP_BIND_ADDRESS_NO_PORT = 24
-"""`bind` takes an address alone, and `connect` a port that may still wait for the end of a connection to another port."""
+"""`bind` takes an address alone, and `connect` a port, which may wait for the end of a connection to another port."""
 
 
 def raise_file_limit(files: int) -> None:

@@ -30,8 +30,9 @@ _LOGGER = logging.getLogger("rpcrdma")
 _RECEIVE_BUDGET_OCTETS = 1 << 20
 """Received in one turn of the loop before other connections get theirs."""
 
-_SEND_OCTETS = 1 << 17
-"""Offered to one `sendmsg`: enough to keep the socket busy, so little that the peer starts while CRCs are computed."""
+_SEND_OCTETS = 17 << 16
+"""Offered to one `sendmsg`: a result of 1 MiB with its reply, for which the peer then wakes once. A peer that is faster
+than this side would sleep, and wake again, whenever the CRCs of a further part are computed."""
 
 _DISCARD_OCTETS = 1 << 16
 
