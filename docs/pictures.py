@@ -56,7 +56,7 @@ LAYERS: tuple[Mapping[str, str], ...] = (
         "fsspec": "rdma:// for data tools",
         "testing": "suites for users' tests",
     },
-    {"rpcrdma": "the names that programs import"},
+    {"rpcrdma": "the names that programs import", "simulation": "a fabric in virtual time"},
     {"nfs": "NFSv3 and MOUNT: interfaces, server, client"},
     {"aio": "connections, clients and servers on asyncio", "dissect": "captures to annotated messages"},
     {"rtr": "the round-trip extension of version 2"},

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from jumping_loop import now_s, run
+from jumping_sockets import now_s, run
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.iwarp_driver import IwarpDriver
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole

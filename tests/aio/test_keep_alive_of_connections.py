@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from jumping_loop import now_s, run
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.service import Service
+from rpcrdma.simulation.loop import now_s, run
 
 NUMBER = 0x20ABCDEF
 PROGRAM = Program(NUMBER, 1, "EMPTY_V1", {})

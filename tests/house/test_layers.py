@@ -26,6 +26,7 @@ RANKS = {
     "aio": 6,
     "nfs": 7,
     "": 8,  # the package itself, which re-exports the names for users
+    "simulation": 8,
     "cli": 9,
     "fsspec": 9,
     "sync": 9,

@@ -1,4 +1,4 @@
-"""An event loop on a clock that jumps from one event to the next: for tests without sockets and threads."""
+"""An event loop with sockets whose clock jumps to the next event; `rpcrdma.simulation.loop` has the one without."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""A simulated fabric in virtual time, under the unchanged transport, RPC and NFS code."""

@@ -1,0 +1,164 @@
+"""An event loop of virtual time: its clock jumps to the next event, and each callback has a cause.
+
+Callbacks, futures and tasks of asyncio run unchanged. `call_soon` and `call_at` note the event of the trace that their
+caller follows from (`cause`), so that causes cross futures and tasks. A callback may spend time (`spend`), as the host
+does that registers memory: callbacks that it schedules afterwards begin that much later, and no others wait for it.
+
+There are no sockets, no threads and no other processes: nothing outside the loop can wake it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, TypeVar
+
+from rpcrdma.simulation.trace import NO_CAUSE
+
+__all__ = ["Stalled", "VirtualLoop", "now_s", "run"]
+
+T = TypeVar("T")
+
+_STALE_KEPT = 256
+"""Cancelled timers up to which they are left where they are."""
+
+
+class Stalled(RuntimeError):
+    """Nothing can happen any more, and the program waits all the same."""
+
+
+class _Scheduled(asyncio.TimerHandle):
+    """A callback with the event that it follows from."""
+
+    __slots__ = ("cause",)
+
+    def __init__(
+        self,
+        when_s: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: VirtualLoop,
+        context: Context | None,
+    ) -> None:
+        super().__init__(when_s, callback, args, loop, context)
+        self.cause = loop.cause
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """An asyncio loop whose time passes only between callbacks; `seed` determines `random`."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        self.random = random.Random(seed)  # noqa: S311 - to be repeated, not to be kept secret
+        self.cause = NO_CAUSE
+        """The event of the trace that the running callback follows from."""
+        self.now_s = 0.0
+        """The time at which the running callback has begun; `time` has what it has spent in addition."""
+        self.callbacks = 0
+        """Callbacks that have run."""
+        self._local_s = 0.0
+        self._soon: deque[_Scheduled] = deque()
+        self._timers: list[tuple[float, int, _Scheduled]] = []
+        self._order = 0
+        self._stale = 0
+
+    def time(self) -> float:
+        return self._local_s
+
+    def spend(self, duration_s: float) -> None:
+        """Lets time pass for the running callback and all that it schedules from here on."""
+        self._local_s += duration_s
+
+    def follow(self, cause: int, at_s: float = 0.0) -> None:
+        """From here on the running callback follows from another event, which is over at `at_s`."""
+        self.cause = cause
+        self._local_s = max(self.now_s, at_s)
+
+    def jump(self, duration_s: float) -> None:
+        """The clock jumps ahead, as after a machine was suspended: timers that are due meanwhile ring late."""
+        self.now_s += duration_s
+        self._local_s += duration_s
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        if self._local_s > self.now_s:
+            return self.call_at(self._local_s, callback, *args, context=context)
+        handle = _Scheduled(self.now_s, callback, args, self, context)
+        self._soon.append(handle)
+        return handle
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = _Scheduled(when, callback, args, self, context)
+        self._order += 1
+        # In the order of scheduling where times are equal: a heap alone would not keep it.
+        heapq.heappush(self._timers, (when, self._order, handle))
+        handle._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001 - has `cancel` report to the loop
+        return handle
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *_args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        del callback, context
+        raise RuntimeError("there are no threads in virtual time: schedule with call_soon, from the loop's own thread")
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Runs the function at once, in no time."""
+        del executor
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - the caller's, as of a thread
+            future.set_exception(error)
+        return future
+
+    def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
+        self._stale += 1
+        if self._stale > _STALE_KEPT and self._stale > len(self._timers) // 2:
+            self._timers = [entry for entry in self._timers if not entry[2].cancelled()]
+            heapq.heapify(self._timers)
+            self._stale = 0
+
+    def _run_once(self) -> None:
+        soon, timers = self._soon, self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+            self._stale = max(0, self._stale - 1)
+        if not soon:
+            if not timers:
+                raise Stalled("every task waits and no timer is set: the awaited event can never happen")
+            self.now_s = max(self.now_s, timers[0][0])
+        while timers and timers[0][0] <= self.now_s:
+            soon.append(heapq.heappop(timers)[2])
+        for _ in range(len(soon)):
+            handle = soon.popleft()
+            if not handle.cancelled():
+                self.callbacks += 1
+                self.cause = handle.cause
+                self._local_s = self.now_s
+                handle._run()  # noqa: SLF001 - the loop's part of a handle
+        self.cause = NO_CAUSE
+        self._local_s = self.now_s
+
+
+def run(main: Callable[[], Coroutine[Any, Any, T]], *, seed: int = 0) -> T:
+    """Runs `main()` to its end in a loop of its own; the same program and seed run alike each time.
+
+    Raises:
+        Stalled: the program waits for something that can never happen.
+    """
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(seed)) as runner:
+        return runner.run(main())
+
+
+def now_s() -> float:
+    """The time of the running loop."""
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,145 @@
+"""The event loop of virtual time: its clock, its order, and the causes of its callbacks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from rpcrdma.simulation.loop import Stalled, VirtualLoop, now_s, run
+from rpcrdma.simulation.trace import NO_CAUSE
+
+
+def running() -> VirtualLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    return loop
+
+
+def test_a_day_passes_at_once() -> None:
+    async def main() -> float:
+        await asyncio.sleep(86_400)
+        return now_s()
+
+    began_s = time.process_time()
+    assert run(main) == 86_400
+    assert time.process_time() - began_s < 5
+
+
+def test_timers_of_one_time_ring_in_the_order_in_which_they_were_set() -> None:
+    async def main() -> None:
+        rung: list[int] = []
+        for number in range(100):
+            running().call_at(3.0, rung.append, number)
+        await asyncio.sleep(4)
+        assert rung == list(range(100))
+
+    run(main)
+
+
+def test_cancelled_timers_neither_ring_nor_pile_up_nor_hold_the_clock() -> None:
+    async def main() -> None:
+        loop = running()
+        rung: list[int] = []
+        for number in range(5_000):
+            timer = loop.call_later(1 + number, rung.append, number)
+            if number != 7:
+                timer.cancel()
+        assert len(loop._timers) < 1_000
+        await asyncio.sleep(10_000)
+        assert (rung, now_s()) == ([7], 10_000)
+
+    run(main)
+
+
+def test_a_program_that_can_never_go_on_is_told_so() -> None:
+    async def main() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(Stalled, match="no timer is set"):
+        run(main)
+
+
+def test_causes_cross_futures_tasks_and_timers() -> None:
+    async def main() -> list[tuple[int, float]]:
+        loop = running()
+        found: list[tuple[int, float]] = []
+
+        async def waits(future: asyncio.Future[None]) -> None:
+            await future
+            found.append((loop.cause, now_s()))
+            await asyncio.sleep(2)
+            found.append((loop.cause, now_s()))
+            await asyncio.create_task(ends())
+
+        async def ends() -> None:
+            found.append((loop.cause, now_s()))
+
+        future: asyncio.Future[None] = loop.create_future()
+        task = asyncio.create_task(waits(future))
+        await asyncio.sleep(1)
+        assert loop.cause == NO_CAUSE
+        loop.follow(41)
+        loop.call_soon(future.set_result, None)
+        loop.follow(42)
+        await task
+        return found
+
+    assert run(main) == [(41, 1.0), (41, 3.0), (41, 3.0)]
+
+
+def test_time_that_a_callback_spends_delays_what_it_schedules_and_nothing_else() -> None:
+    async def main() -> None:
+        loop = running()
+        rung: dict[str, float] = {}
+
+        def note(name: str) -> None:
+            rung[name] = now_s()
+
+        def spends() -> None:
+            loop.call_soon(note, "before")
+            loop.spend(0.5)
+            assert now_s() == 1.5
+            loop.call_soon(note, "soon")
+            loop.call_later(1, note, "later")
+            loop.follow(3)
+            loop.call_soon(note, "of another cause")
+
+        loop.call_at(1.0, spends)
+        loop.call_at(1.25, note, "beside")
+        await asyncio.sleep(5)
+        assert rung == {"before": 1.0, "of another cause": 1.0, "beside": 1.25, "soon": 1.5, "later": 2.5}
+
+    run(main)
+
+
+def test_after_a_jump_of_the_clock_timers_that_were_due_meanwhile_ring_late() -> None:
+    async def main() -> None:
+        loop = running()
+        rung: list[float] = []
+        for due_s in (1.0, 2.0, 9.0):
+            loop.call_at(due_s, lambda: rung.append(now_s()))
+        loop.jump(5)
+        await asyncio.sleep(5)
+        assert rung == [5.0, 5.0, 9.0]
+
+    run(main)
+
+
+def test_functions_for_threads_run_at_once_and_nothing_comes_from_a_thread() -> None:
+    async def main() -> None:
+        assert await asyncio.to_thread(now_s) == 0
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.to_thread(lambda: 1 / 0)
+        with pytest.raises(RuntimeError, match="no threads in virtual time"):
+            asyncio.get_running_loop().call_soon_threadsafe(print)
+
+    run(main)
+
+
+def test_the_seed_determines_the_random_numbers() -> None:
+    async def main() -> int:
+        return running().random.getrandbits(64)
+
+    assert run(main, seed=1) == run(main, seed=1) != run(main, seed=2)
