@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import signal
@@ -19,6 +20,7 @@ from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.transport import VERSION_CHOICES, offered, version_choice
 from support.both_drafts import DRAFTS, Raw
 from support.host_pair import Hosts
+from support.simulated import Simulated, run_in_virtual_time
 
 # `pytester` runs the guard on suites of its own.
 pytest_plugins = ["ledger_guard", "pytester"]
@@ -69,7 +71,7 @@ def leave_out_what_lives() -> None:
     gc.freeze()
 
 
-PROVIDERS = ("iwarp", "loopback")
+PROVIDERS = ("iwarp", "loopback", "simulated")
 WITH_EXTENSION = "2-rtr"
 """Version 2, where the round-trip extension carries all bulk data that it can; in the others it is left to its rule."""
 VERSIONS = (*(choice for choice in VERSION_CHOICES if choice != "auto"), WITH_EXTENSION)
@@ -116,10 +118,12 @@ def leave_choice_to(provider: str, version: str, monkeypatch: pytest.MonkeyPatch
     if version == WITH_EXTENSION:
         version = "2"
         monkeypatch.setattr("rpcrdma.aio.client.connect.extension_choice", lambda _choice: "rtr")
-    loopback = LoopbackProvider()
+    in_memory: dict[str, Provider] = {"loopback": LoopbackProvider(), "simulated": Simulated()}
+    if provider == "simulated":
+        monkeypatch.setattr(asyncio, "run", run_in_virtual_time)
 
     def chosen(choice: ProviderChoice, *settings: Any) -> Provider:
-        return loopback if choice == "auto" and provider == "loopback" else chosen_provider(choice, *settings)
+        return in_memory[provider] if choice == "auto" and provider in in_memory else chosen_provider(choice, *settings)
 
     def version_of(choice: str | int) -> str:
         return version if choice == "auto" else version_choice(choice)

@@ -16,6 +16,7 @@ from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import Call
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.programs import procedure
+from support.simulated import not_simulated
 
 NUMBER = 0x20CA1157
 OCTETS_MAX = 200_000
@@ -98,6 +99,7 @@ async def recorded(scheme: str, *orders: tuple[Procedure[bytes, bytes], int]) ->
         (WHOLE, 1000, "reply chunk"),
     ],
 )
+@not_simulated
 @pytest.mark.versions("1", "2", "2-07")
 @pytest.mark.usefixtures("each_provider")
 def test_a_record_has_the_form_and_the_octets(asked: Procedure[bytes, bytes], octets: int, form: str) -> None:
@@ -111,6 +113,7 @@ def test_a_record_has_the_form_and_the_octets(asked: Procedure[bytes, bytes], oc
     asyncio.run(work())
 
 
+@not_simulated
 @pytest.mark.usefixtures("each_provider")
 def test_the_octets_are_those_of_the_rpc_messages_on_either_transport() -> None:
     """Transport headers are not counted, so that both transports count the same."""

@@ -18,6 +18,7 @@ from rpcrdma.aio.server.serve import Server, serve
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport import Call, TransportStatistics
+from support.simulated import not_simulated
 
 pytestmark = [pytest.mark.versions("2-rtr"), pytest.mark.usefixtures("each_provider")]
 
@@ -137,6 +138,7 @@ def samples_of(text: str) -> Iterator[tuple[tuple[str, ...], float]]:
             yield (sample.name, *sample.labels.values()), sample.value
 
 
+@not_simulated
 def test_prometheus_is_told_what_went_by_send() -> None:
     async def main() -> None:
         async with scene() as it:

@@ -21,6 +21,7 @@ from rpcrdma.rpc.service import CallContext, Service, in_worker, inline_or_worke
 from support.programs import procedure
 from support.raw_calls import file_handle, record, rpc
 from support.raw_socket import RawSocketPeer
+from support.simulated import not_simulated
 from support.waiting import until
 
 NUMBER = 0x20F100D5
@@ -108,6 +109,7 @@ async def flood(server: Server, asked: Procedure[Any, Any]) -> int:
 
 
 @pytest.mark.parametrize("asked", [CHANGE, LOOK, LOOK_LATER], ids=["at most once", "idempotent", "idempotent, begun"])
+@not_simulated
 def test_the_queue_for_threads_is_no_longer_than_what_present_connections_have_put_there(
     scheme: str, asked: Procedure[Any, Any]
 ) -> None:

@@ -22,6 +22,7 @@ from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport import TransportConfig, VersionRefused
 from support.host_certificates import Authority
 from support.host_pair import Hosts
+from support.waiting import until
 
 pytestmark = pytest.mark.versions("2", "2-07")
 
@@ -174,8 +175,8 @@ def test_a_client_that_the_server_does_not_know_is_told_why_and_logged(
             with pytest.raises(HostAuthenticationFailed, match="it expects another host than the certificate of"):
                 await connect(served.listening[0], v3.PROGRAM, options=options)
             assert service.seen == []
-            while served.connections:  # noqa: ASYNC110 - the server's end of it is heard of a turn later
-                await asyncio.sleep(0)
+            # The server hears of the end later.
+            await until(lambda: not served.connections)
 
     with caplog.at_level(logging.INFO, "rpcrdma.server"):
         asyncio.run(work())

@@ -29,6 +29,7 @@ from rpcrdma.errors import ConnectFailed, RpcError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure, null_procedure
 from rpcrdma.rpc.service import CallContext
+from support.simulated import not_simulated
 
 OCTETS = 150_000
 HANDLE = v3.nfs_fh3(data=b"handle")
@@ -119,6 +120,7 @@ def test_a_server_counts_calls_connections_and_procedures() -> None:
     with_server(work)
 
 
+@not_simulated
 @pytest.mark.usefixtures("each_provider")
 def test_a_snapshot_does_not_change_afterwards() -> None:
     async def work(server: Server) -> None:
@@ -132,6 +134,7 @@ def test_a_snapshot_does_not_change_afterwards() -> None:
     with_server(work)
 
 
+@not_simulated
 @pytest.mark.versions("1", "2", "2-07")
 @pytest.mark.usefixtures("each_provider")
 def test_prometheus_is_told_what_the_server_counts() -> None:

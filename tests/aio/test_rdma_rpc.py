@@ -8,7 +8,7 @@ import inspect
 import json
 import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -83,10 +83,12 @@ class Mounts(mount.MOUNT_V3_Service):
 
 
 @asynccontextmanager
-async def serving(files: Files | None = None, **settings: Any) -> AsyncIterator[tuple[Server, Files]]:
+async def serving(
+    files: Files | None = None, schemes: Sequence[str] = ("rdma",), **settings: Any
+) -> AsyncIterator[tuple[Server, Files]]:
     service = files or Files()
     options = ServeOptions(rdma=RdmaServerConfig(**settings), drain_s=0.2)
-    async with serve([service, Mounts()], ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"], options=options) as server:
+    async with serve([service, Mounts()], [f"{scheme}://127.0.0.1:0" for scheme in schemes], options=options) as server:
         try:
             yield server, service
         finally:
@@ -210,9 +212,10 @@ def test_errors_of_rpc_reach_the_caller() -> None:
 
 
 @pytest.mark.req("NF-3")
+@pytest.mark.providers("iwarp")
 def test_a_program_that_does_not_go_over_rdma_is_offered_over_tcp() -> None:
     async def main() -> None:
-        async with serving() as (server, _), connect(server.listening[1]) as client:
+        async with serving(schemes=["tcp"]) as (server, _), connect(server.listening[0]) as client:
             await client.call(mount.PROGRAM.procedures[0], None)
             assert client.negotiated is None
             assert bytes((await read(client, 5000)).data) == _CONTENT[:5000]
@@ -335,10 +338,10 @@ def test_a_worker_that_outlives_its_connection_keeps_its_buffers_until_it_is_don
 @on_sockets
 def test_connecting_to_a_tcp_service_fails_with_a_hint() -> None:
     async def main() -> None:
-        async with serving() as (server, _):
+        async with serving(schemes=["tcp"]) as (server, _):
             options = ConnectOptions(connect_timeout_s=0.3)
             with pytest.raises(ConnectFailed, match="check"):
-                await connect(server.listening[1].replace("tcp", "rdma"), options=options)
+                await connect(server.listening[0].replace("tcp", "rdma"), options=options)
 
     asyncio.run(main())
 

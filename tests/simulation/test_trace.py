@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from rpcrdma.simulation.trace import NO_CAUSE, Kind, Trace
+from rpcrdma.simulation.trace import NO_CAUSE, EventKind, Trace
 
 
 def test_a_chain_has_an_event_and_all_its_causes_from_the_first_on() -> None:
     trace = Trace()
-    call = trace.add(Kind.CALL, "client", at_s=0.0, text="NULL")
-    trace.add(Kind.NOTE, "client", at_s=0.0)
-    post = trace.add(Kind.POST, "client", at_s=0.5, cause=call)
-    leave = trace.add(Kind.LEAVE, "client", at_s=1.0, cause=post, cost_s=0.5)
+    call = trace.add(EventKind.CALL, "client", at_s=0.0, text="NULL")
+    trace.add(EventKind.NOTE, "client", at_s=0.0)
+    post = trace.add(EventKind.POST, "client", at_s=0.5, cause=call)
+    leave = trace.add(EventKind.LEAVE, "client", at_s=1.0, cause=post, cost_s=0.5)
     assert [event.number for event in trace.chain(leave)] == [call, post, leave]
     assert trace.chain(NO_CAUSE) == []
 
@@ -18,9 +18,9 @@ def test_a_chain_has_an_event_and_all_its_causes_from_the_first_on() -> None:
 def test_traces_are_equal_exactly_if_all_their_events_are() -> None:
     def traced(**change: object) -> Trace:
         trace = Trace()
-        trace.add(Kind.CALL, "client", at_s=0.25)
+        trace.add(EventKind.CALL, "client", at_s=0.25)
         event = {"at_s": 0.5, "cause": 0, "connection": 1, "octets": 2, "cost_s": 0.25, "text": "send"}
-        trace.add(Kind.POST, "client", **{**event, **change})  # type: ignore[arg-type]
+        trace.add(EventKind.POST, "client", **{**event, **change})  # type: ignore[arg-type]
         return trace
 
     same = traced()
@@ -36,5 +36,5 @@ def test_traces_are_equal_exactly_if_all_their_events_are() -> None:
 
 def test_a_trace_that_is_off_keeps_nothing() -> None:
     trace = Trace(enabled=False)
-    assert trace.add(Kind.NOTE, "client", at_s=0.0) == NO_CAUSE
+    assert trace.add(EventKind.NOTE, "client", at_s=0.0) == NO_CAUSE
     assert trace.events == []

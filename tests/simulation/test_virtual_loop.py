@@ -61,6 +61,15 @@ def test_a_program_that_can_never_go_on_is_told_so() -> None:
         run(main)
 
 
+def test_a_task_that_polls_without_letting_time_pass_is_told_so() -> None:
+    async def main() -> None:
+        while now_s() < 1:  # noqa: ASYNC110 - the fault that is tested
+            await asyncio.sleep(0)
+
+    with pytest.raises(Stalled, match="a task polls"):
+        run(main)
+
+
 def test_causes_cross_futures_tasks_and_timers() -> None:
     async def main() -> list[tuple[int, float]]:
         loop = running()

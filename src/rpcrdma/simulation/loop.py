@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, TypeVar
 
+from rpcrdma.aio.drivers.effects import Effects
 from rpcrdma.simulation.trace import NO_CAUSE
 
 __all__ = ["Stalled", "VirtualLoop", "now_s", "run"]
@@ -25,6 +26,9 @@ T = TypeVar("T")
 
 _STALE_KEPT = 256
 """Cancelled timers up to which they are left where they are."""
+
+_TURNS_MAX = 100_000
+"""Turns of the loop at one time, after which a program is taken to wait for it in vain."""
 
 
 class Stalled(RuntimeError):
@@ -60,11 +64,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """The time at which the running callback has begun; `time` has what it has spent in addition."""
         self.callbacks = 0
         """Callbacks that have run."""
+        self.effects = Effects(random_bits=self.random.getrandbits, clock=self.time)
+        self.on_task: Callable[[asyncio.Task[Any]], None] | None = None
+        """Is called with each task that is made, in the context of its maker."""
         self._local_s = 0.0
         self._soon: deque[_Scheduled] = deque()
         self._timers: list[tuple[float, int, _Scheduled]] = []
         self._order = 0
         self._stale = 0
+        self._turns = 0
+
+    def __del__(self) -> None:
+        """Nothing needs to be closed."""
 
     def time(self) -> float:
         return self._local_s
@@ -102,6 +113,28 @@ class VirtualLoop(asyncio.BaseEventLoop):
         handle._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001 - has `cancel` report to the loop
         return handle
 
+    def schedule(
+        self, at_s: float, cause: int, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As `call_at`, for a callback that follows from the event `cause`."""
+        present, self.cause = self.cause, cause
+        handle = self.call_at(at_s, callback, *args, context=context)
+        self.cause = present
+        return handle
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, T], *, name: object = None, context: Context | None = None
+    ) -> asyncio.Task[T]:
+        task: asyncio.Task[T] = super().create_task(coro, name=name, context=context)
+        if self.on_task is not None:
+            self.on_task(task)
+        return task
+
+    def run_until_idle(self) -> None:
+        """Runs all that is scheduled, as far as it goes on by itself, while the loop does not run otherwise."""
+        while self._soon or any(not entry[2].cancelled() for entry in self._timers):
+            self._run_once()
+
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *_args: Any, context: Context | None = None
     ) -> asyncio.Handle:
@@ -132,10 +165,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
         while timers and timers[0][2].cancelled():
             heapq.heappop(timers)
             self._stale = max(0, self._stale - 1)
+        self._turns += 1
         if not soon:
             if not timers:
                 raise Stalled("every task waits and no timer is set: the awaited event can never happen")
-            self.now_s = max(self.now_s, timers[0][0])
+            if timers[0][0] > self.now_s:
+                self.now_s = timers[0][0]
+                self._turns = 0
+        elif self._turns > _TURNS_MAX:
+            raise Stalled(f"{_TURNS_MAX} turns without time: a task polls; have it sleep for longer than 0")
         while timers and timers[0][0] <= self.now_s:
             soon.append(heapq.heappop(timers)[2])
         for _ in range(len(soon)):

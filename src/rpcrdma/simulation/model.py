@@ -28,7 +28,7 @@ class FabricModel:
     message_s: float = 0.3 * _MICROSECOND
     """The RNIC's work on each message that it sends, before the first octet leaves."""
     rdma_operation_s: float = 0.3 * _MICROSECOND
-    """Further work of the RNIC on each RDMA Read or RDMA Write, at the end whose memory is named."""
+    """Further work of the RNIC on each message of an RDMA Read or RDMA Write, before it leaves."""
     interrupt_s: float = 4 * _MICROSECOND
     """From a completion to the software that takes it. Seed, section 3.2: much more than 200 ns."""
     coalescing: bool = True
@@ -48,6 +48,8 @@ class FabricModel:
     On an unreliable one (seed, section 4) there are no acknowledgements; work completes when it has left."""
     acknowledgement_octets: int = 62
     """Of an acknowledgement on the wire."""
+    lost_after_s: float = 2.0
+    """The time without acknowledgement after which an RNIC ends a connection: the sum of its retries."""
     copy_octets_s: float = 10e9
     """Octets that a host copies in a second out of receive buffers: all octets of a message that is not divided into
     parts to be used where they are."""

@@ -10,13 +10,13 @@ import enum
 import hashlib
 from typing import NamedTuple
 
-__all__ = ["NO_CAUSE", "Kind", "Trace", "TraceEvent"]
+__all__ = ["NO_CAUSE", "EventKind", "Trace", "TraceEvent"]
 
 NO_CAUSE = -1
 """The cause of events that begin a chain."""
 
 
-class Kind(enum.Enum):
+class EventKind(enum.Enum):
     """The kinds of events; `text` says more of each."""
 
     CALL = "call"
@@ -63,7 +63,7 @@ class TraceEvent(NamedTuple):
     number: int
     at_s: float
     node: str
-    kind: Kind
+    kind: EventKind
     cause: int
     connection: int
     octets: int
@@ -88,7 +88,7 @@ class Trace:
 
     def add(
         self,
-        kind: Kind,
+        kind: EventKind,
         node: str,
         *,
         at_s: float,

@@ -27,6 +27,7 @@ from rpcrdma.nfs.mount import MOUNT_V3_Service, exportnode, groupnode, mountres3
 from rpcrdma.nfs.port_mapper import PORT_MAPPER_V2_Service, mapping
 from rpcrdma.nfs.server import Export, NfsServices, build_services, open_state
 from rpcrdma.rpc.dispatch import Dispatcher
+from support.simulated import not_simulated
 
 
 def names_in(directory: Path | str) -> list[str]:
@@ -109,6 +110,7 @@ def test_a_tree_goes_there_and_back(tmp_path: Path, scheme: str) -> None:
     assert shape(tmp_path / "back") == shape(tmp_path / "tree")
 
 
+@not_simulated
 def test_memory_is_its_owners_again_when_a_read_returns(tmp_path: Path, scheme: str) -> None:
     """Memory in use by a connection can neither be resized nor freed, and is not given out without a copy."""
     (tmp_path / "export").mkdir()
@@ -123,6 +125,7 @@ def test_memory_is_its_owners_again_when_a_read_returns(tmp_path: Path, scheme: 
     run(work())
 
 
+@not_simulated
 def test_every_operation_does_on_the_disk_what_it_says(tmp_path: Path, scheme: str) -> None:
     top = tmp_path / "export"
 

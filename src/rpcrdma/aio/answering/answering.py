@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from rpcrdma.aio.answering.buffer_pool import BufferShare, OutOfBuffers, octets_taken
 from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
+from rpcrdma.aio.drivers.effects import effects_of
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.errors import DecodeError, TransportClosed
 from rpcrdma.limits import BULK_RESULT_OCTETS, UNCOUNTED_RESULT_OCTETS
@@ -372,7 +373,10 @@ class HandlerRunner:
 
     def __init__(self, *, workers: int = _WORKERS, logger: logging.Logger = _LOGGER) -> None:
         self._loop = asyncio.get_running_loop()
-        self._workers: WorkerPool[ServerCall, _Result] = WorkerPool(workers, self._work, self._deliver, self._let_go)
+        effects = effects_of(self._loop)
+        self._before_handler = effects.before_handler
+        pool = effects.worker_pool or WorkerPool
+        self._workers: WorkerPool[ServerCall, _Result] = pool(workers, self._work, self._deliver, self._let_go)
         self._log = LimitedLog(logger)
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle: asyncio.Event | None = None
@@ -394,6 +398,8 @@ class HandlerRunner:
             return
         route = call.route
         execution = route.execution
+        if self._before_handler is not None and execution is not Execution.WORKER:
+            self._before_handler(route.name)
         if execution is _INLINE or execution is _INLINE_OR_WORKER:
             try:
                 result = route.handler(call.args, call)

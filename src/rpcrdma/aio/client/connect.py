@@ -6,7 +6,6 @@ import functools
 import logging
 import os
 import platform
-import secrets
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -23,6 +22,7 @@ from rpcrdma.aio.connections.calls_made import CallObserver
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
+from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.aio.drivers.provider import ProviderChoice
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
@@ -222,7 +222,7 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
 def _stamped(options: ConnectOptions) -> ConnectOptions:
     credential = options.credential
     if isinstance(credential, AuthSys) and not credential.stamp:
-        return replace(options, credential=replace(credential, stamp=secrets.randbits(32)))
+        return replace(options, credential=replace(credential, stamp=random_bits(32)))
     return options
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
-import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,6 +12,7 @@ from typing import Any, Protocol
 from rpcrdma.aio.connections.calls_made import CallObserver, observed
 from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.drivers.effects import random_bits, random_fraction
 from rpcrdma.errors import CallTimeout, RpcError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.calling import XidSource
 from rpcrdma.rpc.keep_alive import KeepAlive
@@ -86,7 +85,7 @@ class ReconnectPolicy:
     """After so long without a reply a NULL call checks whether the server answers; None or 0: never."""
     keepalive_reply_s: float = 20.0
     """How long the reply to that NULL call may take before the connection is given up."""
-    random: Callable[[], float] = random.random
+    random: Callable[[], float] = random_fraction
     """Returns a number from 0 up to 1."""
 
     def delay_s(self, failures: int) -> float:
@@ -144,7 +143,7 @@ class ConnectionKeeper:
         self._asked = 0
         self._breaches = 0
         self._losses = 0
-        self.xids = XidSource(secrets.randbits(32))
+        self.xids = XidSource(random_bits(32))
         # (program, version) of NULL calls: those of the first call, where no program is given.
         self.addressed = None if program is None else (program.number, program.version)
         self.closed = False

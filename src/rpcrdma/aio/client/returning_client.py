@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from typing import Any, TypeVar
 
+from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.errors import CallTimeout, TransportClosed
 from rpcrdma.rpc.calling import XidSource
 from rpcrdma.rpc.program import Procedure
@@ -36,7 +36,7 @@ class ReturningClient:
     def __init__(self, client: ReverseCaller, *, call_timeout_s: float = _CALL_TIMEOUT_S) -> None:
         self._loop = asyncio.get_running_loop()
         self._call_timeout_s = call_timeout_s
-        self._xids = XidSource(secrets.randbits(32))
+        self._xids = XidSource(random_bits(32))
         self._returned = asyncio.Event()
         self._gone = False
         self._here = True

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import monotonic
 
 from rpcrdma.aio.answering.answering import Answering, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferShare
 from rpcrdma.aio.connections.calls_made import REPLY_BOUND_REMEDY
+from rpcrdma.aio.drivers.effects import loop_clock
 from rpcrdma.limits import CONNECTION_TURN_S, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.service import ReverseCaller
 from rpcrdma.transport import Cause
@@ -25,8 +25,8 @@ class RdmaCallsTaken:
     """
 
     __slots__ = (
-        "_answering", "_draining", "_ended", "_on_answered", "_on_fault", "_responder", "client", "deferred", "host",
-        "in_turn", "results", "turn_ends_s", "unsent_octets",
+        "_answering", "_clock", "_draining", "_ended", "_on_answered", "_on_fault", "_responder", "client", "deferred",
+        "host", "in_turn", "results", "turn_ends_s", "unsent_octets",
     )  # fmt: skip
 
     def __init__(
@@ -40,6 +40,7 @@ class RdmaCallsTaken:
         on_answered: Callable[[], None],
         on_fault: Callable[[Exception], None],
     ) -> None:
+        self._clock = loop_clock()
         self.client = client
         self._responder = responder
         self._answering = answering
@@ -54,7 +55,7 @@ class RdmaCallsTaken:
         self.in_turn = False
         """Whether the connection is in a turn, which sends at its end."""
         self.turn_ends_s: float | None = None
-        """When the connection's turn is over and calls wait for the next one, in `monotonic` time.
+        """When the connection's turn is over and calls wait for the next one, by the clock of the loop.
 
         None before the first call of the turn. The owner sets it back to None when a turn begins."""
         self.unsent_octets = 0
@@ -72,7 +73,7 @@ class RdmaCallsTaken:
         elif self.deferred or self.unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX:
             self.deferred.append(call)
         else:
-            now_s = monotonic()
+            now_s = self._clock()
             if self.turn_ends_s is None:
                 self.turn_ends_s = now_s + CONNECTION_TURN_S
             if now_s > self.turn_ends_s:
@@ -84,11 +85,11 @@ class RdmaCallsTaken:
         """Answers calls that wait, until replies wait to be sent or the turn is over; False if it answered none."""
         waited = len(self.deferred)
         if self.turn_ends_s is None:
-            self.turn_ends_s = monotonic() + CONNECTION_TURN_S
+            self.turn_ends_s = self._clock() + CONNECTION_TURN_S
         while self.may_answer:
             assert self._answering is not None
             self._answering.take(self.deferred.pop(0), self)
-            if monotonic() > self.turn_ends_s:
+            if self._clock() > self.turn_ends_s:
                 break
         return len(self.deferred) < waited
 

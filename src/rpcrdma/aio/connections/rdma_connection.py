@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from time import perf_counter_ns
@@ -19,6 +18,7 @@ from rpcrdma.aio.connections.calls_made import CallFuture, CallObserver, CallsMa
 from rpcrdma.aio.connections.negotiated import Negotiated, negotiated
 from rpcrdma.aio.connections.rdma_calls_taken import RdmaCallsTaken
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import InternalError, LocalProtocolError, RpcRdmaError, TransportClosed
@@ -121,7 +121,7 @@ class RdmaConnection(CallsMade):
         # Calls whose times are taken and that wait for a credit, in the order in which they are sent.
         self._queued: list[Call] = []
         self._encoder = CallEncoder(credential)
-        self._xid = secrets.randbits(32)
+        self._xid = random_bits(32)
         self._established: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self.end_reason: Closed | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import socket
 from collections.abc import Callable, Iterable
 from math import inf
@@ -16,6 +15,7 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections.calls_made import CallFuture, CallObserver, CallsMade
 from rpcrdma.aio.connections.tcp_calls_taken import TcpCallsTaken
 from rpcrdma.aio.drivers.deadline_timer import Alarm
+from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.aio.drivers.record_stream import RecordStream
 from rpcrdma.aio.drivers.sockets import address_of, authority, connected_socket, unanswered
 from rpcrdma.errors import LocalProtocolError, MessageTooLong, TransportClosed
@@ -77,7 +77,7 @@ class TcpConnection(CallsMade):
         self._setting = _CLIENT_SETTING if active else _SERVER_SETTING
         self._encoder = CallEncoder(credential)
         self._observer = observer
-        self._xid = secrets.randbits(32)
+        self._xid = random_bits(32)
         self._on_ended = on_ended
         self._finishing = False
         self._ready = active

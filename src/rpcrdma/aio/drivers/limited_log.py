@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from rpcrdma.aio.drivers.effects import loop_clock
 
 __all__ = ["CONNECTION_LINES_MAX", "LimitedLog"]
 
@@ -39,7 +40,7 @@ class LimitedLog:
     That line has the text and `extra` of the last event, without its traceback; an `event` in `extra` gets the number
     of the others as `left_out`. A kind is any text; an address is all that it may have from a peer. Of more than 256
     kinds the oldest is forgotten. To be used in the event loop, and flushed before that ends. `clock` gives seconds,
-    `later` calls a function after some.
+    that of the loop if it is None, and `later` calls a function after some.
     """
 
     __slots__ = ("_clock", "_kinds", "_later", "_logger", "_waits")
@@ -47,11 +48,11 @@ class LimitedLog:
     def __init__(
         self,
         logger: logging.Logger,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
         later: Callable[[float, Callable[[], None]], object] = _later,
     ) -> None:
         self._logger = logger
-        self._clock = clock
+        self._clock = clock or loop_clock()
         self._later = later
         self._kinds: dict[str, _Kind] = {}
         self._waits = False

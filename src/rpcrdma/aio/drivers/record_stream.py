@@ -13,10 +13,10 @@ import socket
 import sys
 import termios
 from collections.abc import Callable
-from time import monotonic
 from typing import Any
 
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
+from rpcrdma.aio.drivers.effects import effects_of
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.errors import MessageTooLong, RemoteProtocolError, TransportClosed
 from rpcrdma.limits import CONNECTION_TURN_S
@@ -58,6 +58,7 @@ class RecordStream:
         on_expected: Callable[[int], None] | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._clock = effects_of(self._loop).clock
         self._sock = sock
         self._peer = peer
         self._fd = sock.fileno()
@@ -245,7 +246,7 @@ class RecordStream:
         After CONNECTION_TURN_S the rest of the messages waits until other connections have had their turn.
         """
         self._busy = True
-        until_s = monotonic() + CONNECTION_TURN_S
+        until_s = self._clock() + CONNECTION_TURN_S
         try:
             while not self.closed:
                 idle = True
@@ -255,7 +256,7 @@ class RecordStream:
                         break
                     idle = False
                     self._on_record(record)
-                    if monotonic() > until_s:
+                    if self._clock() > until_s:
                         self._goes_on = True
                         self._loop.call_soon(self._go_on)
                 if self._sender.unsent_octets and not self._waits_to_write:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Self
@@ -57,7 +56,7 @@ class NfsFilesystem:
         *,
         directory: str = "/",
         options: FileOptions | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         handle = v3.nfs_fh3(root) if isinstance(root, bytes) else root

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
+import functools
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
+from rpcrdma.aio.drivers.effects import loop_clock
 from rpcrdma.limits import NFS_LISTED_NAMES_HELD_MAX, NFS_LISTED_NAMES_MAX
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
@@ -101,12 +102,12 @@ class Volume:
         *,
         directory: str,
         options: FileOptions,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.options = options
         self.procedures = NfsProcedures(caller, sleep=sleep)
-        cache = LookupCache(clock, valid_s=_LOOKUP_VALID_S, entries_max=_LOOKUP_ENTRIES_MAX)
+        cache = LookupCache(clock or loop_clock(), valid_s=_LOOKUP_VALID_S, entries_max=_LOOKUP_ENTRIES_MAX)
         self.resolver = Resolver(self.procedures, root, cache, directory)
         self._sizes: TransferSizes | None = None
         self._ring: BufferRing | None = None
@@ -155,7 +156,9 @@ class Volume:
         """`in_thread` for a function whose result has to be closed: if cancelled, `undo` is called with the result."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_LOCAL_THREADS, thread_name_prefix="rpcrdma-files")
-        running = asyncio.wrap_future(self._threads.submit(function, *args, **kwargs))
+        running = asyncio.get_running_loop().run_in_executor(
+            self._threads, functools.partial(function, *args, **kwargs)
+        )
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import enum
 import errno
-import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.errors import CallTimeout, RemoteProtocolError
 from rpcrdma.limits import NFS_WATCH_UNREAD_CHANGES_MAX
 from rpcrdma.nfs.errors import ServerPathError, nfs_error
@@ -134,7 +134,7 @@ class Changes:
         self._recursive = recursive
         self._options = replace(options, services=(*options.services, _Receiver(self._receive)), reconnect=True)
         self._on_reconnected = on_reconnected
-        self._id = secrets.token_bytes(WATCH_IDSIZE)
+        self._id = random_bits(8 * WATCH_IDSIZE).to_bytes(WATCH_IDSIZE, "big")
         self._path = ""
         self._handle = b""
         self._got = 0

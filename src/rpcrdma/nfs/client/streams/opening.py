@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
-
+from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.attributes import NOW, set_attributes
 from rpcrdma.nfs.client.node import DirEntry, Node
@@ -59,7 +58,7 @@ async def create_file(
 
 async def _create_exclusively(volume: Volume, path: Path, permissions: int) -> Node:
     directory, name = await volume.resolver.find_parent(path)
-    verifier = secrets.token_bytes(v3.NFS3_CREATEVERFSIZE)
+    verifier = random_bits(8 * v3.NFS3_CREATEVERFSIZE).to_bytes(v3.NFS3_CREATEVERFSIZE, "big")
     try:
         created = await volume.procedures.create(directory, name, v3.createhow3(v3.createmode3.EXCLUSIVE, verifier))
     except NfsError as error:

@@ -10,12 +10,12 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.nfs.client.trees.copy_source import FileChanged, TreeItem, require_unchanged
 from rpcrdma.nfs.client.trees.hard_links import shared_by_local
 from rpcrdma.nfs.client.trees.not_carried import lost_from_local
@@ -85,7 +85,7 @@ class Temporary:
 
 def temporary_name() -> str:
     """A name for a file that is not complete yet."""
-    return f".rpcrdma-{secrets.token_hex(8)}.part"
+    return f".rpcrdma-{random_bits(64):016x}.part"
 
 
 @contextlib.contextmanager

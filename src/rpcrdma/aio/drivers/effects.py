@@ -1,0 +1,60 @@
+"""Randomness, clock and handlers' threads of an event loop: those of the machine, or those of a simulation.
+
+A loop of simulated time has an attribute `effects`. No other part of `aio` and `nfs.client` asks which loop runs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Effects", "effects_of", "loop_clock", "random_bits", "random_fraction"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """The effects of one event loop."""
+
+    random_bits: Callable[[int], int] = secrets.randbits
+    """Returns as many random bits as it is told, which no peer can guess."""
+    clock: Callable[[], float] = time.monotonic
+    """Returns seconds; it goes on while a callback of the loop runs."""
+    worker_pool: Callable[..., Any] | None = None
+    """Makes the object that has the interface of `WorkerPool`, from its arguments; None: that one."""
+    before_handler: Callable[[str], None] | None = None
+    """Is called with the name of a procedure before its handler runs in the event loop."""
+
+
+_MACHINE = Effects()
+
+
+def effects_of(loop: asyncio.AbstractEventLoop) -> Effects:
+    """The effects of this loop."""
+    found: Effects = getattr(loop, "effects", _MACHINE)
+    return found
+
+
+def _running() -> Effects:
+    try:
+        return effects_of(asyncio.get_running_loop())
+    except RuntimeError:
+        return _MACHINE
+
+
+def random_bits(count: int) -> int:
+    """Random bits of the running loop; those of the machine where none runs."""
+    return _running().random_bits(count)
+
+
+def random_fraction() -> float:
+    """A random number from 0 up to 1, likewise."""
+    return random_bits(53) / (1 << 53)
+
+
+def loop_clock() -> Callable[[], float]:
+    """The clock of the running loop, likewise."""
+    return _running().clock

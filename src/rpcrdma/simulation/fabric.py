@@ -1,0 +1,281 @@
+"""The simulated fabric: nodes that reach each other by name, each of them a provider of RDMA connections.
+
+    async def main():
+        fabric = Fabric(PROFILES["campus"])
+        client, server = fabric.node("client"), fabric.node("server")
+        serve([...], ["rdma://server"], options=ServeOptions(rdma=RdmaServerConfig(provider=server)))
+        connect("rdma://server", options=ConnectOptions(provider=client))
+
+    run(main, seed=1)
+
+All of it runs in one `VirtualLoop`. The same program and seed make the same trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.aio.drivers.provider import Link, LinkListener, Terms
+from rpcrdma.aio.drivers.sockets import authority
+from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.simulation.faults import Faults
+from rpcrdma.simulation.host import Host, running_host
+from rpcrdma.simulation.loop import VirtualLoop
+from rpcrdma.simulation.model import FabricModel
+from rpcrdma.simulation.queue_pair import SimulatedQueuePair
+from rpcrdma.simulation.trace import Trace
+from rpcrdma.simulation.workers import SimulatedWorkerPool, before_handler
+
+__all__ = ["Fabric", "Node"]
+
+_NAME = "simulated"
+_FIRST_FREE_PORT = 49152
+_RESERVED_PORTS = range(1023, 511, -1)
+
+
+def _nothing() -> None:
+    """The software has not opened the link."""
+
+
+class _Driver:
+    """One end of a connection. Work moves by the events of the loop."""
+
+    __slots__ = ("_closed", "_on_closed", "_on_turn", "_timer", "protection_domain", "queue_pair")
+
+    def __init__(
+        self,
+        queue_pair: SimulatedQueuePair,
+        timer: DeadlineTimer,
+        on_turn: Callable[[], None],
+        on_closed: Callable[[], None],
+    ) -> None:
+        self.queue_pair = queue_pair
+        self.protection_domain = queue_pair.pd
+        self._timer = timer
+        self._on_turn = on_turn
+        self._on_closed = on_closed
+        self._closed = False
+        queue_pair.on_news = self.turn
+        if queue_pair.has_news:
+            queue_pair.host.loop.call_soon(self.turn)
+
+    @property
+    def terms(self) -> Terms:
+        queue_pair = self.queue_pair
+        return Terms(crc=False, inbound_reads=queue_pair.inbound_reads, outbound_reads=queue_pair.outbound_reads)
+
+    @property
+    def blocked(self) -> bool:
+        return self._closed
+
+    @property
+    def round_trip_s(self) -> float | None:
+        model = self.queue_pair.host.model
+        return 2 * (model.one_way_s + model.message_s + model.wire_s(0))
+
+    def turn(self) -> None:
+        if self.queue_pair.has_news and not self._closed:
+            self._on_turn()
+
+    def flush(self) -> None:
+        if self._closed:
+            return
+        queue_pair = self.queue_pair
+        queue_pair.transmit()
+        if queue_pair.ended and not queue_pair.has_news:
+            self.close()
+
+    def expect_end(self) -> None:
+        """Nothing to wait for: the fabric acknowledges or gives up, and the turn that follows closes."""
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._timer.stop()
+        self.queue_pair.abort("closed")
+        self._on_closed()
+
+
+class _Link:
+    """One end of a connection to be; the link of the end that connects has yet to find its peer."""
+
+    provider = _NAME
+    settle_s = 0.0
+
+    def __init__(
+        self, node: Node, local: tuple[str, int], peer: tuple[str, int], queue_pair: SimulatedQueuePair | None = None
+    ) -> None:
+        self.local = local
+        self.peer = peer
+        self.active = queue_pair is None
+        self._node = node
+        self._queue_pair = queue_pair
+
+    def open(
+        self, private_data: bytes, timer: DeadlineTimer, on_turn: Callable[[], None], on_closed: Callable[[], None]
+    ) -> _Driver:
+        queue_pair = self._queue_pair
+        if queue_pair is None:
+            near, far = self._node.fabric.pair(self._node, self._node.fabric.reach(self.peer[0]), private_data)
+            far.on_news = lambda: self._offer(far)
+            near.connect()
+            queue_pair = near
+        return _Driver(queue_pair, timer, on_turn, on_closed)
+
+    def _offer(self, far: SimulatedQueuePair) -> None:
+        """Runs at the other host, when the request for the connection has come."""
+        if far.ended:
+            return
+        node = self._node.fabric.reach(self.peer[0])
+        listener = node.listeners.get(self.peer)
+        if listener is None:
+            far.refuse("connection refused")
+            return
+        far.on_news = _nothing
+        listener.on_link(_Link(node, self.peer, self.local, far))
+
+    def refuse(self) -> None:
+        if self._queue_pair is not None:
+            self._queue_pair.abort("turned away")
+
+
+class _Listener:
+    def __init__(self, node: Node, on_link: Callable[[Link], None]) -> None:
+        self._node = node
+        self.on_link = on_link
+
+    async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
+        return [self._node.listen(host, port, self)]
+
+    def close(self) -> None:
+        listeners = self._node.listeners
+        self._node.listeners = {address: each for address, each in listeners.items() if each is not self}
+
+
+class Node(Host):
+    """A host of the fabric, and the provider of its programs.
+
+    Give it to `ConnectOptions(provider=...)` and `RdmaServerConfig(provider=...)`. `host` is its address.
+    """
+
+    name = _NAME
+
+    def __init__(self, fabric: Fabric, host: str) -> None:
+        super().__init__(host, fabric.loop, fabric.model, fabric.trace, fabric.faults)
+        self.fabric = fabric
+        self.listeners: dict[tuple[str, int], _Listener] = {}
+        self._ports = itertools.count(_FIRST_FREE_PORT)
+        self._reserved_ports = itertools.cycle(_RESERVED_PORTS)
+
+    async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
+        """See `Provider.connect`; a host that is down does not answer."""
+        where = authority(host, port)
+        peer = self.fabric.find(host)
+        if peer is None:
+            raise ConnectFailed(
+                f"cannot connect to {where}: no node of the fabric has this name; add it by Fabric.node"
+            )
+        if not (peer.up and self.up):
+            await self.loop.create_future()
+        if (host, port) not in peer.listeners:
+            await asyncio.sleep(2 * self.model.one_way_s)
+            raise ConnectFailed(
+                f"cannot connect to {where}: connection refused; check that the server runs and listens there",
+                refused=True,
+            )
+        return _Link(self, (self.host, next(self._reserved_ports if reserved_port else self._ports)), (host, port))
+
+    def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> LinkListener:
+        """See `Provider.listener`."""
+        del log  # nothing can fail
+        return _Listener(self, on_link)
+
+    def explain_unmade(self, where: str, cause: str) -> str:
+        """See `Provider.explain_unmade`."""
+        return f"{where} sets up no RDMA connection ({cause}); check the limits and the log of the server"
+
+    def listen(self, host: str, port: int, listener: _Listener) -> tuple[str, int]:
+        """Lets `listener` be found; returns where."""
+        if self.fabric.find(host) is not self:
+            raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+        address = (host, port or next(self._ports))
+        if address in self.listeners:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        self.listeners[address] = listener
+        return address
+
+    def crash(self) -> None:
+        if self.up:
+            self.listeners.clear()
+        super().crash()
+
+
+class Fabric:
+    """The nodes, their distance and costs (`model`), and the trace of their events. To be made in a `VirtualLoop`.
+
+    Raises:
+        LocalProtocolError: the running loop is another one.
+    """
+
+    def __init__(
+        self, model: FabricModel | None = None, *, trace: Trace | None = None, faults: Faults | None = None,
+        loop: VirtualLoop | None = None,
+    ) -> None:  # fmt: skip
+        running = loop or asyncio.get_running_loop()
+        if not isinstance(running, VirtualLoop):
+            raise LocalProtocolError(
+                "a fabric is simulated in virtual time: run the program by rpcrdma.simulation.loop.run"
+            )
+        self.loop = running
+        self.model = model or FabricModel()
+        self.trace = trace or Trace()
+        self.faults = faults
+        self._nodes: dict[str, Node] = {}
+        self._connections = itertools.count()
+        running.on_task = _adopt
+        running.effects = replace(running.effects, worker_pool=SimulatedWorkerPool, before_handler=before_handler)
+
+    def node(self, host: str) -> Node:
+        """The node with this name, which is made if there is none."""
+        found = self._nodes.get(host)
+        if found is None:
+            found = self._nodes[host] = Node(self, host)
+        return found
+
+    def find(self, host: str) -> Node | None:
+        """The node with this name, if there is one."""
+        return self._nodes.get(host)
+
+    def reach(self, host: str) -> Node:
+        """The node with this name, which there is."""
+        return self._nodes[host]
+
+    def pair(
+        self,
+        near: Host,
+        far: Host,
+        private_data: bytes = b"",
+        inbound_reads: tuple[int | None, int | None] = (None, None),
+        outbound_reads: tuple[int | None, int | None] = (None, None),
+    ) -> tuple[SimulatedQueuePair, SimulatedQueuePair]:
+        """Two ends of a new connection, of which the near one may `connect`. The read limits are those of both."""
+        number = next(self._connections)
+        one = SimulatedQueuePair(near, number, private_data, inbound_reads[0], outbound_reads[0])
+        other = SimulatedQueuePair(far, number, b"", inbound_reads[1], outbound_reads[1])
+        one.join(other)
+        return one, other
+
+
+def _adopt(task: asyncio.Task[Any]) -> None:
+    host = running_host()
+    if host is not None:
+        host.adopt(task)

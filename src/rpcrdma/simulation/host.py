@@ -1,0 +1,255 @@
+"""A host on the simulated fabric: its wire, its interrupts, the tasks of its programs, and its crashes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeVar
+
+from rpcrdma.simulation.faults import DELIVERED, Delivery, Faults, Message, MessageKind
+from rpcrdma.simulation.loop import VirtualLoop
+from rpcrdma.simulation.model import FabricModel
+from rpcrdma.simulation.trace import NO_CAUSE, EventKind, Trace
+from rpcrdma.verbs import Completion, QueuePairEvent, Verb
+
+__all__ = ["End", "Host", "running_host"]
+
+T = TypeVar("T")
+
+_RDMA = {MessageKind.WRITE, MessageKind.READ_REQUEST, MessageKind.READ_RESPONSE}
+_running: contextvars.ContextVar[Host] = contextvars.ContextVar("rpcrdma simulated host")
+
+
+def running_host() -> Host | None:
+    """The host whose program runs; None outside of all hosts."""
+    return _running.get(None)
+
+
+class End(Protocol):
+    """The end of a connection, as its host sees it."""
+
+    connection: int
+
+    def report(self, news: Completion | QueuePairEvent) -> None:
+        """Hands news to the software."""
+
+    def crash(self) -> None:
+        """Ends the connection without a word to the peer."""
+
+
+class _News:
+    """A completion or an event on its way to the software; `interrupt` is the event that it has brought about."""
+
+    __slots__ = ("cause", "end", "interrupt", "news", "ready_s")
+
+    def __init__(self, end: End, news: Completion | QueuePairEvent, cause: int, ready_s: float) -> None:
+        self.end = end
+        self.news = news
+        self.cause = cause
+        self.ready_s = ready_s
+        self.interrupt: int | None = None
+
+
+class Host:
+    """One machine: `host` is its name and its address."""
+
+    def __init__(self, host: str, loop: VirtualLoop, model: FabricModel, trace: Trace, faults: Faults | None) -> None:
+        self.host = host
+        self.loop = loop
+        self.model = model
+        self.trace = trace
+        self.faults = faults
+        self.up = True
+        """Whether the machine runs: between `crash` and `restart` it does not, and takes nothing from the fabric."""
+        self.context = contextvars.copy_context()
+        self.context.run(_running.set, self)
+        self.ends: dict[End, None] = {}
+        """The connections that have not ended."""
+        self.registered_octets = 0
+        """Of the regions that exist now."""
+        self.registered_octets_max: int | None = None
+        """Memory that can be registered; None: any amount. A lower number is the fault of exhausted memory."""
+        self._wire_free_s = 0.0
+        self._left = NO_CAUSE
+        self._pending: deque[_News] = deque()
+        self._done: deque[_News] = deque()
+        """Of posted work. The software looks for it first: messages that wait must not hide that the peer reads."""
+        self._attended = False
+        """Whether an interrupt is under way, or the software is busy with news."""
+        self._stalled_until_s = 0.0
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+
+    def start(self, program: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Runs a program on this host: `crash` cancels it, and all that it has started."""
+        return self.context.copy().run(self.loop.create_task, program)
+
+    def adopt(self, task: asyncio.Task[Any]) -> None:
+        """Counts a task among those that end with the host."""
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+    def record(
+        self, kind: EventKind, text: str = "", *, octets: int = 0, cost_s: float = 0.0, connection: int = -1
+    ) -> int:
+        """Records an event that follows from the present one, and from which follows all that the caller does next.
+
+        It takes `cost_s` of the time of this host. Returns its number.
+        """
+        loop = self.loop
+        loop.spend(cost_s)
+        number = self.note(kind, loop.time(), loop.cause, connection, octets=octets, cost_s=cost_s, text=text)
+        loop.cause = number
+        return number
+
+    def note(
+        self,
+        kind: EventKind,
+        at_s: float,
+        cause: int,
+        connection: int,
+        *,
+        octets: int = 0,
+        cost_s: float = 0.0,
+        text: str = "",
+    ) -> int:
+        """Records an event beside the present one."""
+        return self.trace.add(
+            kind, self.host, at_s=at_s, cause=cause, connection=connection, octets=octets, cost_s=cost_s, text=text
+        )
+
+    def leave(self, kind: MessageKind, octets: int, cause: int, connection: int) -> tuple[float, int]:
+        """Sends a message; returns when its last octet has left, and the number of that event.
+
+        Messages leave one after another. The RNIC prepares a message while an earlier one leaves. If that one holds it
+        up, the event names it.
+        """
+        ready_s, rdma = self.loop.time(), kind in _RDMA
+        model = self.model
+        prepared_s = model.message_s + model.rdma_operation_s if rdma else model.message_s
+        wire_s = model.wire_s(octets)
+        begins_s, text = ready_s + prepared_s, kind.value
+        if begins_s < self._wire_free_s:
+            begins_s = self._wire_free_s
+            text += f" behind {self._left}"
+        self._wire_free_s = left_s = begins_s + wire_s
+        self._left = self.note(
+            EventKind.LEAVE, left_s, cause, connection, octets=octets, cost_s=prepared_s + wire_s, text=text
+        )
+        return left_s, self._left
+
+    def acknowledge(self) -> float:
+        """Takes the wire for an acknowledgement, which passes between the packets of messages; returns its time."""
+        acknowledgement_s = self.model.acknowledgement_s
+        self._wire_free_s = max(self._wire_free_s, self.loop.now_s) + acknowledgement_s
+        return acknowledgement_s
+
+    def fate(self, message: Message) -> Delivery:
+        """Asks the faults about a message."""
+        fate = DELIVERED if self.faults is None else self.faults.on_message(message)
+        if fate is not DELIVERED:
+            loop = self.loop
+            text = f"{message.kind.value} {message.number}: {_fate_text(fate)}"
+            self.note(EventKind.FAULT, loop.time(), loop.cause, message.connection, text=text)
+        return fate
+
+    def interrupt(self, end: End, news: Completion | QueuePairEvent, cause: int, ready_s: float = 0.0) -> None:
+        """Reports news to the software of this host, after the latency of an interrupt.
+
+        With coalescing, news are taken along by an interrupt under way, and by software that is still busy with
+        earlier news: it takes one after another.
+        """
+        if not self.up:
+            return
+        posted = isinstance(news, Completion) and news.verb is not Verb.RECEIVE
+        (self._done if posted else self._pending).append(_News(end, news, cause, max(ready_s, self.loop.now_s)))
+        if not self._attended:
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        """Interrupts the software for the first news."""
+        self._attended = True
+        first = (self._done or self._pending)[0]
+        interrupt_s = self.model.interrupt_s
+        ends_s = max(first.ready_s, self.loop.now_s, self._stalled_until_s) + interrupt_s
+        first.interrupt = self.note(
+            EventKind.INTERRUPT, ends_s, first.cause, first.end.connection, cost_s=interrupt_s, text=""
+        )
+        self.loop.schedule(ends_s, first.interrupt, self._take_next, context=self.context)
+
+    def _take_next(self) -> None:
+        """The software takes the next news, and goes on with those behind when it has spent its time on them."""
+        loop = self.loop
+        if loop.now_s < self._stalled_until_s:
+            loop.schedule(self._stalled_until_s, loop.cause, self._take_next, context=self.context)
+            return
+        self._attended = False
+        pending = self._done or self._pending
+        if not pending:
+            return
+        taken = pending.popleft()
+        news, end = taken.news, taken.end
+        # News that were taken along follow from their own arrival, and not from that for which the interrupt was.
+        cause, cost_s = (taken.cause, loop.now_s - taken.ready_s) if taken.interrupt is None else (taken.interrupt, 0.0)
+        loop.cause = self.note(
+            EventKind.COMPLETE, loop.now_s, cause, end.connection, cost_s=cost_s, octets=_octets_of(news),
+            text=_words_of(news),
+        )  # fmt: skip
+        self._attended = self.model.coalescing
+        try:
+            end.report(news)
+        finally:
+            if self.model.coalescing:
+                loop.schedule(loop.time(), NO_CAUSE, self._take_next, context=self.context)
+            elif self._done or self._pending:
+                self._interrupt()
+
+    def withdraw(self, end: End) -> list[Completion | QueuePairEvent]:
+        """Returns the news of a queue pair that were not reported; they will not be."""
+        own = [each.news for each in (*self._done, *self._pending) if each.end is end]
+        if own:
+            self._done = deque(each for each in self._done if each.end is not end)
+            self._pending = deque(each for each in self._pending if each.end is not end)
+        return own
+
+    def stall(self, duration_s: float) -> None:
+        """The software takes no completions for so long."""
+        self.record(EventKind.FAULT, f"stalled for {duration_s:g} s")
+        self._stalled_until_s = self.loop.time() + duration_s
+
+    def crash(self) -> None:
+        """Ends all connections without a word to the peers, and cancels all programs; no effect on a host that is down.
+
+        A program that is cancelled may still end its objects in order; nothing of that reaches the fabric.
+        """
+        if not self.up:
+            return
+        self.record(EventKind.CRASH)
+        self.up = False
+        self._pending.clear()
+        self._done.clear()
+        for end in list(self.ends):
+            end.crash()
+        for task in list(self._tasks):
+            task.cancel()
+
+    def restart(self) -> None:
+        """The machine runs again, without programs; messages of old connections are answered with their end."""
+        self.up = True
+        self.record(EventKind.RESTART)
+
+
+def _fate_text(fate: Delivery) -> str:
+    cut = "" if fate.cut_at is None else f"{' silently' if fate.silent else ''} cut after {fate.cut_at} octets"
+    return f"delayed by {fate.delay_s!r} s{cut}" if fate.delay_s else cut.strip()
+
+
+def _octets_of(news: Completion | QueuePairEvent) -> int:
+    return news.length if isinstance(news, Completion) else 0
+
+
+def _words_of(news: Completion | QueuePairEvent) -> str:
+    if isinstance(news, Completion):
+        return news.verb.value if news.status.value == "success" else f"{news.verb.value} {news.status.value}"
+    return type(news).__name__.lower()

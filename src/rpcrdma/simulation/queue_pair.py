@@ -1,0 +1,584 @@
+"""A simulated queue pair: work leaves its node in order, arrives after the distance, and is acknowledged.
+
+It obeys the rules that hardware obeys: a Send needs a posted receive of sufficient size, remote memory is reached only
+through its protection domain, RDMA Reads wait for a free slot, work completes in the order of posting, and everything
+is flushed when the connection ends. Wire and interrupts are those of its host.
+"""
+
+# ruff: noqa: SLF001 - the two ends of a connection are one thing
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from rpcrdma.errors import LocalProtocolError, RemoteAccessError
+from rpcrdma.simulation.faults import Message, MessageKind
+from rpcrdma.simulation.host import Host
+from rpcrdma.simulation.memory import SimulatedProtectionDomain
+from rpcrdma.simulation.trace import EventKind
+from rpcrdma.verbs import (
+    Access,
+    Completion,
+    ConnectRequested,
+    Disconnected,
+    Established,
+    MemoryRegion,
+    QueuePairEvent,
+    ReceiveBuffer,
+    ReceiveSource,
+    ScatteredBuffer,
+    Status,
+    Verb,
+)
+from rpcrdma.wire.buffers import Buffer, gather_length
+
+__all__ = ["SimulatedQueuePair"]
+
+_PLACED_AT_ONCE_OCTETS = 1 << 16
+"""Late writes to abandoned memory are discarded in pieces of this size, see `SoftwareProtectionDomain.abandon`."""
+_READ_REQUEST_OCTETS = 28
+"""Of the message that asks for the data of an RDMA Read."""
+_WORDS = struct.Struct(">4I")
+"""The first words of every header of RPC-over-RDMA: XID, version, credits, type."""
+
+
+class _State(enum.Enum):
+    IDLE = "idle"
+    CONNECTING = "connecting"
+    REQUESTED = "requested"
+    ACCEPTED = "accepted"
+    ESTABLISHED = "established"
+    CLOSED = "closed"
+
+
+class _Work:
+    """One entry of the send queue; `verb` None stands for an orderly disconnect."""
+
+    __slots__ = (
+        "cause", "ended", "gather", "handle", "length", "offset", "ready_s", "signaled", "sink", "sink_start", "status",
+        "verb", "wr",
+    )  # fmt: skip
+
+    def __init__(self, wr: object, verb: Verb | None, gather: Sequence[Buffer] = (), *, signaled: bool = True) -> None:
+        self.wr = wr
+        self.verb = verb
+        self.gather = gather
+        self.signaled = signaled
+        self.handle: int | None = None
+        self.offset = 0
+        self.length = gather_length(gather)
+        self.sink: MemoryRegion | None = None
+        self.sink_start = 0
+        self.ended = False
+        self.status = Status.SUCCESS
+        self.ready_s = 0.0
+        self.cause = -1
+
+
+class _Ending(NamedTuple):
+    """Told with the end of a connection: the work of the receiver that has broken a rule, if any has."""
+
+    broken: _Work | None
+    protocol_error: bool
+
+
+class SimulatedQueuePair:
+    """One end of a connection between two hosts; `join` gives it the other end.
+
+    `on_news` is called when completions or events were added. Each completion of work that has succeeded has a call of
+    its own, so that all work that the owner posts then has this one cause.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        connection: int,
+        private_data: bytes = b"",
+        inbound_reads: int | None = None,
+        outbound_reads: int | None = None,
+    ) -> None:
+        depth = host.model.read_depth
+        self.host = host
+        self.connection = connection
+        self.pd = SimulatedProtectionDomain(host, connection)
+        self.inbound_reads = depth if inbound_reads is None else inbound_reads
+        """RDMA Reads that the peer may have outstanding."""
+        self.outbound_reads = depth if outbound_reads is None else outbound_reads
+        """RDMA Reads that this end may have outstanding."""
+        self.on_news: Callable[[], None] = _nothing
+        self.completions: deque[Completion] = deque()
+        self.events: list[QueuePairEvent] = []
+        self._state = _State.IDLE
+        self._private_data = private_data
+        self._receives: deque[tuple[object, ReceiveBuffer]] = deque()
+        self._shared_receives = 0
+        self._receive_pool: ReceiveSource | None = None
+        self._send_queue: deque[_Work] = deque()
+        self._unreported: deque[_Work] = deque()
+        self._reads = 0
+        self._sent = 0
+        self._arrives_s = 0.0
+        self._transmits_at_s = -1.0
+        self._lost = False
+        self._told = False
+        self._peer: SimulatedQueuePair
+        host.ends[self] = None
+
+    def join(self, peer: SimulatedQueuePair) -> None:
+        """Makes `peer` the other end."""
+        self._peer, peer._peer = peer, self
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there are completions or events to take."""
+        return bool(self.completions or self.events)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the connection has ended, also where that event was not taken yet."""
+        return self._state is _State.CLOSED
+
+    def post_receive(self, wr: object, buffer: memoryview) -> None:
+        if self._state is _State.CLOSED:
+            self.completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
+        else:
+            self._receives.append((wr, buffer))
+
+    def post_receives(self, count: int, pool: ReceiveSource) -> None:
+        if self._state is not _State.CLOSED:
+            self._shared_receives += count
+            self._receive_pool = pool
+
+    def post_send(
+        self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True
+    ) -> None:
+        work = _Work(wr, Verb.SEND, gather, signaled=signaled)
+        work.handle = invalidate
+        self._post(work, _words(gather))
+
+    def post_write(
+        self, wr: object, gather: Sequence[Buffer], handle: int, offset: int, *, signaled: bool = True
+    ) -> None:
+        work = _Work(wr, Verb.RDMA_WRITE, gather, signaled=signaled)
+        work.handle = handle
+        work.offset = offset
+        self._post(work, f" handle {handle:#010x}")
+
+    def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
+        work = _Work(wr, Verb.RDMA_READ)
+        work.sink = sink
+        work.sink_start = sink_start
+        work.length = length
+        work.handle = handle
+        work.offset = offset
+        self._post(work, f" handle {handle:#010x}")
+
+    def _post(self, work: _Work, words: str) -> None:
+        assert work.verb is not None
+        if self._state is _State.CLOSED:
+            self.completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
+        else:
+            self._queue(work, work.verb.value + words)
+
+    def _queue(self, work: _Work, text: str) -> None:
+        loop = self.host.loop
+        work.ready_s = loop.time()
+        work.cause = self._note(EventKind.POST, work.ready_s, loop.cause, text, octets=work.length)
+        self._send_queue.append(work)
+
+    def _note(
+        self, kind: EventKind, at_s: float, cause: int, text: str, *, octets: int = 0, cost_s: float = 0.0
+    ) -> int:
+        return self.host.note(kind, at_s, cause, self.connection, octets=octets, cost_s=cost_s, text=text)
+
+    # Connecting and ending.
+
+    def connect(self) -> None:
+        """Asks the peer for the connection, with the private data of this end."""
+        self._state = _State.CONNECTING
+        self._control(MessageKind.CONNECT, self._private_data)
+
+    def accept(self, private_data: bytes) -> None:
+        if self._state is not _State.REQUESTED:
+            raise LocalProtocolError("no peer asks to be accepted")
+        self._private_data = private_data
+        self._state = _State.ACCEPTED
+        for one, other in ((self, self._peer), (self._peer, self)):
+            one.inbound_reads = min(one.inbound_reads, other.outbound_reads)
+            other.outbound_reads = one.inbound_reads
+        self._control(MessageKind.ACCEPT, private_data)
+
+    def reject(self, private_data: bytes = b"") -> None:
+        del private_data  # `Disconnected` has no field that could carry it to the peer
+        if self._state is not _State.REQUESTED:
+            raise LocalProtocolError("no peer asks to be rejected")
+        self.refuse("the peer rejected the connection")
+
+    def refuse(self, reason: str) -> None:
+        """Turns away the peer that asks for a connection, in whose words `reason` is."""
+        self._close("rejected", by_peer=False)
+        self._tell_end(reason)
+
+    def disconnect(self) -> None:
+        if self._state is _State.ESTABLISHED:
+            self._queue(_Work(None, None), "disconnect")
+        elif self._state is not _State.CLOSED:
+            self.abort("disconnected before the connection was made")
+
+    def abort(self, reason: str) -> None:
+        if self._state is not _State.CLOSED:
+            self._close(reason, by_peer=False)
+            self._tell_end("the peer ended the connection")
+
+    def crash(self) -> None:
+        """Ends the connection without a word to the peer."""
+        self._close(f"{self.host.host} crashed", by_peer=False)
+        self._report_end()
+
+    def _report_end(self) -> None:
+        """Has the software take the news of an end that it has not brought about at this moment."""
+        host = self.host
+        host.loop.schedule(host.loop.now_s + host.model.interrupt_s, host.loop.cause, self._news, context=host.context)
+
+    def _news(self) -> None:
+        self.on_news()
+
+    def _control(self, kind: MessageKind, data: bytes) -> None:
+        """Sends a message of the connection itself."""
+        loop = self.host.loop
+        self._leave(kind, data, self._note(EventKind.CONNECT, loop.time(), loop.cause, kind.value))
+
+    def _tell_end(self, reason: str, *, broken: _Work | None = None, protocol_error: bool = False) -> None:
+        loop = self.host.loop
+        self._told = True
+        cause = self._note(EventKind.DISCONNECT, loop.time(), loop.cause, "tells the peer")
+        self._leave(MessageKind.END, reason.encode(), cause, _Ending(broken, protocol_error))
+
+    # The way out.
+
+    def transmit(self) -> None:
+        """Lets posted work leave, as far as it may."""
+        loop, queue, model = self.host.loop, self._send_queue, self.host.model
+        while queue and self._state is _State.ESTABLISHED:
+            work = queue[0]
+            if work.ready_s > loop.now_s:
+                # Its poster has spent time meanwhile.
+                if self._transmits_at_s != work.ready_s:
+                    self._transmits_at_s = work.ready_s
+                    loop.schedule(work.ready_s, work.cause, self.transmit, context=self.host.context)
+                return
+            if work.verb is None:
+                if self._unreported:
+                    return
+                queue.popleft()
+                self._tell_end("the peer disconnected")
+                self._close("disconnected", by_peer=False)
+                self._report_end()
+                return
+            if work.verb is Verb.RDMA_READ and self._reads >= self.outbound_reads > 0:
+                return
+            queue.popleft()
+            self._unreported.append(work)
+            if work.verb is Verb.RDMA_READ:
+                if not self.outbound_reads:
+                    self._break("RDMA Read without a read slot", work)
+                    return
+                self._reads += 1
+                self._leave(MessageKind.READ_REQUEST, b"", work.cause, work, octets=_READ_REQUEST_OCTETS)
+                continue
+            kind = MessageKind.SEND if work.verb is Verb.SEND else MessageKind.WRITE
+            left_s, left = self._leave(kind, b"".join(work.gather), work.cause, work)
+            if not model.acknowledged:
+                loop.schedule(left_s, left, self._done, work, context=self.host.context)
+
+    def _leave(
+        self, kind: MessageKind, data: bytes, cause: int, about: object = None, *, octets: int | None = None
+    ) -> tuple[float, int]:
+        """Sends a message; returns when it has left the host, and the number of that event."""
+        host, peer, loop = self.host, self._peer, self.host.loop
+        octets = len(data) if octets is None else octets
+        number, self._sent = self._sent, self._sent + 1
+        if not host.up:
+            return loop.time(), cause
+        left_s, left = host.leave(kind, octets, cause, self.connection)
+        fate = host.fate(Message(self.connection, number, host.host, peer.host.host, kind, data))
+        arrives_s = left_s + host.model.one_way_s + fate.delay_s
+        # Nothing overtakes an earlier message.
+        self._arrives_s = arrives_s = max(self._arrives_s, arrives_s)
+        if self._lost:
+            self._give_up_later(left_s, left)
+        elif fate.cut_at is None:
+            loop.schedule(arrives_s, left, peer._arrived, kind, data, about, octets, context=peer.host.context)
+        else:
+            self._lost = peer._lost = True
+            loop.schedule(
+                arrives_s, left, peer._arrived_in_part, kind, data[: fate.cut_at], about, context=peer.host.context
+            )
+            if fate.silent:
+                self._give_up_later(left_s, left)
+            else:
+                loop.schedule(arrives_s, left, peer._cut_off, context=peer.host.context)
+                loop.schedule(arrives_s, left, self._cut_off, context=host.context)
+        return left_s, left
+
+    def _cut_off(self) -> None:
+        if self._state is not _State.CLOSED:
+            self._close("the connection was cut", by_peer=False)
+            self._report_end()
+
+    def _give_up_later(self, left_s: float, cause: int) -> None:
+        """No acknowledgement will come: the RNIC sends the message again for a time, and then ends the connection."""
+        host = self.host
+        host.loop.schedule(left_s + host.model.lost_after_s, cause, self._give_up, context=host.context)
+
+    def _give_up(self) -> None:
+        if self._state is not _State.CLOSED:
+            self._close(f"no acknowledgement for {self.host.model.lost_after_s:g} s", by_peer=False)
+            self._report_end()
+
+    # The way in. These run at the receiving end, when the last octet is there.
+
+    def _arrived(self, kind: MessageKind, data: bytes, about: object, octets: int) -> None:
+        host, peer, loop = self.host, self._peer, self.host.loop
+        if not host.up:
+            peer._give_up_later(loop.now_s, loop.cause)
+            return
+        if self._state is _State.CLOSED:
+            if kind is not MessageKind.END and peer._state is not _State.CLOSED and not self._told:
+                # A connection of a host that has been restarted since.
+                self._tell_end("the peer does not know the connection")
+            return
+        cause = loop.cause = self._note(EventKind.ARRIVE, loop.now_s, loop.cause, kind.value, octets=octets)
+        if kind is MessageKind.END:
+            assert isinstance(about, _Ending)
+            self._close(data.decode(), by_peer=about.broken is None, protocol_error=about.protocol_error)
+            self._report_end()
+        elif kind is MessageKind.CONNECT:
+            self._state = _State.REQUESTED
+            host.interrupt(self, ConnectRequested(private_data=data), cause)
+        elif kind is MessageKind.ACCEPT:
+            self._control(MessageKind.READY, b"")
+            self._establish(data, cause)
+        elif kind is MessageKind.READY:
+            self._establish(peer._private_data, cause)
+        else:
+            assert isinstance(about, _Work)
+            if kind is MessageKind.SEND:
+                self._on_send(data, about, cause)
+            elif kind is MessageKind.WRITE:
+                self._on_write(data, about)
+            elif kind is MessageKind.READ_REQUEST:
+                self._respond(about, cause)
+            else:
+                self._on_response(data, about)
+
+    def report(self, news: Completion | QueuePairEvent) -> None:
+        """Hands news to the owner, after the interrupt."""
+        if isinstance(news, Completion):
+            self.completions.append(news)
+            if news.verb is Verb.RECEIVE and news.length and not isinstance(news.wr, ScatteredBuffer):
+                cost_s = news.length / self.host.model.copy_octets_s
+                self.host.record(EventKind.COPY, octets=news.length, cost_s=cost_s, connection=self.connection)
+        else:
+            self.events.append(news)
+        self.on_news()
+
+    def _establish(self, private_data: bytes, cause: int) -> None:
+        self._state = _State.ESTABLISHED
+        established = Established(
+            private_data=private_data, inbound_reads=self.inbound_reads, outbound_reads=self.outbound_reads
+        )
+        self.host.interrupt(self, established, cause)
+        self.transmit()
+
+    def _on_send(self, data: bytes, work: _Work, cause: int) -> None:
+        loop, length = self.host.loop, len(data)
+        if not self._receives and not self._draw(length):
+            self._refuse("receiver not ready: no receive is posted", work)
+            return
+        wr, buffer = self._receives[0]
+        if length > len(buffer):
+            self._refuse(f"a message of {length} octets for a receive of {len(buffer)}", work)
+            return
+        at_s = loop.now_s
+        if work.handle is not None:
+            if self.pd.invalidate_handle(work.handle) is None:
+                self._refuse(f"invalidation of unknown handle {work.handle:#010x}", work)
+                return
+            cost_s = self.host.model.remote_invalidation_s
+            at_s += cost_s
+            cause = self._note(EventKind.INVALIDATE_REMOTE, at_s, cause, f"handle {work.handle:#010x}", cost_s=cost_s)
+        self._receives.popleft()
+        _fill(buffer, data)
+        self.host.interrupt(self, Completion(wr, Verb.RECEIVE, Status.SUCCESS, length, work.handle), cause, at_s)
+        self._acknowledge(work)
+
+    def _draw(self, length: int) -> bool:
+        """Posts a receive with a buffer of the pool for so many octets; False if none of its receives is left."""
+        if not self._shared_receives:
+            return False
+        assert self._receive_pool is not None
+        self._shared_receives -= 1
+        pool = self._receive_pool
+        buffer: ReceiveBuffer = pool.take() if length <= pool.short_octets else pool.draw()
+        self._receives.append((buffer, buffer))
+        return True
+
+    def _on_write(self, data: bytes, work: _Work) -> None:
+        try:
+            self._place(work, data)
+        except RemoteAccessError as error:
+            self._refuse(str(error), work, Status.REMOTE_ACCESS)
+        else:
+            self._acknowledge(work)
+
+    def _place(self, work: _Work, data: bytes) -> None:
+        assert work.handle is not None
+        if not work.length:
+            return
+        find = self.pd.find
+        find(work.handle, work.offset, work.length, Access.REMOTE_WRITE)
+        view = memoryview(data)
+        for start in range(0, len(view), _PLACED_AT_ONCE_OCTETS):
+            part = view[start : start + _PLACED_AT_ONCE_OCTETS]
+            find(work.handle, work.offset + start, len(part), Access.REMOTE_WRITE)[:] = part
+
+    def _respond(self, work: _Work, cause: int) -> None:
+        """Answers the peer's RDMA Read."""
+        assert work.handle is not None
+        data = b""
+        try:
+            if work.length:
+                data = bytes(self.pd.find(work.handle, work.offset, work.length, Access.REMOTE_READ))
+        except RemoteAccessError as error:
+            self._refuse(str(error), work, Status.REMOTE_ACCESS)
+        else:
+            self._leave(MessageKind.READ_RESPONSE, data, cause, work)
+
+    def _on_response(self, data: bytes, work: _Work) -> None:
+        try:
+            self._sink(work, data)
+        except RemoteAccessError as error:
+            work.status = Status.REMOTE_ACCESS
+            self._break(str(error), work)
+        else:
+            self._reads -= 1
+            self._done(work)
+
+    def _sink(self, work: _Work, data: bytes) -> None:
+        sink = work.sink
+        assert sink is not None
+        if data:
+            self.pd.find(sink.handle, sink.offset + work.sink_start, len(data), Access.REMOTE_WRITE)[:] = data
+
+    def _arrived_in_part(self, kind: MessageKind, data: bytes, about: object) -> None:
+        """The beginning of a message, whose rest will never come."""
+        if self._state is _State.CLOSED or not self.host.up or not isinstance(about, _Work):
+            return
+        loop = self.host.loop
+        loop.cause = self._note(EventKind.ARRIVE, loop.now_s, loop.cause, f"{kind.value} in part", octets=len(data))
+        try:
+            if kind is MessageKind.WRITE:
+                self._place(about, data)
+            elif kind is MessageKind.READ_RESPONSE:
+                self._sink(about, data)
+            elif kind is MessageKind.SEND and self._receives and len(data) <= len(self._receives[0][1]):
+                _fill(self._receives[0][1], data)
+        except RemoteAccessError:
+            # Nothing was placed, and no message can tell the peer.
+            pass
+
+    def _acknowledge(self, work: _Work) -> None:
+        host, peer, loop = self.host, self._peer, self.host.loop
+        if not host.model.acknowledged:
+            return
+        if self._lost:
+            peer._give_up_later(loop.now_s, loop.cause)
+            return
+        at_s = loop.now_s + host.acknowledge() + host.model.one_way_s
+        loop.schedule(at_s, loop.cause, peer._acknowledged, work, context=peer.host.context)
+
+    def _acknowledged(self, work: _Work) -> None:
+        if self._state is not _State.CLOSED:
+            loop = self.host.loop
+            assert work.verb is not None
+            loop.cause = self._note(EventKind.ACKNOWLEDGE, loop.now_s, loop.cause, work.verb.value)
+            self._done(work)
+
+    def _done(self, work: _Work) -> None:
+        """Work is over: it is reported when all earlier work has been."""
+        if self._state is _State.CLOSED:
+            return
+        work.ended = True
+        unreported = self._unreported
+        while unreported and unreported[0].ended:
+            done = unreported.popleft()
+            if done.signaled:
+                assert done.verb is not None
+                completion = Completion(done.wr, done.verb, Status.SUCCESS, done.length)
+                self.host.interrupt(self, completion, self.host.loop.cause)
+        if self._send_queue:
+            self.transmit()
+
+    # Ends.
+
+    def _break(self, reason: str, work: _Work) -> None:
+        """Ends the connection because a work request of this side is against the rules."""
+        if work.status is Status.SUCCESS:
+            work.status = Status.FLUSHED
+        self._close(reason, by_peer=False, protocol_error=True)
+        self._report_end()
+        self._tell_end(reason, protocol_error=True)
+
+    def _refuse(self, reason: str, work: _Work, status: Status = Status.FLUSHED) -> None:
+        """Ends the connection because a work request of the peer is against the rules."""
+        work.status = status
+        self._close(reason, by_peer=True, protocol_error=True)
+        self._report_end()
+        self._tell_end(reason, broken=work, protocol_error=True)
+
+    def _close(self, reason: str, *, by_peer: bool, protocol_error: bool = False) -> None:
+        if self._state is _State.CLOSED:
+            return
+        self._state = _State.CLOSED
+        loop, completions = self.host.loop, self.completions
+        self._note(EventKind.DISCONNECT, loop.time(), loop.cause, reason)
+        for news in self.host.withdraw(self):
+            if isinstance(news, Completion):
+                completions.append(news)
+            else:
+                self.events.append(news)
+        for work in (*self._unreported, *self._send_queue):
+            if work.verb is not None:
+                status = Status.FLUSHED if work.status is Status.SUCCESS else work.status
+                completions.append(Completion(work.wr, work.verb, status))
+        completions.extend(Completion(wr, Verb.RECEIVE, Status.FLUSHED) for wr, _ in self._receives)
+        self._unreported.clear()
+        self._send_queue.clear()
+        self._receives.clear()
+        self._shared_receives = 0
+        self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
+        del self.host.ends[self]
+
+
+def _nothing() -> None:
+    """No owner."""
+
+
+def _fill(buffer: ReceiveBuffer, data: bytes) -> None:
+    if isinstance(buffer, ScatteredBuffer):
+        buffer.write(0, data)
+    else:
+        buffer[: len(data)] = data
+
+
+def _words(gather: Sequence[Buffer]) -> str:
+    """The XID, version and type of a message, as far as they are in the first piece."""
+    if gather and len(gather[0]) >= _WORDS.size:
+        xid, version, _, kind = _WORDS.unpack_from(gather[0])
+        return f" {xid:#010x} version {version} type {kind}"
+    return ""

@@ -1,0 +1,59 @@
+"""Handlers of a simulated server: each runs for the time of the model, at a worker where it may block.
+
+Clients and connections take turns for the workers as they do for threads: `WorkerPool` decides.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rpcrdma.aio.answering.worker_pool import ConnectionCalls, Worker, WorkerPool
+from rpcrdma.simulation.host import running_host
+from rpcrdma.simulation.trace import EventKind
+
+__all__ = ["SimulatedWorkerPool", "before_handler"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def before_handler(name: str) -> None:
+    """Takes the time of a handler that runs in the event loop."""
+    host = running_host()
+    if host is not None:
+        host.record(EventKind.HANDLE, name, cost_s=host.model.server_s)
+
+
+class SimulatedWorkerPool(WorkerPool[T, R]):
+    """Runs a handler when its time at the worker is over. A host that has crashed meanwhile does not run it."""
+
+    _worker: Worker | None = None
+
+    def _give_thread(self, calls: ConnectionCalls[T], call: T, *, brief: bool) -> None:
+        self._idle -= 1
+        calls.hold(1)
+        loop, host = self._loop, running_host()
+        if host is None:
+            loop.call_soon(self._work_on, calls, call)
+            return
+        model = host.model
+        # The first part of a brief call has run in the event loop, and has had the time of the handler.
+        cost_s = model.workers_s + (0.0 if brief else model.server_s)
+        at_s = loop.time() + cost_s
+        number = host.note(EventKind.HANDLE, at_s, host.loop.cause, -1, cost_s=cost_s, text="at a worker")
+        host.loop.schedule(at_s, number, self._work_on, calls, call)
+
+    def _work_on(self, calls: ConnectionCalls[T], call: T) -> None:
+        host = running_host()
+        if self._ended or not (host is None or host.up):
+            return
+        if self._worker is None:
+            self._worker = Worker()
+        self._results.append((call, calls, self._run(call, self._worker)))
+        self._take_results()
+
+    def shutdown(self, *, wait: bool) -> None:
+        del wait  # no threads
+        self._ended = True
+        if self._worker is not None:
+            self._worker.go_within(None)
