@@ -29,6 +29,7 @@ from rpcrdma.rpc.service import CallContext, in_worker
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.message import Kind, Outgoing
 from rpcrdma.transport.outbox import Outbox
+from support.simulated import not_simulated
 from support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("each_provider")
@@ -298,6 +299,7 @@ def test_calls_fail_when_the_server_goes_and_later_ones_at_once() -> None:
     asyncio.run(main())
 
 
+@not_simulated
 def test_a_server_that_stops_answers_what_runs() -> None:
     async def main() -> None:
         async with serving() as (server, files):
@@ -317,6 +319,7 @@ def test_a_server_that_stops_answers_what_runs() -> None:
     asyncio.run(main())
 
 
+@not_simulated
 def test_a_worker_that_outlives_its_connection_keeps_its_buffers_until_it_is_done() -> None:
     async def main() -> None:
         async with serving() as (server, files):
@@ -401,6 +404,7 @@ def test_a_peer_that_talks_nonsense_harms_nobody(octets: bytes) -> None:
     asyncio.run(main())
 
 
+@not_simulated
 def test_connections_beyond_the_bound_are_turned_away() -> None:
     async def main() -> None:
         async with serving(connections_max=1) as (server, files), connect(server.listening[0]) as client:

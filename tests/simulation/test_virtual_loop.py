@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -136,13 +137,27 @@ def test_after_a_jump_of_the_clock_timers_that_were_due_meanwhile_ring_late() ->
     run(main)
 
 
-def test_functions_for_threads_run_at_once_and_nothing_comes_from_a_thread() -> None:
+def test_functions_for_threads_run_at_once_and_nothing_comes_from_another_thread() -> None:
     async def main() -> None:
-        assert await asyncio.to_thread(now_s) == 0
+        loop = running()
+        rung: list[str] = []
+        loop.call_soon_threadsafe(rung.append, "own thread")
+        await asyncio.sleep(1)
+        assert rung == ["own thread"]
+        assert await asyncio.to_thread(now_s) == 1
         with pytest.raises(ZeroDivisionError):
             await asyncio.to_thread(lambda: 1 / 0)
-        with pytest.raises(RuntimeError, match="no threads in virtual time"):
-            asyncio.get_running_loop().call_soon_threadsafe(print)
+        failures: list[BaseException] = []
+
+        def intrude() -> None:
+            with pytest.raises(RuntimeError, match="no other thread") as caught:
+                loop.call_soon_threadsafe(print)
+            failures.append(caught.value)
+
+        thread = threading.Thread(target=intrude)
+        thread.start()
+        thread.join()
+        assert len(failures) == 1
 
     run(main)
 

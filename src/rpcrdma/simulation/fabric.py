@@ -29,6 +29,7 @@ from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.simulation.faults import Faults
 from rpcrdma.simulation.host import Host, running_host
 from rpcrdma.simulation.loop import VirtualLoop
+from rpcrdma.simulation.memory import SimulatedProtectionDomain
 from rpcrdma.simulation.model import FabricModel
 from rpcrdma.simulation.queue_pair import SimulatedQueuePair
 from rpcrdma.simulation.trace import Trace
@@ -222,14 +223,21 @@ class Node(Host):
 class Fabric:
     """The nodes, their distance and costs (`model`), and the trace of their events. To be made in a `VirtualLoop`.
 
+    `domain` makes the protection domain of each end of a connection: all memory is reached through its methods.
+
     Raises:
         LocalProtocolError: the running loop is another one.
     """
 
     def __init__(
-        self, model: FabricModel | None = None, *, trace: Trace | None = None, faults: Faults | None = None,
+        self,
+        model: FabricModel | None = None,
+        *,
+        trace: Trace | None = None,
+        faults: Faults | None = None,
+        domain: Callable[[Host, int], SimulatedProtectionDomain] = SimulatedProtectionDomain,
         loop: VirtualLoop | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         running = loop or asyncio.get_running_loop()
         if not isinstance(running, VirtualLoop):
             raise LocalProtocolError(
@@ -239,6 +247,7 @@ class Fabric:
         self.model = model or FabricModel()
         self.trace = trace or Trace()
         self.faults = faults
+        self._domain = domain
         self._nodes: dict[str, Node] = {}
         self._connections = itertools.count()
         running.on_task = _adopt
@@ -269,8 +278,12 @@ class Fabric:
     ) -> tuple[SimulatedQueuePair, SimulatedQueuePair]:
         """Two ends of a new connection, of which the near one may `connect`. The read limits are those of both."""
         number = next(self._connections)
-        one = SimulatedQueuePair(near, number, private_data, inbound_reads[0], outbound_reads[0])
-        other = SimulatedQueuePair(far, number, b"", inbound_reads[1], outbound_reads[1])
+        one, other = (
+            SimulatedQueuePair(host, number, self._domain(host, number), data, inbound, outbound)
+            for host, data, inbound, outbound in zip(
+                (near, far), (private_data, b""), inbound_reads, outbound_reads, strict=True
+            )
+        )
         one.join(other)
         return one, other
 

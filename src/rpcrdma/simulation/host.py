@@ -135,7 +135,13 @@ class Host:
             text += f" behind {self._left}"
         self._wire_free_s = left_s = begins_s + wire_s
         self._left = self.note(
-            EventKind.LEAVE, left_s, cause, connection, octets=octets, cost_s=prepared_s + wire_s, text=text
+            EventKind.LEAVE,
+            left_s,
+            cause,
+            connection,
+            octets=octets + model.header_octets,
+            cost_s=prepared_s + wire_s,
+            text=text,
         )
         return left_s, self._left
 

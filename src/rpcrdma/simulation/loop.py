@@ -4,7 +4,7 @@ Callbacks, futures and tasks of asyncio run unchanged. `call_soon` and `call_at`
 caller follows from (`cause`), so that causes cross futures and tasks. A callback may spend time (`spend`), as the host
 does that registers memory: callbacks that it schedules afterwards begin that much later, and no others wait for it.
 
-There are no sockets, no threads and no other processes: nothing outside the loop can wake it.
+There are no sockets, no other threads and no other processes: nothing outside the loop can wake it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 import random
+import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, TypeVar
 
+from rpcrdma.aio.client.known_versions import KnownVersions
 from rpcrdma.aio.drivers.effects import Effects
 from rpcrdma.simulation.trace import NO_CAUSE
 
@@ -64,7 +66,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """The time at which the running callback has begun; `time` has what it has spent in addition."""
         self.callbacks = 0
         """Callbacks that have run."""
-        self.effects = Effects(random_bits=self.random.getrandbits, clock=self.time)
+        self.effects = Effects(random_bits=self.random.getrandbits, clock=self.time, known_versions=KnownVersions())
         self.on_task: Callable[[asyncio.Task[Any]], None] | None = None
         """Is called with each task that is made, in the context of its maker."""
         self._local_s = 0.0
@@ -73,6 +75,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._order = 0
         self._stale = 0
         self._turns = 0
+        self._owner = threading.get_ident()
 
     def __del__(self) -> None:
         """Nothing needs to be closed."""
@@ -136,10 +139,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._run_once()
 
     def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callable[..., object], *_args: Any, context: Context | None = None
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        del callback, context
-        raise RuntimeError("there are no threads in virtual time: schedule with call_soon, from the loop's own thread")
+        if threading.get_ident() != self._owner:
+            raise RuntimeError("no other thread takes part in virtual time: schedule from the thread of the loop")
+        return self.call_soon(callback, *args, context=context)
 
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., T], *args: Any

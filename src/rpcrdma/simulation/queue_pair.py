@@ -13,13 +13,13 @@ import enum
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from rpcrdma.errors import LocalProtocolError, RemoteAccessError
 from rpcrdma.simulation.faults import Message, MessageKind
 from rpcrdma.simulation.host import Host
 from rpcrdma.simulation.memory import SimulatedProtectionDomain
 from rpcrdma.simulation.trace import EventKind
+from rpcrdma.simulation.work import Ending, ReceiveQueue, Work
 from rpcrdma.verbs import (
     Access,
     Completion,
@@ -34,12 +34,10 @@ from rpcrdma.verbs import (
     Status,
     Verb,
 )
-from rpcrdma.wire.buffers import Buffer, gather_length
+from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["SimulatedQueuePair"]
 
-_PLACED_AT_ONCE_OCTETS = 1 << 16
-"""Late writes to abandoned memory are discarded in pieces of this size, see `SoftwareProtectionDomain.abandon`."""
 _READ_REQUEST_OCTETS = 28
 """Of the message that asks for the data of an RDMA Read."""
 _WORDS = struct.Struct(">4I")
@@ -55,37 +53,6 @@ class _State(enum.Enum):
     CLOSED = "closed"
 
 
-class _Work:
-    """One entry of the send queue; `verb` None stands for an orderly disconnect."""
-
-    __slots__ = (
-        "cause", "ended", "gather", "handle", "length", "offset", "ready_s", "signaled", "sink", "sink_start", "status",
-        "verb", "wr",
-    )  # fmt: skip
-
-    def __init__(self, wr: object, verb: Verb | None, gather: Sequence[Buffer] = (), *, signaled: bool = True) -> None:
-        self.wr = wr
-        self.verb = verb
-        self.gather = gather
-        self.signaled = signaled
-        self.handle: int | None = None
-        self.offset = 0
-        self.length = gather_length(gather)
-        self.sink: MemoryRegion | None = None
-        self.sink_start = 0
-        self.ended = False
-        self.status = Status.SUCCESS
-        self.ready_s = 0.0
-        self.cause = -1
-
-
-class _Ending(NamedTuple):
-    """Told with the end of a connection: the work of the receiver that has broken a rule, if any has."""
-
-    broken: _Work | None
-    protocol_error: bool
-
-
 class SimulatedQueuePair:
     """One end of a connection between two hosts; `join` gives it the other end.
 
@@ -97,6 +64,7 @@ class SimulatedQueuePair:
         self,
         host: Host,
         connection: int,
+        domain: SimulatedProtectionDomain,
         private_data: bytes = b"",
         inbound_reads: int | None = None,
         outbound_reads: int | None = None,
@@ -104,7 +72,7 @@ class SimulatedQueuePair:
         depth = host.model.read_depth
         self.host = host
         self.connection = connection
-        self.pd = SimulatedProtectionDomain(host, connection)
+        self.pd = domain
         self.inbound_reads = depth if inbound_reads is None else inbound_reads
         """RDMA Reads that the peer may have outstanding."""
         self.outbound_reads = depth if outbound_reads is None else outbound_reads
@@ -114,11 +82,9 @@ class SimulatedQueuePair:
         self.events: list[QueuePairEvent] = []
         self._state = _State.IDLE
         self._private_data = private_data
-        self._receives: deque[tuple[object, ReceiveBuffer]] = deque()
-        self._shared_receives = 0
-        self._receive_pool: ReceiveSource | None = None
-        self._send_queue: deque[_Work] = deque()
-        self._unreported: deque[_Work] = deque()
+        self._receives = ReceiveQueue()
+        self._send_queue: deque[Work] = deque()
+        self._unreported: deque[Work] = deque()
         self._reads = 0
         self._sent = 0
         self._arrives_s = 0.0
@@ -146,30 +112,29 @@ class SimulatedQueuePair:
         if self._state is _State.CLOSED:
             self.completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         else:
-            self._receives.append((wr, buffer))
+            self._receives.post(wr, buffer)
 
     def post_receives(self, count: int, pool: ReceiveSource) -> None:
         if self._state is not _State.CLOSED:
-            self._shared_receives += count
-            self._receive_pool = pool
+            self._receives.post_shared(count, pool)
 
     def post_send(
         self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True
     ) -> None:
-        work = _Work(wr, Verb.SEND, gather, signaled=signaled)
+        work = Work(wr, Verb.SEND, gather, signaled=signaled)
         work.handle = invalidate
         self._post(work, _words(gather))
 
     def post_write(
         self, wr: object, gather: Sequence[Buffer], handle: int, offset: int, *, signaled: bool = True
     ) -> None:
-        work = _Work(wr, Verb.RDMA_WRITE, gather, signaled=signaled)
+        work = Work(wr, Verb.RDMA_WRITE, gather, signaled=signaled)
         work.handle = handle
         work.offset = offset
         self._post(work, f" handle {handle:#010x}")
 
     def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
-        work = _Work(wr, Verb.RDMA_READ)
+        work = Work(wr, Verb.RDMA_READ)
         work.sink = sink
         work.sink_start = sink_start
         work.length = length
@@ -177,14 +142,14 @@ class SimulatedQueuePair:
         work.offset = offset
         self._post(work, f" handle {handle:#010x}")
 
-    def _post(self, work: _Work, words: str) -> None:
+    def _post(self, work: Work, words: str) -> None:
         assert work.verb is not None
         if self._state is _State.CLOSED:
             self.completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
         else:
             self._queue(work, work.verb.value + words)
 
-    def _queue(self, work: _Work, text: str) -> None:
+    def _queue(self, work: Work, text: str) -> None:
         loop = self.host.loop
         work.ready_s = loop.time()
         work.cause = self._note(EventKind.POST, work.ready_s, loop.cause, text, octets=work.length)
@@ -225,7 +190,7 @@ class SimulatedQueuePair:
 
     def disconnect(self) -> None:
         if self._state is _State.ESTABLISHED:
-            self._queue(_Work(None, None), "disconnect")
+            self._queue(Work(None, None), "disconnect")
         elif self._state is not _State.CLOSED:
             self.abort("disconnected before the connection was made")
 
@@ -252,11 +217,11 @@ class SimulatedQueuePair:
         loop = self.host.loop
         self._leave(kind, data, self._note(EventKind.CONNECT, loop.time(), loop.cause, kind.value))
 
-    def _tell_end(self, reason: str, *, broken: _Work | None = None, protocol_error: bool = False) -> None:
+    def _tell_end(self, reason: str, *, broken: Work | None = None, protocol_error: bool = False) -> None:
         loop = self.host.loop
         self._told = True
         cause = self._note(EventKind.DISCONNECT, loop.time(), loop.cause, "tells the peer")
-        self._leave(MessageKind.END, reason.encode(), cause, _Ending(broken, protocol_error))
+        self._leave(MessageKind.END, reason.encode(), cause, Ending(broken, protocol_error))
 
     # The way out.
 
@@ -325,6 +290,14 @@ class SimulatedQueuePair:
                 loop.schedule(arrives_s, left, self._cut_off, context=host.context)
         return left_s, left
 
+    def cut(self, *, silent: bool = False) -> None:
+        """Breaks the connection now, as `Delivery.cut_at` does: messages that have left arrive, and no others."""
+        self._lost = self._peer._lost = True
+        self._note(EventKind.FAULT, self.host.loop.time(), self.host.loop.cause, "cut")
+        if not silent:
+            for end in (self, self._peer):
+                end.host.loop.schedule(end.host.loop.now_s, end.host.loop.cause, end._cut_off, context=end.host.context)
+
     def _cut_off(self) -> None:
         if self._state is not _State.CLOSED:
             self._close("the connection was cut", by_peer=False)
@@ -354,7 +327,7 @@ class SimulatedQueuePair:
             return
         cause = loop.cause = self._note(EventKind.ARRIVE, loop.now_s, loop.cause, kind.value, octets=octets)
         if kind is MessageKind.END:
-            assert isinstance(about, _Ending)
+            assert isinstance(about, Ending)
             self._close(data.decode(), by_peer=about.broken is None, protocol_error=about.protocol_error)
             self._report_end()
         elif kind is MessageKind.CONNECT:
@@ -366,7 +339,7 @@ class SimulatedQueuePair:
         elif kind is MessageKind.READY:
             self._establish(peer._private_data, cause)
         else:
-            assert isinstance(about, _Work)
+            assert isinstance(about, Work)
             if kind is MessageKind.SEND:
                 self._on_send(data, about, cause)
             elif kind is MessageKind.WRITE:
@@ -395,12 +368,13 @@ class SimulatedQueuePair:
         self.host.interrupt(self, established, cause)
         self.transmit()
 
-    def _on_send(self, data: bytes, work: _Work, cause: int) -> None:
+    def _on_send(self, data: bytes, work: Work, cause: int) -> None:
         loop, length = self.host.loop, len(data)
-        if not self._receives and not self._draw(length):
+        receive = self._receives.next_for(length)
+        if receive is None:
             self._refuse("receiver not ready: no receive is posted", work)
             return
-        wr, buffer = self._receives[0]
+        wr, buffer = receive
         if length > len(buffer):
             self._refuse(f"a message of {length} octets for a receive of {len(buffer)}", work)
             return
@@ -412,23 +386,12 @@ class SimulatedQueuePair:
             cost_s = self.host.model.remote_invalidation_s
             at_s += cost_s
             cause = self._note(EventKind.INVALIDATE_REMOTE, at_s, cause, f"handle {work.handle:#010x}", cost_s=cost_s)
-        self._receives.popleft()
+        self._receives.take()
         _fill(buffer, data)
         self.host.interrupt(self, Completion(wr, Verb.RECEIVE, Status.SUCCESS, length, work.handle), cause, at_s)
         self._acknowledge(work)
 
-    def _draw(self, length: int) -> bool:
-        """Posts a receive with a buffer of the pool for so many octets; False if none of its receives is left."""
-        if not self._shared_receives:
-            return False
-        assert self._receive_pool is not None
-        self._shared_receives -= 1
-        pool = self._receive_pool
-        buffer: ReceiveBuffer = pool.take() if length <= pool.short_octets else pool.draw()
-        self._receives.append((buffer, buffer))
-        return True
-
-    def _on_write(self, data: bytes, work: _Work) -> None:
+    def _on_write(self, data: bytes, work: Work) -> None:
         try:
             self._place(work, data)
         except RemoteAccessError as error:
@@ -436,18 +399,11 @@ class SimulatedQueuePair:
         else:
             self._acknowledge(work)
 
-    def _place(self, work: _Work, data: bytes) -> None:
+    def _place(self, work: Work, data: bytes) -> None:
         assert work.handle is not None
-        if not work.length:
-            return
-        find = self.pd.find
-        find(work.handle, work.offset, work.length, Access.REMOTE_WRITE)
-        view = memoryview(data)
-        for start in range(0, len(view), _PLACED_AT_ONCE_OCTETS):
-            part = view[start : start + _PLACED_AT_ONCE_OCTETS]
-            find(work.handle, work.offset + start, len(part), Access.REMOTE_WRITE)[:] = part
+        self.pd.place(work.handle, work.offset, work.length, data)
 
-    def _respond(self, work: _Work, cause: int) -> None:
+    def _respond(self, work: Work, cause: int) -> None:
         """Answers the peer's RDMA Read."""
         assert work.handle is not None
         data = b""
@@ -459,7 +415,7 @@ class SimulatedQueuePair:
         else:
             self._leave(MessageKind.READ_RESPONSE, data, cause, work)
 
-    def _on_response(self, data: bytes, work: _Work) -> None:
+    def _on_response(self, data: bytes, work: Work) -> None:
         try:
             self._sink(work, data)
         except RemoteAccessError as error:
@@ -469,15 +425,14 @@ class SimulatedQueuePair:
             self._reads -= 1
             self._done(work)
 
-    def _sink(self, work: _Work, data: bytes) -> None:
+    def _sink(self, work: Work, data: bytes) -> None:
         sink = work.sink
         assert sink is not None
-        if data:
-            self.pd.find(sink.handle, sink.offset + work.sink_start, len(data), Access.REMOTE_WRITE)[:] = data
+        self.pd.place(sink.handle, sink.offset + work.sink_start, work.length, data)
 
     def _arrived_in_part(self, kind: MessageKind, data: bytes, about: object) -> None:
         """The beginning of a message, whose rest will never come."""
-        if self._state is _State.CLOSED or not self.host.up or not isinstance(about, _Work):
+        if self._state is _State.CLOSED or not self.host.up or not isinstance(about, Work):
             return
         loop = self.host.loop
         loop.cause = self._note(EventKind.ARRIVE, loop.now_s, loop.cause, f"{kind.value} in part", octets=len(data))
@@ -486,13 +441,15 @@ class SimulatedQueuePair:
                 self._place(about, data)
             elif kind is MessageKind.READ_RESPONSE:
                 self._sink(about, data)
-            elif kind is MessageKind.SEND and self._receives and len(data) <= len(self._receives[0][1]):
-                _fill(self._receives[0][1], data)
+            elif kind is MessageKind.SEND:
+                receive = self._receives.next_for(about.length)
+                if receive is not None and len(data) <= len(receive[1]):
+                    _fill(receive[1], data)
         except RemoteAccessError:
             # Nothing was placed, and no message can tell the peer.
             pass
 
-    def _acknowledge(self, work: _Work) -> None:
+    def _acknowledge(self, work: Work) -> None:
         host, peer, loop = self.host, self._peer, self.host.loop
         if not host.model.acknowledged:
             return
@@ -502,14 +459,15 @@ class SimulatedQueuePair:
         at_s = loop.now_s + host.acknowledge() + host.model.one_way_s
         loop.schedule(at_s, loop.cause, peer._acknowledged, work, context=peer.host.context)
 
-    def _acknowledged(self, work: _Work) -> None:
+    def _acknowledged(self, work: Work) -> None:
         if self._state is not _State.CLOSED:
             loop = self.host.loop
             assert work.verb is not None
-            loop.cause = self._note(EventKind.ACKNOWLEDGE, loop.now_s, loop.cause, work.verb.value)
+            octets = self.host.model.acknowledgement_octets
+            loop.cause = self._note(EventKind.ACKNOWLEDGE, loop.now_s, loop.cause, work.verb.value, octets=octets)
             self._done(work)
 
-    def _done(self, work: _Work) -> None:
+    def _done(self, work: Work) -> None:
         """Work is over: it is reported when all earlier work has been."""
         if self._state is _State.CLOSED:
             return
@@ -526,7 +484,7 @@ class SimulatedQueuePair:
 
     # Ends.
 
-    def _break(self, reason: str, work: _Work) -> None:
+    def _break(self, reason: str, work: Work) -> None:
         """Ends the connection because a work request of this side is against the rules."""
         if work.status is Status.SUCCESS:
             work.status = Status.FLUSHED
@@ -534,7 +492,7 @@ class SimulatedQueuePair:
         self._report_end()
         self._tell_end(reason, protocol_error=True)
 
-    def _refuse(self, reason: str, work: _Work, status: Status = Status.FLUSHED) -> None:
+    def _refuse(self, reason: str, work: Work, status: Status = Status.FLUSHED) -> None:
         """Ends the connection because a work request of the peer is against the rules."""
         work.status = status
         self._close(reason, by_peer=True, protocol_error=True)
@@ -556,11 +514,9 @@ class SimulatedQueuePair:
             if work.verb is not None:
                 status = Status.FLUSHED if work.status is Status.SUCCESS else work.status
                 completions.append(Completion(work.wr, work.verb, status))
-        completions.extend(Completion(wr, Verb.RECEIVE, Status.FLUSHED) for wr, _ in self._receives)
+        completions.extend(Completion(wr, Verb.RECEIVE, Status.FLUSHED) for wr in self._receives.flush())
         self._unreported.clear()
         self._send_queue.clear()
-        self._receives.clear()
-        self._shared_receives = 0
         self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
         del self.host.ends[self]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import os
@@ -22,7 +23,7 @@ from rpcrdma.aio.connections.calls_made import CallObserver
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
-from rpcrdma.aio.drivers.effects import random_bits
+from rpcrdma.aio.drivers.effects import effects_of, random_bits
 from rpcrdma.aio.drivers.provider import ProviderChoice
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
@@ -284,6 +285,12 @@ async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) 
     return connection
 
 
+def _known_versions() -> KnownVersions:
+    """The versions that servers are known to speak by this process, or in this simulation."""
+    known: KnownVersions | None = effects_of(asyncio.get_running_loop()).known_versions
+    return _KNOWN_VERSIONS if known is None else known
+
+
 async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering | None) -> RdmaConnection:
     make = functools.partial(
         RdmaConnection,
@@ -302,7 +309,7 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
         url,
         make,
         version=version_choice(options.rpcrdma_version),
-        known=KnownVersions() if required else _KNOWN_VERSIONS,
+        known=KnownVersions() if required else _known_versions(),
         timeout_s=options.connect_timeout_s,
         reserved_port=options.reserved_port,
     )

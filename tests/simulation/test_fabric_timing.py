@@ -1,0 +1,261 @@
+"""The times of the model, one by one, on connections whose other costs are zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rpcrdma.simulation.fabric import Fabric
+from rpcrdma.simulation.loop import VirtualLoop
+from rpcrdma.simulation.model import PROFILES, FabricModel
+from rpcrdma.simulation.queue_pair import SimulatedQueuePair
+from rpcrdma.simulation.trace import EventKind, TraceEvent
+from rpcrdma.verbs import Access, Completion, MemoryRegion, ScatteredBuffer
+
+FREE = FabricModel(
+    miles=0.0,
+    bandwidth_bits_s=8e15,
+    header_octets=0,
+    message_s=0.0,
+    rdma_operation_s=0.0,
+    interrupt_s=0.0,
+    registration_s=0.0,
+    registration_page_s=0.0,
+    local_invalidation_s=0.0,
+    remote_invalidation_s=0.0,
+    acknowledgement_octets=0,
+    copy_octets_s=1e18,
+    server_s=0.0,
+    workers_s=0.0,
+)
+"""Everything at once; octets take a femtosecond each."""
+EXACT = 1e-9
+
+
+class Pair:
+    """Two connected queue pairs of a fabric with this model, and the times of their completions."""
+
+    def __init__(self, **model: Any) -> None:
+        self.loop = VirtualLoop()
+        parameters = {name: getattr(FREE, name) for name in FREE.__dataclass_fields__}
+        self.fabric = Fabric(FabricModel(**{**parameters, **model}), loop=self.loop)
+        self.near, self.far = self.fabric.pair(self.fabric.node("near"), self.fabric.node("far"))
+        self.told: dict[SimulatedQueuePair, list[tuple[float, Completion]]] = {self.near: [], self.far: []}
+        for end in (self.near, self.far):
+            end.on_news = self.taker(end)
+        self.near.connect()
+        self.loop.run_until_idle()
+        self.far.accept(b"")
+        self.loop.run_until_idle()
+        self.began_s = self.loop.now_s
+        self.first = len(self.fabric.trace.events)
+
+    def taker(self, end: SimulatedQueuePair) -> Callable[[], None]:
+        def take() -> None:
+            end.events.clear()
+            while end.completions:
+                self.told[end].append((self.loop.now_s, end.completions.popleft()))
+
+        return take
+
+    def run(self) -> None:
+        self.near.transmit()
+        self.far.transmit()
+        self.loop.run_until_idle()
+
+    def times(self, end: SimulatedQueuePair) -> list[float]:
+        """The times of the completions, from the begin of the test on, in seconds."""
+        return [at_s - self.began_s for at_s, _ in self.told[end]]
+
+    def events(self, kind: EventKind) -> list[TraceEvent]:
+        return [event for event in self.fabric.trace.events[self.first :] if event.kind is kind]
+
+    def receive(self, count: int = 1, octets: int = 4096) -> None:
+        for number in range(count):
+            self.far.post_receive(number, memoryview(bytearray(octets)))
+
+    def exposed(self, octets: int = 4096) -> MemoryRegion:
+        region = self.far.pd.register(bytearray(octets), Access.REMOTE_READ | Access.REMOTE_WRITE)
+        self.loop.follow(-1)
+        return region
+
+    def sink(self, octets: int = 4096) -> MemoryRegion:
+        return self.near.pd.register(bytearray(octets), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+
+
+def close(*times_s: float) -> Any:
+    return pytest.approx(list(times_s), abs=EXACT)
+
+
+def test_a_mile_takes_sixteen_microseconds_of_round_trip() -> None:
+    for miles in (1.0, 30.0):
+        pair = Pair(miles=miles)
+        pair.receive()
+        pair.near.post_send("s", [b"x"])
+        pair.run()
+        assert pair.times(pair.far) == close(8e-6 * miles)
+        # The Send is done when its acknowledgement has come.
+        assert pair.times(pair.near) == close(16e-6 * miles)
+
+
+def test_a_kibibyte_takes_200_ns_at_40_gigabits_and_messages_leave_one_after_another() -> None:
+    pair = Pair(bandwidth_bits_s=40e9)
+    pair.receive(3)
+    for _ in range(3):
+        pair.near.post_send("s", [bytes(1000)])
+    pair.run()
+    assert pair.times(pair.far) == close(200e-9, 400e-9, 600e-9)
+    first, second, third = pair.events(EventKind.LEAVE)
+    assert (first.text, second.text, third.text) == (
+        "send",
+        f"send behind {first.number}",
+        f"send behind {second.number}",
+    )
+
+
+def test_headers_and_acknowledgements_occupy_the_wire() -> None:
+    pair = Pair(bandwidth_bits_s=8e9, header_octets=50, acknowledgement_octets=100)
+    pair.receive()
+    pair.near.post_send("s", [bytes(950)])
+    pair.run()
+    assert pair.times(pair.far) == close(1e-6)
+    assert pair.times(pair.near) == close(1.1e-6)
+
+
+def test_the_rnic_prepares_a_message_while_another_one_leaves() -> None:
+    pair = Pair(message_s=1e-6, bandwidth_bits_s=8e9)
+    pair.receive(2)
+    for _ in range(2):
+        pair.near.post_send("s", [bytes(3000)])
+    pair.run()
+    assert pair.times(pair.far) == close(4e-6, 7e-6)
+
+
+def test_an_rdma_read_takes_a_round_trip_and_the_work_of_both_rnics() -> None:
+    pair = Pair(miles=10.0, rdma_operation_s=1e-6, message_s=0.5e-6)
+    region, sink = pair.exposed(), pair.sink()
+    pair.near.post_read("r", sink, 0, 4096, region.handle, region.offset)
+    pair.run()
+    assert pair.times(pair.near) == close(160e-6 + 2 * 1.5e-6)
+
+
+def test_rdma_reads_beyond_the_depth_wait_for_a_round_trip() -> None:
+    pair = Pair(miles=10.0, read_depth=2)
+    region, sink = pair.exposed(), pair.sink()
+    for number in range(5):
+        pair.near.post_read(number, sink, 0, 8, region.handle, region.offset)
+    pair.run()
+    assert pair.times(pair.near) == close(160e-6, 160e-6, 320e-6, 320e-6, 480e-6)
+
+
+def test_completions_during_an_interrupt_are_taken_along() -> None:
+    pair = Pair(interrupt_s=5e-6, bandwidth_bits_s=8e9)
+    pair.receive(3)
+    for octets in (1000, 2000, 4000):
+        pair.near.post_send("s", [bytes(octets)], signaled=False)
+    pair.run()
+    # They arrive at 1, 3 and 7 us.
+    assert pair.times(pair.far) == close(6e-6, 6e-6, 12e-6)
+    assert len(pair.events(EventKind.INTERRUPT)) == 2
+    first, second, third = pair.events(EventKind.COMPLETE)
+    causes = [pair.fabric.trace.events[event.cause].kind for event in (first, second, third)]
+    assert causes == [EventKind.INTERRUPT, EventKind.ARRIVE, EventKind.INTERRUPT]
+    assert [event.cost_s for event in (first, second, third)] == close(0.0, 3e-6, 0.0)
+
+
+def test_without_coalescing_each_completion_has_an_interrupt_of_its_own() -> None:
+    pair = Pair(interrupt_s=5e-6, coalescing=False)
+    pair.receive(3)
+    for _ in range(3):
+        pair.near.post_send("s", [b"x"], signaled=False)
+    pair.run()
+    assert pair.times(pair.far) == close(5e-6, 10e-6, 15e-6)
+
+
+def test_unsignaled_work_interrupts_its_poster_not_at_all() -> None:
+    pair = Pair(interrupt_s=5e-6)
+    pair.receive(2)
+    pair.near.post_send("quiet", [b"x"], signaled=False)
+    pair.near.post_send("told", [b"x"])
+    pair.run()
+    assert [completion.wr for _, completion in pair.told[pair.near]] == ["told"]
+    assert [event.node for event in pair.events(EventKind.INTERRUPT)].count("near") == 1
+
+
+def test_registration_delays_the_message_that_follows() -> None:
+    pair = Pair(registration_s=3e-6, registration_page_s=1e-6)
+    pair.receive()
+    pair.near.pd.register(bytearray(2 * 4096 + 1), Access.REMOTE_READ)
+    pair.near.post_send("s", [b"x"])
+    pair.run()
+    assert pair.times(pair.far) == close(6e-6)
+    (post,) = pair.events(EventKind.POST)
+    assert pair.fabric.trace.events[post.cause].kind is EventKind.REGISTER
+
+
+def test_local_invalidation_costs_its_host_once() -> None:
+    pair = Pair(local_invalidation_s=2e-6)
+    domain = pair.near.pd
+    for access in (Access.REMOTE_READ, Access.REMOTE_WRITE):
+        region = domain.register(bytearray(8), access)
+        domain.abandon(region)
+        domain.invalidate(region)
+    assert pair.loop.time() - pair.began_s == pytest.approx(4e-6)
+    assert len(pair.events(EventKind.INVALIDATE_LOCAL)) == 2
+    assert pair.near.host.registered_octets == 0
+
+
+def test_remote_invalidation_costs_the_message_that_brings_it() -> None:
+    pair = Pair(remote_invalidation_s=2e-6)
+    region = pair.exposed()
+    pair.receive()
+    pair.near.post_send("s", [b"x"], invalidate=region.handle)
+    pair.run()
+    assert pair.times(pair.far) == close(2e-6)
+    assert pair.events(EventKind.INVALIDATE_LOCAL) == []
+
+
+def test_octets_of_a_plain_receive_are_copied_and_those_of_a_divided_one_are_not() -> None:
+    pair = Pair(copy_octets_s=1e9)
+    divided: Any = ScatteredBuffer([memoryview(bytearray(4096))])
+    for buffer in (memoryview(bytearray(4096)), divided):
+        pair.far.post_receive(buffer, buffer)
+        pair.near.post_send("s", [bytes(1000)])
+        pair.run()
+    (copy,) = pair.events(EventKind.COPY)
+    assert (copy.octets, copy.cost_s) == (1000, pytest.approx(1e-6))
+
+
+def test_a_host_takes_completions_one_after_another_as_long_as_each_occupies_it() -> None:
+    pair = Pair()
+    pair.receive(3)
+    take = pair.far.on_news
+
+    def spend() -> None:
+        take()
+        pair.loop.spend(4e-6)
+
+    pair.far.on_news = spend
+    for _ in range(3):
+        pair.near.post_send("s", [b"x"])
+    pair.run()
+    assert pair.times(pair.far) == close(0.0, 4e-6, 8e-6)
+
+
+def test_on_an_unreliable_service_nothing_is_acknowledged_and_work_is_done_when_it_has_left() -> None:
+    pair = Pair(acknowledged=False, miles=10.0, bandwidth_bits_s=8e9)
+    pair.receive()
+    pair.near.post_send("s", [bytes(1000)])
+    pair.run()
+    assert pair.times(pair.near) == close(1e-6)
+    assert pair.times(pair.far) == close(81e-6)
+    assert pair.events(EventKind.ACKNOWLEDGE) == []
+
+
+def test_profiles_differ_by_their_distance_alone() -> None:
+    distances = [model.miles for model in PROFILES.values()]
+    assert distances == sorted(distances)
+    assert list(PROFILES) == ["machine-room", "campus", "metropolitan"]
+    assert len({(model.bandwidth_bits_s, model.interrupt_s, model.server_s) for model in PROFILES.values()}) == 1
