@@ -90,19 +90,20 @@ def world(
     *,
     version: str = "1",
     seed: int = 0,
-    **options: Any,
+    **parameters: Any,
 ) -> Trace:
-    """Runs `use` at a client that is connected to a server; `options` are those of the fabric. Returns the trace."""
+    """Runs `use` at a client that is connected to a server; `parameters` are those of the fabric. Returns the trace."""
     traces = []
 
     async def main() -> None:
-        fabric = Fabric(**options)
+        fabric = Fabric(**parameters)
         traces.append(fabric.trace)
         client, server = fabric.node("client"), fabric.node("server")
-        connecting = ConnectOptions(provider=client, rpcrdma_version=version, credential=CREDENTIAL)
+        # Within the deadline of a call, since nothing else tells of a peer that has gone silently.
+        options = ConnectOptions(provider=client, rpcrdma_version=version, credential=CREDENTIAL, keepalive_s=10.0)
 
         async def program() -> None:
-            async with connect(URL, v3.PROGRAM, options=connecting) as connection:
+            async with connect(URL, v3.PROGRAM, options=options) as connection:
                 await use(fabric, connection)
 
         async with serving(server, OneFile(), version):

@@ -38,6 +38,9 @@ class End(Protocol):
     def crash(self) -> None:
         """Ends the connection without a word to the peer."""
 
+    def cut(self, *, silent: bool = False) -> None:
+        """Breaks the connection for both ends."""
+
 
 class _News:
     """A completion or an event on its way to the software; `interrupt` is the event that it has brought about."""

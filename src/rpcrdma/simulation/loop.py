@@ -177,6 +177,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 self.now_s = timers[0][0]
                 self._turns = 0
         elif self._turns > _TURNS_MAX:
+            self._turns = 0
             raise Stalled(f"{_TURNS_MAX} turns without time: a task polls; have it sleep for longer than 0")
         while timers and timers[0][0] <= self.now_s:
             soon.append(heapq.heappop(timers)[2])

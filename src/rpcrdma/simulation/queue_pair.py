@@ -13,6 +13,7 @@ import enum
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
+from math import inf
 
 from rpcrdma.errors import LocalProtocolError, RemoteAccessError
 from rpcrdma.simulation.faults import Message, MessageKind
@@ -91,6 +92,7 @@ class SimulatedQueuePair:
         self._transmits_at_s = -1.0
         self._lost = False
         self._told = False
+        self._crashed_s = inf
         self._peer: SimulatedQueuePair
         host.ends[self] = None
 
@@ -201,6 +203,7 @@ class SimulatedQueuePair:
 
     def crash(self) -> None:
         """Ends the connection without a word to the peer."""
+        self._crashed_s = self.host.loop.now_s
         self._close(f"{self.host.host} crashed", by_peer=False)
         self._report_end()
 
@@ -277,7 +280,7 @@ class SimulatedQueuePair:
         if self._lost:
             self._give_up_later(left_s, left)
         elif fate.cut_at is None:
-            loop.schedule(arrives_s, left, peer._arrived, kind, data, about, octets, context=peer.host.context)
+            loop.schedule(arrives_s, left, peer._arrived, kind, data, about, octets, left_s, context=peer.host.context)
         else:
             self._lost = peer._lost = True
             loop.schedule(
@@ -315,8 +318,10 @@ class SimulatedQueuePair:
 
     # The way in. These run at the receiving end, when the last octet is there.
 
-    def _arrived(self, kind: MessageKind, data: bytes, about: object, octets: int) -> None:
+    def _arrived(self, kind: MessageKind, data: bytes, about: object, octets: int, left_s: float) -> None:
         host, peer, loop = self.host, self._peer, self.host.loop
+        if left_s > peer._crashed_s:
+            return
         if not host.up:
             peer._give_up_later(loop.now_s, loop.cause)
             return
