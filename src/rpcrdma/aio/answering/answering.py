@@ -378,7 +378,8 @@ class HandlerRunner:
         pool = effects.worker_pool or WorkerPool
         self._workers: WorkerPool[ServerCall, _Result] = pool(workers, self._work, self._deliver, self._let_go)
         self._log = LimitedLog(logger)
-        self._tasks: set[asyncio.Task[None]] = set()
+        # In order: a simulation must cancel them in the same order each time.
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._idle: asyncio.Event | None = None
         self._drained = False
         self.running = 0
@@ -509,8 +510,8 @@ class HandlerRunner:
     def _start_task(self, call: ServerCall, result: Awaitable[Any]) -> None:
         self.running += 1
         task = self._loop.create_task(self._await(call, result))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     async def _await(self, call: ServerCall, result: Awaitable[Any]) -> None:
         call.sent_ns = perf_counter_ns()

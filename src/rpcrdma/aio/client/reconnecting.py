@@ -133,7 +133,7 @@ class ConnectionKeeper:
         self._wanted = asyncio.Event()
         self._waiting = 0
         self._wanted_again = asyncio.Event()
-        self._leaving: set[SingleConnection] = set()
+        self._leaving: dict[SingleConnection, None] = {}
         self._failures = 0
         self._trouble = ""
         self.heard = 0
@@ -203,8 +203,9 @@ class ConnectionKeeper:
             self._supervisor.cancel()
             reason = "the connection was closed on this side"
             self._fail_waiting(reason)
-            for connection in self._leaving - {self._usable}:
-                connection.abort(reason)
+            for connection in list(self._leaving):
+                if connection is not self._usable:
+                    connection.abort(reason)
         await self.connection.close()
         await asyncio.gather(
             self._supervisor, *(connection.wait_closed() for connection in self._leaving), return_exceptions=True
@@ -265,9 +266,9 @@ class ConnectionKeeper:
         """Makes a new connection whenever the present one is lost."""
         keep_alive = self._keep_alive(connection)
         while True:
-            self._leaving.add(connection)
+            self._leaving[connection] = None
             ended = asyncio.ensure_future(connection.wait_closed())
-            ended.add_done_callback(lambda _, gone=connection: self._leaving.discard(gone))  # type: ignore[misc]
+            ended.add_done_callback(lambda _, gone=connection: self._leaving.pop(gone, None))  # type: ignore[misc]
             await self._watch(connection, keep_alive, ended)
             self.lost(connection, TransportClosed("the connection ended"))
             while (made := await self._reconnect()) is None:

@@ -105,7 +105,8 @@ class RdmaServer:
         self._log = LimitedLog(_LOGGER)
         provider = chosen_provider(config.provider, config.iwarp, config.capture)
         self._listener = provider.listener(self._connected, self._log)
-        self.connections: set[RdmaConnection] = set()
+        # In order: a simulation must end them in the same order each time.
+        self.connections: dict[RdmaConnection, None] = {}
         self.connections_made = 0
         self.connections_refused = 0
         self._ended_statistics = TransportStatistics()
@@ -164,7 +165,7 @@ class RdmaServer:
             observer=observer_of(self.calls_back),
         )
         self.connections_made += 1
-        self.connections.add(connection)
+        self.connections[connection] = None
         self._admission.add(connection, address[0], starting=True)
 
     def _sweep_later(self) -> None:
@@ -211,7 +212,7 @@ class RdmaServer:
         )
 
     def _ended(self, connection: RdmaConnection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self._admission.remove(connection)
         self._ended_statistics = add_up([self._ended_statistics, connection.statistics])
         name = authority(*connection.peer)

@@ -112,7 +112,7 @@ class Volume:
         self._sizes: TransferSizes | None = None
         self._ring: BufferRing | None = None
         self._threads: ThreadPoolExecutor | None = None
-        self._background: set[asyncio.Task[Any]] = set()
+        self._background: dict[asyncio.Task[Any], None] = {}
 
     async def sizes(self) -> TransferSizes:
         """The sizes of transfers that suit the server; asked for once."""
@@ -173,8 +173,8 @@ class Volume:
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Runs `work` as a task that may outlive the operation that started it; `close` ends it."""
         task = asyncio.get_running_loop().create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        self._background[task] = None
+        task.add_done_callback(self._background.pop)
         return task
 
     async def close(self) -> None:

@@ -1,0 +1,47 @@
+"""An hour of one call a second and of keep-alive calls is over in seconds: idle time costs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from one_file_world import read_of, world
+from rpcrdma.aio.client.connect import Connection
+from rpcrdma.nfs import v3
+from rpcrdma.simulation.fabric import Fabric
+from rpcrdma.simulation.loop import now_s
+from rpcrdma.simulation.trace import EventKind
+
+HOUR_S = 3600
+
+
+def test_an_hour_of_one_call_a_second_takes_seconds() -> None:
+    async def use(fabric: Fabric, connection: Connection) -> None:
+        del fabric
+        for second in range(HOUR_S):
+            procedure, args = read_of(100) if second % 10 else (v3.NULL, None)
+            await connection.call(procedure, args)
+            await asyncio.sleep(second + 1 - now_s())
+
+    began_s = time.process_time()
+    trace = world(use)
+    # On this project's machine it takes 1 s; the bound is for one that is far slower.
+    assert time.process_time() - began_s < 20
+    assert sum(event.kind is EventKind.HANDLE for event in trace.events) >= HOUR_S
+    assert len(trace.events) < 30 * HOUR_S
+
+
+def test_an_idle_hour_has_the_events_of_its_keep_alive_calls_alone() -> None:
+    callbacks: list[int] = []
+
+    async def use(fabric: Fabric, connection: Connection) -> None:
+        await connection.call(v3.NULL, None)
+        began = fabric.loop.callbacks
+        await asyncio.sleep(HOUR_S)
+        callbacks.append(fabric.loop.callbacks - began)
+
+    trace = world(use)
+    asked = sum(event.kind is EventKind.HANDLE for event in trace.events)
+    assert HOUR_S / 10 - 5 <= asked <= HOUR_S / 10 + 5
+    assert callbacks[0] < 40 * asked
+    assert len(trace.events) < 20 * asked
