@@ -7,12 +7,14 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from rpcrdma import limits
 from rpcrdma.cli.main import build_parser
+from rpcrdma.simulation.model import FabricModel
 from test_layers import RANKS
 
 ROOT = Path(__file__).parents[2]
@@ -126,9 +128,24 @@ def test_the_first_program_of_the_tutorial_works_over_both_transports(tmp_path: 
     assert "RDMA Write, 800000 octets" in run("rpcrdma", "decode", "--brief", "columns.pcap", directory=tmp_path)
 
 
-@pytest.mark.parametrize(("program", "place"), [("my_provider.py", 0), ("check_queue_pairs.py", 1)])
-def test_the_programs_of_the_guide_to_providers_print_its_output(tmp_path: Path, program: str, place: int) -> None:
-    (tmp_path / program).write_text(blocks("providers.md", "python")[place])
-    command, _, output = blocks("providers.md", "console")[place].partition("\n")
+@pytest.mark.parametrize(
+    ("page", "program", "place"),
+    [
+        ("providers.md", "my_provider.py", 0),
+        ("providers.md", "check_queue_pairs.py", 1),
+        ("simulation.md", "far_server.py", 0),
+    ],
+)
+def test_the_programs_of_guides_print_the_output_that_is_shown(
+    tmp_path: Path, page: str, program: str, place: int
+) -> None:
+    (tmp_path / program).write_text(blocks(page, "python")[place])
+    command, _, output = blocks(page, "console")[place].partition("\n")
     assert command == f"$ python {program}"
     assert run(sys.executable, program, directory=tmp_path) == output
+
+
+def test_the_page_of_the_simulation_has_every_parameter_with_its_default() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (\S+) \|", (DOCS / "simulation.md").read_text(), re.MULTILINE)
+    model = asdict(FabricModel())
+    assert rows == [(name, str(value) if isinstance(value, bool) else f"{value:g}") for name, value in model.items()]

@@ -220,7 +220,7 @@ def test_a_crash_cancels_all_that_the_host_has_started() -> None:
 
         async def program(name: str, *more: str) -> None:
             if more:
-                asyncio.ensure_future(program(*more))  # noqa: RUF006 - nobody waits for it
+                asyncio.ensure_future(program(*more))  # noqa: RUF006 - no other task waits for it
             try:
                 await asyncio.sleep(100)
             finally:

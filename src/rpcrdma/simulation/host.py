@@ -89,7 +89,7 @@ class Host:
         return self.context.copy().run(self.loop.create_task, program)
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
-        """Counts a task among those that end with the host."""
+        """Counts a task among the tasks that end with the host."""
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 

@@ -20,7 +20,7 @@ from rpcrdma.simulation.faults import Message, MessageKind
 from rpcrdma.simulation.host import Host
 from rpcrdma.simulation.memory import SimulatedProtectionDomain
 from rpcrdma.simulation.trace import EventKind
-from rpcrdma.simulation.work import Ending, ReceiveQueue, Work
+from rpcrdma.simulation.work import Ending, PostedWork, ReceiveQueue
 from rpcrdma.verbs import (
     Access,
     Completion,
@@ -84,8 +84,8 @@ class SimulatedQueuePair:
         self._state = _State.IDLE
         self._private_data = private_data
         self._receives = ReceiveQueue()
-        self._send_queue: deque[Work] = deque()
-        self._unreported: deque[Work] = deque()
+        self._send_queue: deque[PostedWork] = deque()
+        self._unreported: deque[PostedWork] = deque()
         self._reads = 0
         self._sent = 0
         self._arrives_s = 0.0
@@ -123,20 +123,20 @@ class SimulatedQueuePair:
     def post_send(
         self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True
     ) -> None:
-        work = Work(wr, Verb.SEND, gather, signaled=signaled)
+        work = PostedWork(wr, Verb.SEND, gather, signaled=signaled)
         work.handle = invalidate
         self._post(work, _words(gather))
 
     def post_write(
         self, wr: object, gather: Sequence[Buffer], handle: int, offset: int, *, signaled: bool = True
     ) -> None:
-        work = Work(wr, Verb.RDMA_WRITE, gather, signaled=signaled)
+        work = PostedWork(wr, Verb.RDMA_WRITE, gather, signaled=signaled)
         work.handle = handle
         work.offset = offset
         self._post(work, f" handle {handle:#010x}")
 
     def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
-        work = Work(wr, Verb.RDMA_READ)
+        work = PostedWork(wr, Verb.RDMA_READ)
         work.sink = sink
         work.sink_start = sink_start
         work.length = length
@@ -144,14 +144,14 @@ class SimulatedQueuePair:
         work.offset = offset
         self._post(work, f" handle {handle:#010x}")
 
-    def _post(self, work: Work, words: str) -> None:
+    def _post(self, work: PostedWork, words: str) -> None:
         assert work.verb is not None
         if self._state is _State.CLOSED:
             self.completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
         else:
             self._queue(work, work.verb.value + words)
 
-    def _queue(self, work: Work, text: str) -> None:
+    def _queue(self, work: PostedWork, text: str) -> None:
         loop = self.host.loop
         work.ready_s = loop.time()
         work.cause = self._note(EventKind.POST, work.ready_s, loop.cause, text, octets=work.length)
@@ -192,7 +192,7 @@ class SimulatedQueuePair:
 
     def disconnect(self) -> None:
         if self._state is _State.ESTABLISHED:
-            self._queue(Work(None, None), "disconnect")
+            self._queue(PostedWork(None, None), "disconnect")
         elif self._state is not _State.CLOSED:
             self.abort("disconnected before the connection was made")
 
@@ -220,7 +220,7 @@ class SimulatedQueuePair:
         loop = self.host.loop
         self._leave(kind, data, self._note(EventKind.CONNECT, loop.time(), loop.cause, kind.value))
 
-    def _tell_end(self, reason: str, *, broken: Work | None = None, protocol_error: bool = False) -> None:
+    def _tell_end(self, reason: str, *, broken: PostedWork | None = None, protocol_error: bool = False) -> None:
         loop = self.host.loop
         self._told = True
         cause = self._note(EventKind.DISCONNECT, loop.time(), loop.cause, "tells the peer")
@@ -344,7 +344,7 @@ class SimulatedQueuePair:
         elif kind is MessageKind.READY:
             self._establish(peer._private_data, cause)
         else:
-            assert isinstance(about, Work)
+            assert isinstance(about, PostedWork)
             if kind is MessageKind.SEND:
                 self._on_send(data, about, cause)
             elif kind is MessageKind.WRITE:
@@ -373,7 +373,7 @@ class SimulatedQueuePair:
         self.host.interrupt(self, established, cause)
         self.transmit()
 
-    def _on_send(self, data: bytes, work: Work, cause: int) -> None:
+    def _on_send(self, data: bytes, work: PostedWork, cause: int) -> None:
         loop, length = self.host.loop, len(data)
         receive = self._receives.next_for(length)
         if receive is None:
@@ -396,7 +396,7 @@ class SimulatedQueuePair:
         self.host.interrupt(self, Completion(wr, Verb.RECEIVE, Status.SUCCESS, length, work.handle), cause, at_s)
         self._acknowledge(work)
 
-    def _on_write(self, data: bytes, work: Work) -> None:
+    def _on_write(self, data: bytes, work: PostedWork) -> None:
         try:
             self._place(work, data)
         except RemoteAccessError as error:
@@ -404,11 +404,11 @@ class SimulatedQueuePair:
         else:
             self._acknowledge(work)
 
-    def _place(self, work: Work, data: bytes) -> None:
+    def _place(self, work: PostedWork, data: bytes) -> None:
         assert work.handle is not None
         self.pd.place(work.handle, work.offset, work.length, data)
 
-    def _respond(self, work: Work, cause: int) -> None:
+    def _respond(self, work: PostedWork, cause: int) -> None:
         """Answers the peer's RDMA Read."""
         assert work.handle is not None
         data = b""
@@ -420,7 +420,7 @@ class SimulatedQueuePair:
         else:
             self._leave(MessageKind.READ_RESPONSE, data, cause, work)
 
-    def _on_response(self, data: bytes, work: Work) -> None:
+    def _on_response(self, data: bytes, work: PostedWork) -> None:
         try:
             self._sink(work, data)
         except RemoteAccessError as error:
@@ -430,14 +430,14 @@ class SimulatedQueuePair:
             self._reads -= 1
             self._done(work)
 
-    def _sink(self, work: Work, data: bytes) -> None:
+    def _sink(self, work: PostedWork, data: bytes) -> None:
         sink = work.sink
         assert sink is not None
         self.pd.place(sink.handle, sink.offset + work.sink_start, work.length, data)
 
     def _arrived_in_part(self, kind: MessageKind, data: bytes, about: object) -> None:
         """The beginning of a message, whose rest will never come."""
-        if self._state is _State.CLOSED or not self.host.up or not isinstance(about, Work):
+        if self._state is _State.CLOSED or not self.host.up or not isinstance(about, PostedWork):
             return
         loop = self.host.loop
         loop.cause = self._note(EventKind.ARRIVE, loop.now_s, loop.cause, f"{kind.value} in part", octets=len(data))
@@ -454,7 +454,7 @@ class SimulatedQueuePair:
             # Nothing was placed, and no message can tell the peer.
             pass
 
-    def _acknowledge(self, work: Work) -> None:
+    def _acknowledge(self, work: PostedWork) -> None:
         host, peer, loop = self.host, self._peer, self.host.loop
         if not host.model.acknowledged:
             return
@@ -464,7 +464,7 @@ class SimulatedQueuePair:
         at_s = loop.now_s + host.acknowledge() + host.model.one_way_s
         loop.schedule(at_s, loop.cause, peer._acknowledged, work, context=peer.host.context)
 
-    def _acknowledged(self, work: Work) -> None:
+    def _acknowledged(self, work: PostedWork) -> None:
         if self._state is not _State.CLOSED:
             loop = self.host.loop
             assert work.verb is not None
@@ -472,8 +472,8 @@ class SimulatedQueuePair:
             loop.cause = self._note(EventKind.ACKNOWLEDGE, loop.now_s, loop.cause, work.verb.value, octets=octets)
             self._done(work)
 
-    def _done(self, work: Work) -> None:
-        """Work is over: it is reported when all earlier work has been."""
+    def _done(self, work: PostedWork) -> None:
+        """The work is over: it is reported when all earlier work has been."""
         if self._state is _State.CLOSED:
             return
         work.ended = True
@@ -489,7 +489,7 @@ class SimulatedQueuePair:
 
     # Ends.
 
-    def _break(self, reason: str, work: Work) -> None:
+    def _break(self, reason: str, work: PostedWork) -> None:
         """Ends the connection because a work request of this side is against the rules."""
         if work.status is Status.SUCCESS:
             work.status = Status.FLUSHED
@@ -497,7 +497,7 @@ class SimulatedQueuePair:
         self._report_end()
         self._tell_end(reason, protocol_error=True)
 
-    def _refuse(self, reason: str, work: Work, status: Status = Status.FLUSHED) -> None:
+    def _refuse(self, reason: str, work: PostedWork, status: Status = Status.FLUSHED) -> None:
         """Ends the connection because a work request of the peer is against the rules."""
         work.status = status
         self._close(reason, by_peer=True, protocol_error=True)

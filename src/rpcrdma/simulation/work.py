@@ -9,10 +9,10 @@ from typing import NamedTuple
 from rpcrdma.verbs import MemoryRegion, ReceiveBuffer, ReceiveSource, Status, Verb
 from rpcrdma.wire.buffers import Buffer, gather_length
 
-__all__ = ["Ending", "ReceiveQueue", "Work"]
+__all__ = ["Ending", "PostedWork", "ReceiveQueue"]
 
 
-class Work:
+class PostedWork:
     """One entry of the send queue; `verb` None stands for an orderly disconnect."""
 
     __slots__ = (
@@ -39,7 +39,7 @@ class Work:
 class Ending(NamedTuple):
     """Told with the end of a connection: the work of the receiver that has broken a rule, if any has."""
 
-    broken: Work | None
+    broken: PostedWork | None
     protocol_error: bool
 
 
@@ -78,7 +78,7 @@ class ReceiveQueue:
         self._own.popleft()
 
     def flush(self) -> list[object]:
-        """Removes all receives; returns the work requests of those that have a buffer."""
+        """Removes all receives; returns the work requests of the ones with a buffer."""
         flushed = [wr for wr, _ in self._own]
         self._own.clear()
         self._shared = 0
