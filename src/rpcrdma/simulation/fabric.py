@@ -23,7 +23,8 @@ from typing import Any
 
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.limited_log import LimitedLog
-from rpcrdma.aio.drivers.provider import Link, LinkListener, Terms
+from rpcrdma.aio.drivers.memory_driver import MemoryDriver
+from rpcrdma.aio.drivers.provider import Link, LinkListener
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.simulation.faults import Faults
@@ -46,10 +47,10 @@ def _nothing() -> None:
     """The software has not opened the link."""
 
 
-class _Driver:
+class _Driver(MemoryDriver[SimulatedQueuePair]):
     """One end of a connection. Work moves by the events of the loop."""
 
-    __slots__ = ("_closed", "_on_closed", "_on_turn", "_timer", "protection_domain", "queue_pair")
+    __slots__ = ()
 
     def __init__(
         self,
@@ -58,52 +59,21 @@ class _Driver:
         on_turn: Callable[[], None],
         on_closed: Callable[[], None],
     ) -> None:
-        self.queue_pair = queue_pair
-        self.protection_domain = queue_pair.pd
-        self._timer = timer
-        self._on_turn = on_turn
-        self._on_closed = on_closed
-        self._closed = False
+        super().__init__(queue_pair, queue_pair.pd, timer, on_turn, on_closed)
         queue_pair.on_news = self.turn
         if queue_pair.has_news:
             queue_pair.host.loop.call_soon(self.turn)
 
     @property
-    def terms(self) -> Terms:
-        queue_pair = self.queue_pair
-        return Terms(crc=False, inbound_reads=queue_pair.inbound_reads, outbound_reads=queue_pair.outbound_reads)
-
-    @property
-    def blocked(self) -> bool:
-        return self._closed
-
-    @property
-    def round_trip_s(self) -> float | None:
+    def round_trip_s(self) -> float:
         model = self.queue_pair.host.model
         return 2 * (model.one_way_s + model.message_s + model.wire_s(0))
 
-    def turn(self) -> None:
-        if self.queue_pair.has_news and not self._closed:
-            self._on_turn()
+    def _move(self) -> None:
+        self.queue_pair.transmit()
 
-    def flush(self) -> None:
-        if self._closed:
-            return
-        queue_pair = self.queue_pair
-        queue_pair.transmit()
-        if queue_pair.ended and not queue_pair.has_news:
-            self.close()
-
-    def expect_end(self) -> None:
-        """Nothing to wait for: the fabric acknowledges or gives up, and the turn that follows closes."""
-
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        self._timer.stop()
+    def _part(self) -> None:
         self.queue_pair.abort("closed")
-        self._on_closed()
 
 
 class _Link:

@@ -209,10 +209,14 @@ class Host:
         try:
             end.report(news)
         finally:
-            if self.model.coalescing:
+            waits = bool(self._done or self._pending)
+            if not self.model.coalescing:
+                if waits:
+                    self._interrupt()
+            elif waits or loop.time() > loop.now_s:
                 loop.schedule(loop.time(), NO_CAUSE, self._take_next, context=self.context)
-            elif self._done or self._pending:
-                self._interrupt()
+            else:
+                self._attended = False
 
     def withdraw(self, end: End) -> list[Completion | QueuePairEvent]:
         """Returns the news of a queue pair that were not reported; they will not be."""

@@ -9,9 +9,6 @@ from rpcrdma.verbs import Access, MemoryRegion, SoftwareProtectionDomain
 
 __all__ = ["SimulatedProtectionDomain"]
 
-_PLACED_AT_ONCE_OCTETS = 1 << 16
-"""Late writes to abandoned memory are discarded in pieces of this size, see `SoftwareProtectionDomain.abandon`."""
-
 
 class SimulatedProtectionDomain(SoftwareProtectionDomain):
     """The regions of one connection. Handles come from the random numbers of the loop."""
@@ -69,20 +66,6 @@ class SimulatedProtectionDomain(SoftwareProtectionDomain):
             EventKind.INVALIDATE_LOCAL, text, cost_s=host.model.local_invalidation_s, octets=region.length,
             connection=self._connection,
         )  # fmt: skip
-
-    def place(self, handle: int, offset: int, length: int, data: bytes) -> None:
-        """Writes `data`, the beginning of `length` octets, of which all have to be accessible.
-
-        Raises:
-            RemoteAccessError: see `find`.
-        """
-        if not length:
-            return
-        self.find(handle, offset, length, Access.REMOTE_WRITE)
-        view = memoryview(data)
-        for start in range(0, len(view), _PLACED_AT_ONCE_OCTETS):
-            part = view[start : start + _PLACED_AT_ONCE_OCTETS]
-            self.find(handle, offset + start, len(part), Access.REMOTE_WRITE)[:] = part
 
     def invalidate_handle(self, handle: int) -> MemoryRegion | None:
         region = super().invalidate_handle(handle)

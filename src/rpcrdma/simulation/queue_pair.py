@@ -11,31 +11,26 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf
+from typing import NamedTuple
 
 from rpcrdma.errors import LocalProtocolError, RemoteAccessError
 from rpcrdma.simulation.faults import Message, MessageKind
 from rpcrdma.simulation.host import Host
 from rpcrdma.simulation.memory import SimulatedProtectionDomain
 from rpcrdma.simulation.trace import EventKind
-from rpcrdma.simulation.work import Ending, PostedWork, ReceiveQueue
 from rpcrdma.verbs import (
     Access,
     Completion,
     ConnectRequested,
-    Disconnected,
     Established,
-    MemoryRegion,
     QueuePairEvent,
-    ReceiveBuffer,
-    ReceiveSource,
     ScatteredBuffer,
     Status,
     Verb,
 )
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.verbs.posting import PostedWork, PostingQueuePair
 
 __all__ = ["SimulatedQueuePair"]
 
@@ -54,7 +49,14 @@ class _State(enum.Enum):
     CLOSED = "closed"
 
 
-class SimulatedQueuePair:
+class _Ending(NamedTuple):
+    """Told with the end of a connection: the work of the receiver that has broken a rule, if any has."""
+
+    broken: PostedWork | None
+    protocol_error: bool
+
+
+class SimulatedQueuePair(PostingQueuePair):
     """One end of a connection between two hosts; `join` gives it the other end.
 
     `on_news` is called when completions or events were added. Each completion of work that has succeeded has a call of
@@ -71,21 +73,15 @@ class SimulatedQueuePair:
         outbound_reads: int | None = None,
     ) -> None:
         depth = host.model.read_depth
+        super().__init__(
+            depth if inbound_reads is None else inbound_reads, depth if outbound_reads is None else outbound_reads
+        )
         self.host = host
         self.connection = connection
         self.pd = domain
-        self.inbound_reads = depth if inbound_reads is None else inbound_reads
-        """RDMA Reads that the peer may have outstanding."""
-        self.outbound_reads = depth if outbound_reads is None else outbound_reads
-        """RDMA Reads that this end may have outstanding."""
         self.on_news: Callable[[], None] = _nothing
-        self.completions: deque[Completion] = deque()
-        self.events: list[QueuePairEvent] = []
         self._state = _State.IDLE
         self._private_data = private_data
-        self._receives = ReceiveQueue()
-        self._send_queue: deque[PostedWork] = deque()
-        self._unreported: deque[PostedWork] = deque()
         self._reads = 0
         self._sent = 0
         self._arrives_s = 0.0
@@ -100,60 +96,10 @@ class SimulatedQueuePair:
         """Makes `peer` the other end."""
         self._peer, peer._peer = peer, self
 
-    @property
-    def has_news(self) -> bool:
-        """Whether there are completions or events to take."""
-        return bool(self.completions or self.events)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the connection has ended, also where that event was not taken yet."""
-        return self._state is _State.CLOSED
-
-    def post_receive(self, wr: object, buffer: memoryview) -> None:
-        if self._state is _State.CLOSED:
-            self.completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
-        else:
-            self._receives.post(wr, buffer)
-
-    def post_receives(self, count: int, pool: ReceiveSource) -> None:
-        if self._state is not _State.CLOSED:
-            self._receives.post_shared(count, pool)
-
-    def post_send(
-        self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True
-    ) -> None:
-        work = PostedWork(wr, Verb.SEND, gather, signaled=signaled)
-        work.handle = invalidate
-        self._post(work, _words(gather))
-
-    def post_write(
-        self, wr: object, gather: Sequence[Buffer], handle: int, offset: int, *, signaled: bool = True
-    ) -> None:
-        work = PostedWork(wr, Verb.RDMA_WRITE, gather, signaled=signaled)
-        work.handle = handle
-        work.offset = offset
-        self._post(work, f" handle {handle:#010x}")
-
-    def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
-        work = PostedWork(wr, Verb.RDMA_READ)
-        work.sink = sink
-        work.sink_start = sink_start
-        work.length = length
-        work.handle = handle
-        work.offset = offset
-        self._post(work, f" handle {handle:#010x}")
-
-    def _post(self, work: PostedWork, words: str) -> None:
-        assert work.verb is not None
-        if self._state is _State.CLOSED:
-            self.completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
-        else:
-            self._queue(work, work.verb.value + words)
-
-    def _queue(self, work: PostedWork, text: str) -> None:
+    def _enqueue(self, work: PostedWork) -> None:
         loop = self.host.loop
         work.ready_s = loop.time()
+        text = "disconnect" if work.verb is None else work.verb.value + _words(work)
         work.cause = self._note(EventKind.POST, work.ready_s, loop.cause, text, octets=work.length)
         self._send_queue.append(work)
 
@@ -192,7 +138,7 @@ class SimulatedQueuePair:
 
     def disconnect(self) -> None:
         if self._state is _State.ESTABLISHED:
-            self._queue(PostedWork(None, None), "disconnect")
+            self._enqueue(PostedWork(None, None))
         elif self._state is not _State.CLOSED:
             self.abort("disconnected before the connection was made")
 
@@ -224,7 +170,7 @@ class SimulatedQueuePair:
         loop = self.host.loop
         self._told = True
         cause = self._note(EventKind.DISCONNECT, loop.time(), loop.cause, "tells the peer")
-        self._leave(MessageKind.END, reason.encode(), cause, Ending(broken, protocol_error))
+        self._leave(MessageKind.END, reason.encode(), cause, _Ending(broken, protocol_error))
 
     # The way out.
 
@@ -332,7 +278,7 @@ class SimulatedQueuePair:
             return
         cause = loop.cause = self._note(EventKind.ARRIVE, loop.now_s, loop.cause, kind.value, octets=octets)
         if kind is MessageKind.END:
-            assert isinstance(about, Ending)
+            assert isinstance(about, _Ending)
             self._close(data.decode(), by_peer=about.broken is None, protocol_error=about.protocol_error)
             self._report_end()
         elif kind is MessageKind.CONNECT:
@@ -391,8 +337,8 @@ class SimulatedQueuePair:
             cost_s = self.host.model.remote_invalidation_s
             at_s += cost_s
             cause = self._note(EventKind.INVALIDATE_REMOTE, at_s, cause, f"handle {work.handle:#010x}", cost_s=cost_s)
+        self._receives.fill([data])
         self._receives.take()
-        _fill(buffer, data)
         self.host.interrupt(self, Completion(wr, Verb.RECEIVE, Status.SUCCESS, length, work.handle), cause, at_s)
         self._acknowledge(work)
 
@@ -406,7 +352,7 @@ class SimulatedQueuePair:
 
     def _place(self, work: PostedWork, data: bytes) -> None:
         assert work.handle is not None
-        self.pd.place(work.handle, work.offset, work.length, data)
+        self.pd.place(work.handle, work.offset, work.length, [data])
 
     def _respond(self, work: PostedWork, cause: int) -> None:
         """Answers the peer's RDMA Read."""
@@ -433,7 +379,7 @@ class SimulatedQueuePair:
     def _sink(self, work: PostedWork, data: bytes) -> None:
         sink = work.sink
         assert sink is not None
-        self.pd.place(sink.handle, sink.offset + work.sink_start, work.length, data)
+        self.pd.place(sink.handle, sink.offset + work.sink_start, work.length, [data])
 
     def _arrived_in_part(self, kind: MessageKind, data: bytes, about: object) -> None:
         """The beginning of a message, whose rest will never come."""
@@ -449,7 +395,7 @@ class SimulatedQueuePair:
             elif kind is MessageKind.SEND:
                 receive = self._receives.next_for(about.length)
                 if receive is not None and len(data) <= len(receive[1]):
-                    _fill(receive[1], data)
+                    self._receives.fill([data])
         except RemoteAccessError:
             # Nothing was placed, and no message can tell the peer.
             pass
@@ -515,14 +461,7 @@ class SimulatedQueuePair:
                 completions.append(news)
             else:
                 self.events.append(news)
-        for work in (*self._unreported, *self._send_queue):
-            if work.verb is not None:
-                status = Status.FLUSHED if work.status is Status.SUCCESS else work.status
-                completions.append(Completion(work.wr, work.verb, status))
-        completions.extend(Completion(wr, Verb.RECEIVE, Status.FLUSHED) for wr in self._receives.flush())
-        self._unreported.clear()
-        self._send_queue.clear()
-        self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
+        self._flush(reason, by_peer=by_peer, protocol_error=protocol_error)
         del self.host.ends[self]
 
 
@@ -530,15 +469,11 @@ def _nothing() -> None:
     """No owner."""
 
 
-def _fill(buffer: ReceiveBuffer, data: bytes) -> None:
-    if isinstance(buffer, ScatteredBuffer):
-        buffer.write(0, data)
-    else:
-        buffer[: len(data)] = data
-
-
-def _words(gather: Sequence[Buffer]) -> str:
-    """The XID, version and type of a message, as far as they are in the first piece."""
+def _words(work: PostedWork) -> str:
+    """The XID, version and type of a message, as far as they are in the first piece, or the handle."""
+    if work.verb is not Verb.SEND:
+        return f" handle {work.handle:#010x}"
+    gather = work.gather
     if gather and len(gather[0]) >= _WORDS.size:
         xid, version, _, kind = _WORDS.unpack_from(gather[0])
         return f" {xid:#010x} version {version} type {kind}"

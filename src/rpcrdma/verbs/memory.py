@@ -8,11 +8,11 @@ memory protection unit of every provider that has no hardware for it.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rpcrdma.errors import LocalProtocolError, RemoteAccessError
-from rpcrdma.wire.buffers import as_view
+from rpcrdma.wire.buffers import Buffer, as_view
 
 __all__ = ["Access", "MemoryRegion", "ProtectionDomain", "SoftwareProtectionDomain"]
 
@@ -119,6 +119,22 @@ class SoftwareProtectionDomain:
     def invalidate_handle(self, handle: int) -> MemoryRegion | None:
         """Remote invalidation (Send with Invalidate): the region that ended, or None where the handle names none."""
         return self.regions.pop(handle, None)
+
+    def place(self, handle: int, offset: int, length: int, gather: Sequence[Buffer]) -> None:
+        """Writes the octets of `gather`, the beginning of `length` octets, all of which have to be accessible.
+
+        Raises:
+            RemoteAccessError: see `find`.
+        """
+        if not length:
+            return
+        self.find(handle, offset, length, Access.REMOTE_WRITE)
+        for piece in gather:
+            view = memoryview(piece)
+            for start in range(0, len(view), len(_DISCARD)):
+                part = view[start : start + len(_DISCARD)]
+                self.find(handle, offset, len(part), Access.REMOTE_WRITE)[:] = part
+                offset += len(part)
 
     def find(self, handle: int, offset: int, length: int, access: Access) -> memoryview:
         """The memory that a peer names, if it may have `access` to all `length` octets of it.

@@ -16,7 +16,8 @@ from typing import TypeAlias
 
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.limited_log import LimitedLog
-from rpcrdma.aio.drivers.provider import Link, LinkListener, Terms
+from rpcrdma.aio.drivers.memory_driver import MemoryDriver
+from rpcrdma.aio.drivers.provider import Link, LinkListener
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.verbs import SoftwareProtectionDomain
@@ -55,10 +56,10 @@ class _Wire:
             driver.turn()
 
 
-class _LoopbackDriver:
+class _LoopbackDriver(MemoryDriver[LoopbackQueuePair]):
     """One end of a wire."""
 
-    __slots__ = ("_closed", "_on_closed", "_on_turn", "_timer", "_wire", "protection_domain", "queue_pair")
+    __slots__ = ("_wire",)
 
     def __init__(
         self,
@@ -68,51 +69,17 @@ class _LoopbackDriver:
         on_turn: Callable[[], None],
         on_closed: Callable[[], None],
     ) -> None:
-        self.queue_pair = queue_pair
-        self.protection_domain = queue_pair.pd
+        super().__init__(queue_pair, queue_pair.pd, timer, on_turn, on_closed)
         self._wire = wire
-        self._timer = timer
-        self._on_turn = on_turn
-        self._on_closed = on_closed
-        self._closed = False
         wire.drivers.append(self)
 
-    @property
-    def terms(self) -> Terms:
-        queue_pair = self.queue_pair
-        return Terms(crc=False, inbound_reads=queue_pair.inbound_reads, outbound_reads=queue_pair.outbound_reads)
-
-    @property
-    def blocked(self) -> bool:
-        return self._closed
-
-    @property
-    def round_trip_s(self) -> float | None:
-        return None
-
-    def turn(self) -> None:
-        if self.queue_pair.has_news and not self._closed:
-            self._on_turn()
-
-    def flush(self) -> None:
-        if self._closed:
-            return
+    def _move(self) -> None:
         self._wire.go_on()
-        if self.queue_pair.ended and not self.queue_pair.has_news:
-            self.close()
 
-    def expect_end(self) -> None:
-        """Nothing to wait for: memory takes everything, and the flush that follows closes."""
-
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        self._timer.stop()
+    def _part(self) -> None:
         self._wire.drivers.remove(self)
         # The other end may have to hear of it.
         self._wire.go_on()
-        self._on_closed()
 
 
 class _LoopbackLink:

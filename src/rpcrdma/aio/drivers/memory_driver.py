@@ -1,0 +1,81 @@
+"""The part that drivers of queue pairs in memory share: no socket, no waiting, and one close."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.drivers.provider import Terms
+from rpcrdma.verbs import SoftwareProtectionDomain
+from rpcrdma.verbs.posting import PostingQueuePair
+
+__all__ = ["MemoryDriver"]
+
+Q = TypeVar("Q", bound=PostingQueuePair)
+
+
+class MemoryDriver(ABC, Generic[Q]):
+    """Implements `Driver`, but for the ways in which a queue pair begins its work and ends."""
+
+    __slots__ = ("_closed", "_on_closed", "_on_turn", "_timer", "protection_domain", "queue_pair")
+
+    def __init__(
+        self,
+        queue_pair: Q,
+        protection_domain: SoftwareProtectionDomain,
+        timer: DeadlineTimer,
+        on_turn: Callable[[], None],
+        on_closed: Callable[[], None],
+    ) -> None:
+        self.queue_pair = queue_pair
+        self.protection_domain = protection_domain
+        self._timer = timer
+        self._on_turn = on_turn
+        self._on_closed = on_closed
+        self._closed = False
+
+    @property
+    def terms(self) -> Terms:
+        queue_pair = self.queue_pair
+        return Terms(crc=False, inbound_reads=queue_pair.inbound_reads, outbound_reads=queue_pair.outbound_reads)
+
+    @property
+    def blocked(self) -> bool:
+        return self._closed
+
+    @property
+    def round_trip_s(self) -> float | None:
+        return None
+
+    def turn(self) -> None:
+        """Has the owner take what the queue pair reports."""
+        if self.queue_pair.has_news and not self._closed:
+            self._on_turn()
+
+    def flush(self) -> None:
+        if self._closed:
+            return
+        self._move()
+        if self.queue_pair.ended and not self.queue_pair.has_news:
+            self.close()
+
+    def expect_end(self) -> None:
+        """Nothing to wait for: memory takes everything, and the flush that follows closes."""
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._timer.stop()
+        self._part()
+        self._on_closed()
+
+    @abstractmethod
+    def _move(self) -> None:
+        """Begins the work that was posted."""
+
+    @abstractmethod
+    def _part(self) -> None:
+        """Takes leave of the peer."""

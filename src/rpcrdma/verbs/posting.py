@@ -1,0 +1,183 @@
+"""The posting half of queue pairs in memory: posted work and receives, and their flush when the connection ends."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from rpcrdma.verbs.memory import MemoryRegion
+from rpcrdma.verbs.queue_pair import Completion, Disconnected, QueuePairEvent, Status, Verb
+from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer
+from rpcrdma.wire.buffers import Buffer, gather_length
+
+__all__ = ["PostedWork", "PostingQueuePair", "ReceiveQueue"]
+
+
+class PostedWork:
+    """One entry of the send queue; `verb` None stands for an orderly disconnect.
+
+    `ready_s` and `cause` belong to a provider that needs them: the time of the posting, and the event of a trace.
+    """
+
+    __slots__ = (
+        "cause", "ended", "gather", "handle", "length", "offset", "ready_s", "signaled", "sink", "sink_start", "status",
+        "verb", "wr",
+    )  # fmt: skip
+
+    def __init__(self, wr: object, verb: Verb | None, gather: Sequence[Buffer] = (), *, signaled: bool = True) -> None:
+        self.wr = wr
+        self.verb = verb
+        self.gather = gather
+        self.signaled = signaled
+        self.handle: int | None = None
+        self.offset = 0
+        self.length = gather_length(gather)
+        self.sink: MemoryRegion | None = None
+        self.sink_start = 0
+        self.ended = False
+        self.status = Status.SUCCESS
+        self.ready_s = 0.0
+        self.cause = -1
+
+
+class ReceiveQueue:
+    """The posted receives of one queue pair, the oldest first; receives with memory of a pool come last."""
+
+    __slots__ = ("_own", "_pool", "_shared")
+
+    def __init__(self) -> None:
+        self._own: deque[tuple[object, ReceiveBuffer]] = deque()
+        self._shared = 0
+        self._pool: ReceiveSource | None = None
+
+    def __len__(self) -> int:
+        return len(self._own) + self._shared
+
+    def post(self, wr: object, buffer: ReceiveBuffer) -> None:
+        """See `QueuePair.post_receive`."""
+        self._own.append((wr, buffer))
+
+    def post_shared(self, count: int, pool: ReceiveSource) -> None:
+        """See `QueuePair.post_receives`."""
+        self._shared += count
+        self._pool = pool
+
+    def next_for(self, length: int) -> tuple[object, ReceiveBuffer] | None:
+        """The receive for a message of `length` octets, which stays posted; None if there is none."""
+        if not self._own:
+            if not self._shared:
+                return None
+            assert self._pool is not None
+            self._shared -= 1
+            buffer: ReceiveBuffer = self._pool.take() if length <= self._pool.short_octets else self._pool.draw()
+            self._own.append((buffer, buffer))
+        return self._own[0]
+
+    def fill(self, gather: Sequence[Buffer]) -> None:
+        """Writes into the receive that `next_for` has returned, from its start on."""
+        _, buffer = self._own[0]
+        start = 0
+        for piece in gather:
+            if isinstance(buffer, ScatteredBuffer):
+                buffer.write(start, piece)
+            else:
+                buffer[start : start + len(piece)] = piece
+            start += len(piece)
+
+    def take(self) -> None:
+        """Removes the receive that `next_for` has returned."""
+        self._own.popleft()
+
+    def flush(self) -> list[object]:
+        """Removes all receives; returns the work requests of the ones with a buffer."""
+        flushed = [wr for wr, _ in self._own]
+        self._own.clear()
+        self._shared = 0
+        return flushed
+
+
+class PostingQueuePair:
+    """Takes work until the connection has ended, and completes all later work as flushed.
+
+    `_unreported` is the work that has begun, in the order of posting. A subclass moves work there from `_send_queue`.
+    """
+
+    def __init__(self, inbound_reads: int, outbound_reads: int) -> None:
+        self.inbound_reads = inbound_reads
+        """RDMA Reads that the peer may have outstanding."""
+        self.outbound_reads = outbound_reads
+        """RDMA Reads that this end may have outstanding."""
+        self.ended = False
+        """Whether the connection has ended, also where that event was not taken yet."""
+        self.completions: deque[Completion] = deque()
+        self.events: list[QueuePairEvent] = []
+        self._receives = ReceiveQueue()
+        self._send_queue: deque[PostedWork] = deque()
+        self._unreported: deque[PostedWork] = deque()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there are completions or events to take."""
+        return bool(self.completions or self.events)
+
+    @property
+    def receives_posted(self) -> int:
+        """Messages that the peer may send now."""
+        return len(self._receives)
+
+    def post_receive(self, wr: object, buffer: memoryview) -> None:
+        if self.ended:
+            self.completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
+        else:
+            self._receives.post(wr, buffer)
+
+    def post_receives(self, count: int, pool: ReceiveSource) -> None:
+        if not self.ended:
+            self._receives.post_shared(count, pool)
+
+    def post_send(
+        self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True
+    ) -> None:
+        work = PostedWork(wr, Verb.SEND, gather, signaled=signaled)
+        work.handle = invalidate
+        self._post(work)
+
+    def post_write(
+        self, wr: object, gather: Sequence[Buffer], handle: int, offset: int, *, signaled: bool = True
+    ) -> None:
+        work = PostedWork(wr, Verb.RDMA_WRITE, gather, signaled=signaled)
+        work.handle = handle
+        work.offset = offset
+        self._post(work)
+
+    def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
+        work = PostedWork(wr, Verb.RDMA_READ)
+        work.sink = sink
+        work.sink_start = sink_start
+        work.length = length
+        work.handle = handle
+        work.offset = offset
+        self._post(work)
+
+    def _post(self, work: PostedWork) -> None:
+        if self.ended:
+            assert work.verb is not None
+            self.completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
+        else:
+            self._enqueue(work)
+
+    def _enqueue(self, work: PostedWork) -> None:
+        self._send_queue.append(work)
+
+    def _flush(self, reason: str, *, by_peer: bool, protocol_error: bool) -> None:
+        """Reports all work and receives, and the end of the connection."""
+        self.ended = True
+        completions = self.completions
+        for work in (*self._unreported, *self._send_queue):
+            if work.verb is not None:
+                status = Status.FLUSHED if work.status is Status.SUCCESS else work.status
+                completions.append(Completion(work.wr, work.verb, status))
+        completions.extend(Completion(wr, Verb.RECEIVE, Status.FLUSHED) for wr in self._receives.flush())
+        self._unreported.clear()
+        self._send_queue.clear()
+        self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
