@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.simulation.fabric import Fabric, Node
+from rpcrdma.simulation.host import Host, running_host
 from rpcrdma.simulation.loop import run
 from rpcrdma.simulation.trace import EventKind, Trace
 
@@ -78,7 +79,7 @@ async def serving(server: Node, service: v3.NFS_V3_Service, version: str = "auto
         await asyncio.wait([program])
 
 
-async def measured(node: Node, connection: Connection, procedure: Procedure[Any, Any], args: Any) -> tuple[int, Any]:
+async def measured(node: Host, connection: Connection, procedure: Procedure[Any, Any], args: Any) -> tuple[int, Any]:
     """A call between events of CALL and RETURN; returns the number of the second, and the result."""
     node.record(EventKind.CALL, procedure.name)
     result = await connection.call(procedure, args)
@@ -90,32 +91,47 @@ def world(
     *,
     version: str = "1",
     seed: int = 0,
+    clients: Sequence[str] = ("client",),
     **parameters: Any,
 ) -> Trace:
-    """Runs `use` at a client that is connected to a server; `parameters` are those of the fabric. Returns the trace."""
+    """Runs `use` at clients that are connected to a server; `parameters` are those of the fabric. Returns the trace.
+
+    The server ends while the later half of several clients is still connected.
+    """
     traces = []
 
     async def main() -> None:
         fabric = Fabric(**parameters)
         traces.append(fabric.trace)
-        client, server = fabric.node("client"), fabric.node("server")
-        # Within the deadline of a call, since nothing else tells of a peer that has gone silently.
-        options = ConnectOptions(provider=client, rpcrdma_version=version, credential=CREDENTIAL, keepalive_s=10.0)
+        over = asyncio.Event()
 
-        async def program() -> None:
+        async def program(client: Node, *, stays: bool) -> None:
+            # Within the deadline of a call, since nothing else tells of a peer that has gone silently.
+            options = ConnectOptions(provider=client, rpcrdma_version=version, credential=CREDENTIAL, keepalive_s=10.0)
             async with connect(URL, v3.PROGRAM, options=options) as connection:
                 await use(fabric, connection)
+                if stays:
+                    await over.wait()
 
-        async with serving(server, OneFile(), version):
-            await client.start(program())
+        half = (len(clients) + 1) // 2
+        async with serving(fabric.node("server"), OneFile(), version):
+            programs = [
+                fabric.node(name).start(program(fabric.node(name), stays=number >= half))
+                for number, name in enumerate(clients)
+            ]
+            await asyncio.gather(*programs[:half])
+            await asyncio.sleep(1)
+        over.set()
+        await asyncio.gather(*programs[half:])
 
     run(main, seed=seed)
     return traces[0]
 
 
-async def a_few_calls(fabric: Fabric, connection: Connection) -> None:
+async def a_few_calls(_fabric: Fabric, connection: Connection) -> None:
     """NULL, WRITE and READ, one after another and all at once."""
-    client = fabric.node("client")
+    client = running_host()
+    assert client is not None
     calls: list[tuple[Procedure[Any, Any], Any]] = [(v3.NULL, None), write_of(b"x" * OCTETS), read_of()]
     for procedure, args in calls:
         await measured(client, connection, procedure, args)
@@ -123,4 +139,5 @@ async def a_few_calls(fabric: Fabric, connection: Connection) -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write(world(a_few_calls, version=sys.argv[1], seed=int(sys.argv[2])).octets())
+    names = [f"client-{number}" for number in range(8)]
+    sys.stdout.buffer.write(world(a_few_calls, version=sys.argv[1], seed=int(sys.argv[2]), clients=names).octets())

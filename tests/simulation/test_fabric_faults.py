@@ -193,6 +193,32 @@ def test_calls_go_on_with_a_server_that_has_crashed_and_come_back(down_s: float)
     run(main)
 
 
+def test_a_host_that_was_restarted_ends_connections_that_it_does_not_know_at_once() -> None:
+    async def main() -> None:
+        fabric = Fabric()
+        client, server = fabric.node("client"), fabric.node("server")
+        listening = asyncio.Event()
+        server.start(serves(server, OneFile(), listening))
+        await listening.wait()
+
+        async def use() -> None:
+            options = ConnectOptions(provider=client, credential=CREDENTIAL, reconnect_delay_max_s=0.0)
+            async with connect(URL, v3.PROGRAM, options=options) as connection:
+                await connection.call(v3.NULL, None)
+                server.crash()
+                server.restart()
+                server.start(serves(server, OneFile(), listening))
+                begun_s = now_s()
+                await connection.call(v3.NULL, None)
+                assert now_s() - begun_s < 0.001
+                assert connection.reconnects == 1
+
+        await client.start(use())
+        server.crash()
+
+    run(main)
+
+
 def test_a_host_that_is_down_does_not_answer_and_one_without_a_server_refuses() -> None:
     async def main() -> None:
         fabric = Fabric()

@@ -29,4 +29,7 @@ def test_traces_do_not_depend_on_the_hashes_and_addresses_of_a_process() -> None
             [sys.executable, program, "2", "7"], env=environment, check=True, capture_output=True
         ).stdout
 
-    assert printed("1") == printed("2") == world(a_few_calls, version="2", seed=7).octets()
+    one = printed("1")
+    assert one == printed("2")
+    # All of its clients have made their calls, and half of them were there when the server ended.
+    assert one.count(b" return ") == 8 * 3

@@ -74,6 +74,7 @@ class Host:
         """Of the regions that exist now."""
         self.registered_octets_max: int | None = None
         """Memory that can be registered; None: any amount. A lower number is the fault of exhausted memory."""
+        self._crashes_s: list[float] = []
         self._wire_free_s = 0.0
         self._left = NO_CAUSE
         self._pending: deque[_News] = deque()
@@ -226,6 +227,15 @@ class Host:
             self._pending = deque(each for each in self._pending if each.end is not end)
         return own
 
+    @property
+    def boots(self) -> int:
+        """The number of crashes so far."""
+        return len(self._crashes_s)
+
+    def crashed_before(self, left_s: float, boots: int) -> bool:
+        """Whether a message of so many boots had not left when the host crashed."""
+        return boots < len(self._crashes_s) and left_s > self._crashes_s[boots]
+
     def stall(self, duration_s: float) -> None:
         """The software takes no completions for so long."""
         self.record(EventKind.FAULT, f"stalled for {duration_s:g} s")
@@ -240,6 +250,7 @@ class Host:
             return
         self.record(EventKind.CRASH)
         self.up = False
+        self._crashes_s.append(self.loop.now_s)
         self._pending.clear()
         self._done.clear()
         for end in list(self.ends):

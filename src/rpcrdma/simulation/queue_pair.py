@@ -9,10 +9,8 @@ is flushed when the connection ends. Wire and interrupts are those of its host.
 
 from __future__ import annotations
 
-import enum
 import struct
 from collections.abc import Callable
-from math import inf
 from typing import NamedTuple
 
 from rpcrdma.errors import LocalProtocolError, RemoteAccessError
@@ -30,7 +28,7 @@ from rpcrdma.verbs import (
     Status,
     Verb,
 )
-from rpcrdma.verbs.posting import PostedWork, PostingQueuePair
+from rpcrdma.verbs.posting import EndState, PostedWork, PostingQueuePair
 
 __all__ = ["SimulatedQueuePair"]
 
@@ -38,15 +36,6 @@ _READ_REQUEST_OCTETS = 28
 """Of the message that asks for the data of an RDMA Read."""
 _WORDS = struct.Struct(">4I")
 """The first words of every header of RPC-over-RDMA: XID, version, credits, type."""
-
-
-class _State(enum.Enum):
-    IDLE = "idle"
-    CONNECTING = "connecting"
-    REQUESTED = "requested"
-    ACCEPTED = "accepted"
-    ESTABLISHED = "established"
-    CLOSED = "closed"
 
 
 class _Ending(NamedTuple):
@@ -80,7 +69,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self.connection = connection
         self.pd = domain
         self.on_news: Callable[[], None] = _nothing
-        self._state = _State.IDLE
+        self._state = EndState.IDLE
         self._private_data = private_data
         self._reads = 0
         self._sent = 0
@@ -88,7 +77,6 @@ class SimulatedQueuePair(PostingQueuePair):
         self._transmits_at_s = -1.0
         self._lost = False
         self._told = False
-        self._crashed_s = inf
         self._peer: SimulatedQueuePair
         host.ends[self] = None
 
@@ -112,14 +100,14 @@ class SimulatedQueuePair(PostingQueuePair):
 
     def connect(self) -> None:
         """Asks the peer for the connection, with the private data of this end."""
-        self._state = _State.CONNECTING
+        self._state = EndState.CONNECTING
         self._control(MessageKind.CONNECT, self._private_data)
 
     def accept(self, private_data: bytes) -> None:
-        if self._state is not _State.REQUESTED:
+        if self._state is not EndState.REQUESTED:
             raise LocalProtocolError("no peer asks to be accepted")
         self._private_data = private_data
-        self._state = _State.ACCEPTED
+        self._state = EndState.ACCEPTED
         for one, other in ((self, self._peer), (self._peer, self)):
             one.inbound_reads = min(one.inbound_reads, other.outbound_reads)
             other.outbound_reads = one.inbound_reads
@@ -127,7 +115,7 @@ class SimulatedQueuePair(PostingQueuePair):
 
     def reject(self, private_data: bytes = b"") -> None:
         del private_data  # `Disconnected` has no field that could carry it to the peer
-        if self._state is not _State.REQUESTED:
+        if self._state is not EndState.REQUESTED:
             raise LocalProtocolError("no peer asks to be rejected")
         self.refuse("the peer rejected the connection")
 
@@ -137,19 +125,18 @@ class SimulatedQueuePair(PostingQueuePair):
         self._tell_end(reason)
 
     def disconnect(self) -> None:
-        if self._state is _State.ESTABLISHED:
+        if self._state is EndState.ESTABLISHED:
             self._enqueue(PostedWork(None, None))
-        elif self._state is not _State.CLOSED:
+        elif self._state is not EndState.CLOSED:
             self.abort("disconnected before the connection was made")
 
     def abort(self, reason: str) -> None:
-        if self._state is not _State.CLOSED:
+        if self._state is not EndState.CLOSED:
             self._close(reason, by_peer=False)
             self._tell_end("the peer ended the connection")
 
     def crash(self) -> None:
         """Ends the connection without a word to the peer."""
-        self._crashed_s = self.host.loop.now_s
         self._close(f"{self.host.host} crashed", by_peer=False)
         self._report_end()
 
@@ -177,7 +164,7 @@ class SimulatedQueuePair(PostingQueuePair):
     def transmit(self) -> None:
         """Lets posted work leave, as far as it may."""
         loop, queue, model = self.host.loop, self._send_queue, self.host.model
-        while queue and self._state is _State.ESTABLISHED:
+        while queue and self._state is EndState.ESTABLISHED:
             work = queue[0]
             if work.ready_s > loop.now_s:
                 # Its poster has spent time meanwhile.
@@ -218,6 +205,7 @@ class SimulatedQueuePair(PostingQueuePair):
         number, self._sent = self._sent, self._sent + 1
         if not host.up:
             return loop.time(), cause
+        boot = host.boots
         left_s, left = host.leave(kind, octets, cause, self.connection)
         fate = host.fate(Message(self.connection, number, host.host, peer.host.host, kind, data))
         arrives_s = left_s + host.model.one_way_s + fate.delay_s
@@ -226,7 +214,9 @@ class SimulatedQueuePair(PostingQueuePair):
         if self._lost:
             self._give_up_later(left_s, left)
         elif fate.cut_at is None:
-            loop.schedule(arrives_s, left, peer._arrived, kind, data, about, octets, left_s, context=peer.host.context)
+            loop.schedule(
+                arrives_s, left, peer._arrived, kind, data, about, octets, left_s, boot, context=peer.host.context
+            )
         else:
             self._lost = peer._lost = True
             loop.schedule(
@@ -248,7 +238,7 @@ class SimulatedQueuePair(PostingQueuePair):
                 end.host.loop.schedule(end.host.loop.now_s, end.host.loop.cause, end._cut_off, context=end.host.context)
 
     def _cut_off(self) -> None:
-        if self._state is not _State.CLOSED:
+        if self._state is not EndState.CLOSED:
             self._close("the connection was cut", by_peer=False)
             self._report_end()
 
@@ -258,21 +248,21 @@ class SimulatedQueuePair(PostingQueuePair):
         host.loop.schedule(left_s + host.model.lost_after_s, cause, self._give_up, context=host.context)
 
     def _give_up(self) -> None:
-        if self._state is not _State.CLOSED:
+        if self._state is not EndState.CLOSED:
             self._close(f"no acknowledgement for {self.host.model.lost_after_s:g} s", by_peer=False)
             self._report_end()
 
     # The way in. These run at the receiving end, when the last octet is there.
 
-    def _arrived(self, kind: MessageKind, data: bytes, about: object, octets: int, left_s: float) -> None:
+    def _arrived(self, kind: MessageKind, data: bytes, about: object, octets: int, left_s: float, boot: int) -> None:
         host, peer, loop = self.host, self._peer, self.host.loop
-        if left_s > peer._crashed_s:
+        if peer.host.crashed_before(left_s, boot):
             return
         if not host.up:
             peer._give_up_later(loop.now_s, loop.cause)
             return
-        if self._state is _State.CLOSED:
-            if kind is not MessageKind.END and peer._state is not _State.CLOSED and not self._told:
+        if self._state is EndState.CLOSED:
+            if kind is not MessageKind.END and peer._state is not EndState.CLOSED and not self._told:
                 # A connection of a host that has been restarted since.
                 self._tell_end("the peer does not know the connection")
             return
@@ -282,7 +272,7 @@ class SimulatedQueuePair(PostingQueuePair):
             self._close(data.decode(), by_peer=about.broken is None, protocol_error=about.protocol_error)
             self._report_end()
         elif kind is MessageKind.CONNECT:
-            self._state = _State.REQUESTED
+            self._state = EndState.REQUESTED
             host.interrupt(self, ConnectRequested(private_data=data), cause)
         elif kind is MessageKind.ACCEPT:
             self._control(MessageKind.READY, b"")
@@ -312,7 +302,7 @@ class SimulatedQueuePair(PostingQueuePair):
         self.on_news()
 
     def _establish(self, private_data: bytes, cause: int) -> None:
-        self._state = _State.ESTABLISHED
+        self._state = EndState.ESTABLISHED
         established = Established(
             private_data=private_data, inbound_reads=self.inbound_reads, outbound_reads=self.outbound_reads
         )
@@ -383,7 +373,7 @@ class SimulatedQueuePair(PostingQueuePair):
 
     def _arrived_in_part(self, kind: MessageKind, data: bytes, about: object) -> None:
         """The beginning of a message, whose rest will never come."""
-        if self._state is _State.CLOSED or not self.host.up or not isinstance(about, PostedWork):
+        if self._state is EndState.CLOSED or not self.host.up or not isinstance(about, PostedWork):
             return
         loop = self.host.loop
         loop.cause = self._note(EventKind.ARRIVE, loop.now_s, loop.cause, f"{kind.value} in part", octets=len(data))
@@ -411,7 +401,7 @@ class SimulatedQueuePair(PostingQueuePair):
         loop.schedule(at_s, loop.cause, peer._acknowledged, work, context=peer.host.context)
 
     def _acknowledged(self, work: PostedWork) -> None:
-        if self._state is not _State.CLOSED:
+        if self._state is not EndState.CLOSED:
             loop = self.host.loop
             assert work.verb is not None
             octets = self.host.model.acknowledgement_octets
@@ -420,7 +410,7 @@ class SimulatedQueuePair(PostingQueuePair):
 
     def _done(self, work: PostedWork) -> None:
         """The work is over: it is reported when all earlier work has been."""
-        if self._state is _State.CLOSED:
+        if self._state is EndState.CLOSED:
             return
         work.ended = True
         unreported = self._unreported
@@ -451,9 +441,9 @@ class SimulatedQueuePair(PostingQueuePair):
         self._tell_end(reason, broken=work, protocol_error=True)
 
     def _close(self, reason: str, *, by_peer: bool, protocol_error: bool = False) -> None:
-        if self._state is _State.CLOSED:
+        if self._state is EndState.CLOSED:
             return
-        self._state = _State.CLOSED
+        self._state = EndState.CLOSED
         loop, completions = self.host.loop, self.completions
         self._note(EventKind.DISCONNECT, loop.time(), loop.cause, reason)
         for news in self.host.withdraw(self):

@@ -10,12 +10,11 @@ a run is reproducible to the step.
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 
 from rpcrdma.errors import LocalProtocolError, RemoteAccessError
 from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
-from rpcrdma.verbs.posting import PostedWork, PostingQueuePair
+from rpcrdma.verbs.posting import EndState, PostedWork, PostingQueuePair
 from rpcrdma.verbs.queue_pair import (
     Completion,
     ConnectRequested,
@@ -27,15 +26,6 @@ from rpcrdma.verbs.queue_pair import (
 __all__ = ["LoopbackQueuePair"]
 
 
-class _State(enum.Enum):
-    IDLE = "idle"
-    CONNECTING = "connecting"
-    REQUESTED = "requested"
-    ACCEPTED = "accepted"
-    ESTABLISHED = "established"
-    CLOSED = "closed"
-
-
 class LoopbackQueuePair(PostingQueuePair):
     """One end of a connection in memory; made by `pair`."""
 
@@ -44,7 +34,7 @@ class LoopbackQueuePair(PostingQueuePair):
     ) -> None:
         super().__init__(inbound_reads, outbound_reads)
         self.pd = pd
-        self.state = _State.IDLE
+        self.state = EndState.IDLE
         self._private_data = private_data
         self._reads_asked: deque[PostedWork] = deque()
         self._peer: LoopbackQueuePair
@@ -66,26 +56,26 @@ class LoopbackQueuePair(PostingQueuePair):
         responder = LoopbackQueuePair(pd_b, b"", inbound_reads[1], outbound_reads[1])
         initiator._peer = responder
         responder._peer = initiator
-        initiator.state = _State.CONNECTING
+        initiator.state = EndState.CONNECTING
         return initiator, responder
 
     def accept(self, private_data: bytes) -> None:
-        if self.state is not _State.REQUESTED:
+        if self.state is not EndState.REQUESTED:
             raise LocalProtocolError("no peer asks to be accepted")
         self._private_data = private_data
-        self.state = _State.ACCEPTED
+        self.state = EndState.ACCEPTED
 
     def reject(self, private_data: bytes = b"") -> None:
         del private_data  # `Disconnected` has no field that could carry it to the peer
-        if self.state is not _State.REQUESTED:
+        if self.state is not EndState.REQUESTED:
             raise LocalProtocolError("no peer asks to be rejected")
         self._end("rejected", by_peer=False)
         self._peer._end("the peer rejected the connection", by_peer=True)
 
     def disconnect(self) -> None:
-        if self.state is _State.ESTABLISHED:
+        if self.state is EndState.ESTABLISHED:
             self._send_queue.append(PostedWork(None, None))
-        elif self.state is not _State.CLOSED:
+        elif self.state is not EndState.CLOSED:
             self.abort("disconnected before the connection was made")
 
     def abort(self, reason: str) -> None:
@@ -110,20 +100,20 @@ class LoopbackQueuePair(PostingQueuePair):
     def _step(self) -> bool:
         peer = self._peer
         state = self.state
-        if state is _State.ESTABLISHED:
+        if state is EndState.ESTABLISHED:
             if peer._reads_asked:
                 self._respond(peer._reads_asked.popleft())
                 return True
-            if peer.state is _State.ESTABLISHED and self._send_queue:
+            if peer.state is EndState.ESTABLISHED and self._send_queue:
                 return self._work(self._send_queue[0])
             return False
-        if state is _State.CONNECTING and peer.state is _State.IDLE:
-            peer.state = _State.REQUESTED
+        if state is EndState.CONNECTING and peer.state is EndState.IDLE:
+            peer.state = EndState.REQUESTED
             peer.events.append(ConnectRequested(private_data=self._private_data))
             return True
-        if state is _State.ACCEPTED:
+        if state is EndState.ACCEPTED:
             for end in (self, peer):
-                end.state = _State.ESTABLISHED
+                end.state = EndState.ESTABLISHED
                 end.inbound_reads = min(end.inbound_reads, end._peer.outbound_reads)
             for end in (self, peer):
                 end.outbound_reads = end._peer.inbound_reads
@@ -218,8 +208,8 @@ class LoopbackQueuePair(PostingQueuePair):
         self._peer._end(reason, by_peer=True, protocol_error=True)
 
     def _end(self, reason: str, *, by_peer: bool, protocol_error: bool = False) -> None:
-        if self.state is _State.CLOSED:
+        if self.state is EndState.CLOSED:
             return
-        self.state = _State.CLOSED
+        self.state = EndState.CLOSED
         self._reads_asked.clear()
         self._flush(reason, by_peer=by_peer, protocol_error=protocol_error)

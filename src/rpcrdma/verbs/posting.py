@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections import deque
 from collections.abc import Sequence
 
@@ -10,7 +11,18 @@ from rpcrdma.verbs.queue_pair import Completion, Disconnected, QueuePairEvent, S
 from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer
 from rpcrdma.wire.buffers import Buffer, gather_length
 
-__all__ = ["PostedWork", "PostingQueuePair", "ReceiveQueue"]
+__all__ = ["EndState", "PostedWork", "PostingQueuePair", "ReceiveQueue"]
+
+
+class EndState(enum.Enum):
+    """The states of one end of a connection in memory."""
+
+    IDLE = "idle"
+    CONNECTING = "connecting"
+    REQUESTED = "requested"
+    ACCEPTED = "accepted"
+    ESTABLISHED = "established"
+    CLOSED = "closed"
 
 
 class PostedWork:
