@@ -184,7 +184,12 @@ class Host:
         interrupt_s = self.model.interrupt_s
         ends_s = max(first.ready_s, self.loop.now_s, self._stalled_until_s) + interrupt_s
         first.interrupt = self.note(
-            EventKind.INTERRUPT, ends_s, first.cause, first.end.connection, cost_s=interrupt_s, text=""
+            EventKind.INTERRUPT,
+            ends_s,
+            first.cause,
+            first.end.connection,
+            cost_s=interrupt_s,
+            text=_words_of(first.news),
         )
         self.loop.schedule(ends_s, first.interrupt, self._take_next, context=self.context)
 

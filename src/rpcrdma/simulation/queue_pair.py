@@ -296,7 +296,9 @@ class SimulatedQueuePair(PostingQueuePair):
             self.completions.append(news)
             if news.verb is Verb.RECEIVE and news.length and not isinstance(news.wr, ScatteredBuffer):
                 cost_s = news.length / self.host.model.copy_octets_s
-                self.host.record(EventKind.COPY, octets=news.length, cost_s=cost_s, connection=self.connection)
+                self.host.record(
+                    EventKind.COPY, "receive buffer", octets=news.length, cost_s=cost_s, connection=self.connection
+                )
         else:
             self.events.append(news)
         self.on_news()

@@ -39,7 +39,7 @@ class EventKind(enum.Enum):
     ACKNOWLEDGE = "acknowledge"
     """The acknowledgement of a message has come back to the node that sent it; `octets` are those on the wire."""
     INTERRUPT = "interrupt"
-    """The host is interrupted. Completions that arrive before it has ended are taken along."""
+    """The host is interrupted for the news in `text`. Completions that arrive before it has ended are taken along."""
     COMPLETE = "complete"
     """The transport takes a completion or an event of a connection. The cause is the interrupt that this news has
     brought about. If it was taken along with others, the cause is its arrival, and `cost_s` the time of waiting."""
