@@ -162,6 +162,24 @@ def test_functions_for_threads_run_at_once_and_nothing_comes_from_another_thread
     run(main)
 
 
+def test_tasks_that_are_left_end_in_the_order_in_which_they_were_made() -> None:
+    ended: list[int] = []
+
+    async def waits(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    async def main() -> None:
+        left.extend(asyncio.create_task(waits(number)) for number in range(50))
+        await asyncio.sleep(0)
+
+    left: list[asyncio.Task[None]] = []
+    run(main)
+    assert ended == list(range(50))
+
+
 def test_the_seed_determines_the_random_numbers() -> None:
     async def main() -> int:
         return running().random.getrandbits(64)

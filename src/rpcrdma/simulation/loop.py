@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import itertools
 import random
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
@@ -75,6 +77,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._order = 0
         self._stale = 0
         self._turns = 0
+        self._tasks: weakref.WeakValueDictionary[int, asyncio.Task[Any]] = weakref.WeakValueDictionary()
+        self._numbers = itertools.count()
         self._owner = threading.get_ident()
 
     def __del__(self) -> None:
@@ -129,9 +133,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, coro: Coroutine[Any, Any, T], *, name: object = None, context: Context | None = None
     ) -> asyncio.Task[T]:
         task: asyncio.Task[T] = super().create_task(coro, name=name, context=context)
+        self._tasks[next(self._numbers)] = task
         if self.on_task is not None:
             self.on_task(task)
         return task
+
+    async def end_tasks(self) -> None:
+        """Cancels all other tasks in the order in which they were made, and waits until they have ended."""
+        own = asyncio.current_task()
+        left = [task for task in self._tasks.values() if task is not own and not task.done()]
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
 
     def run_until_idle(self) -> None:
         """Runs all that is scheduled, as far as it goes on by itself, while the loop does not run otherwise."""
@@ -198,8 +212,17 @@ def run(main: Callable[[], Coroutine[Any, Any, T]], *, seed: int = 0) -> T:
     Raises:
         Stalled: the program waits for something that can never happen.
     """
-    with asyncio.Runner(loop_factory=lambda: VirtualLoop(seed)) as runner:
-        return runner.run(main())
+    loop = VirtualLoop(seed)
+
+    async def whole() -> T:
+        try:
+            return await main()
+        finally:
+            # Otherwise the runner does, in the order of their addresses.
+            await loop.end_tasks()
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(whole())
 
 
 def now_s() -> float:
