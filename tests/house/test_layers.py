@@ -37,6 +37,13 @@ RANKS = {
 EFFECTS = {"asyncio", "logging", "random", "secrets", "selectors", "socket", "ssl", "subprocess", "threading", "time"}
 # TLS over buffers in memory: OpenSSL draws random numbers and looks at the clock, but opens no socket.
 WITH_EFFECTS = {"transport/host_authentication.py": {"ssl"}}
+# The seam itself, and providers and sockets of the machine, which no simulation uses.
+OWN_RANDOMNESS = {
+    "aio/drivers/effects.py",
+    "aio/drivers/loopback_provider.py",
+    "aio/drivers/sockets.py",
+    "aio/drivers/software_rnic.py",
+}
 # Within a layer, too, imports go downward; rooms of one rank do not know each other.
 ROOM_RANKS = {
     "aio/drivers": 0,
@@ -122,6 +129,18 @@ def test_below_aio_no_module_touches_sockets_clocks_or_randomness() -> None:
         if RANKS[layer_of(module_name(path))] < RANKS["aio"]
         for line, name in imports(path)
         if name.split(".")[0] in EFFECTS - WITH_EFFECTS.get(relative(path), set())
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_a_simulation_runs_draws_random_numbers_from_its_loop_alone() -> None:
+    simulated = [path for path in MODULES if relative(path).startswith(("aio/", "nfs/client/"))]
+    wrong = [
+        f"{relative(path)}:{line}: {name} differs from run to run; take random_bits of rpcrdma.aio.drivers.effects"
+        for path in simulated
+        if relative(path) not in OWN_RANDOMNESS
+        for line, name in imports(path)
+        if name in {"random", "secrets"}
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -50,7 +50,7 @@ class MemoryDriver(ABC, Generic[Q]):
         return None
 
     def turn(self) -> None:
-        """Has the owner take what the queue pair reports."""
+        """Has the owner take the news of the queue pair."""
         if self.queue_pair.has_news and not self._closed:
             self._on_turn()
 
