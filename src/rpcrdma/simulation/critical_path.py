@@ -1,0 +1,214 @@
+"""The account of calls: the events of a trace of which their latency consists, and the events beside them.
+
+The critical path is the chain of causes from a call's return back to the call. Each event of a trace names the one
+event that it waited for last, so the times between the events of the path add up to the latency of the call. Events
+that follow from the call, and are not on the path, happened beside it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rpcrdma.simulation.trace import EventKind, TraceEvent
+
+__all__ = ["CallAccount", "EndCounts", "account", "critical_path", "part_of", "path_in_words"]
+
+_INTERRUPTS = "interrupts"
+_OTHER = "other"
+_PARTS: Mapping[EventKind, str] = {
+    EventKind.POST: "sending",
+    EventKind.LEAVE: "sending",
+    EventKind.ARRIVE: "distance",
+    EventKind.ACKNOWLEDGE: "distance",
+    EventKind.INTERRUPT: _INTERRUPTS,
+    EventKind.COMPLETE: "waiting",
+    EventKind.REGISTER: "registration",
+    EventKind.INVALIDATE_LOCAL: "invalidation",
+    EventKind.INVALIDATE_REMOTE: "invalidation",
+    EventKind.COPY: "copying",
+    EventKind.HANDLE: "server",
+}
+"""The part of a latency to which the time before an event of this kind belongs; "other" for all other kinds.
+
+A completion that an interrupt under way takes along waits for that interrupt, then for software that is busy.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndCounts:
+    """Counts of one end. Names with `_beside` count events beside the critical path, other names those on it."""
+
+    interrupts: int
+    interrupts_beside: int
+    registrations: int
+    registrations_beside: int
+    local_invalidations: int
+    local_invalidations_beside: int
+    remote_invalidations: int
+    """Handles of this end that the peer's Sends have ended."""
+    remote_invalidations_beside: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallAccount:
+    """Counts and times of one call, or of several calls that were made at once.
+
+    `parts_s` are the seconds of `latency_s` by `part_of`. All counts after `responder` are of the path and beside it,
+    unless the name says `_on_path`.
+    """
+
+    one_way_trips: int
+    """Steps of the path from one node to another."""
+    requester: EndCounts
+    responder: EndCounts
+    sends: int
+    reads: int
+    writes: int
+    acknowledgements: int
+    acknowledgements_on_path: int
+    messages: int
+    """Messages that left a node: Sends, RDMA Writes, RDMA Reads and their responses; not acknowledgements."""
+    octets: int
+    """Octets of these messages on the wire, with the headers of the network."""
+    acknowledgement_octets: int
+    latency_s: float
+    parts_s: Mapping[str, float]
+    path: Sequence[TraceEvent]
+    """The critical path, the call first."""
+    followed: Sequence[TraceEvent]
+    """All events that followed from the calls, on the path and beside it, in the order of the trace."""
+
+    @property
+    def registrations(self) -> int:
+        """All registrations of both ends, on the path and beside it."""
+        return sum(end.registrations + end.registrations_beside for end in (self.requester, self.responder))
+
+    @property
+    def round_trips(self) -> float:
+        """Round trips on the path: two one-way trips."""
+        return self.one_way_trips / 2
+
+
+def critical_path(events: Sequence[TraceEvent], called: Collection[int], returned: int) -> list[TraceEvent]:
+    """The causes of the event `returned` from one of the events `called` on, both included.
+
+    `events` is a whole trace, in which each event stands at the place of its number.
+
+    Raises:
+        ValueError: the return does not follow from any of the calls.
+    """
+    path = [events[returned]]
+    while path[-1].number not in called:
+        cause = path[-1].cause
+        if cause < 0:
+            raise ValueError(
+                f"event {returned} does not follow from a call: its first cause is event {path[-1].number}"
+            )
+        path.append(events[cause])
+    path.reverse()
+    return path
+
+
+def account(events: Sequence[TraceEvent], called: Collection[int], returned: Collection[int]) -> CallAccount:
+    """The account of the calls of one requester that the numbers of CALL and RETURN events name.
+
+    The latency is the time from the first call to the last return, and the path the one of the last return. Events that
+    follow from a return belong to the program of the caller, and are left out.
+
+    Raises:
+        ValueError: a return does not follow from any of the calls, or `called` or `returned` is empty.
+    """
+    if not called or not returned:
+        raise ValueError("an account takes at least one call and one return")
+    first = min(called)
+    last = max(returned, key=lambda number: events[number].at_s)
+    path = critical_path(events, called, last)
+    requester = events[first].node
+    followed: dict[int, TraceEvent] = {}
+    for event in events[first:]:
+        if event.number in called or (event.cause in followed and event.number not in returned):
+            followed[event.number] = event
+    on_path = {event.number for event in path}
+    counts = Counter(_counted_as(event) for event in followed.values())
+    parts: defaultdict[str, float] = defaultdict(float)
+    for before, event in itertools.pairwise(path):
+        begin_s = before.at_s
+        if event.kind is EventKind.COMPLETE and before.kind is not EventKind.INTERRUPT:
+            interrupt = _shared_interrupt(events, before, event)
+            if interrupt is not None:
+                on_path.add(interrupt.number)
+                parts[_INTERRUPTS] += interrupt.at_s - begin_s
+                begin_s = interrupt.at_s
+        parts[part_of(event)] += event.at_s - begin_s
+    if path[0].number != first:
+        # The path of the last return begins at a later call of those made at once.
+        parts[_OTHER] += path[0].at_s - events[first].at_s
+    ends: tuple[list[TraceEvent], list[TraceEvent]] = ([], [])
+    for event in followed.values():
+        ends[event.node != requester].append(event)
+    return CallAccount(
+        one_way_trips=sum(before.node != event.node for before, event in itertools.pairwise(path)),
+        requester=_end_counts(ends[0], on_path),
+        responder=_end_counts(ends[1], on_path),
+        sends=counts["post send"],
+        reads=counts["post rdma-read"],
+        writes=counts["post rdma-write"],
+        acknowledgements=counts["acknowledge"],
+        acknowledgements_on_path=sum(event.kind is EventKind.ACKNOWLEDGE for event in path),
+        messages=counts["leave"],
+        octets=sum(event.octets for event in followed.values() if event.kind is EventKind.LEAVE),
+        acknowledgement_octets=sum(event.octets for event in followed.values() if event.kind is EventKind.ACKNOWLEDGE),
+        latency_s=events[last].at_s - events[first].at_s,
+        parts_s=dict(parts),
+        path=path,
+        followed=list(followed.values()),
+    )
+
+
+def part_of(event: TraceEvent) -> str:
+    """The part of a latency to which the time before an event of a critical path belongs."""
+    return _PARTS.get(event.kind, _OTHER)
+
+
+def path_in_words(path: Sequence[TraceEvent]) -> str:
+    """The events of a critical path on one line, each with the microseconds since the first at which it was over."""
+    node, words = "", []
+    for event in path:
+        place, node = ("" if event.node == node else f"{event.node} "), event.node
+        words.append(f"{place}{event.kind.value} {round((event.at_s - path[0].at_s) * 1e6, 2):g}")
+    return ", ".join(words)
+
+
+def _shared_interrupt(events: Sequence[TraceEvent], arrival: TraceEvent, completion: TraceEvent) -> TraceEvent | None:
+    """The interrupt for which a completion waited that follows from its arrival, and not from an interrupt of its own.
+
+    It is the last interrupt of the node before the completion, unless the arrival came later: then the completion
+    waited for software that was busy.
+    """
+    for event in reversed(events[: completion.number]):
+        if event.kind is EventKind.INTERRUPT and event.node == completion.node:
+            return event if event.at_s > arrival.at_s else None
+    return None
+
+
+def _end_counts(events: Iterable[TraceEvent], on_path: Collection[int]) -> EndCounts:
+    counts = Counter((event.kind, event.number in on_path) for event in events)
+    return EndCounts(
+        interrupts=counts[EventKind.INTERRUPT, True],
+        interrupts_beside=counts[EventKind.INTERRUPT, False],
+        registrations=counts[EventKind.REGISTER, True],
+        registrations_beside=counts[EventKind.REGISTER, False],
+        local_invalidations=counts[EventKind.INVALIDATE_LOCAL, True],
+        local_invalidations_beside=counts[EventKind.INVALIDATE_LOCAL, False],
+        remote_invalidations=counts[EventKind.INVALIDATE_REMOTE, True],
+        remote_invalidations_beside=counts[EventKind.INVALIDATE_REMOTE, False],
+    )
+
+
+def _counted_as(event: TraceEvent) -> str:
+    """The kind of the event; for POST with the verb, which is the first word of its text."""
+    kind: str = event.kind.value
+    return f"{kind} {event.text.partition(' ')[0]}" if event.kind is EventKind.POST else kind
