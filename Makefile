@@ -16,6 +16,7 @@ SECONDS := 60
 # The XDR definitions and what is generated from them: SOURCE.x=MODULE.py
 XDR := src/rpcrdma/nfs/nfs3.x=src/rpcrdma/nfs/v3.py src/rpcrdma/nfs/mount3.x=src/rpcrdma/nfs/mount.py \
 	src/rpcrdma/nfs/watch.x=src/rpcrdma/nfs/watch.py src/rpcrdma/nfs/port_mapper.x=src/rpcrdma/nfs/port_mapper.py \
+	src/rpcrdma/simulation/sized_calls.x=src/rpcrdma/simulation/sized_calls.py \
 	examples/blob_store/blob_store.x=examples/blob_store/blob_store.py \
 	examples/callback/auction.x=examples/callback/auction.py \
 	tests/interop/kernel/nfs41.x=tests/interop/kernel/nfs41.py
