@@ -31,6 +31,7 @@ COMMANDS = [
     "stats",
     "call",
     "programs",
+    "roundtrips",
     "doctor",
     "decode",
     "xdr",

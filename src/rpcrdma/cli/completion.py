@@ -11,7 +11,7 @@ from rpcrdma.cli.options import CommandParser, service_url
 __all__ = ["add_arguments", "run"]
 
 _SHELLS = ("bash", "zsh", "fish")
-_PATHS = ("FILE", "FILE.x", "SPEC.txt", "OUT.x", "OUT.py", "SOURCE", "DEST")
+_PATHS = ("FILE", "FILE.svg", "FILE.x", "SPEC.txt", "OUT.x", "OUT.py", "SOURCE", "DEST")
 """How the help calls local paths; what is a URL has that as its type."""
 _EXAMPLES = """\
   rpcrdma completion bash > ~/.local/share/bash-completion/completions/rpcrdma
