@@ -539,3 +539,21 @@ def test_a_response_for_which_credits_are_short_goes_by_rdma_where_it_may_and_wa
     heard = asked.peer.heard()
     (item,) = Sent(heard[0]).items
     assert (len(heard), item.kind) == (3, TBSN)
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-2")
+def test_grants_of_credits_may_come_within_a_group(draft: str) -> None:
+    server, client = TransmissionPeer(Role.SERVER, draft), TransmissionPeer(Role.CLIENT, draft)
+    server.request(words(XID, 0), count=2)
+    client.call(XID, result=2 * MORE)
+    client.heard()
+    client.response(words(XID, 1), words(0, 0, NOITEM), count=2)
+    for peer in (server, client):
+        peer.grant()
+        peer.grant()
+    server.go_on(1)
+    client.go_on(1, begun_by=XMTRESP)
+    assert server.arrived().xid == XID
+    assert client.ended() == [(XID, words(XID, 1))]
+    assert (server.heard(), client.heard()) == ([], [])

@@ -184,6 +184,10 @@ class TransmissionPeer(BarePeer):
         body = words(number, begun_by, len(payload) if length is None else length) + payload
         self.padded(xid, XMTCONT, body, data, start=start, response=begun_by == XMTRESP)
 
+    def grant(self) -> None:
+        """A message that only grants credits."""
+        self.put(0, *((1, bytes(16)) if self.draft == "2" else (5, b"")))
+
     def plain_call(self, xid: int = XID) -> None:
         lists = bytes(16)
         self.put(xid, 0 if self.draft == "2" else 10, lists + words(xid, 0))

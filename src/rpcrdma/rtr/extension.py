@@ -433,7 +433,12 @@ class _Connection:
                 self._link.statistics.discarded += 1
 
     def _between(self, message: Inbound, data: Buffer) -> bool:
-        """Handles a message while a group is open; one that is not the extension's interrupts the group."""
+        """Handles a message while a group is open; one that is not the extension's interrupts the group.
+
+        A grant of credits may come: a sender that waits for credits itself must be able to give some (V2-D22).
+        """
+        if message.kind is Kind.GRANT:
+            return False
         if message.kind is Kind.EXTENSION and message.header_type in {XMTREQ, XMTRESP, XMTCONT, REPTERR}:
             return False
         direction = _REPLY if message.kind in {Kind.REPLY, Kind.ERROR} else _CALL
