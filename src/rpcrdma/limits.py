@@ -36,7 +36,13 @@ RPC_CONNECTIONS_MAX = 1024
 """Connections to one listener's server: as many as the usual limit of open files allows."""
 
 RDMA_STARTING_MAX = 256
-"""Connections of one listener that may be in their start-up: each takes a round trip, so this is thousands a second."""
+"""Connections of one listener that may be in their start-up: each takes a few round trips, so this is thousands a
+second. A server with more than 1,024 places lets a quarter of them start: its clients may come back all at once, and a
+server that is busy with many start-ups takes longer for each (docs/scale.md)."""
+
+RDMA_STARTING_S = 2.0
+"""Seconds after which a connection that is still in its start-up gives its place to another client. Each start-up takes
+a few round trips, and waits for those that began before it."""
 
 RDMA_IDLE_S = 3600.0
 """Seconds without any message before a connection without running calls is closed. Long, since not every client

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rpcrdma.aio.server.admission import Admission
+from rpcrdma.limits import RDMA_STARTING_S
 
 
 def admission(
@@ -19,84 +20,96 @@ def admission(
 def test_nobody_is_displaced_while_there_is_room() -> None:
     it = admission()
     for number in range(3):
-        it.add(f"a{number}", "a", starting=False)
-    assert it.displaced_by("a") is None
-    assert it.displaced_by("b") is None
+        it.add(f"a{number}", "a")
+    assert it.displaced_by("a", 0.0) is None
+    assert it.displaced_by("b", 0.0) is None
     assert not it.full
 
 
 def test_a_newcomer_displaces_what_has_been_idle_longest_of_who_has_most() -> None:
     it = admission(busy=("a0",), active=("a2", "a1"))
     for name in ("a0", "a1", "a2", "b0"):
-        it.add(name, name[0], starting=False)
+        it.add(name, name[0])
     assert it.full
-    assert it.displaced_by("c") == "a2"
-    assert it.displaced_by("b") == "a2"
+    assert it.displaced_by("c", 0.0) == "a2"
+    assert it.displaced_by("b", 0.0) == "a2"
 
 
 def test_who_has_most_displaces_its_own_connection_that_has_been_idle_longest() -> None:
     it = admission(active=("a0",))
     for name in ("b0", "b1", "a0", "a1"):
-        it.add(name, name[0], starting=False)
-    assert it.displaced_by("a") == "a1"
+        it.add(name, name[0])
+    assert it.displaced_by("a", 0.0) == "a1"
     assert it.full
 
 
 def test_where_one_client_has_all_places_its_idle_connections_make_room_for_its_own() -> None:
     it = admission(connections_max=1024, busy=tuple(map(str, range(500))))
     for number in range(1024):
-        it.add(str(number), "a", starting=False)
+        it.add(str(number), "a")
     for number in range(500, 600):
-        displaced = it.displaced_by("a")
+        displaced = it.displaced_by("a", 0.0)
         assert displaced == str(number)
         it.remove(displaced)
-        it.add(f"new {number}", "a", starting=False)
+        it.add(f"new {number}", "a")
 
 
 def test_nobody_is_displaced_for_who_would_then_have_more() -> None:
     it = admission(busy=("b0",))
     for name in ("a0", "a1", "b0", "c0"):
-        it.add(name, name[0], starting=False)
+        it.add(name, name[0])
     # Those of `a` are as many as `b` would then have.
-    assert it.displaced_by("b") == "a0"
-    assert it.displaced_by("d") == "a0"
+    assert it.displaced_by("b", 0.0) == "a0"
+    assert it.displaced_by("d", 0.0) == "a0"
     it.remove("a1")
-    it.add("d0", "d", starting=False)
-    assert it.displaced_by("b") is None
+    it.add("d0", "d")
+    assert it.displaced_by("b", 0.0) is None
 
 
 def test_where_all_have_as_many_the_one_that_has_been_idle_longest_makes_room() -> None:
     it = admission(active=("a0", "b0"), busy=("d0",))
     for name in ("a0", "b0", "c0", "d0"):
-        it.add(name, name[0], starting=False)
-    assert it.displaced_by("e") == "c0"
+        it.add(name, name[0])
+    assert it.displaced_by("e", 0.0) == "c0"
 
 
 def test_where_all_are_busy_the_newcomer_is_refused() -> None:
     it = admission(busy=("a0", "a1", "a2", "a3"))
     for number in range(4):
-        it.add(f"a{number}", "a", starting=False)
-    assert it.displaced_by("b") is None
+        it.add(f"a{number}", "a")
+    assert it.displaced_by("b", 0.0) is None
     assert it.full
 
 
-def test_half_open_connections_displace_the_oldest_of_who_has_most_of_them() -> None:
+def test_half_open_connections_displace_the_oldest_of_who_has_more_of_them_than_the_newcomer() -> None:
     it = admission(connections_max=100, starting_max=3)
     for name in ("b0", "a0", "a1"):
-        it.add(name, name[0], starting=True)
-    assert it.displaced_by("c") == "a0"
-    assert it.displaced_by("a") == "a0"
+        it.add(name, name[0], starting_s=0.0)
+    assert it.displaced_by("c", 0.0) == "a0"
+    assert it.displaced_by("a", 0.0) is None
+    assert it.full
     it.established("a0")
     it.established("a0")
     assert it.starting == 2
-    assert it.displaced_by("c") is None
+    assert it.displaced_by("c", 0.0) is None
+
+
+def test_half_open_connections_of_clients_with_as_many_go_on_for_a_time() -> None:
+    it = admission(connections_max=100, starting_max=3)
+    for number, name in enumerate(("b0", "a0", "c0")):
+        it.add(name, name[0], starting_s=float(number))
+    assert it.displaced_by("d", RDMA_STARTING_S - 0.1) is None
+    assert it.displaced_by("d", RDMA_STARTING_S) == "b0"
+    it.established("b0")
+    assert not it.full
+    assert it.displaced_by("d", 100.0) is None
 
 
 def test_what_has_ended_leaves_nothing_behind() -> None:
     it = admission(connections_max=1, starting_max=1)
-    it.add("a0", "a", starting=True)
+    it.add("a0", "a", starting_s=0.0)
     it.remove("a0")
     it.remove("a0")
     assert (len(it), it.starting, it.full) == (0, 0, False)
-    assert it.displaced_by("b") is None
+    assert it.displaced_by("b", 0.0) is None
     assert (it._all, it._starting, it._client_of) == ({}, {}, {})

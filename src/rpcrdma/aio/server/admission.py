@@ -2,7 +2,8 @@
 
 A client is an address. The connection that has been idle longest makes room, so that idle connections keep out no
 client, be it of their own address or of another. Half-open connections have places of their own: a flood of them
-displaces only itself.
+displaces only itself. If the start-ups of many clients come at once, as after a restart of the server, the server
+refuses newcomers. A server that ended older start-ups for them would end one after another, and finish none.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
+from rpcrdma.limits import RDMA_STARTING_S
+
 __all__ = ["Admission"]
 
 C = TypeVar("C")
+V = TypeVar("V")
 
 
 class Admission(Generic[C]):
@@ -28,7 +32,7 @@ class Admission(Generic[C]):
         self._idle_since = idle_since
         self._client_of: dict[C, str] = {}
         self._all: dict[str, dict[C, None]] = {}
-        self._starting: dict[str, dict[C, None]] = {}
+        self._starting: dict[str, dict[C, float]] = {}
         self._starting_count = 0
 
     def __len__(self) -> int:
@@ -39,16 +43,19 @@ class Admission(Generic[C]):
         """The number of connections that are not established."""
         return self._starting_count
 
-    def displaced_by(self, client: str) -> C | None:
+    def displaced_by(self, client: str, now_s: float) -> C | None:
         """The connection whose place one more connection of `client` takes; None: no connection gives way, see `full`.
 
-        Among starting connections, the oldest of the client that has most of them. Among others the one that has been
-        idle longest: of the client that has most, if that leaves it no fewer than the newcomer then has; else of the
+        Among starting connections, the oldest of the client that has most of them, if that has more than the newcomer
+        then has, or if the connection has been starting for `RDMA_STARTING_S`. Among others the one that has been idle
+        longest: of the client that has most, if that leaves it no fewer than the newcomer then has; else of the
         newcomer's own; else of clients that have as many as the newcomer then has.
         """
         if self._starting_count >= self._starting_max:
             most = max(self._starting.values(), key=len)
-            return next(iter(most))
+            oldest, since_s = next(iter(most.items()))
+            has_more = len(most) > len(self._starting.get(client, ())) + 1
+            return oldest if has_more or now_s - since_s >= RDMA_STARTING_S else None
         if len(self._client_of) < self._connections_max:
             return None
         own = self._all.get(client, {})
@@ -68,14 +75,14 @@ class Admission(Generic[C]):
     @property
     def full(self) -> bool:
         """Whether there is no place left."""
-        return len(self._client_of) >= self._connections_max
+        return len(self._client_of) >= self._connections_max or self._starting_count >= self._starting_max
 
-    def add(self, connection: C, client: str, *, starting: bool) -> None:
-        """Gives the connection a place."""
+    def add(self, connection: C, client: str, *, starting_s: float | None = None) -> None:
+        """Gives the connection a place; `starting_s`: the time at which its start-up begins, if it has one."""
         self._client_of[connection] = client
         self._all.setdefault(client, {})[connection] = None
-        if starting:
-            self._starting.setdefault(client, {})[connection] = None
+        if starting_s is not None:
+            self._starting.setdefault(client, {})[connection] = starting_s
             self._starting_count += 1
 
     def established(self, connection: C) -> None:
@@ -93,7 +100,7 @@ class Admission(Generic[C]):
             _remove(self._all, client, connection)
 
 
-def _remove(places: dict[str, dict[C, None]], client: str, connection: C) -> None:
+def _remove(places: dict[str, dict[C, V]], client: str, connection: C) -> None:
     of_client = places[client]
     del of_client[connection]
     if not of_client:

@@ -94,7 +94,9 @@ class RdmaServer:
         self._arguments = arguments
         self._config = config
         self._admission: Admission[RdmaConnection] = Admission(
-            config.connections_max, RDMA_STARTING_MAX, lambda connection: connection.idle_since
+            config.connections_max,
+            max(RDMA_STARTING_MAX, config.connections_max // 4),
+            lambda connection: connection.idle_since,
         )
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._version = version_choice(config.rpcrdma_version)
@@ -140,7 +142,7 @@ class RdmaServer:
 
     def _connected(self, link: Link) -> None:
         address = link.peer
-        displaced = self._admission.displaced_by(address[0])
+        displaced = self._admission.displaced_by(address[0], self._loop.time())
         if displaced is not None:
             # Calls `_ended` at once, which frees the place.
             displaced.abort("its place was needed: too many connections")
@@ -166,7 +168,7 @@ class RdmaServer:
         )
         self.connections_made += 1
         self.connections[connection] = None
-        self._admission.add(connection, address[0], starting=True)
+        self._admission.add(connection, address[0], starting_s=self._loop.time())
 
     def _sweep_later(self) -> None:
         if self._config.idle_s is not None and self._sweep_timer is None:

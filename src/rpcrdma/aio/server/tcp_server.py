@@ -201,7 +201,7 @@ class TcpServer:
     def _connected(self, sock: socket.socket) -> None:
         address = address_of(sock.getpeername())
         peer = authority(*address)
-        displaced = self._admission.displaced_by(address[0])
+        displaced = self._admission.displaced_by(address[0], self._loop.time())
         if displaced is not None:
             displaced.abort("its place was needed: too many connections")
         elif self._admission.full:
@@ -226,4 +226,4 @@ class TcpServer:
             on_ended=self._ended,
         )
         self.connections.add(connection)
-        self._admission.add(connection, address[0], starting=False)
+        self._admission.add(connection, address[0])
