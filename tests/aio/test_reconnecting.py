@@ -160,10 +160,32 @@ def test_unanswered_calls_go_again_with_their_identifier_and_what_is_left_of_the
     run(main)
 
 
-def test_an_idle_connection_is_made_again_and_an_answer_shortens_the_next_delay() -> None:
+def test_an_idle_connection_is_made_again_in_a_while_and_at_once_for_a_call() -> None:
+    async def main() -> None:
+        peer = Peer(answering)
+        caller = await peer.caller(random=lambda: 0.5, max_s=30)
+        await asyncio.sleep(1)
+        peer.lines[0].lose()
+        await asyncio.sleep(20)
+        # Half of the longest delay.
+        assert peer.dialled == pytest.approx([0, 16])
+        peer.lines[1].lose()
+        await asyncio.sleep(5)
+        assert await caller.call(ONE, None) == 1
+        assert peer.dialled[2:] == pytest.approx([26])
+        peer.lines[2].lose()
+        await caller.wait_reconnected(caller.reconnects)
+        assert peer.dialled[3:] == pytest.approx([26.05])
+        await caller.close()
+
+    run(main)
+
+
+def test_an_idle_connection_on_which_the_server_may_call_is_made_again_soon() -> None:
     async def main() -> None:
         peer = Peer(answering)
         caller = await peer.caller()
+        caller._keeper._takes_calls = True
         for line in range(3):
             await asyncio.sleep(1)
             peer.lines[line].lose()
@@ -184,16 +206,16 @@ def test_a_call_after_a_time_without_calls_does_not_wait_as_long_as_the_attempts
         peer = Peer(answering, *[REFUSED] * 9, answering)
         caller = await peer.caller()
         peer.lines[0].lose()
-        await asyncio.sleep(30)
-        # 0.1 s, and twice as long each time: the next attempt would be at 51.1 s.
-        assert peer.dialled == pytest.approx([0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3, 12.7, 25.5])
+        await asyncio.sleep(60)
+        # 30 s, then 0.2 s, and twice as long each time: the next attempt would be at 81 s.
+        assert peer.dialled == pytest.approx([0, 30, 30.2, 30.6, 31.4, 33, 36.2, 42.6, 55.4])
         first = asyncio.ensure_future(caller.call(ONE, None))
         await asyncio.sleep(0.05)
-        assert peer.dialled[9:] == pytest.approx([30])
+        assert peer.dialled[9:] == pytest.approx([60])
         # A second one beside it changes nothing: attempts for calls that wait are spaced out as before.
         second = asyncio.ensure_future(caller.call(ONE, None))
         assert await asyncio.gather(first, second) == [1, 1]
-        assert peer.dialled[9:] == pytest.approx([30, 30.2])
+        assert peer.dialled[9:] == pytest.approx([60, 60.2])
         await caller.close()
 
     run(main)
@@ -211,11 +233,11 @@ def test_a_call_that_comes_while_an_attempt_fails_gets_another_at_once() -> None
 
         caller._keeper._dial = slowly
         peer.lines[0].lose()
-        await asyncio.sleep(4)
-        assert peer.dialled == pytest.approx([0, 1.1, 2.3, 3.7])
-        await asyncio.sleep(1)  # in the attempt that begins at 4.5 s
+        await asyncio.sleep(34)
+        assert peer.dialled == pytest.approx([0, 31, 32.2, 33.6])
+        await asyncio.sleep(1)  # in the attempt that begins at 34.4 s
         assert await caller.call(ONE, None) == 1
-        assert peer.dialled[4:] == pytest.approx([5.5, 6.5, 7.7])
+        assert peer.dialled[4:] == pytest.approx([35.4, 36.4, 37.6])
         await caller.close()
 
     run(main)

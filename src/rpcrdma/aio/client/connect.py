@@ -92,7 +92,8 @@ class ConnectOptions:
     """How long connecting again is tried before waiting calls fail; None: each call waits until its deadline."""
     reconnect_delay_max_s: float = 30.0
     """The longest pause before connecting is tried again: half the default deadline of calls, so that each call sees
-    another attempt. A lower one finds a server sooner, and weighs more on one in trouble."""
+    another attempt. A lower one finds a server sooner, and weighs more on one in trouble. A connection that no call
+    waits for is made again within this time; at once where the server may call this client."""
     retransmissions: int | None = None
     """How often one call may be sent again; None: until its deadline."""
     keepalive_s: float | None = 60.0

@@ -58,7 +58,16 @@ class Connection:
         self._observer = observer_of(statistics, on_call)
         self.url = str(url)
         self.program = program
-        self._keeper = ConnectionKeeper(connection, dial, policy, program, no_answer, self._count, self._observer)
+        self._keeper = ConnectionKeeper(
+            connection,
+            dial,
+            policy,
+            program,
+            no_answer,
+            self._count,
+            self._observer,
+            takes_calls=answering is not None,
+        )
         self._call_timeout_s = call_timeout_s
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()

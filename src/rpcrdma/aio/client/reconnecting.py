@@ -76,7 +76,11 @@ class ReconnectPolicy:
     initial_s: float = 0.1
     """The most that the first attempt waits: a restarting server is back soon, a loose cable is not felt."""
     max_s: float = 30.0
-    """The most that any attempt waits: half the default deadline of calls, so that each call sees another attempt."""
+    """The most that any attempt waits: half the default deadline of calls, so that each call sees another attempt.
+
+    A connection that no call waits for is made again within that time, at a random moment: idle clients of a server
+    that restarts leave it to the others, and those of a server with too few places do not displace each other in turn.
+    """
     for_s: float | None = None
     """How long attempts go on before waiting calls fail; the next call starts them anew. None: for ever."""
     retransmissions: int | None = None
@@ -104,6 +108,7 @@ class ConnectionKeeper:
     `dial` makes the next one; it raises `RpcRdmaError` or OSError where it cannot. `no_answer` makes the error of calls
     to a peer that has never answered any, from the error that ended its last connection. `on_replaced` is called with
     each lost connection once another has been made, `observer` with each call that asks whether the server is there.
+    `takes_calls`: the server may call this client, so that a lost connection is made again though no call waits for it.
     """
 
     def __init__(
@@ -115,8 +120,11 @@ class ConnectionKeeper:
         no_answer: Callable[[TransportClosed], TransportClosed] | None,
         on_replaced: Callable[[SingleConnection], None],
         observer: CallObserver | None,
+        *,
+        takes_calls: bool = False,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._takes_calls = takes_calls
         self._no_answer = no_answer
         self._dial = dial
         self.policy = policy
@@ -194,6 +202,7 @@ class ConnectionKeeper:
                 raise TransportClosed("the connection was closed on this side")
             if not self.policy.reconnect and self.connection.closed:
                 raise TransportClosed("the connection ended")
+            self._wanted.set()
             await asyncio.shield(self._next)
 
     async def close(self) -> None:
@@ -282,6 +291,7 @@ class ConnectionKeeper:
             self.reconnects += 1
             self.connection = self._usable = connection
             self._lost.clear()
+            self._wanted.clear()
             self._next.set_result(connection)
             self._next = self._loop.create_future()
 
@@ -357,10 +367,18 @@ class ConnectionKeeper:
     async def _reconnect(self) -> tuple[SingleConnection, KeepAlive] | None:
         """The next connection, or None when the time for attempts is up or further attempts make no sense."""
         policy, time = self.policy, self._loop.time
+        lost_s: float | None = time()
+        if not (self._takes_calls or self.hopeless):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(policy.max_s * policy.random()):
+                    await self._wanted.wait()
         give_up_at_s = None if policy.for_s is None else time() + policy.for_s
         while not self.hopeless:
             self._settle()
             delay_s = policy.delay_s(self._failures)
+            if lost_s is not None:
+                # A call that comes when the clients that were lost together have spread out need not wait.
+                delay_s, lost_s = max(delay_s - (time() - lost_s), 0.0), None
             if give_up_at_s is not None:
                 delay_s = min(delay_s, max(give_up_at_s - time(), 0.0))
             await self._pause(delay_s)
