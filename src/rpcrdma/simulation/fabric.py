@@ -230,6 +230,10 @@ class Fabric:
             found = self._nodes[host] = Node(self, host)
         return found
 
+    def add(self, node: Node) -> None:
+        """Makes a node of a class of the caller's own the one with its name."""
+        self._nodes[node.host] = node
+
     def find(self, host: str) -> Node | None:
         """The node with this name, if there is one."""
         return self._nodes.get(host)
