@@ -59,9 +59,11 @@ class Field:
 
     def walk(self) -> Iterator[Field]:
         """This field and all below it, in the order of the octets."""
-        yield self
-        for one in self.fields:
-            yield from one.walk()
+        waiting = [self]
+        while waiting:
+            one = waiting.pop()
+            yield one
+            waiting += reversed(one.fields)
 
     def as_json(self) -> dict[str, Any]:
         """For `--json`; octets are in hex."""
