@@ -179,6 +179,20 @@ def test_credits_of_version_1_count_calls() -> None:
     assert all_faults(messages) == [(7, "3 calls in flight, 2 were granted", "RFC 8166 4.2.3")]
 
 
+def test_an_error_of_version_1_gives_its_credit_back_and_grants_nothing() -> None:
+    def script(capture: HandMadeCapture) -> None:
+        capture.send(CLIENT, v1(1) + call(1))
+        capture.send(SERVER, v1(1, credits_=2) + reply(1))
+        capture.send(CLIENT, v1(2) + call(2))
+        capture.send(SERVER, words(2, 1, 1, 4, 2))
+        for xid in (3, 4):
+            capture.send(CLIENT, v1(xid) + call(xid))
+
+    messages = told(script)
+    assert all_faults(messages) == []
+    assert "credits" not in messages[3].facts
+
+
 # Version 2, first draft
 
 

@@ -46,6 +46,9 @@ class _Calls:
         value = header.number("rdma_credit")
         if not is_call:
             self._unanswered[1 - end].pop(header.xid, None)
+            if header.kind == "RDMA_ERROR":
+                # It gives its credit back and grants nothing (RFC 8167 section 4.1).
+                return None
             self._granted[1 - end] = value
             return CreditsSaid(f"grants {value} credits", {"granted": value})
         waiting = self._unanswered[end]
