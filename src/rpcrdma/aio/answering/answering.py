@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from time import perf_counter_ns
@@ -379,7 +380,8 @@ class HandlerRunner:
         self._workers: WorkerPool[ServerCall, _Result] = pool(workers, self._work, self._deliver, self._let_go)
         self._log = LimitedLog(logger)
         # In order: a simulation must cancel them in the same order each time.
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks: dict[asyncio.Task[None], Awaitable[Any]] = {}
+        """With the awaitable of each."""
         self._idle: asyncio.Event | None = None
         self._drained = False
         self.running = 0
@@ -510,8 +512,14 @@ class HandlerRunner:
     def _start_task(self, call: ServerCall, result: Awaitable[Any]) -> None:
         self.running += 1
         task = self._loop.create_task(self._await(call, result))
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
+        self._tasks[task] = result
+        task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        result = self._tasks.pop(task)
+        if task.cancelled() and inspect.iscoroutine(result):
+            # A task that was cancelled before it began has not awaited it, of which Python would warn.
+            result.close()
 
     async def _await(self, call: ServerCall, result: Awaitable[Any]) -> None:
         call.sent_ns = perf_counter_ns()
