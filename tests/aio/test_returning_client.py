@@ -115,6 +115,48 @@ def test_a_call_whose_reply_was_lost_runs_once_at_the_client(scheme: str) -> Non
     asyncio.run(main())
 
 
+class HalfOpen:
+    """A connection of which this end does not hear that it has ended; with `answer` one that works."""
+
+    closed = False
+
+    def __init__(self, answer: int | None = None) -> None:
+        self.answer = answer
+        self.xids: list[int] = []
+        self.ended = 0
+
+    def ready(self) -> None:
+        pass
+
+    async def call(self, procedure: Any, args: Any, *, xid: int, **_: Any) -> int:
+        self.xids.append(xid)
+        try:
+            if self.answer is None:
+                await asyncio.Event().wait()
+            assert self.answer is not None
+            return self.answer
+        finally:
+            self.ended += 1
+
+
+def test_calls_move_with_a_client_that_comes_back_on_another_connection() -> None:
+    """They keep their XIDs, and have ended on the connection before: nothing of them is exposed there."""
+
+    async def main() -> None:
+        before, after = HalfOpen(), HalfOpen(7)
+        client = ReturningClient(before)  # type: ignore[arg-type]
+        calling = [asyncio.ensure_future(client.call(ADD, number)) for number in range(2)]
+        await asyncio.sleep(0)
+        client.came_back(before)  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        assert (len(before.xids), before.ended) == (2, 0)
+        client.came_back(after)  # type: ignore[arg-type]
+        assert await asyncio.gather(*calling) == [7, 7]
+        assert (after.xids, before.ended) == (before.xids, 2)
+
+    asyncio.run(main())
+
+
 def test_a_client_that_stays_away_costs_a_call_its_time_out_only(scheme: str) -> None:
     async def main() -> None:
         async with rig(scheme) as (front, _, connection, client):

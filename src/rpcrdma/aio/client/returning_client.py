@@ -31,6 +31,8 @@ class ReturningClient:
     say so belongs in `Service.IDEMPOTENT`: a repeat of it comes on a new connection and must reach the handler.
 
     A call that was sent and lost is sent again with its XID, which a client of this library recognises: it runs once.
+    So is a call that waits for its reply when the client comes back on another connection: this end may never hear
+    that the one before has ended.
     """
 
     def __init__(self, client: ReverseCaller, *, call_timeout_s: float = _CALL_TIMEOUT_S) -> None:
@@ -41,11 +43,17 @@ class ReturningClient:
         self._gone = False
         self._here = True
         self._client = client
+        self._calling: dict[asyncio.Timeout, None] = {}
+        """The calls that wait for their replies on the present connection, in their order."""
         self.came_back(client)
 
     def came_back(self, client: ReverseCaller) -> None:
         """The client takes calls on this connection: waiting calls are made there. To be called in the event loop."""
         client.ready()
+        if client is not self._client:
+            for calling in self._calling:
+                calling.reschedule(self._loop.time())
+            self._calling.clear()
         self._client = client
         self._here = True
         self._returned.set()
@@ -78,13 +86,20 @@ class ReturningClient:
                 client = await self._wait_present(procedure, timeout_s, deadline_s)
                 left_s = deadline_s - self._loop.time()
                 try:
-                    return await client.call(procedure, args, into=into, timeout_s=left_s, xid=xid)
+                    async with asyncio.timeout(None) as calling:
+                        self._calling[calling] = None
+                        return await client.call(procedure, args, into=into, timeout_s=left_s, xid=xid)
+                except TimeoutError:
+                    # The client has come back elsewhere.
+                    continue
                 except TransportClosed as error:
                     breaches += error.protocol_error
                     if breaches >= _BREACHES_MAX:
                         raise
                     if client is self._client:
                         self._here = False
+                finally:
+                    self._calling.pop(calling, None)
         finally:
             del self._xids.taken[xid]
 
