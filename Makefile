@@ -18,6 +18,7 @@ XDR := src/rpcrdma/nfs/nfs3.x=src/rpcrdma/nfs/v3.py src/rpcrdma/nfs/mount3.x=src
 	src/rpcrdma/nfs/watch.x=src/rpcrdma/nfs/watch.py src/rpcrdma/nfs/port_mapper.x=src/rpcrdma/nfs/port_mapper.py \
 	src/rpcrdma/simulation/sized_calls.x=src/rpcrdma/simulation/sized_calls.py \
 	examples/blob_store/blob_store.x=examples/blob_store/blob_store.py \
+	src/rpcrdma/simulation/bank.x=src/rpcrdma/simulation/bank.py \
 	examples/callback/auction.x=examples/callback/auction.py \
 	tests/interop/kernel/nfs41.x=tests/interop/kernel/nfs41.py
 
@@ -35,7 +36,7 @@ TORCH :=
 NATIVE_PACKAGES := gcc clang libclang-rt-dev
 INTEROP_PACKAGES := tshark libnfs-utils rpcbind rpcsvc-proto cpp
 
-.PHONY: help install demo test check check-native native-packages wheels gen fuzz mutate soak scale data-tools interop interop-packages interop-kernel kernel-shell kernel-measure \
+.PHONY: help install demo test check check-native native-packages wheels gen fuzz mutate soak sim scale data-tools interop interop-packages interop-kernel kernel-shell kernel-measure \
 	kernel-packages bench docs clean
 
 help:
@@ -50,6 +51,7 @@ help:
 	@echo '               property tests with random examples'
 	@echo 'make mutate    small mistakes in decoders, planners and machines: do tests notice 95 % of them?'
 	@echo 'make soak      calls over 64 connections that are cut all the time, for 5 minutes: none lost, none run twice'
+	@echo 'make sim       2,000 simulated worlds of clients and servers with faults, each twice: do all their rules hold?'
 	@echo 'make scale     10,000 idle connections, 1,000 half-open ones: what a server takes, and whether it answers'
 	@echo 'make data-tools  pandas, Arrow, Dask, Ray and others read and write rdma://; installs them (a GB)'
 	@echo 'make interop   tests against tshark, libnfs, rpcbind and rpcsvc-proto (Debian packages, installed when run as root)'
@@ -147,6 +149,16 @@ soak: SECONDS := 300
 soak: $(DEV_STAMP)
 	$(BIN)/python tests/soak/soak.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(VERSION),--rpcrdma-version $(VERSION)) \
 		$(if $(EXTENSION),--extension $(EXTENSION))
+
+# `make sim SEEDS=100000 TWICE_EVERY=0 SCENARIO=FILE.toml`: so many worlds from the seed FIRST on; every so many run twice,
+# 0: none, in as many processes as the machine has processors.
+sim: SEEDS := 2000
+sim: FIRST := 1
+sim: TWICE_EVERY := 1
+sim: SCENARIO := mixed
+sim: $(STAMP)
+	$(BIN)/python -m rpcrdma.simulation.worlds --scenario '$(SCENARIO)' --first $(FIRST) --seeds $(SEEDS) \
+		--twice-every $(TWICE_EVERY)
 
 scale: $(DEV_STAMP)
 	$(BIN)/python -m pytest -m scale -rP tests/soak/test_scale.py tests/aio/test_memory_of_ended_connections.py

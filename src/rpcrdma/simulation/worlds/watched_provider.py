@@ -1,0 +1,214 @@
+"""A provider around another one: it reports to watchers all work that is posted, and withholds credits on demand.
+
+Transport and provider are the real ones. Between them each posted receive and each Send is reported before it goes on,
+so that a checker need not trust the counters of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.aio.drivers.provider import Driver, Link, LinkListener, Provider, Terms
+from rpcrdma.verbs import ProtectionDomain, QueuePair, ReceiveSource
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["WatchedEnd", "WatchedProvider", "Watcher"]
+
+_CREDIT = slice(8, 12)
+"""The credit word of a transport header, in every version."""
+_VERSION = slice(4, 8)
+_TYPE = slice(12, 16)
+_ERROR = bytes((0, 0, 0, 4))
+"""The type of the message that refuses another one, in every version."""
+_INCREMENT_MAX = 0xFFFF
+
+
+class WatchedEnd:
+    """One end of a connection. `peer` is the other one, once that has begun."""
+
+    __slots__ = ("active", "domain", "node", "peer", "said", "version", "withheld")
+
+    def __init__(self, node: str, version: str, domain: ProtectionDomain, *, active: bool) -> None:
+        self.node = node
+        self.version = version
+        """The version of RPC-over-RDMA, as far as the plan of the world decides it; else "auto"."""
+        self.domain = domain
+        self.active = active
+        self.peer: WatchedEnd | None = None
+        self.said = 0
+        """The credit word of the Send before."""
+        self.withheld = 0
+        """Credits that Sends would have granted, where a version counts increments."""
+
+
+class Watcher(Protocol):
+    """Is told of all that passes between transports and providers."""
+
+    def opened(self, end: WatchedEnd) -> None:
+        """An end of a connection begins."""
+
+    def receives(self, end: WatchedEnd, count: int) -> None:
+        """It posts receives."""
+
+    def sends(self, end: WatchedEnd, message: bytes) -> None:
+        """It posts a Send."""
+
+    def closed(self, end: WatchedEnd) -> None:
+        """It has released everything."""
+
+
+class WatchedProvider:
+    """The provider of one node, around the provider `inner`; `ends` is shared by all nodes of a world."""
+
+    def __init__(
+        self,
+        inner: Provider,
+        node: str,
+        version: str,
+        watchers: Sequence[Watcher],
+        ends: dict[tuple[object, object], WatchedEnd],
+    ) -> None:
+        self.name = inner.name
+        self.withholds_grants = False
+        """Whether the node's Sends grant no further credits at present."""
+        self.node = node
+        self.version = version
+        self.watchers = watchers
+        self._inner = inner
+        self._ends = ends
+
+    async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
+        return _WatchedLink(self, await self._inner.connect(host, port, reserved_port=reserved_port))
+
+    def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> LinkListener:
+        return self._inner.listener(lambda link: on_link(_WatchedLink(self, link)), log)
+
+    def explain_unmade(self, where: str, cause: str) -> str:
+        return self._inner.explain_unmade(where, cause)
+
+    def join(self, end: WatchedEnd, link: Link) -> None:
+        """Lets both ends of a connection know each other."""
+        self._ends[link.local, link.peer] = end
+        peer = self._ends.get((link.peer, link.local))
+        if peer is not None and peer.peer is None and peer.active != end.active:
+            end.peer, peer.peer = peer, end
+
+
+class _WatchedLink:
+    def __init__(self, provider: WatchedProvider, link: Link) -> None:
+        self._watched = provider
+        self._link = link
+        self.provider = link.provider
+        self.local = link.local
+        self.peer = link.peer
+        self.active = link.active
+        self.settle_s = link.settle_s
+        self.refuse = link.refuse
+
+    def open(
+        self, private_data: bytes, timer: DeadlineTimer, on_turn: Callable[[], None], on_closed: Callable[[], None]
+    ) -> Driver:
+        return _WatchedDriver(self._watched, self._link, private_data, timer, on_turn, on_closed)
+
+
+class _WatchedDriver:
+    def __init__(
+        self,
+        provider: WatchedProvider,
+        link: Link,
+        private_data: bytes,
+        timer: DeadlineTimer,
+        on_turn: Callable[[], None],
+        on_closed: Callable[[], None],
+    ) -> None:
+        self._on_closed = on_closed
+        self._watchers = provider.watchers
+        self._driver = driver = link.open(private_data, timer, on_turn, self._closed)
+        self._end = end = WatchedEnd(provider.node, provider.version, driver.protection_domain, active=link.active)
+        provider.join(end, link)
+        self.protection_domain = driver.protection_domain
+        self.queue_pair = _WatchedQueuePair(provider, end, driver.queue_pair)
+        self.flush = driver.flush
+        self.expect_end = driver.expect_end
+        self.close = driver.close
+        for watcher in provider.watchers:
+            watcher.opened(end)
+
+    @property
+    def terms(self) -> Terms:
+        return self._driver.terms
+
+    @property
+    def blocked(self) -> bool:
+        return self._driver.blocked
+
+    @property
+    def round_trip_s(self) -> float | None:
+        return self._driver.round_trip_s
+
+    def _closed(self) -> None:
+        for watcher in self._watchers:
+            watcher.closed(self._end)
+        self._on_closed()
+
+
+class _WatchedQueuePair:
+    def __init__(self, provider: WatchedProvider, end: WatchedEnd, inner: QueuePair) -> None:
+        self._provider = provider
+        self._watchers = provider.watchers
+        self._end = end
+        self._inner = inner
+        self.completions = inner.completions
+        self.events = inner.events
+        self.post_write = inner.post_write
+        self.post_read = inner.post_read
+        self.accept = inner.accept
+        self.reject = inner.reject
+        self.disconnect = inner.disconnect
+        self.abort = inner.abort
+
+    def post_receive(self, wr: object, buffer: memoryview) -> None:
+        for watcher in self._watchers:
+            watcher.receives(self._end, 1)
+        self._inner.post_receive(wr, buffer)
+
+    def post_receives(self, count: int, pool: ReceiveSource) -> None:
+        for watcher in self._watchers:
+            watcher.receives(self._end, count)
+        self._inner.post_receives(count, pool)
+
+    def post_send(
+        self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True
+    ) -> None:
+        message = b"".join(gather)
+        given = self._granted(message)
+        if given is not message:
+            gather = [given]
+        for watcher in self._watchers:
+            watcher.sends(self._end, given)
+        self._inner.post_send(wr, gather, invalidate=invalidate, signaled=signaled)
+
+    def _granted(self, message: bytes) -> bytes:
+        """The message, granting no further credits while they are withheld; increments are made up for later."""
+        end = self._end
+        if message[_TYPE] == _ERROR:
+            # Its receiver ignores the word.
+            return message
+        word = int.from_bytes(message[_CREDIT], "big")
+        if not self._provider.withholds_grants:
+            end.said = word
+            if not end.withheld:
+                return message
+        if int.from_bytes(message[_VERSION], "big") == 1:
+            word = 1
+        elif end.version == "2-07":
+            word = end.said
+        else:
+            owed = end.withheld + (word & _INCREMENT_MAX)
+            given = 0 if self._provider.withholds_grants else min(owed, _INCREMENT_MAX)
+            end.withheld = owed - given
+            word = word & ~_INCREMENT_MAX | given
+        return message[: _CREDIT.start] + word.to_bytes(4, "big") + message[_CREDIT.stop :]
