@@ -373,6 +373,23 @@ def test_another_first_frame_than_the_agreed_one_is_refused(name: str) -> None:
     assert raw.take() == fpdu(untagged(7, 2, 1, bytes.fromhex("20070000")))
 
 
+@pytest.mark.req("EM-12")
+@pytest.mark.parametrize(
+    "segment", [untagged(3, 0, 1, b"x"), untagged(3, 0, 1, last=False), tagged(0, 1, 0)], ids=["data", "more", "Write"]
+)
+def test_a_ready_send_is_one_empty_segment(segment: bytes) -> None:
+    raw = peer(MpaRole.RESPONDER, IwarpConfig(ready_frames=ReadyFrame.SEND))
+    raw.give(startup_frame("Req", 0x50, 2, bytes.fromhex("c0010001")))
+    raw.qp.accept(b"")
+    raw.take()
+    events_of(raw.qp)
+    raw.give(fpdu(segment))
+    event = only(events_of(raw.qp))
+    assert isinstance(event, Disconnected)
+    assert "ready-to-receive" in event.reason
+    assert raw.take() == fpdu(untagged(7, 2, 1, bytes.fromhex("20070000")))
+
+
 @pytest.mark.req("EM-11")
 def test_a_ready_read_must_ask_for_nothing() -> None:
     raw = peer(MpaRole.RESPONDER)

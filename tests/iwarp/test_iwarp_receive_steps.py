@@ -307,22 +307,35 @@ def test_a_scattered_send_is_received_piece_by_piece(arrived: int) -> None:
     assert completions_of(scene.qp) == [Completion("in", Verb.RECEIVE, Status.SUCCESS, 5001)]
 
 
+@pytest.mark.parametrize("octets", [1, 3, 4, 9])
+def test_small_segments_of_a_send_fill_scattered_memory(octets: int) -> None:
+    scene = Scene()
+    parts = [bytearray(3), bytearray(4), bytearray(9)]
+    scene.qp._receiver.untagged.receives.append(("in", ScatteredBuffer([memoryview(part) for part in parts])))
+    data = b"piece by piece"
+    for start in range(0, len(data), octets):
+        part = data[start : start + octets]
+        scene.step(fpdu(untagged(3, 0, 1, part, offset=start, last=start + octets >= len(data))))
+    assert b"".join(parts) == data + bytes(2)
+    assert completions_of(scene.qp) == [Completion("in", Verb.RECEIVE, Status.SUCCESS, len(data))]
+
+
 # Memory that ends, and rules that are broken, while the payload comes.
 
 
 def test_the_rest_of_a_payload_without_memory_is_discarded_and_then_told() -> None:
     scene = Scene()
-    frame = scene.write(5000)
-    assert scene.step(frame[:1016]) == [4000, IDLE]
+    frame = scene.write(65_000)
+    assert scene.step(frame[:1016]) == [64_000, IDLE]
     scene.raw.pd.invalidate(scene.region)
-    assert scene.offers == [4000, IDLE]
+    assert scene.offers == [64_000, IDLE]
     assert scene.qp.next_buffers()[0].obj is DISCARD.obj
-    assert scene.step(frame[1016:2016]) == [3000, IDLE]
+    assert scene.step(frame[1016:2016]) == [63_000, IDLE]
     assert scene.qp.next_buffers()[0].obj is DISCARD.obj
     assert state_of(scene.qp) is State.OPEN
     feed(scene.qp, frame[2016:])
     assert state_of(scene.qp) is State.LAST_WORDS
-    assert scene.raw.take() == terminate(0x1100, frame[2:5016])
+    assert scene.raw.take() == terminate(0x1100, frame[2:65_016])
     assert scene.memory == b"\x55" * 1000 + bytes(99_000)
 
 

@@ -35,6 +35,7 @@ from rpcrdma.iwarp.untagged import UntaggedMessages
 from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion
 from rpcrdma.verbs.receive_pool import ReceiveSource
+from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
 
 __all__ = ["DirectPayload", "Receiver", "Scratch"]
@@ -81,10 +82,10 @@ class DirectPayload:
 
     One record serves all such FPDUs of a connection, one after another.
 
-    `header` has the fields of TAGGED or UNTAGGED. `placed` counts the payload's octets received so far, `left` those
-    still to come, `digest` is the CRC over the header and the former. `trailer` counts the octets of padding and CRC;
-    it is 0 while nothing is received in this way. `fault` is the rule that the segment breaks. `target` is the memory
-    that was handed out last for the rest of the payload.
+    `header` has the fields of TAGGED or UNTAGGED, whose last one is the offset. `placed` counts the payload's octets
+    received so far, `left` those still to come, `digest` is the CRC over the header and the former. `trailer` counts
+    the octets of padding and CRC; it is 0 while nothing is received in this way. `fault` is the rule that the segment
+    breaks. `target` is the memory that was handed out last for the rest of the payload.
     """
 
     __slots__ = ("digest", "fault", "header", "left", "placed", "target", "trailer")
@@ -154,13 +155,12 @@ class Receiver:
     def _forget_octets(self) -> None:
         """Lets go of the octets of an incomplete FPDU, and of the memory that they were received into."""
         self.filled = 0
-        self._own(bytearray(), 0, 0)
+        self._own(0, _NOWHERE)
 
     def _continue_with(self, octets: bytes) -> None:
         """Goes on with octets that another receiver has not taken."""
-        self._own(bytearray(_FULL_OCTETS), 0, 0)
+        self._own(_FULL_OCTETS, octets)
         self.filled = len(octets)
-        self.view[: self.filled] = octets
         self._bulk = self._full = False
 
     def post(self, count: int, pool: ReceiveSource) -> None:
@@ -186,7 +186,7 @@ class Receiver:
         elif self._full or (filled >= TAGGED.size and size_fpdu(scratch[0] << 8 | scratch[1]) > limit):
             limit = _FULL_OCTETS
             if len(scratch) < limit:
-                self._own(bytearray(limit), 0, filled)
+                self._own(limit, self.view[:filled])
         self.limit = limit
         free = self.view[filled:limit]
         if not direct.left:
@@ -203,10 +203,11 @@ class Receiver:
         direct = self.direct
         if direct.fault is None:
             header = direct.header
+            start = header[-1] + direct.placed
             if not header[1] & _TAGGED_BIT:
-                return self.untagged.target(header[6] + direct.placed, direct.left)
+                return self.untagged.target(start, direct.left)
             try:
-                return self._pd.find(header[3], header[4] + direct.placed, direct.left, Access.REMOTE_WRITE)
+                return self._pd.find(header[3], start, direct.left, Access.REMOTE_WRITE)
             except RemoteAccessError as error:
                 direct.fault = fault_of((str(error), tagged_code(error)), header)
         return _DISCARD[: direct.left]
@@ -260,8 +261,10 @@ class Receiver:
         if available < frame:
             return self._start_direct(pos, available, frame)
         end = pos + frame - CRC.size
-        if self.crc and crc32c(self.view[pos:end]) != CRC.unpack_from(scratch, end)[0]:
-            raise TerminateFault("CRC mismatch", Code.MPA_CRC)
+        if self.crc:
+            (told,) = CRC.unpack_from(scratch, end)
+            if crc32c(self.view[pos:end]) != told:
+                raise TerminateFault("CRC mismatch", Code.MPA_CRC)
         self.heard = True
         messages, layout = (self.tagged, TAGGED) if tagged else (self.untagged, UNTAGGED)
         header: tuple[int, ...] = layout.unpack_from(scratch, pos)
@@ -279,11 +282,12 @@ class Receiver:
         if self._own_scratch:
             self.view[:filled] = self.view[taken : taken + filled]
         else:
-            self._own(bytearray(_IDLE_OCTETS), taken, filled)
+            self._own(_IDLE_OCTETS, self.view[taken : taken + filled])
 
-    def _own(self, scratch: bytearray, start: int, octets: int) -> None:
-        """Switches to `scratch`, with `octets` of the previous one from `start` on."""
-        scratch[:octets] = self.view[start : start + octets]
+    def _own(self, octets: int, kept: Buffer) -> None:
+        """Switches to a scratch buffer of `octets` octets that is this receiver's own and begins with `kept`."""
+        scratch = bytearray(octets)
+        scratch[: len(kept)] = kept
         self._scratch = scratch
         self.view = memoryview(scratch)
         self._own_scratch = True
@@ -331,7 +335,8 @@ class Receiver:
             return 0
         if self.crc:
             padding = trailer - CRC.size
-            if crc32c(self.view[:padding], direct.digest) != CRC.unpack_from(self._scratch, padding)[0]:
+            (told,) = CRC.unpack_from(self._scratch, padding)
+            if crc32c(self.view[:padding], direct.digest) != told:
                 raise TerminateFault("CRC mismatch", Code.MPA_CRC)
         self.heard = True
         direct.trailer = 0

@@ -44,9 +44,10 @@ class TaggedMessages:
             return "not the ready-to-receive frame that was agreed on", Code.NO_MATCHING_RTR
         opened = self.opened
         if opened is not None:
-            if opened[0] & 0x0F != opcode:
+            opened_rdmap, opened_stag = opened
+            if opened_rdmap & 0x0F != opcode:
                 return "the opcode changed within a tagged message", Code.OPERATION_OPCODE
-            if opened[1] != stag:
+            if opened_stag != stag:
                 return "the handle changed within a tagged message", Code.TAGGED_STAG
         if opcode == _READ_RESPONSE_OPCODE:
             reads = self._sender.reads
@@ -72,10 +73,11 @@ class TaggedMessages:
         Raises:
             TerminateFault: it breaks the rules of memory access.
         """
+        *_, stag, offset = header
         octets = len(payload)
         if octets:
             try:
-                self._pd.find(header[3], header[4], octets, Access.REMOTE_WRITE)[:] = payload
+                self._pd.find(stag, offset, octets, Access.REMOTE_WRITE)[:] = payload
             except RemoteAccessError as error:
                 raise fault_of((str(error), tagged_code(error)), header) from None
         self.end(header, octets)
