@@ -99,6 +99,9 @@ def test_a_driver_tells_a_round_trip_that_it_has_measured_or_none(provider: Prov
             for end in ends:
                 told_s = end.driver.round_trip_s
                 assert told_s is None or 0 < told_s < 1
+                if isinstance(provider, Simulated):
+                    # Two miles, and 0.31 us for each message to leave.
+                    assert told_s == pytest.approx(2 * (16e-6 + 0.31e-6), rel=0.001)
 
     run(provider, main)
 
@@ -249,6 +252,26 @@ def test_where_nothing_listens_any_more_connecting_is_refused(provider: Provider
             assert caught.value.refused
 
     run(provider, main)
+
+
+def test_a_simulated_request_that_comes_to_no_listener_or_after_its_end_makes_no_link() -> None:
+    async def main() -> None:
+        provider = Simulated()
+        async with listening(provider) as (listener, address, links):
+            early, late = await provider.connect(*address), await provider.connect(*address, reserved_port=True)
+            assert late.local[1] < 1024 <= early.local[1]
+            gone = Owner(early)
+            gone.queue_pair.abort("enough")
+            gone.driver.close()
+            await asyncio.sleep(1)
+            listener.close()
+            client = Owner(late)
+            await until(lambda: client.closed)
+            (end,) = (event for event in client.events if isinstance(event, Disconnected))
+            assert "refused" in end.reason
+            assert links == []
+
+    run_in_virtual_time(main())
 
 
 def test_an_address_is_taken_once(provider: Provider) -> None:

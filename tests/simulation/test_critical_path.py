@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcrdma.simulation.critical_path import CallAccount, account, critical_path
+from rpcrdma.simulation.critical_path import CallAccount, account, critical_path, path_in_words
 from rpcrdma.simulation.trace import EventKind, Trace
 
 CLIENT, SERVER = "client", "server"
@@ -74,6 +74,50 @@ def test_the_parts_of_a_latency_add_up_to_it() -> None:
     assert found.latency_s == 10
 
 
+def test_each_step_of_a_path_belongs_to_one_part_of_the_latency() -> None:
+    story = Story()
+    called = story.step(EventKind.CALL, CLIENT, 0)
+    # The durations are 1, 2, 4 and so on, so that each sum stands for its steps.
+    for number, kind in enumerate(
+        (
+            EventKind.REGISTER,
+            EventKind.POST,
+            EventKind.LEAVE,
+            EventKind.ARRIVE,
+            EventKind.INVALIDATE_REMOTE,
+            EventKind.INTERRUPT,
+            EventKind.COMPLETE,
+            EventKind.COPY,
+            EventKind.HANDLE,
+            EventKind.INVALIDATE_LOCAL,
+            EventKind.ACKNOWLEDGE,
+            EventKind.NOTE,
+        )
+    ):
+        story.step(kind, CLIENT, (2 << number) - 1)
+    returned = story.step(EventKind.RETURN, CLIENT, 4095)
+    assert account(story.trace.events, [called], [returned]).parts_s == {
+        "registration": 1,
+        "sending": 2 + 4,
+        "distance": 8 + 1024,
+        "invalidation": 16 + 512,
+        "interrupts": 32,
+        "waiting": 0 + 64,
+        "copying": 128,
+        "server": 256,
+        "other": 2048,
+    }
+
+
+def test_a_path_in_words_has_microseconds_since_its_call_and_names_each_node_once() -> None:
+    story = Story()
+    story.step(EventKind.CALL, CLIENT, 5.0)
+    story.step(EventKind.POST, CLIENT, 5.0000015)
+    story.step(EventKind.ARRIVE, SERVER, 5.000002)
+    story.step(EventKind.RETURN, CLIENT, 5.000003)
+    assert path_in_words(story.trace.events) == "client call 0, post 1.5, server arrive 2, client return 3"
+
+
 def test_an_rdma_read_adds_a_round_trip_and_an_interrupt_at_the_responder() -> None:
     story = Story()
     called = story.step(EventKind.CALL, CLIENT, 0)
@@ -88,6 +132,7 @@ def test_an_rdma_read_adds_a_round_trip_and_an_interrupt_at_the_responder() -> N
     story.step(EventKind.ARRIVE, SERVER, 6, "read-response")
     read = story.step(EventKind.INTERRUPT, SERVER, 7)
     story.beside(EventKind.INVALIDATE_LOCAL, SERVER, 8, read)
+    story.beside(EventKind.REGISTER, SERVER, 9, read)
     story.step(EventKind.HANDLE, SERVER, 9)
     story.message(SERVER, CLIENT, 9, "send with invalidate")
     story.step(EventKind.INVALIDATE_REMOTE, CLIENT, 11)
@@ -95,7 +140,8 @@ def test_an_rdma_read_adds_a_round_trip_and_an_interrupt_at_the_responder() -> N
     returned = story.step(EventKind.RETURN, CLIENT, 12)
     found = account(story.trace.events, [called], [returned])
     assert (found.round_trips, interrupts(found)) == (2, (2, 1, 0))
-    assert (found.requester.registrations, found.responder.registrations, found.registrations) == (1, 1, 2)
+    assert (found.requester.registrations, found.responder.registrations, found.registrations) == (1, 1, 3)
+    assert (found.requester.registrations_beside, found.responder.registrations_beside) == (0, 1)
     assert (found.requester.remote_invalidations, found.responder.remote_invalidations) == (1, 0)
     assert (found.responder.local_invalidations, found.responder.local_invalidations_beside) == (0, 1)
     assert (found.sends, found.reads, found.writes) == (2, 1, 0)
@@ -153,6 +199,8 @@ def test_calls_made_at_once_end_with_the_last_return_and_share_interrupts() -> N
         story.last = interrupt
         story.message(SERVER, CLIENT, at_s)
         returns.append(story.step(EventKind.RETURN, CLIENT, at_s + 1))
+        # The program goes on with the first result while it waits for the second one.
+        story.step(EventKind.POST, CLIENT, at_s + 1, "send")
     found = account(story.trace.events, calls, returns)
     assert (found.latency_s, found.one_way_trips, interrupts(found)) == (8, 2, (1, 0, 0))
     assert found.sends == 4

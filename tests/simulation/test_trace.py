@@ -25,6 +25,8 @@ def test_traces_are_equal_exactly_if_all_their_events_are() -> None:
 
     same = traced()
     assert (traced().octets(), traced().digest()) == (same.octets(), same.digest())
+    assert same.octets() == b"0 0.25 client call <-1 #-1 0 0.0 \n1 0.5 client post <0 #1 2 0.25 send\n"
+    assert len(same.digest()) == 16
     changes: list[dict[str, object]] = [
         {"at_s": 0.5000000001}, {"cause": NO_CAUSE}, {"connection": 2}, {"octets": 3}, {"cost_s": 0.0}, {"text": "x"},
     ]  # fmt: skip

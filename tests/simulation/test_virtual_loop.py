@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from rpcrdma.simulation import loop as loop_module
 from rpcrdma.simulation.loop import Stalled, VirtualLoop, now_s, run
 from rpcrdma.simulation.trace import NO_CAUSE
 
@@ -62,7 +63,16 @@ def test_a_program_that_can_never_go_on_is_told_so() -> None:
         run(main)
 
 
-def test_a_task_that_polls_without_letting_time_pass_is_told_so() -> None:
+def test_a_task_that_polls_without_letting_time_pass_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "_TURNS_MAX", 1_000)
+
+    async def sleeps() -> None:
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+            await asyncio.sleep(1)
+
+    run(sleeps)
+
     async def main() -> None:
         while now_s() < 1:  # noqa: ASYNC110 - the fault that is tested
             await asyncio.sleep(0)
@@ -122,6 +132,18 @@ def test_time_that_a_callback_spends_delays_what_it_schedules_and_nothing_else()
         assert rung == {"before": 1.0, "of another cause": 1.0, "beside": 1.25, "soon": 1.5, "later": 2.5}
 
     run(main)
+
+
+def test_a_callback_for_another_cause_leaves_the_present_one() -> None:
+    loop = VirtualLoop()
+    found: list[tuple[int, float]] = []
+    loop.follow(41)
+    loop.schedule(2.0, 7, lambda: found.append((loop.cause, loop.time())))
+    assert loop.cause == 41
+    loop.call_at(9.0, found.clear).cancel()
+    loop.run_until_idle()
+    assert found == [(7, 2.0)]
+    assert (loop.cause, loop.time()) == (NO_CAUSE, 2.0)
 
 
 def test_after_a_jump_of_the_clock_timers_that_were_due_meanwhile_ring_late() -> None:

@@ -91,10 +91,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Lets time pass for the running callback and all that it schedules from here on."""
         self._local_s += duration_s
 
-    def follow(self, cause: int, at_s: float = 0.0) -> None:
-        """From here on the running callback follows from another event, which is over at `at_s`."""
+    def follow(self, cause: int) -> None:
+        """From here on the running callback follows from another event, and has spent no time."""
         self.cause = cause
-        self._local_s = max(self.now_s, at_s)
+        self._local_s = self.now_s
 
     def jump(self, duration_s: float) -> None:
         """The clock jumps ahead, as after a machine was suspended: timers that are due meanwhile ring late."""
