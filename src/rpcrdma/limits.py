@@ -178,7 +178,8 @@ connections of a server count against BUFFER_OCTETS_MAX for arguments."""
 
 REPLY_OCTETS_MAX = (4 << 20) + (1 << 16)
 """Octets that a call exposes for its result, and for each item placed directly: as many as a READ of 4 MiB takes. A
-call whose result could be longer exposes this much, and no more when the responder asks for it."""
+call whose result could be longer exposes this much, and no more when the responder asks for it. A server reserves at
+most this much for each placed item in the result of a call that must not run twice."""
 
 CONTINUED_OCTETS_MAX = RPC_RECORD_OCTETS_MAX
 """Octets of a message that comes in pieces: as many as the same message may have over TCP. A connection assembles one

@@ -29,6 +29,7 @@ from rpcrdma.rpc.message import (
     encode_auth_error,
 )
 from rpcrdma.rpc.program import Procedure, null_procedure
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, execution_of
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition
 
@@ -48,10 +49,11 @@ def _answer_null(_args: None, _context: CallContext) -> None:
 class Route:
     """One procedure that a service offers, and the handler that answers it: `handler(args, context)`.
 
-    `at_most_once`: the service does not declare the procedure idempotent.
+    `at_most_once`: the service does not declare the procedure idempotent. `reserves`: it may have bulk results besides,
+    for which memory is reserved before the handler begins, since a handler that found none could not be run again.
     """
 
-    __slots__ = ("at_most_once", "calls", "decode_args", "execution", "handler", "name", "procedure")
+    __slots__ = ("at_most_once", "calls", "decode_args", "execution", "handler", "name", "procedure", "reserves")
 
     def __init__(
         self, procedure: Procedure[Any, Any], handler: Callable[[Any, CallContext], Any], *, at_most_once: bool
@@ -59,6 +61,8 @@ class Route:
         self.procedure = procedure
         self.calls = 0
         self.at_most_once = at_most_once
+        bound = procedure.bound
+        self.reserves = at_most_once and (bool(bound.items) if isinstance(bound, ReplyBound) else bound is not None)
         self.handler = handler
         self.execution = execution_of(handler)
         self.decode_args = procedure.decode_args

@@ -16,12 +16,12 @@ from collections.abc import Awaitable, Callable, Generator
 from time import perf_counter_ns
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-from rpcrdma.aio.answering.buffer_pool import BufferShare, OutOfBuffers, octets_taken
+from rpcrdma.aio.answering.buffer_pool import BufferShare, OutOfBuffers, octets_reserved, octets_taken
 from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
 from rpcrdma.aio.drivers.effects import effects_of
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.errors import DecodeError, TransportClosed
-from rpcrdma.limits import BULK_RESULT_OCTETS, UNCOUNTED_RESULT_OCTETS
+from rpcrdma.limits import UNCOUNTED_RESULT_OCTETS
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.call_statistics import DROPPED, REFUSED, REPEATED, CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher, Route, refusal
@@ -42,7 +42,7 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 _WORKERS = 8
 """Threads that block in file systems at the same time; what a Linux NFS server starts with."""
 
-_INLINE, _INLINE_OR_WORKER = Execution.INLINE, Execution.INLINE_OR_WORKER
+_INLINE, _INLINE_OR_WORKER, _WORKER = Execution.INLINE, Execution.INLINE_OR_WORKER, Execution.WORKER
 
 _STOPPED = RuntimeError("the server has stopped")
 _REPLY_NOT_KEPT = RuntimeError("the reply to the call that this one repeats is not kept")
@@ -106,6 +106,8 @@ class ServerCall(IncomingCall):
     once: _Run | None = None
     """Of a call that must not run twice, while its handler runs."""
     buffers: list[memoryview] | None = None
+    reserved: int = 0
+    """Octets of memory that are reserved for `buffer`."""
     statistics: CallStatistics | None = None
     began_ns: int
     """When it arrived; this and the two times below are taken where calls are counted."""
@@ -203,17 +205,18 @@ class ServerCall(IncomingCall):
         share = self.source.results
         if length <= UNCOUNTED_RESULT_OCTETS and not share.closed:
             return memoryview(bytearray(length))
+        reserved = min(self.reserved, octets_taken(length)) if self.reserved else 0
         # A call that must not run twice gets memory also when its connection has ended: a repeat may get its result.
-        buffer = share.acquire(length, outliving=self.route.at_most_once)
+        buffer = share.acquire(length, outliving=self.route.at_most_once, reserved=reserved)
         if buffer is None:
             self._wanted = octets_taken(length) + sum(octets_taken(len(other)) for other in self.buffers or ())
             raise OutOfBuffers(f"{length} octets asked for, {share.held_octets} are in use for this connection")
+        self.reserved -= reserved
         if self.buffers is None:
             self.buffers = [buffer]
         else:
             self.buffers.append(buffer)
-        # A second view, since the handler may release the one that it gets.
-        return buffer[:]
+        return buffer[:]  # a second view, since the handler may release the one that it gets
 
     def release(self) -> None:
         """Returns every buffer to the pool; may be called again."""
@@ -223,15 +226,30 @@ class ServerCall(IncomingCall):
             for buffer in buffers:
                 self.source.results.release(buffer)
 
-    def wait_if_crowded(self, resume: Callable[[ServerCall], None]) -> bool:
-        """Whether the call has to wait until there is memory for an ordinary result; then `resume(call)` is called.
+    def end_reservation(self) -> None:
+        """Gives back the reserved memory that the handler, which has ended, did not take."""
+        reserved, self.reserved = self.reserved, 0
+        self.source.results.give_back(reserved)
 
-        A call that may be run again need not wait if its connection holds nothing: most calls want no memory.
+    def wait_for_room(self, resume: Callable[[ServerCall], None]) -> bool:
+        """Whether the call has to wait until there is memory for its results; then `resume(call)` is called.
+
+        For a handler with bulk results that cannot be run again, the largest that it may return are reserved. Others
+        begin if there is memory for an ordinary result, or if their connection holds nothing and they may be run again.
         """
         share = self.source.results
-        if not share.crowded or share.closed or not (share.held or self.route.at_most_once):
+        if share.closed:
             return False
-        share.wait(min(BULK_RESULT_OCTETS, share.octets_max), functools.partial(resume, self))
+        if self.route.reserves:
+            wanted = min(octets_reserved(self.route.procedure.reply_bound(self.args).items), share.octets_max)
+            if not wanted or share.reserve(wanted):
+                self.reserved = wanted
+                return False
+            share.wait(wanted, functools.partial(resume, self))
+        elif not share.crowded or not (share.held or self.route.at_most_once):
+            return False
+        else:
+            share.wait_while_crowded(functools.partial(resume, self))
         return True
 
     def wait_for_buffers(self, resume: Callable[[ServerCall], None]) -> bool:
@@ -330,8 +348,7 @@ class _Run:
         first, newest = self.first, self.newest
         first.once = None
         if newest is first:
-            # One that comes later runs.
-            self._at_most_once.cache.forget(self._known)
+            self._at_most_once.cache.forget(self._known)  # a repeat that comes later runs
         else:
             self.first = newest
             newest.once = self
@@ -379,9 +396,8 @@ class HandlerRunner:
         pool = effects.worker_pool or WorkerPool
         self._workers: WorkerPool[ServerCall, _Result] = pool(workers, self._work, self._deliver, self._let_go)
         self._log = LimitedLog(logger)
-        # In order: a simulation must cancel them in the same order each time.
+        # With the awaitable of each, in order: a simulation must cancel them in the same order each time.
         self._tasks: dict[asyncio.Task[None], Awaitable[Any]] = {}
-        """With the awaitable of each."""
         self._idle: asyncio.Event | None = None
         self._drained = False
         self.running = 0
@@ -390,45 +406,45 @@ class HandlerRunner:
     def run(self, call: ServerCall) -> None:
         """Runs the handler and answers the call, or lets it go, exactly once, in the event loop.
 
-        An inline handler is done when this returns. A call of a client that holds its share of memory waits first; one
-        that finds none while it runs is run again later, if it is idempotent. After `drain` has run into its deadline
+        An inline handler is done when this returns. A call for whose results there is no room waits first; one that
+        finds no memory while it runs is run again later, if it is idempotent. After `drain` has run into its deadline
         calls whose handlers were still running are not answered; a call that comes later is answered with SYSTEM_ERR.
         """
         if self._drained:
             call.answer(call.failure(_STOPPED))
             return
-        if call.source.results.client.held and call.wait_if_crowded(self.run_unless_ended):
-            return
         route = call.route
         execution = route.execution
-        if self._before_handler is not None and execution is not Execution.WORKER:
-            self._before_handler(route.name)
-        if execution is _INLINE or execution is _INLINE_OR_WORKER:
-            try:
-                result = route.handler(call.args, call)
-                if execution is _INLINE_OR_WORKER:
-                    try:
-                        call.within = next(result)
-                    except StopIteration as end:
-                        reply = call.success(end.value)
-                    else:
-                        call.rest = result
-                        self._start_worker(call)
-                        return
-                elif result is None or not hasattr(result, "__await__"):
-                    reply = call.success(result)
+        try:
+            if (route.reserves or call.source.results.client.held) and call.wait_for_room(self.run_unless_ended):
+                return
+            if execution is _WORKER:
+                self._start_worker(call)
+                return
+            if self._before_handler is not None:
+                self._before_handler(route.name)
+            result = route.handler(call.args, call)
+            if execution is _INLINE_OR_WORKER:
+                try:
+                    call.within = next(result)
+                except StopIteration as end:
+                    reply = call.success(end.value)
                 else:
-                    self._start_task(call, result)
+                    call.rest = result
+                    self._start_worker(call)
                     return
-            except Exception as error:  # noqa: BLE001 - any error of a handler is answered
-                if self._waits(error, call):
-                    return
-                reply = self._failed(call, error)
-            call.answer(reply)
-        elif execution is Execution.WORKER:
-            self._start_worker(call)
-        else:
-            self._start_task(call, route.handler(call.args, call))
+            elif execution is _INLINE and (result is None or not hasattr(result, "__await__")):
+                reply = call.success(result)
+            else:
+                self._start_task(call, result)
+                return
+        except Exception as error:  # noqa: BLE001 - any error of a handler, or of a procedure's bound, is answered
+            if self._waits(error, call):
+                return
+            reply = self._failed(call, error)
+        call.answer(reply)
+        if call.reserved:
+            call.end_reservation()
 
     def run_unless_ended(self, call: ServerCall) -> None:
         """As `run`, for a call that has waited: its connection may have ended meanwhile."""
@@ -472,8 +488,7 @@ class HandlerRunner:
     def _failed(self, call: ServerCall, error: BaseException) -> Payload:
         name = call.route.name
         if call.ended and isinstance(error, OutOfBuffers | TransportClosed):
-            # The connection has ended, and with it the memory or the peer that the handler needed: no fault.
-            pass
+            pass  # with its connection the memory or the peer that the handler needed has ended: no fault
         elif isinstance(error, OutOfBuffers):
             # Clients bring this about, not the handler.
             self._log.log(logging.WARNING, "buffers", "%s was answered with SYSTEM_ERR: %s", name, error)
@@ -496,7 +511,9 @@ class HandlerRunner:
         """Logs that a message was dropped because it is no call."""
         self._log.log(logging.WARNING, "no call", "%s sent a message that is no call", peer)
 
-    def _finished(self) -> None:
+    def _finished(self, call: ServerCall) -> None:
+        if call.reserved:
+            call.end_reservation()
         self.running -= 1
         if not self.running and self._idle is not None:
             self._idle.set()
@@ -505,8 +522,7 @@ class HandlerRunner:
         """Whether the call waits for memory and is run again, which a call that must not run twice cannot."""
         if not isinstance(error, OutOfBuffers) or call.route.at_most_once or self._drained:
             return False
-        # It begins in the event loop again.
-        call.may_block = False
+        call.may_block = False  # it begins in the event loop again
         return call.wait_for_buffers(self.run_unless_ended)
 
     def _start_task(self, call: ServerCall, result: Awaitable[Any]) -> None:
@@ -518,8 +534,7 @@ class HandlerRunner:
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         result = self._tasks.pop(task)
         if task.cancelled() and inspect.iscoroutine(result):
-            # A task that was cancelled before it began has not awaited it, of which Python would warn.
-            result.close()
+            result.close()  # a task that was cancelled before it began has not awaited it: Python would warn
 
     async def _await(self, call: ServerCall, result: Awaitable[Any]) -> None:
         call.sent_ns = perf_counter_ns()
@@ -530,8 +545,7 @@ class HandlerRunner:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
                     raise
-                # Something that the handler awaited was cancelled, not the call.
-                reply = self._failed(call, error)
+                reply = self._failed(call, error)  # something that the handler awaited was cancelled, not the call
             except Exception as error:  # noqa: BLE001 - any error of a handler is answered
                 if self._waits(error, call):
                     return
@@ -539,7 +553,7 @@ class HandlerRunner:
             if not self._drained:
                 call.answer(reply)
         finally:
-            self._finished()
+            self._finished(call)
 
     def _start_worker(self, call: ServerCall) -> None:
         """Runs the handler, or the rest of it, in a thread."""
@@ -558,7 +572,7 @@ class HandlerRunner:
         try:
             call.let_go()
         finally:
-            self._finished()
+            self._finished(call)
 
     def _work(self, call: ServerCall, worker: Worker) -> _Result:
         call.sent_ns = perf_counter_ns()
@@ -583,4 +597,4 @@ class HandlerRunner:
             if not self._drained:
                 call.answer(reply)
         finally:
-            self._finished()
+            self._finished(call)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from rpcrdma.aio.answering.turns import Client, Share, Turns
 from rpcrdma.errors import RpcRdmaError
@@ -15,9 +15,11 @@ from rpcrdma.limits import (
     CLIENT_FREE_PARTS,
     CLIENT_FREE_PARTS_ARRIVED,
     CONNECTIONS_FIRST_PARTS,
+    REPLY_OCTETS_MAX,
+    UNCOUNTED_RESULT_OCTETS,
 )
 
-__all__ = ["BufferPool", "BufferShare", "OutOfBuffers", "octets_taken", "room"]
+__all__ = ["BufferPool", "BufferShare", "OutOfBuffers", "octets_reserved", "octets_taken", "room"]
 
 _SMALLEST_BITS = 12
 _LARGEST_BITS = 22
@@ -32,6 +34,14 @@ def octets_taken(length: int) -> int:
     if length <= 1 << _SMALLEST_BITS:
         return 1 << _SMALLEST_BITS
     return 1 << (length - 1).bit_length() if length <= 1 << _LARGEST_BITS else length
+
+
+def octets_reserved(items: Iterable[int]) -> int:
+    """The octets of a pool to reserve for a call whose bulk results are no larger than `items`.
+
+    Of a result without a lower bound than `REPLY_OCTETS_MAX` so much is reserved.
+    """
+    return sum(octets_taken(min(item, REPLY_OCTETS_MAX)) for item in items if item > UNCOUNTED_RESULT_OCTETS)
 
 
 def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_FREE_PARTS) -> int:
@@ -207,12 +217,15 @@ class BufferShare(Share):
     How much it may have, `room` says.
     """
 
-    __slots__ = ("_over", "_pool", "_turns", "closed")
+    __slots__ = ("_over", "_pool", "_turns", "closed", "counted")
 
     def __init__(self, pool: BufferPool, client: Client[BufferShare]) -> None:
         super().__init__(client)
         self._pool = pool
-        self._turns: list[tuple[int, Callable[[], None]]] = []
+        self._turns: list[tuple[int, bool, Callable[[], None]]] = []
+        """Octets, whether `counted` is left out, and the request that goes on then."""
+        self.counted = 0
+        """Octets of `held` that are counted without a buffer."""
         self.closed = False
         self._over = False
 
@@ -228,18 +241,25 @@ class BufferShare(Share):
 
     @property
     def crowded(self) -> bool:
-        """Whether this client has so much that there may be none for an ordinary result."""
-        return self.client.held > 0 and self._room() < min(BULK_RESULT_OCTETS, self._pool.octets_max)
+        """Whether this client has so much that there may be none for an ordinary result.
+
+        The octets that this connection has reserved are left out: the handlers that they are for may wait for the call
+        that asks.
+        """
+        counted = self.counted
+        ordinary = min(BULK_RESULT_OCTETS, self._pool.octets_max)
+        return self.client.held > counted and self._room(counted=counted) < ordinary
 
     @property
     def waits(self) -> bool:
         """Whether the connection waits for memory."""
         return bool(self._turns)
 
-    def acquire(self, length: int, *, outliving: bool = False) -> memoryview | None:
+    def acquire(self, length: int, *, outliving: bool = False, reserved: int = 0) -> memoryview | None:
         """Writable memory of `length` octets with unspecified content; None if there is none at present: see `wait`.
 
-        `outliving`: also when the share is closed.
+        `outliving`: also when the share is closed. `reserved`: so many octets of an earlier `reserve` the buffer takes,
+        and these are there; they are at most `octets_taken(length)`, and given back if the buffer takes less.
 
         Raises:
             OutOfBuffers: there can never be as much, or the share is closed.
@@ -251,13 +271,17 @@ class BufferShare(Share):
             raise OutOfBuffers("the connection has ended")
         client, most = self.client, pool.octets_max
         with pool.lock:
-            free = most - pool.lent_octets
-            if client.held:
-                free = room(most, free, of_client=client.held, own=self.held)
+            free = most - pool.lent_octets + reserved
+            if client.held > reserved:
+                free = room(most, free, of_client=client.held - reserved, own=self.held - reserved)
+                if reserved:
+                    free = max(free, reserved)
             buffer = pool.take(length, free, self)
             if buffer is None:
                 return None
-            size = len(buffer)
+            pool.lent_octets -= reserved
+            self.counted -= reserved
+            size = len(buffer) - reserved
             self.held += size
             client.held += size
         return memoryview(buffer)[:length]
@@ -288,6 +312,7 @@ class BufferShare(Share):
             if self.closed or octets > self._room(parts):
                 return False
             pool.lent_octets += octets
+            self.counted += octets
             self.hold(octets)
         return True
 
@@ -296,6 +321,7 @@ class BufferShare(Share):
         pool = self._pool
         with pool.lock:
             pool.lent_octets -= octets
+            self.counted -= octets
             self.hold(-octets)
         if self.closed:
             self._leave()
@@ -306,27 +332,43 @@ class BufferShare(Share):
 
         `resume` may find that they are gone again, and wait once more.
         """
+        self._wait(length, resume, leaves_counted=False)
+
+    def wait_while_crowded(self, resume: Callable[[], None]) -> None:
+        """As `wait`, until there is memory for an ordinary result: see `crowded`."""
+        self._wait(min(BULK_RESULT_OCTETS, self._pool.octets_max), resume, leaves_counted=True)
+
+    def _wait(self, length: int, resume: Callable[[], None], *, leaves_counted: bool) -> None:
         if self.closed:
             resume()
             return
-        self._turns.append((length, resume))
+        self._turns.append((length, leaves_counted, resume))
         self._pool.wait_in_line(self)
         # The memory may have come back since the request was refused.
         self._pool.serve_soon()
 
     def take_turn(self) -> bool:
-        """Lets the request that has waited longest go on, if it can have its memory."""
-        if not self._turns or self._turns[0][0] > self._room():
-            return False
-        self._turns.pop(0)[1]()
-        return True
+        """Lets the request that has waited longest go on, if it can have its memory.
+
+        A request that leaves reserved octets out passes those before it, if octets are reserved.
+        """
+        for number, (length, leaves_counted, resume) in enumerate(self._turns):
+            if number and not (leaves_counted and self.counted):
+                continue
+            if length <= self._room(counted=self.counted if leaves_counted else 0):
+                del self._turns[number]
+                resume()
+                return True
+            if not self.counted:
+                break
+        return False
 
     def close(self) -> None:
         """Lends nothing more; all that wait are resumed, and find it closed. Lent buffers come back as before."""
         if not self.closed:
             self.closed = True
             while self._turns:
-                self._turns.pop(0)[1]()
+                self._turns.pop(0)[2]()
             self._pool.leave_line(self)
             self._leave()
 
@@ -336,7 +378,9 @@ class BufferShare(Share):
             self._over = True
             self._pool.forget(self)
 
-    def _room(self, parts: int = CLIENT_FREE_PARTS) -> int:
+    def _room(self, parts: int = CLIENT_FREE_PARTS, *, counted: int = 0) -> int:
+        """How much more it may have, if it had so many of the counted octets less."""
         pool = self._pool
         most = pool.octets_max
-        return room(most, most - pool.lent_octets, of_client=self.client.held, own=self.held, parts=parts)
+        free = most - pool.lent_octets + counted
+        return room(most, free, of_client=self.client.held - counted, own=self.held - counted, parts=parts)
