@@ -75,7 +75,7 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
-$(NATIVE_STAMP): $(STAMP) native/pyproject.toml native/setup.py $(wildcard native/src/*)
+$(NATIVE_STAMP): $(STAMP) native/pyproject.toml native/setup.py $(wildcard native/src/* native/verbs/*)
 	@if $(BIN)/python native/install.py; then touch $@; fi
 
 $(DEV_STAMP): $(STAMP) | $(NATIVE_STAMP)

@@ -1,0 +1,20 @@
+/* The extension module `rpcrdma_verbs`: its parts add themselves here. */
+#include "verbs.h"
+
+static int fill(PyObject *module) {
+    return PyModule_AddIntConstant(module, "INTERFACE", RV_INTERFACE) || rv_add_devices(module) ||
+                   rv_add_memory(module) || rv_add_manager(module) || rv_add_queue_pair(module)
+               ? -1
+               : 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)fill}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "rpcrdma_verbs",
+    .m_doc = "RDMA devices through libibverbs and librdmacm: an internal part, which rpcrdma.verbs.binding finds.",
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit_rpcrdma_verbs(void) { return PyModuleDef_Init(&definition); }

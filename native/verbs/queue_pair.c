@@ -1,0 +1,328 @@
+/* Queue pairs, each with a completion queue and its channel: posts lists of work, and takes lists of completions.
+
+   Of each posted work request the object and its entries are kept until its completion is taken, or until the device
+   has let go of the queue pair: so no memory is freed under the device. */
+#include "verbs.h"
+
+#include <string.h>
+
+enum { TAKEN = 64 }; /* completions in one call of the library */
+
+typedef struct {
+    PyObject_HEAD
+    Identifier *identifier;
+    PyObject *domain, *posted; /* (object, entries) by the number of the work request */
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp; /* NULL once it has ended */
+    uint64_t last_number;
+    int max_entries;
+} QueuePair;
+
+static PyTypeObject *queue_pair_type;
+
+/* The work requests of one list, and the entries of all of them. */
+typedef struct {
+    struct ibv_send_wr *works;
+    struct ibv_sge *entries;
+} Batch;
+
+/* ConnectionIdentifier.queue_pair(domain, sends, receives, entries) -> QueuePair: the depths of both queues, and the
+   number of places that a work request may gather from or scatter to. */
+PyObject *rv_new_queue_pair(PyObject *self, PyObject *args) {
+    const Calls *calls = rv_calls();
+    Identifier *identifier = (Identifier *)self;
+    QueuePair *pair;
+    PyObject *domain;
+    struct ibv_comp_channel *channel = NULL;
+    struct ibv_cq *cq = NULL;
+    unsigned int sends, receives, entries;
+    int failed;
+    if (!calls || !PyArg_ParseTuple(args, "O!III", rv_domain_type, &domain, &sends, &receives, &entries)) return NULL;
+    if (((Domain *)domain)->identifier != identifier) {
+        PyErr_SetString(PyExc_ValueError, "the domain is of another identifier");
+        return NULL;
+    }
+    pair = (QueuePair *)PyType_GenericAlloc(queue_pair_type, 0);
+    if (!pair) return NULL;
+    pair->identifier = (Identifier *)Py_NewRef(self);
+    identifier->users++;
+    pair->domain = Py_NewRef(domain);
+    pair->max_entries = (int)entries;
+    if (!(pair->posted = PyDict_New())) goto failed;
+    Py_BEGIN_ALLOW_THREADS
+    channel = calls->ibv_create_comp_channel(identifier->id->verbs);
+    if (channel) cq = calls->ibv_create_cq(identifier->id->verbs, (int)(sends + receives), NULL, channel, 0);
+    Py_END_ALLOW_THREADS
+    pair->channel = channel;
+    pair->cq = cq;
+    if (!cq) {
+        rv_failed(0, channel ? "ibv_create_cq" : "ibv_create_comp_channel");
+        goto failed;
+    }
+    if (rv_not_blocking(channel->fd)) goto failed;
+    failed = identifier->id->verbs->ops.req_notify_cq(cq, 0);
+    if (failed) {
+        rv_failed(failed, "ibv_req_notify_cq");
+        goto failed;
+    }
+    struct ibv_qp_init_attr initial = {.send_cq = cq, .recv_cq = cq, .max_send_wr = sends, .max_recv_wr = receives,
+        .max_send_sge = entries, .max_recv_sge = 1, .qp_type = IBV_QPT_RC, .sq_sig_all = 1};
+    Py_BEGIN_ALLOW_THREADS
+    failed = calls->rdma_create_qp(identifier->id, ((Domain *)domain)->pd, &initial);
+    Py_END_ALLOW_THREADS
+    if (failed) {
+        rv_failed(0, "rdma_create_qp");
+        goto failed;
+    }
+    pair->qp = identifier->id->qp;
+    return (PyObject *)pair;
+failed:
+    Py_DECREF(pair);
+    return NULL;
+}
+
+static void end(QueuePair *pair) {
+    if (!pair->qp) return;
+    pair->qp = NULL;
+    Py_BEGIN_ALLOW_THREADS
+    rv_calls()->rdma_destroy_qp(pair->identifier->id);
+    Py_END_ALLOW_THREADS
+    PyDict_Clear(pair->posted);
+}
+
+static void destroy(QueuePair *pair) {
+    struct ibv_cq *cq = pair->cq;
+    struct ibv_comp_channel *channel = pair->channel;
+    Identifier *identifier = pair->identifier;
+    end(pair);
+    pair->cq = NULL;
+    pair->channel = NULL;
+    pair->identifier = NULL;
+    if (!identifier) return;
+    Py_BEGIN_ALLOW_THREADS
+    if (cq) rv_calls()->ibv_destroy_cq(cq);
+    if (channel) rv_calls()->ibv_destroy_comp_channel(channel);
+    Py_END_ALLOW_THREADS
+    Py_CLEAR(pair->domain);
+    identifier->users--;
+    Py_DECREF((PyObject *)identifier);
+}
+
+static void queue_pair_free(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    destroy((QueuePair *)self);
+    Py_XDECREF(((QueuePair *)self)->posted);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+/* QueuePair.close(): destroys its completion queue and its descriptor as well. */
+static PyObject *queue_pair_close(PyObject *self, PyObject *unused) {
+    (void)unused;
+    destroy((QueuePair *)self);
+    return Py_NewRef(Py_None);
+}
+
+static int is_closed(const QueuePair *pair) {
+    if (!pair->channel) PyErr_SetString(PyExc_ValueError, "the queue pair is closed");
+    return !pair->channel;
+}
+
+/* QueuePair.end(): the device lets go of it and of all posted memory; no completion is reported any more. */
+static PyObject *queue_pair_end(PyObject *self, PyObject *unused) {
+    (void)unused;
+    end((QueuePair *)self);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *queue_pair_fileno(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return is_closed((QueuePair *)self) ? NULL : PyLong_FromLong(((QueuePair *)self)->channel->fd);
+}
+
+/* QueuePair.broken() -> whether the device has put it into the state of an error */
+static PyObject *queue_pair_broken(PyObject *self, PyObject *unused) {
+    QueuePair *pair = (QueuePair *)self;
+    union ibv_qp_attr attributes, initial;
+    int failed;
+    (void)unused;
+    if (!pair->qp) return Py_NewRef(Py_False);
+    Py_BEGIN_ALLOW_THREADS
+    failed = rv_calls()->ibv_query_qp(pair->qp, &attributes, IBV_QP_STATE, &initial);
+    Py_END_ALLOW_THREADS
+    if (failed) return rv_failed(failed, "ibv_query_qp");
+    return PyBool_FromLong(attributes.state == IBV_QPS_ERR);
+}
+
+/* Reads entries ((region, start, octets), ...) into `to`; returns their number, or -1 with an exception set. */
+static int read_entries(const QueuePair *pair, PyObject *entries, int most, struct ibv_sge *to) {
+    const Py_ssize_t count = PyTuple_Size(entries);
+    if (count > most) {
+        PyErr_SetString(PyExc_ValueError, "more entries than the queue pair has");
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *region;
+        unsigned long long start, octets;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(entries, i), "O!KK", rv_region_type, &region, &start, &octets)) return -1;
+        const struct ibv_mr *mr = ((Region *)region)->mr;
+        if (!mr || (PyObject *)((Region *)region)->domain != pair->domain || octets > UINT32_MAX ||
+            start > mr->length || octets > mr->length - start) {
+            PyErr_SetString(PyExc_ValueError, "an entry is outside of registered memory of this domain");
+            return -1;
+        }
+        to[i] = (struct ibv_sge){(uintptr_t)mr->addr + start, (uint32_t)octets, mr->lkey};
+    }
+    return (int)count;
+}
+
+/* Keeps the object and the entries of the next work request; returns its number, or 0 with an exception set. */
+static uint64_t keep(QueuePair *pair, PyObject *object, PyObject *entries) {
+    PyObject *number = PyLong_FromUnsignedLongLong(++pair->last_number);
+    PyObject *kept = PyTuple_Pack(2, object, entries);
+    const int failed = !number || !kept || PyDict_SetItem(pair->posted, number, kept);
+    Py_XDECREF(number);
+    Py_XDECREF(kept);
+    return failed ? 0 : pair->last_number;
+}
+
+/* Forgets the work requests from `first` to the last one, which were not posted. */
+static void forget_from(QueuePair *pair, uint64_t first) {
+    PyObject *kind, *value, *trace;
+    PyErr_Fetch(&kind, &value, &trace);
+    for (uint64_t number = first; number <= pair->last_number; number++) {
+        PyObject *key = PyLong_FromUnsignedLongLong(number);
+        if (!key || PyDict_DelItem(pair->posted, key)) PyErr_Clear();
+        Py_XDECREF(key);
+    }
+    PyErr_Restore(kind, value, trace);
+}
+
+/* Reads a list of work requests into arrays of the batch: 0, or -1 with an exception set. */
+static int read_batch(QueuePair *pair, PyObject *list, int most, Batch *batch) {
+    const Py_ssize_t count = PyList_Size(list);
+    batch->works = PyMem_Calloc((size_t)(count < 0 ? 0 : count) + 1, sizeof *batch->works);
+    batch->entries = PyMem_Calloc((size_t)(count < 0 ? 0 : count) * (size_t)most + 1, sizeof *batch->entries);
+    if (!batch->works || !batch->entries) PyErr_NoMemory();
+    if (!PyErr_Occurred() && !pair->qp) PyErr_SetString(PyExc_ValueError, "the queue pair has ended");
+    for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++) {
+        struct ibv_send_wr *work = &batch->works[i];
+        PyObject *object, *entries;
+        unsigned long long address = 0;
+        unsigned int handle = 0;
+        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "OO!|iIK", &object, &PyTuple_Type, &entries, &work->opcode,
+                &handle, &address))
+            return -1;
+        work->sg_list = batch->entries + i * most;
+        work->num_sge = read_entries(pair, entries, most, work->sg_list);
+        if (work->num_sge < 0 || !(work->wr_id = keep(pair, object, entries))) return -1;
+        work->invalidate_rkey = work->rkey = handle;
+        work->remote_addr = address;
+        if (i) work[-1].next = work;
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *post(QueuePair *pair, PyObject *list, int receives) {
+    Batch batch = {NULL, NULL};
+    uint64_t unposted = pair->last_number + 1;
+    int failed = 0;
+    if (!read_batch(pair, list, receives ? 1 : pair->max_entries, &batch) && batch.works->wr_id) {
+        const struct ibv_context_ops *ops = &pair->channel->context->ops;
+        struct ibv_send_wr *bad = NULL;
+        Py_BEGIN_ALLOW_THREADS
+        /* The fields of a receive are the first ones of a send: see abi.h. */
+        failed = receives ? ops->post_recv(pair->qp, (struct ibv_recv_wr *)batch.works, (struct ibv_recv_wr **)&bad)
+                          : ops->post_send(pair->qp, batch.works, &bad);
+        Py_END_ALLOW_THREADS
+        if (failed && bad) unposted = bad->wr_id;
+        if (failed) rv_failed(failed, receives ? "ibv_post_recv" : "ibv_post_send");
+    }
+    PyMem_Free(batch.works);
+    PyMem_Free(batch.entries);
+    if (!PyErr_Occurred()) return Py_NewRef(Py_None);
+    forget_from(pair, unposted);
+    return NULL;
+}
+
+/* QueuePair.post_sends([(object, entries, opcode, handle, address)]): entries are (region, start, octets) */
+static PyObject *queue_pair_post_sends(PyObject *self, PyObject *list) { return post((QueuePair *)self, list, 0); }
+
+/* QueuePair.post_receives([(object, entries)]): at most one entry */
+static PyObject *queue_pair_post_receives(PyObject *self, PyObject *list) { return post((QueuePair *)self, list, 1); }
+
+/* Appends (object, status, octets) of one completion: 0, or -1 with an exception set. */
+static int append(QueuePair *pair, PyObject *found, const struct ibv_wc *completion) {
+    PyObject *number = PyLong_FromUnsignedLongLong(completion->wr_id);
+    PyObject *kept = number ? PyDict_GetItemWithError(pair->posted, number) : NULL;
+    PyObject *report = NULL;
+    int failed = PyErr_Occurred() != NULL;
+    if (kept) {
+        report = Py_BuildValue("(OiI)", PyTuple_GetItem(kept, 0), completion->status,
+            completion->status == IBV_WC_SUCCESS ? completion->byte_len : 0);
+        failed = !report || PyDict_DelItem(pair->posted, number) || PyList_Append(found, report);
+    }
+    Py_XDECREF(number);
+    Py_XDECREF(report);
+    return failed ? -1 : 0;
+}
+
+/* QueuePair.completions(most) -> [(object, status, octets)]: at most so many; with less than `most` the file descriptor
+   becomes readable at the next one */
+static PyObject *queue_pair_completions(PyObject *self, PyObject *limit) {
+    QueuePair *pair = (QueuePair *)self;
+    const long most = PyLong_AsLong(limit);
+    const struct ibv_context_ops *ops;
+    struct ibv_wc taken[TAKEN];
+    struct ibv_cq *cq;
+    void *user;
+    unsigned int events = 0;
+    int count, failed;
+    PyObject *found;
+    if (PyErr_Occurred() || is_closed(pair) || !(found = PyList_New(0))) return NULL;
+    ops = &pair->channel->context->ops;
+    while (!rv_calls()->ibv_get_cq_event(pair->channel, &cq, &user)) events++;
+    if (events) {
+        rv_calls()->ibv_ack_cq_events(pair->cq, events);
+        failed = ops->req_notify_cq(pair->cq, 0);
+        if (failed) {
+            Py_DECREF(found);
+            return rv_failed(failed, "ibv_req_notify_cq");
+        }
+    }
+    do {
+        const long room = most - PyList_Size(found);
+        const int wanted = room < TAKEN ? (int)room : TAKEN;
+        count = wanted > 0 ? ops->poll_cq(pair->cq, wanted, taken) : 0;
+        if (count < 0) {
+            Py_DECREF(found);
+            return rv_failed(0, "ibv_poll_cq");
+        }
+        for (int i = 0; i < count; i++)
+            if (append(pair, found, &taken[i])) {
+                Py_DECREF(found);
+                return NULL;
+            }
+    } while (count);
+    return found;
+}
+
+int rv_add_queue_pair(PyObject *module) {
+    static PyMethodDef methods[] = {{"fileno", queue_pair_fileno, METH_NOARGS, NULL},
+        {"post_sends", queue_pair_post_sends, METH_O, NULL},
+        {"post_receives", queue_pair_post_receives, METH_O, NULL},
+        {"completions", queue_pair_completions, METH_O, NULL}, {"broken", queue_pair_broken, METH_NOARGS, NULL},
+        {"end", queue_pair_end, METH_NOARGS, NULL}, {"close", queue_pair_close, METH_NOARGS, NULL}, {0}};
+    static PyType_Slot slots[] = {{Py_tp_dealloc, queue_pair_free}, {Py_tp_methods, methods}, {0, NULL}};
+    static PyType_Spec spec = {"rpcrdma_verbs.QueuePair", sizeof(QueuePair), 0,
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+    queue_pair_type = (PyTypeObject *)PyType_FromSpec(&spec);
+    if (!queue_pair_type || PyModule_AddType(module, queue_pair_type)) return -1;
+    return PyModule_AddIntConstant(module, "RDMA_WRITE", IBV_WR_RDMA_WRITE) ||
+                   PyModule_AddIntConstant(module, "SEND", IBV_WR_SEND) ||
+                   PyModule_AddIntConstant(module, "SEND_WITH_INVALIDATE", IBV_WR_SEND_WITH_INV) ||
+                   PyModule_AddIntConstant(module, "RDMA_READ", IBV_WR_RDMA_READ)
+               ? -1
+               : 0;
+}

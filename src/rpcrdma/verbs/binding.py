@@ -1,0 +1,271 @@
+"""The extension module `rpcrdma_verbs`, through which RDMA devices are used, where it is installed.
+
+It opens libibverbs and librdmacm when the first of its functions is called. All failures of the two libraries are
+OSErrors with the name of the call as their `filename`. One object is used by one thread at a time.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypedDict, cast
+
+__all__ = [
+    "INTERFACE",
+    "Binding",
+    "ConnectionIdentifier",
+    "DeviceAttributes",
+    "Domain",
+    "Entry",
+    "EventChannel",
+    "ManagerEvent",
+    "ManagerEventKind",
+    "PortAttributes",
+    "QueuePairHandle",
+    "Region",
+    "Right",
+    "WorkStatus",
+    "find",
+]
+
+INTERFACE = 1
+"""The functions and types of the module as one number, which rises with each change of them."""
+
+
+class Right(enum.IntFlag):
+    """The rights of a registration (`ibv_access_flags`). A remote right to write takes the local one."""
+
+    LOCAL_WRITE = 1
+    REMOTE_WRITE = 2
+    REMOTE_READ = 4
+
+
+class WorkStatus(enum.IntEnum):
+    """The statuses of a completion (`ibv_wc_status`) that are told apart here."""
+
+    SUCCESS = 0
+    FLUSHED = 5
+    REMOTE_ACCESS = 10
+    RETRIES_EXCEEDED = 12
+
+
+class ManagerEventKind(enum.IntEnum):
+    """The events of the connection manager (`rdma_cm_event_type`)."""
+
+    ADDRESS_RESOLVED = 0
+    ADDRESS_ERROR = 1
+    ROUTE_RESOLVED = 2
+    ROUTE_ERROR = 3
+    CONNECT_REQUEST = 4
+    CONNECT_RESPONSE = 5
+    CONNECT_ERROR = 6
+    UNREACHABLE = 7
+    REJECTED = 8
+    ESTABLISHED = 9
+    DISCONNECTED = 10
+    DEVICE_REMOVED = 11
+    ADDRESS_CHANGED = 14
+    TIMEWAIT_ENDED = 15
+
+
+class PortAttributes(TypedDict):
+    """A port of a device. `ethernet` tells RoCE and iWARP from InfiniBand."""
+
+    number: int
+    active: bool
+    ethernet: bool
+    max_message_octets: int
+
+
+class DeviceAttributes(TypedDict):
+    """A device and its limits. `iwarp`: the device speaks iWARP, not InfiniBand or RoCE."""
+
+    name: str
+    iwarp: bool
+    firmware: str
+    max_queue_pair_work: int
+    max_entries: int
+    max_completions: int
+    max_regions: int
+    max_windows: int
+    max_inbound_reads: int
+    max_outbound_reads: int
+    max_region_octets: int
+    ports: list[PortAttributes]
+
+
+class Region(Protocol):
+    """Registered memory. It keeps the buffer until `deregister`."""
+
+    @property
+    def handle(self) -> int:
+        """The handle by which the peer names it (`rkey`)."""
+
+    @property
+    def address(self) -> int:
+        """The offset of its first octet for the peer, and its address here."""
+
+    def deregister(self) -> None:
+        """Ends the registration: when it returns, the device does not touch the memory any more."""
+
+
+Entry: TypeAlias = tuple[Region, int, int]
+"""A piece of a scatter or gather list: a region, the first octet in it, and the number of octets."""
+
+
+class Domain(Protocol):
+    """A protection domain."""
+
+    @property
+    def device(self) -> DeviceAttributes:
+        """The attributes of its device when it was made."""
+
+    def register(self, buffer: object, access: int, /) -> Region:
+        """Registers a buffer with rights from `Right`; a right to write takes a writable buffer (BufferError)."""
+
+
+class QueuePairHandle(Protocol):
+    """A queue pair of the device, with a completion queue of its own.
+
+    It keeps the regions of posted work until their completion is taken, or until `end`.
+    """
+
+    def fileno(self) -> int:
+        """Becomes readable when there may be completions."""
+
+    def post_sends(self, works: Sequence[tuple[object, tuple[Entry, ...], int, int, int]], /) -> None:
+        """Posts a list of (object, entries, opcode, handle, offset) to the send queue in one call."""
+
+    def post_receives(self, works: Sequence[tuple[object, tuple[Entry, ...]]], /) -> None:
+        """Posts a list of (object, entries), of one entry at most, to the receive queue in one call."""
+
+    def completions(self, most: int, /) -> list[tuple[Any, int, int]]:
+        """Takes up to `most` completions (object, status, octets received).
+
+        The descriptor becomes readable for later ones only when fewer than `most` were taken.
+        """
+
+    def broken(self) -> bool:
+        """Whether the device has stopped the queue pair because of an error."""
+
+    def end(self) -> None:
+        """Stops it: when this returns, the device does not touch the memory of posted work any more."""
+
+    def close(self) -> None:
+        """Destroys it with its completion queue and its descriptor."""
+
+
+class ConnectionIdentifier(Protocol):
+    """One connection, or one listener, of the connection manager."""
+
+    @property
+    def local(self) -> tuple[str, int]:
+        """Address and port of this end."""
+
+    @property
+    def peer(self) -> tuple[str, int]:
+        """Address and port of the other end."""
+
+    def bind(self, host: str, port: int, scope: int = 0, /) -> None:
+        """Takes a local address and port; port 0 takes a free one."""
+
+    def listen(self, backlog: int, /) -> None:
+        """Takes requests for connections."""
+
+    def resolve_address(self, host: str, port: int, scope: int, timeout_ms: int, /) -> None:
+        """Looks for the device that reaches the peer: ADDRESS_RESOLVED or ADDRESS_ERROR follows."""
+
+    def resolve_route(self, timeout_ms: int, /) -> None:
+        """Looks for the path to the peer: ROUTE_RESOLVED or ROUTE_ERROR follows."""
+
+    def domain(self) -> Domain:
+        """A protection domain on the device that was found."""
+
+    def queue_pair(self, domain: Domain, sends: int, receives: int, entries: int, /) -> QueuePairHandle:
+        """A queue pair of so many work requests in each queue, each Send of so many entries."""
+
+    def connect(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
+        """Asks the peer for the connection."""
+
+    def accept(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
+        """Accepts the peer's request."""
+
+    def reject(self, private_data: bytes, /) -> None:
+        """Rejects the peer's request."""
+
+    def disconnect(self) -> None:
+        """Ends the connection: the queue pair stops, and DISCONNECTED follows at both ends."""
+
+    def close(self) -> None:
+        """Ends the identifier now, or when the last domain and queue pair made from it is gone."""
+
+
+class ManagerEvent(NamedTuple):
+    """An event of `identifier`; CONNECT_REQUEST brings a new one and names its listener.
+
+    `status` is an errno below 0 or a reason of InfiniBand's connection manager above 0. The read limits are those of
+    this end, as the peer asks for them or has agreed to.
+    """
+
+    identifier: ConnectionIdentifier
+    listener: ConnectionIdentifier | None
+    kind: int
+    status: int
+    private_data: bytes
+    inbound_reads: int
+    outbound_reads: int
+
+
+class EventChannel(Protocol):
+    """The events of any number of identifiers."""
+
+    def fileno(self) -> int:
+        """Becomes readable when there is an event."""
+
+    def identifier(self) -> ConnectionIdentifier:
+        """A new identifier, whose events come here."""
+
+    def events(self) -> Sequence[tuple[Any, ...]]:
+        """Takes all events that have happened: the fields of ManagerEvent."""
+
+
+class Binding(Protocol):
+    """The module `rpcrdma_verbs`. The numbers are opcodes of work requests."""
+
+    INTERFACE: int
+    RDMA_WRITE: int
+    SEND: int
+    SEND_WITH_INVALIDATE: int
+    RDMA_READ: int
+
+    @property
+    def EventChannel(self) -> Callable[[], EventChannel]:  # noqa: N802 - the type's name
+        """Makes an event channel."""
+
+    def devices(self) -> list[DeviceAttributes]:
+        """The devices of this machine."""
+
+    def status_text(self, status: int, /) -> str:
+        """The status of a completion in words."""
+
+
+def _load() -> Binding:
+    module: Any = import_module("rpcrdma_verbs")
+    return cast("Binding", module)
+
+
+def find(load: Callable[[], Binding] = _load) -> tuple[Binding | None, str]:
+    """The module, or None with the reason and its remedy."""
+    remedy = "install it with: pip install 'rpcrdma[native]'"
+    try:
+        module = load()
+    except ModuleNotFoundError:
+        return None, f"rpcrdma_verbs is not installed; {remedy}"
+    except ImportError as error:
+        return None, f"rpcrdma_verbs does not load: {error}"
+    if module.INTERFACE != INTERFACE:
+        return None, (
+            f"rpcrdma_verbs has interface {module.INTERFACE}, this version of rpcrdma needs {INTERFACE}; {remedy}"
+        )
+    return module, ""
