@@ -127,9 +127,10 @@ def test_a_version_is_refused_in_the_form_that_all_versions_know(draft: Draft) -
         assert Version1().encode(error, 9) == words(7, version, 9, 4, 1, 1, 2)
 
 
-def test_private_data_change_nothing(draft: Draft) -> None:
+@pytest.mark.parametrize("allowed", [True, False])
+def test_private_data_of_the_peer_change_nothing(draft: Draft, allowed: bool) -> None:
     for peer in (None, PrivateData(), PrivateData(remote_invalidation=True, send_octets=8192, receive_octets=1024)):
-        assert draft.dialect().agree(PrivateData(), peer) == Agreement(4096, 4096, remote_invalidation=True)
+        assert draft.dialect().agree(PrivateData(allowed), peer) == Agreement(4096, 4096, allowed)
 
 
 # Received messages

@@ -80,7 +80,8 @@ class TransportConfig:
     read_chunks_max: int = limits.READ_CHUNKS_MAX - 1
     """Argument items of one call that travel in Read chunks of their own."""
     remote_invalidation: bool = True
-    """Whether the peer may end the exposure of our memory along with its reply (RFC 8797 section 4.1)."""
+    """Whether the peer may end the exposure of our memory along with its reply (RFC 8797 section 4.1), and whether our
+    replies end that of the peer's."""
     call_octets_pulled_max: int = limits.CALL_OCTETS_PULLED_MAX
     """Server: what the Read chunks of one call may hold; larger calls are refused with ERR_CHUNK."""
     reply_octets_max: int = limits.REPLY_OCTETS_MAX

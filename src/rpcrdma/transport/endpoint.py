@@ -234,7 +234,7 @@ class Endpoint:
 
     @property
     def remote_invalidation(self) -> bool:
-        """Whether both sides allow Send with Invalidate."""
+        """Whether both sides allow Send with Invalidate; in version 2, whether this side does."""
         return self._session.remote_invalidation
 
     @property

@@ -101,9 +101,12 @@ class Version2Draft(ABC):
         self._extended = headers
         self._error_words = error_words
 
-    def agree(self, _own: PrivateData, _peer: PrivateData | None) -> Agreement:
-        """Ignores private data: properties tell the sizes, and each call names the handle that may be invalidated."""
-        return Agreement(_THRESHOLD_OCTETS, _THRESHOLD_OCTETS, remote_invalidation=True)
+    def agree(self, own: PrivateData, _peer: PrivateData | None) -> Agreement:
+        """Ignores the peer's: properties tell the sizes, and each call names the handle that may be invalidated.
+
+        So a side alone decides: whether its calls name handles, and whether its replies invalidate those named.
+        """
+        return Agreement(_THRESHOLD_OCTETS, _THRESHOLD_OCTETS, own.remote_invalidation)
 
     def may_end(self, call: Outgoing, handle: int) -> bool:
         """Allows the handle that the call named, if any."""
