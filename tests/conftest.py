@@ -16,9 +16,11 @@ from hypothesis import HealthCheck, settings
 from rpcrdma.aio.client import connect
 from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
 from rpcrdma.aio.drivers.provider import Provider, ProviderChoice
-from rpcrdma.aio.drivers.software_rnic import chosen_provider
+from rpcrdma.aio.drivers.provider_choice import chosen_provider
+from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.transport import VERSION_CHOICES, offered, version_choice
 from support.both_drafts import DRAFTS, Raw
+from support.device_in_memory import DeviceInMemory
 from support.host_pair import Hosts
 from support.simulated import Simulated, run_in_virtual_time
 
@@ -71,7 +73,7 @@ def leave_out_what_lives() -> None:
     gc.freeze()
 
 
-PROVIDERS = ("iwarp", "loopback", "simulated")
+PROVIDERS = ("iwarp", "loopback", "simulated", "verbs")
 WITH_EXTENSION = "2-rtr"
 """Version 2, where the round-trip extension carries all bulk data that it can; in the others it is left to its rule."""
 VERSIONS = (*(choice for choice in VERSION_CHOICES if choice != "auto"), WITH_EXTENSION)
@@ -118,7 +120,11 @@ def leave_choice_to(provider: str, version: str, monkeypatch: pytest.MonkeyPatch
     if version == WITH_EXTENSION:
         version = "2"
         monkeypatch.setattr("rpcrdma.aio.client.connect.extension_choice", lambda _choice: "rtr")
-    in_memory: dict[str, Provider] = {"loopback": LoopbackProvider(), "simulated": Simulated()}
+    in_memory: dict[str, Provider] = {
+        "loopback": LoopbackProvider(),
+        "simulated": Simulated(),
+        "verbs": VerbsProvider(DeviceInMemory()),
+    }
     if provider == "simulated":
         monkeypatch.setattr(asyncio, "run", run_in_virtual_time)
 

@@ -87,13 +87,16 @@ def run_against_listener(work: Callable[[int], Any]) -> None:
 @pytest.mark.providers("iwarp")
 def test_a_client_connects_from_a_reserved_port(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ports: list[int] = []
-    take = sockets._take_reserved_port
+    take = sockets.take_reserved_port
 
-    def noted(sock: socket.socket, where: str) -> None:
-        take(sock, where)
-        ports.append(sock.getsockname()[1])
+    def noted(bind: Callable[[int], None], where: str) -> None:
+        def bind_noted(port: int) -> None:
+            bind(port)
+            ports.append(port)
 
-    monkeypatch.setattr(sockets, "_take_reserved_port", noted)
+        take(bind_noted, where)
+
+    monkeypatch.setattr(sockets, "take_reserved_port", noted)
 
     async def main() -> None:
         async with (
@@ -113,14 +116,17 @@ def test_mounting_comes_from_a_reserved_port() -> None:
         seen: list[int] = []
         async with serve([Mountd()], ["tcp://127.0.0.1:0"]) as server:
             port = int(server.listening[0].rpartition(":")[2])
-            take = sockets._take_reserved_port
+            take = sockets.take_reserved_port
 
-            def noted(sock: socket.socket, where: str) -> None:
-                take(sock, where)
-                seen.append(sock.getsockname()[1])
+            def noted(bind: Callable[[int], None], where: str) -> None:
+                def bind_noted(port: int) -> None:
+                    bind(port)
+                    seen.append(port)
+
+                take(bind_noted, where)
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(sockets, "_take_reserved_port", noted)
+                patch.setattr(sockets, "take_reserved_port", noted)
                 url = Url(scheme="rdma", host="127.0.0.1", port=1, path="/x")
                 await mount_export(url, ConnectOptions(), mount_port=port)
                 assert seen == []

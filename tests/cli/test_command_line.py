@@ -171,7 +171,7 @@ def test_shared_options_say_how_to_connect() -> None:
         ("ping -c 0 rdma://h", "at least 1"),
         ("ping --interval x rdma://h", "seconds"),
         ("mkdir -m 999 rdma://h/x", "mode"),
-        ("--provider verbs ls rdma://h", "'auto', 'iwarp'"),
+        ("--provider ib ls rdma://h", "'auto', 'iwarp', 'verbs'"),
         ("--rpcrdma-version 3 ls rdma://h", "'auto', '1', '2'"),
         ("--mount-port 70000 ls rdma://h", "65535"),
         ("serve --export data", "NAME=DIR"),

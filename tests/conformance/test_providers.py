@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import pytest
@@ -13,6 +14,8 @@ from rpcrdma.testing.endpoint_pair import counted_bits
 from rpcrdma.testing.provider_suite import CHECKS, Check, PairParts
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from support.device_in_memory import DeviceInMemory
+from support.device_pairs import DEVICE_DEVIATIONS, DevicePairs
 
 
 def loopback_pair(
@@ -26,7 +29,7 @@ def loopback_pair(
     a, b = LoopbackQueuePair.pair(
         pd_a, pd_b, private_data=private_data, inbound_reads=inbound_reads, outbound_reads=outbound_reads
     )
-    return a, pd_a, b, pd_b, a.progress
+    return PairParts(a, pd_a, b, pd_b, a.progress)
 
 
 def simulated_pair(
@@ -46,7 +49,7 @@ def simulated_pair(
         far.transmit()
         loop.run_until_idle()
 
-    return near, near.pd, far, far.pd, progress
+    return PairParts(near, near.pd, far, far.pd, progress)
 
 
 @pytest.mark.req("V2-3")
@@ -64,3 +67,24 @@ def test_simulated_provider_of_an_unreliable_service() -> None:
     model = FabricModel(acknowledged=False, coalescing=False, miles=30)
     for check in CHECKS:
         check(functools.partial(simulated_pair, model=model))
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_provider_of_devices(check: Check) -> None:
+    pairs = DevicePairs(DeviceInMemory(), "127.0.0.1", quiet_s=0.0)
+    check(pairs.make)
+    pairs.close()
+
+
+@pytest.mark.parametrize("deviation", [field.name for field in dataclasses.fields(DEVICE_DEVIATIONS)])
+def test_a_pair_that_does_not_declare_a_deviation_is_judged_by_the_rule(deviation: str) -> None:
+    declared = dataclasses.replace(DEVICE_DEVIATIONS, **{deviation: ""})
+    pairs = DevicePairs(DeviceInMemory(), "127.0.0.1", quiet_s=0.0, deviations=declared)
+    broken = 0
+    for check in CHECKS:
+        try:
+            check(pairs.make)
+        except AssertionError:
+            broken += 1
+    pairs.close()
+    assert broken >= 1

@@ -32,7 +32,7 @@ def maker(emss: int, chunking: Chunking, *, crc: bool, peer_to_peer: bool) -> Ma
             for role, pd, inbound, outbound in zip(MpaRole, pds, inbound_reads, outbound_reads, strict=True)
         ]
         joined = JoinedPair(*ends, chunking=chunking)
-        return ends[0], pds[0], ends[1], pds[1], joined.progress
+        return PairParts(ends[0], pds[0], ends[1], pds[1], joined.progress)
 
     return make_pair
 

@@ -18,7 +18,7 @@ __all__ = ["Simulated", "not_simulated", "run_in_virtual_time"]
 
 T = TypeVar("T")
 
-not_simulated = pytest.mark.providers("iwarp", "loopback")
+not_simulated = pytest.mark.providers("iwarp", "loopback", "verbs")
 """Of a test that also uses TCP, other sockets, or threads that wait for it: none of these are in virtual time."""
 
 

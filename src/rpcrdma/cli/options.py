@@ -25,6 +25,7 @@ __all__ = [
     "add_host_options",
     "add_json",
     "add_no_crc",
+    "add_provider",
     "add_rpcrdma_version",
     "add_shared_options",
     "connect_options",
@@ -161,11 +162,7 @@ def _add_logging_options(parser: argparse.ArgumentParser) -> argparse._ArgumentG
 
 def _add_connection_options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add(
-        "--provider",
-        choices=("auto", "iwarp"),
-        help="RDMA provider: iwarp is the software RNIC over TCP; auto chooses (default: auto)",
-    )
+    add_provider(group)
     add_rpcrdma_version(
         group,
         "version of RPC-over-RDMA: %(choices)s; auto takes the newest that the server speaks (never 2-07) "
@@ -262,6 +259,17 @@ def host_authentication(args: argparse.Namespace) -> HostAuthentication:
         key=given["host_key"],
         authorities=given["host_ca"],
         names=tuple(given["host_names"] or ()),
+    )
+
+
+def add_provider(group: argparse._ActionsContainer) -> None:
+    """`--provider`."""
+    group.add_argument(
+        "--provider",
+        choices=("auto", "iwarp", "verbs"),
+        default=argparse.SUPPRESS,
+        help="RDMA provider: iwarp is the software RNIC over TCP, verbs the RDMA devices of this machine; auto takes "
+        "iwarp (default: auto)",
     )
 
 

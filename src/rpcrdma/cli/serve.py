@@ -26,6 +26,7 @@ from rpcrdma.cli.options import (
     add_host_options,
     add_json,
     add_no_crc,
+    add_provider,
     add_rpcrdma_version,
     host_and_port,
     host_authentication,
@@ -122,6 +123,7 @@ def add_arguments(parser: CommandParser) -> None:
         metavar="DIR",
         help="where to keep the key of the file handles (default: $XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root)",
     )
+    add_provider(parser)
     add_rpcrdma_version(
         parser,
         "version of RPC-over-RDMA: %(choices)s; auto speaks the version of each client (never 2-07), any other choice "
@@ -237,6 +239,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         options = ServeOptions(
             workers=args.workers,
             rdma=RdmaServerConfig(
+                provider=args.provider,
                 iwarp=IwarpConfig(crc=not args.no_crc),
                 connections_max=args.connections,
                 idle_s=getattr(args, "idle_timeout", RDMA_IDLE_S),

@@ -81,6 +81,7 @@ class _Link:
 
     provider = _NAME
     settle_s = 0.0
+    remote_invalidation = True
 
     def __init__(
         self, node: Node, local: tuple[str, int], peer: tuple[str, int], queue_pair: SimulatedQueuePair | None = None

@@ -15,7 +15,7 @@ __all__ = ["EndState", "PostedWork", "PostingQueuePair", "ReceiveQueue"]
 
 
 class EndState(enum.Enum):
-    """The states of one end of a connection in memory."""
+    """The states of one end of a connection."""
 
     IDLE = "idle"
     CONNECTING = "connecting"

@@ -25,8 +25,8 @@ from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.effects import effects_of, random_bits
 from rpcrdma.aio.drivers.provider import ProviderChoice
+from rpcrdma.aio.drivers.provider_choice import chosen_provider
 from rpcrdma.aio.drivers.sockets import authority
-from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
@@ -71,8 +71,8 @@ class ConnectOptions:
     """How to connect and call."""
 
     provider: ProviderChoice = "auto"
-    """What carries RDMA: "iwarp" is the software RNIC, which is also what "auto" takes, since it reaches any server; or
-    an object of your own, see `rpcrdma.aio.drivers.provider`."""
+    """The carrier of RDMA: "iwarp" is the software RNIC, which "auto" takes too, since it reaches any server; "verbs"
+    is an RDMA device of this machine; or an object of your own, see `rpcrdma.aio.drivers.provider`."""
     rpcrdma_version: str | int = "auto"
     """One of `rpcrdma.transport.VERSION_CHOICES`; "auto" is the newest that the server speaks."""
     credential: Credential = field(default_factory=own_credential)

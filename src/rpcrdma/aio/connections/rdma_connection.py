@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from math import inf
 from time import perf_counter_ns
 
@@ -126,6 +127,8 @@ class RdmaConnection(CallsMade):
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self.end_reason: Closed | None = None
         self._provider = link.provider
+        if not link.remote_invalidation:
+            transport = replace(transport, remote_invalidation=False)
         self._round_trip_s: float | None = None
         self._look_again_s = inf
         self.timer = timer = DeadlineTimer(self._loop, self._turn)

@@ -90,6 +90,7 @@ class _LoopbackLink:
 
     provider = _NAME
     settle_s = 0.0
+    remote_invalidation = True
 
     def __init__(
         self,

@@ -93,6 +93,10 @@ class Link(Protocol):
     def settle_s(self) -> float:
         """How much time the end that connects lets pass between `Established` and its first message."""
 
+    @property
+    def remote_invalidation(self) -> bool:
+        """Whether Sends with Invalidate can end the exposure of memory: the peer's here, and ours at the peer."""
+
     def open(
         self, private_data: bytes, timer: DeadlineTimer, on_turn: Callable[[], None], on_closed: Callable[[], None]
     ) -> Driver:
@@ -144,5 +148,5 @@ class Provider(Protocol):
         """For a person: no RDMA connection was made over the link to `where`, for `cause`, and a remedy."""
 
 
-ProviderChoice: TypeAlias = Literal["auto", "iwarp"] | Provider
+ProviderChoice: TypeAlias = Literal["auto", "iwarp", "verbs"] | Provider
 """As options have it."""

@@ -9,16 +9,20 @@ import os
 import secrets
 import socket
 import struct
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from rpcrdma.errors import ConnectFailed, HostNotFound, NotPermitted
 
 __all__ = [
     "address_of",
+    "addresses_of",
     "authority",
     "connected_socket",
     "maximum_segment_octets",
     "shortest_round_trip_s",
+    "take_reserved_port",
     "tune",
     "unanswered",
 ]
@@ -102,6 +106,25 @@ def authority(host: str, port: int | str) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+async def addresses_of(host: str, port: int) -> list[tuple[Any, ...]]:
+    """The addresses to connect to, as `getaddrinfo` gives them for streams; at least one.
+
+    Raises:
+        HostNotFound: the name has no address.
+    """
+    try:
+        try:
+            return list(await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except RuntimeError:
+            # The process ends: the threads that look names up end before its exit handlers run, and nothing else waits.
+            return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    except (OSError, UnicodeError) as error:
+        cause = getattr(error, "strerror", None) or str(error)
+        raise HostNotFound(
+            f"cannot connect to {authority(host, port)}: {cause[0].lower()}{cause[1:]}; check the host name"
+        ) from None
+
+
 async def connected_socket(host: str, port: int, *, reserved_port: bool = False) -> socket.socket:
     """A connected, tuned socket to the first address of `host` that answers; from a `reserved_port`, below 1024.
 
@@ -112,22 +135,13 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
     """
     loop = asyncio.get_running_loop()
     where = authority(host, port)
-    try:
-        try:
-            addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except RuntimeError:
-            # The process ends: the threads that look names up end before its exit handlers run, and nothing else waits.
-            addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        cause = getattr(error, "strerror", None) or str(error)
-        raise HostNotFound(f"cannot connect to {where}: {cause[0].lower()}{cause[1:]}; check the host name") from None
     failure: OSError | None = None
-    for family, kind, protocol, _, address in addresses:
+    for family, kind, protocol, _, address in await addresses_of(host, port):
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setblocking(False)
             if reserved_port:
-                _take_reserved_port(sock, where)
+                take_reserved_port(partial(_bind, sock), where)
             await loop.sock_connect(sock, address)
             tune(sock)
         except OSError as error:
@@ -145,13 +159,22 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
     raise ConnectFailed(f"cannot connect to {where}: {cause}; {remedy}", refused=refused) from None
 
 
-def _take_reserved_port(sock: socket.socket, where: str) -> None:
-    """Binds to any free reserved port, which servers take as a sign that root of this machine is calling."""
+def _bind(sock: socket.socket, port: int) -> None:
+    sock.bind(("", port))
+
+
+def take_reserved_port(bind: Callable[[int], None], where: str) -> None:
+    """Binds to any free reserved port, which servers take as a sign that root of this machine is calling.
+
+    Raises:
+        NotPermitted: this process may not take a reserved port.
+        ConnectFailed: all of them are in use.
+    """
     count = len(_RESERVED_PORTS)
     start = secrets.randbelow(count)
     for step in range(count):
         try:
-            sock.bind(("", _RESERVED_PORTS[(start + step) % count]))
+            bind(_RESERVED_PORTS[(start + step) % count])
         except PermissionError:
             raise NotPermitted(
                 f"cannot connect to {where} from a port below 1024: permission denied; that needs root or "

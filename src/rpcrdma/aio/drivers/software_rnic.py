@@ -12,14 +12,13 @@ from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.iwarp_driver import IwarpDriver
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.listener import Listener
-from rpcrdma.aio.drivers.provider import Link, Provider, ProviderChoice
+from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import address_of, authority, connected_socket, maximum_segment_octets
-from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole, Scratch
 from rpcrdma.verbs import SoftwareProtectionDomain
 from rpcrdma.wire.native import native
 
-__all__ = ["SoftwareRnic", "TcpLink", "chosen_provider"]
+__all__ = ["SoftwareRnic", "TcpLink"]
 
 _NAME = "iwarp"
 
@@ -28,6 +27,7 @@ class TcpLink:
     """A connected TCP socket. The end that connects is the MPA initiator. Links of one loop may share a `scratch`."""
 
     provider = _NAME
+    remote_invalidation = True
 
     def __init__(
         self,
@@ -106,19 +106,3 @@ class SoftwareRnic:
             f"{where} takes TCP connections but sets up no RDMA connection ({cause}); check that an NFS/RDMA server "
             "with iWARP listens on this port"
         )
-
-
-def chosen_provider(choice: ProviderChoice, config: IwarpConfig, capture: PacketCapture | None) -> Provider:
-    """The provider that options ask for: an object as it is; either name is the software RNIC, which runs anywhere.
-
-    Raises:
-        LocalProtocolError: packets are to be recorded of a provider whose packets do not pass through here.
-    """
-    if isinstance(choice, str):
-        return SoftwareRnic(config, capture)
-    if capture is not None:
-        raise LocalProtocolError(
-            f"only the software RNIC's packets can be captured, not those of provider {choice.name!r}: leave out "
-            "capture=, or take provider='iwarp'"
-        )
-    return choice

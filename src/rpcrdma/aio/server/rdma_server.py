@@ -15,8 +15,8 @@ from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
 from rpcrdma.aio.drivers.provider import Link, ProviderChoice
+from rpcrdma.aio.drivers.provider_choice import chosen_provider
 from rpcrdma.aio.drivers.sockets import authority
-from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.iwarp import IwarpConfig

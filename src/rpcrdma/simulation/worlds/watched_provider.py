@@ -106,6 +106,7 @@ class _WatchedLink:
         self.peer = link.peer
         self.active = link.active
         self.settle_s = link.settle_s
+        self.remote_invalidation = link.remote_invalidation
         self.refuse = link.refuse
 
     def open(

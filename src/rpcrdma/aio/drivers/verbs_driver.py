@@ -1,0 +1,136 @@
+"""Runs the queue pair of an RDMA device in the event loop, by the descriptor of its completion queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
+from rpcrdma.aio.drivers.provider import Terms
+from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
+from rpcrdma.verbs import ProtectionDomain
+from rpcrdma.verbs.binding import ConnectionIdentifier, ManagerEvent
+from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
+
+__all__ = ["VerbsDriver"]
+
+_POLLS = 16
+"""Lists of completions that are taken before other connections get their turn."""
+
+_LINGER_S = 2.0
+"""How long the peer's answer to the end of the connection is awaited, so that the request can be sent again."""
+
+
+class VerbsDriver:
+    """See `rpcrdma.aio.drivers.provider.Link.open`."""
+
+    __slots__ = (
+        "_closed",
+        "_identifier",
+        "_linger",
+        "_loop",
+        "_manager",
+        "_on_closed",
+        "_on_turn",
+        "_timer",
+        "queue_pair",
+    )
+
+    def __init__(
+        self,
+        manager: ConnectionManager,
+        identifier: ConnectionIdentifier,
+        queue_pair: DeviceQueuePair,
+        timer: DeadlineTimer,
+        on_turn: Callable[[], None],
+        on_closed: Callable[[], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._manager = manager
+        self._identifier = identifier
+        self.queue_pair = queue_pair
+        self._timer = timer
+        self._on_turn = on_turn
+        self._on_closed = on_closed
+        self._closed = False
+        self._linger = Alarm(self._give_up)
+        timer.watch(self._linger)
+        self._loop.add_reader(queue_pair.fileno(), self._readable)
+        manager.watch(identifier, self._on_event)
+        if queue_pair.has_news:
+            # The peer's request for the connection.
+            self._loop.call_soon(self._turn)
+
+    @property
+    def protection_domain(self) -> ProtectionDomain:
+        return self.queue_pair.pd
+
+    @property
+    def terms(self) -> Terms:
+        queue_pair = self.queue_pair
+        return Terms(crc=True, inbound_reads=queue_pair.inbound_reads, outbound_reads=queue_pair.outbound_reads)
+
+    @property
+    def blocked(self) -> bool:
+        return self._closed
+
+    @property
+    def round_trip_s(self) -> float | None:
+        return None
+
+    def _readable(self) -> None:
+        if self._closed:
+            return
+        for _ in range(_POLLS):
+            if not self.queue_pair.poll():
+                break
+        else:
+            self._loop.call_soon(self._readable)
+        self._turn()
+
+    def _on_event(self, event: ManagerEvent) -> None:
+        self.queue_pair.on_event(event)
+        self._turn()
+
+    def _turn(self) -> None:
+        """Lets the owner take news, and goes on with the work that waits."""
+        if not self._closed and self.queue_pair.has_news:
+            self._on_turn()
+        self.flush()
+
+    def flush(self) -> None:
+        if self._closed:
+            return
+        queue_pair = self.queue_pair
+        queue_pair.flush()
+        if queue_pair.has_news:
+            self._loop.call_soon(self._turn)
+        elif queue_pair.ended:
+            if queue_pair.parted:
+                self.close()
+            else:
+                self.expect_end()
+
+    def expect_end(self) -> None:
+        """The connection has ended for its owner: it waits for the peer a short time only."""
+        if self._linger.due_s is None and not self._closed:
+            self._linger.due_s = self._loop.time() + _LINGER_S
+            self._timer.look()
+
+    def _give_up(self) -> None:
+        self.queue_pair.abort("the peer did not let the connection end")
+        # The owner takes the end before everything is released: calls fail, and replies give their memory back.
+        self._on_turn()
+        self.close()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._timer.stop()
+        self.queue_pair.abort("the connection was closed")
+        self._loop.remove_reader(self.queue_pair.fileno())
+        self._manager.forget(self._identifier)
+        self.queue_pair.release()
+        self._identifier.close()
+        self._on_closed()

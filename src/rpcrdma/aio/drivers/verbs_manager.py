@@ -1,0 +1,80 @@
+"""The connection manager of RDMA devices in an event loop: one event channel, and a handler for each identifier."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, ManagerEvent, ManagerEventKind
+
+__all__ = ["ConnectionManager"]
+
+_RESOLVE_MS = 2000
+"""How long the kernel looks for an address or a path, as in Linux's NFS/RDMA client, before it reports a failure."""
+
+
+class ConnectionManager:
+    """Hands events to the handlers; its descriptor is watched while there is a handler.
+
+    Raises:
+        OSError: this machine has no connection manager.
+    """
+
+    def __init__(self, binding: Binding) -> None:
+        self._channel = binding.EventChannel()
+        self.loop = asyncio.get_running_loop()
+        self._handlers: dict[ConnectionIdentifier, Callable[[ManagerEvent], None]] = {}
+
+    def identifier(self, handler: Callable[[ManagerEvent], None]) -> ConnectionIdentifier:
+        """A new identifier, whose events go to `handler`."""
+        identifier = self._channel.identifier()
+        self.watch(identifier, handler)
+        return identifier
+
+    def watch(self, identifier: ConnectionIdentifier, handler: Callable[[ManagerEvent], None]) -> None:
+        """Hands the identifier's events to another handler."""
+        if not self._handlers:
+            self.loop.add_reader(self._channel.fileno(), self._readable)
+        self._handlers[identifier] = handler
+
+    def forget(self, identifier: ConnectionIdentifier) -> None:
+        """Hands on no more events of the identifier."""
+        if self._handlers.pop(identifier, None) is not None and not self._handlers:
+            self.loop.remove_reader(self._channel.fileno())
+
+    def _readable(self) -> None:
+        for fields in self._channel.events():
+            event = ManagerEvent(*fields)
+            # A new identifier without a listener ends here, which rejects it.
+            handler = self._handlers.get(event.listener or event.identifier)
+            if handler is not None:
+                handler(event)
+
+    async def resolved(
+        self, host: str, port: int, scope: int, bind: Callable[[ConnectionIdentifier], None]
+    ) -> ConnectionIdentifier:
+        """An identifier with a device that reaches the address; `bind` is called first.
+
+        Raises:
+            OSError: no device reaches it, or the path to it is unknown.
+        """
+        happened: asyncio.Queue[ManagerEvent] = asyncio.Queue()
+        identifier = self.identifier(happened.put_nowait)
+        try:
+            bind(identifier)
+            identifier.resolve_address(host, port, scope, _RESOLVE_MS)
+            _check(await happened.get(), ManagerEventKind.ADDRESS_RESOLVED)
+            identifier.resolve_route(_RESOLVE_MS)
+            _check(await happened.get(), ManagerEventKind.ROUTE_RESOLVED)
+        except BaseException:
+            self.forget(identifier)
+            identifier.close()
+            raise
+        return identifier
+
+
+def _check(event: ManagerEvent, wanted: ManagerEventKind) -> None:
+    if event.kind != wanted:
+        number = abs(event.status)
+        raise OSError(number, os.strerror(number), ManagerEventKind(event.kind).name.lower().replace("_", " "))

@@ -1,0 +1,199 @@
+"""RDMA devices as a provider: InfiniBand, RoCE and iWARP by libibverbs and librdmacm."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import TypeAlias
+
+from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.aio.drivers.provider import Link, LinkListener
+from rpcrdma.aio.drivers.sockets import address_of, addresses_of, authority, take_reserved_port
+from rpcrdma.aio.drivers.verbs_driver import VerbsDriver
+from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
+from rpcrdma.errors import ConnectFailed
+from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, ManagerEvent, ManagerEventKind, find
+from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
+
+__all__ = ["VerbsProvider"]
+
+Address: TypeAlias = tuple[str, int]
+
+_NAME = "verbs"
+_BACKLOG = 128
+_ANY = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}  # noqa: S104 - only a port is taken
+
+
+class _VerbsLink:
+    """A resolved path to a peer, or the `request` of one that connects."""
+
+    provider = _NAME
+    settle_s = 0.0
+    remote_invalidation = False
+    """Only memory windows can be invalidated by a peer, and there are none yet for the exposures of a call."""
+
+    def __init__(
+        self,
+        binding: Binding,
+        manager: ConnectionManager,
+        identifier: ConnectionIdentifier,
+        request: ManagerEvent | None,
+    ) -> None:
+        self.local = address_of(identifier.local)
+        self.peer = address_of(identifier.peer)
+        self.active = request is None
+        self._binding = binding
+        self._manager = manager
+        self._identifier = identifier
+        self._request = request
+
+    def open(
+        self, private_data: bytes, timer: DeadlineTimer, on_turn: Callable[[], None], on_closed: Callable[[], None]
+    ) -> VerbsDriver:
+        identifier = self._identifier
+        try:
+            queue_pair = DeviceQueuePair(self._binding, identifier, identifier.domain(), private_data, self._request)
+        except OSError as error:
+            self.refuse()
+            raise ConnectFailed(
+                f"the RDMA device makes no connection with {authority(*self.peer)}: {_cause(error)}; close other "
+                "connections, or raise the limit of locked memory (ulimit -l)"
+            ) from error
+        return VerbsDriver(self._manager, identifier, queue_pair, timer, on_turn, on_closed)
+
+    def refuse(self) -> None:
+        if not self.active:
+            # The peer may have gone meanwhile.
+            with contextlib.suppress(OSError):
+                self._identifier.reject(b"")
+        self._manager.forget(self._identifier)
+        self._identifier.close()
+
+
+class _VerbsListener:
+    def __init__(self, provider: VerbsProvider, on_link: Callable[[Link], None], log: LimitedLog) -> None:
+        self._provider = provider
+        self._on_link = on_link
+        self._log = log
+        self._manager = provider.manager()
+        self._identifiers: list[ConnectionIdentifier] = []
+
+    async def listen(self, host: str, port: int) -> list[Address]:
+        addresses = await asyncio.get_running_loop().getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        manager = self._manager
+        added: list[ConnectionIdentifier] = []
+        try:
+            for _, _, _, _, address in addresses:
+                identifier = manager.identifier(self._on_event)
+                added.append(identifier)
+                identifier.bind(str(address[0]), port, *(int(number) for number in address[3:]))
+                identifier.listen(_BACKLOG)
+                port = identifier.local[1]
+        except OSError:
+            _end(manager, added)
+            raise
+        self._identifiers += added
+        return [identifier.local for identifier in added]
+
+    def _on_event(self, event: ManagerEvent) -> None:
+        if event.kind != ManagerEventKind.CONNECT_REQUEST:
+            if event.kind == ManagerEventKind.DEVICE_REMOVED:
+                # The kernel waits for the last user of the device.
+                _end(self._manager, [event.identifier])
+                self._identifiers.remove(event.identifier)
+                self._log.log(logging.ERROR, "device", "an RDMA device was removed: nothing listens there any more")
+            return
+        try:
+            self._on_link(_VerbsLink(self._provider.binding(), self._manager, event.identifier, event))
+        except ConnectFailed as error:
+            self._log.log(logging.ERROR, "accept", "cannot accept a connection: %s", error)
+
+    def close(self) -> None:
+        _end(self._manager, self._identifiers)
+        self._identifiers.clear()
+
+
+def _end(manager: ConnectionManager, identifiers: list[ConnectionIdentifier]) -> None:
+    for identifier in identifiers:
+        manager.forget(identifier)
+        identifier.close()
+
+
+class VerbsProvider:
+    """Connects and listens through the RDMA devices of this machine; `binding` is for tests without one."""
+
+    name = _NAME
+
+    def __init__(self, binding: Binding | None = None) -> None:
+        self._binding = binding
+        self._manager: ConnectionManager | None = None
+
+    def binding(self) -> Binding:
+        """The extension module.
+
+        Raises:
+            OSError: it is not installed; the message names the remedy.
+        """
+        if self._binding is None:
+            self._binding, missing = find()
+            if self._binding is None:
+                raise OSError(errno.ENOSYS, missing)
+        return self._binding
+
+    def manager(self) -> ConnectionManager:
+        """The connection manager of the running event loop.
+
+        Raises:
+            OSError: this machine has none.
+        """
+        if self._manager is None or self._manager.loop is not asyncio.get_running_loop():
+            try:
+                self._manager = ConnectionManager(self.binding())
+            except OSError as error:
+                if error.errno not in (errno.ENODEV, errno.ENOENT):
+                    raise
+                # The kernel's modules are loaded by the first device; rdma_ucm is not.
+                raise OSError(error.errno, "there is no RDMA connection manager: modprobe rdma_ucm") from error
+        return self._manager
+
+    async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
+        where = authority(host, port)
+        failure: OSError | None = None
+        for family, _, _, _, address in await addresses_of(host, port):
+
+            def bind(identifier: ConnectionIdentifier, any_address: str = _ANY[family]) -> None:
+                if reserved_port:
+                    take_reserved_port(lambda number: identifier.bind(any_address, number), where)
+
+            scope = int(address[3]) if len(address) > 3 else 0
+            try:
+                manager = self.manager()
+                identifier = await manager.resolved(str(address[0]), port, scope, bind)
+            except OSError as error:
+                failure = error
+            else:
+                return _VerbsLink(self.binding(), manager, identifier, None)
+        assert failure is not None, "a host has at least one address"
+        raise ConnectFailed(
+            f"cannot connect to {where}: no RDMA device reaches it ({_cause(failure)}); check with `rdma link` that "
+            "one is active in its network and that the module rdma_ucm is loaded, or leave out the provider"
+        ) from failure
+
+    def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> LinkListener:
+        return _VerbsListener(self, on_link, log)
+
+    def explain_unmade(self, where: str, cause: str) -> str:
+        return f"cannot connect to {where}: {cause}; check that the server runs there and listens on an RDMA device"
+
+
+def _cause(error: OSError) -> str:
+    words = error.strerror or (os.strerror(error.errno) if error.errno else str(error))
+    return f"{error.filename}: {words.lower()}" if error.filename else words

@@ -1,0 +1,503 @@
+"""A queue pair of an RDMA device, over libibverbs and librdmacm.
+
+It waits for nothing: its driver calls `poll` when the completion queue may hold something and `on_event` with each
+event of the connection manager, and the connection's owner takes completions and events. Short data is copied into
+registered slots; other data is registered for its work request alone, and deregistered when that has completed. Data
+that arrives in receives of a pool is copied from a slot into the pool's memory.
+
+When the connection ends, the device's queue pair is destroyed first, so that the device reaches no memory any more;
+then all outstanding work is reported as flushed.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.verbs.binding import (
+    Binding,
+    ConnectionIdentifier,
+    Domain,
+    Entry,
+    ManagerEvent,
+    ManagerEventKind,
+    Region,
+    Right,
+)
+from rpcrdma.verbs.binding import WorkStatus as Work
+from rpcrdma.verbs.device_memory import DeviceProtectionDomain, DeviceRegion, MemorySlot, MemorySlots
+from rpcrdma.verbs.memory import MemoryRegion
+from rpcrdma.verbs.posting import EndState
+from rpcrdma.verbs.queue_pair import (
+    Completion,
+    ConnectRequested,
+    Disconnected,
+    Established,
+    QueuePairEvent,
+    Status,
+    Verb,
+)
+from rpcrdma.verbs.receive_pool import ReceiveSource, ScatteredBuffer
+from rpcrdma.wire.buffers import Buffer, gather_length
+
+__all__ = ["DeviceQueuePair"]
+
+_SENDS = 128
+"""Work requests in the device's send queue; further ones wait here."""
+_RECEIVES = 1024
+"""Receives in the device's receive queue: the credits of either direction, several times."""
+_ENTRIES = 16
+"""Pieces of memory that one Send or RDMA Write gathers; a longer Write is divided."""
+_READS = 32
+"""RDMA Reads that either end may have outstanding, as with the software RNIC."""
+_SLOT_OCTETS = 4096
+"""Up to this length a copy costs less than a registration."""
+_COMPLETIONS = 64
+"""Completions taken at once."""
+
+
+class _Send:
+    """Work of the send queue, which is one or more work requests of the device: `left` have not completed."""
+
+    __slots__ = ("left", "length", "regions", "signaled", "slot", "status", "verb", "wr")
+
+    def __init__(self, wr: object, verb: Verb, length: int, *, signaled: bool) -> None:
+        self.wr = wr
+        self.verb = verb
+        self.length = length
+        self.signaled = signaled
+        self.regions: list[Region] = []
+        self.slot: MemorySlot | None = None
+        self.left = 0
+        self.status = Status.FLUSHED
+
+
+class _Receive:
+    """A posted receive: of a buffer of the owner, registered as `region`, or of a slot for memory of a pool."""
+
+    __slots__ = ("region", "slot", "wr")
+
+    def __init__(self, wr: object, region: Region | None, slot: MemorySlot | None) -> None:
+        self.wr = wr
+        self.region = region
+        self.slot = slot
+
+
+class DeviceQueuePair:
+    """One end of a connection; `request` is the event by which the peer asks for it, None at the end that connects.
+
+    Raises:
+        OSError: the device has no room for one more.
+    """
+
+    def __init__(
+        self,
+        binding: Binding,
+        identifier: ConnectionIdentifier,
+        domain: Domain,
+        private_data: bytes,
+        request: ManagerEvent | None,
+    ) -> None:
+        device = domain.device
+        self.pd = DeviceProtectionDomain(domain)
+        self._binding = binding
+        self._identifier = identifier
+        self._entries = min(_ENTRIES, device["max_entries"])
+        self._message_octets = min((port["max_message_octets"] for port in device["ports"]), default=1 << 30)
+        self._send_room = min(_SENDS, device["max_queue_pair_work"])
+        self._receives_max = min(_RECEIVES, device["max_queue_pair_work"], device["max_completions"] - self._send_room)
+        self._device = identifier.queue_pair(domain, self._send_room, self._receives_max, self._entries)
+        self.inbound_reads = min(_READS, device["max_inbound_reads"])
+        self.outbound_reads = min(_READS, device["max_outbound_reads"])
+        self._private_data = private_data
+        self.completions: deque[Completion] = deque()
+        self.events: list[QueuePairEvent] = []
+        self._slots = MemorySlots(self.pd, _SLOT_OCTETS, 0)
+        self._receive_slots: MemorySlots | None = None
+        self._pool: ReceiveSource | None = None
+        self._receives: deque[_Receive] = deque()
+        self._sends: deque[_Send] = deque()
+        self._unposted: deque[tuple[object, tuple[Entry, ...], int, int, int]] = deque()
+        self._leaving = False
+        self.parted = True
+        """Whether the connection manager has nothing more to do for the connection."""
+        self.state = EndState.IDLE
+        if request is not None:
+            self.parted = False
+            self.state = EndState.REQUESTED
+            self._private_data = request.private_data
+            self.inbound_reads = min(self.inbound_reads, request.inbound_reads)
+            self.outbound_reads = min(self.outbound_reads, request.outbound_reads)
+            self.events.append(ConnectRequested(private_data=request.private_data))
+
+    def fileno(self) -> int:
+        """The descriptor that becomes readable when `poll` is due."""
+        return self._device.fileno()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there are completions or events to take."""
+        return bool(self.completions or self.events)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the connection has ended, also where that event was not taken yet."""
+        return self.state is EndState.CLOSED
+
+    @property
+    def idle(self) -> bool:
+        """Whether the device has no work for the peer."""
+        return not self._sends or self.state is not EndState.ESTABLISHED
+
+    # Posting
+
+    def post_receive(self, wr: object, buffer: memoryview) -> None:
+        if self.state is EndState.CLOSED:
+            self.completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
+            return
+        try:
+            region = self.pd.pin(buffer, Right.LOCAL_WRITE)
+        except LocalProtocolError as error:
+            self.abort(str(error))
+            self.completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
+            return
+        self._post_receives([(_Receive(wr, region, None), ((region, 0, len(buffer)),) if buffer else ())])
+
+    def post_receives(self, count: int, pool: ReceiveSource) -> None:
+        if self.state is EndState.CLOSED:
+            return
+        self._pool = pool
+        if self._receive_slots is None:
+            self._receive_slots = MemorySlots(self.pd, pool.octets, Right.LOCAL_WRITE)
+        works: list[tuple[_Receive, tuple[Entry, ...]]] = []
+        try:
+            for _ in range(count):
+                slot = self._receive_slots.take()
+                works.append((_Receive(None, None, slot), (slot.entry(pool.octets),)))
+        except LocalProtocolError as error:
+            self.abort(str(error))
+            return
+        self._post_receives(works)
+
+    def _post_receives(self, works: list[tuple[_Receive, tuple[Entry, ...]]]) -> None:
+        self._receives.extend(receive for receive, _ in works)
+        if len(self._receives) > self._receives_max:
+            self.abort(f"the device takes {self._receives_max} receives: lower credits_granted or credits_requested")
+            return
+        try:
+            self._device.post_receives(works)
+        except OSError as error:
+            self._fail(error)
+
+    def post_send(
+        self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True
+    ) -> None:
+        opcode = self._binding.SEND if invalidate is None else self._binding.SEND_WITH_INVALIDATE
+        send = _Send(wr, Verb.SEND, gather_length(gather), signaled=signaled)
+        if send.length > _SLOT_OCTETS:
+            gather = [b"".join(gather)]
+        self._post(send, opcode, gather, invalidate or 0, 0)
+
+    def post_write(
+        self, wr: object, gather: Sequence[Buffer], handle: int, offset: int, *, signaled: bool = True
+    ) -> None:
+        send = _Send(wr, Verb.RDMA_WRITE, gather_length(gather), signaled=signaled)
+        self._post(send, self._binding.RDMA_WRITE, gather, handle, offset)
+
+    def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
+        assert isinstance(sink, DeviceRegion)
+        send = _Send(wr, Verb.RDMA_READ, length, signaled=True)
+        if self.state is EndState.CLOSED or sink.registered is None:
+            self.completions.append(Completion(wr, Verb.RDMA_READ, Status.FLUSHED))
+            return
+        self._queue(send, self._binding.RDMA_READ, [(sink.registered, sink_start, length)], handle, offset)
+
+    def _post(self, send: _Send, opcode: int, gather: Sequence[Buffer], handle: int, offset: int) -> None:
+        if self.state is not EndState.CLOSED:
+            try:
+                self._queue(send, opcode, self._pinned(send, gather), handle, offset)
+            except LocalProtocolError as error:
+                self._release(send)
+                self.abort(str(error))
+            else:
+                return
+        self.completions.append(Completion(send.wr, send.verb, Status.FLUSHED))
+
+    def _pinned(self, send: _Send, gather: Sequence[Buffer]) -> list[Entry]:
+        """The data in registered memory: copied into a slot, or where it is."""
+        if send.length <= _SLOT_OCTETS:
+            send.slot = slot = self._slots.take()
+            start = 0
+            for piece in gather:
+                slot.view[start : start + len(piece)] = piece
+                start += len(piece)
+            return [slot.entry(start)]
+        entries: list[Entry] = []
+        for piece in gather:
+            if piece:
+                region = self.pd.pin(piece, 0)
+                send.regions.append(region)
+                entries.append((region, 0, len(piece)))
+        return entries
+
+    def _queue(self, send: _Send, opcode: int, entries: list[Entry], handle: int, offset: int) -> None:
+        """Queues the device's work requests for `send`, each of a length and with entries that it takes."""
+        self._sends.append(send)
+        for part in _divided(entries, self._entries, self._message_octets):
+            send.left += 1
+            self._unposted.append((send, tuple(part), opcode, handle, offset))
+            offset += sum(octets for _, _, octets in part)
+
+    # Connecting and ending
+
+    def accept(self, private_data: bytes) -> None:
+        if self.state is not EndState.REQUESTED:
+            raise LocalProtocolError("no peer asks to be accepted")
+        self.state = EndState.ACCEPTED
+        try:
+            self._identifier.accept(private_data, self.inbound_reads, self.outbound_reads)
+        except OSError as error:
+            self._fail(error)
+
+    def reject(self, private_data: bytes = b"") -> None:
+        if self.state is not EndState.REQUESTED:
+            raise LocalProtocolError("no peer asks to be rejected")
+        self._end("rejected", by_peer=False, private_data=private_data)
+
+    def disconnect(self) -> None:
+        if self.state is EndState.ESTABLISHED:
+            self._leaving = True
+        elif self.state is not EndState.CLOSED:
+            self.abort("disconnected before the connection was made")
+
+    def abort(self, reason: str) -> None:
+        self._end(reason, by_peer=False)
+
+    def flush(self) -> None:
+        """Connects, or posts the work for which the device has room; disconnects after the last work if asked to."""
+        if self.state is EndState.IDLE:
+            self.state = EndState.CONNECTING
+            self.parted = False
+            try:
+                self._identifier.connect(self._private_data, self.inbound_reads, self.outbound_reads)
+            except OSError as error:
+                self._fail(error)
+        if self.state is not EndState.ESTABLISHED:
+            return
+        unposted = self._unposted
+        if unposted and self._send_room:
+            works = [unposted.popleft() for _ in range(min(self._send_room, len(unposted)))]
+            self._send_room -= len(works)
+            try:
+                self._device.post_sends(works)
+            except OSError as error:
+                self._fail(error)
+                return
+        if self._leaving and not self._sends:
+            self._end("disconnected", by_peer=False)
+
+    def on_event(self, event: ManagerEvent) -> None:
+        """Takes an event of the connection manager."""
+        kind = event.kind
+        if kind in (ManagerEventKind.DISCONNECTED, ManagerEventKind.TIMEWAIT_ENDED, ManagerEventKind.REJECTED):
+            self.parted = True
+        if self.state is EndState.CLOSED:
+            return
+        if kind == ManagerEventKind.ESTABLISHED:
+            self._connected(event)
+        elif kind == ManagerEventKind.DISCONNECTED:
+            # Messages that came before are delivered, and an error is reported, before the end is.
+            while self.poll():
+                pass
+            self._ended_by_peer()
+        elif kind in _ENDS:
+            reason = _ENDS[ManagerEventKind(kind)]
+            if kind == ManagerEventKind.REJECTED and event.status in _REFUSED:
+                reason = "connection refused"
+            self._end(reason, by_peer=kind != ManagerEventKind.DEVICE_REMOVED)
+
+    def _connected(self, event: ManagerEvent) -> None:
+        if self.state is EndState.CONNECTING:
+            self._private_data = event.private_data
+            self.inbound_reads = min(self.inbound_reads, event.inbound_reads)
+            self.outbound_reads = min(self.outbound_reads, event.outbound_reads)
+            self._establish()
+        elif self.state is EndState.ACCEPTED:
+            self._establish()
+
+    def _establish(self) -> None:
+        self.state = EndState.ESTABLISHED
+        self.events.append(
+            Established(
+                private_data=self._private_data,
+                inbound_reads=self.inbound_reads,
+                outbound_reads=self.outbound_reads,
+            )
+        )
+
+    def _ended_by_peer(self) -> None:
+        if self.ended:
+            return
+        try:
+            broken = not self.pd.device["iwarp"] and self._device.broken()
+        except OSError:
+            broken = False
+        if broken:
+            self._end(_BROKEN, by_peer=True, protocol_error=True)
+        else:
+            self._end("the peer disconnected", by_peer=True)
+
+    def _fail(self, error: OSError) -> None:
+        self._end(f"{error.filename} failed: {error.strerror}", by_peer=False)
+
+    def _end(
+        self, reason: str, *, by_peer: bool, protocol_error: bool = False, private_data: bytes | None = None
+    ) -> None:
+        if self.state is EndState.CLOSED:
+            return
+        before, self.state = self.state, EndState.CLOSED
+        try:
+            if before is EndState.REQUESTED:
+                self.parted = True
+                self._identifier.reject(private_data or b"")
+            elif before is not EndState.IDLE:
+                self._identifier.disconnect()
+        except OSError:
+            # There is no connection any more that could be ended.
+            self.parted = True
+        self._device.end()
+        self._unposted.clear()
+        while self._sends:
+            send = self._sends.popleft()
+            self._release(send)
+            self.completions.append(Completion(send.wr, send.verb, send.status))
+        while self._receives:
+            receive = self._receives.popleft()
+            if receive.region is not None:
+                receive.region.deregister()
+                self.completions.append(Completion(receive.wr, Verb.RECEIVE, Status.FLUSHED))
+        self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
+
+    def release(self) -> None:
+        """Gives everything back that the device holds for it; called last, after the end."""
+        self._device.close()
+        self._slots = MemorySlots(self.pd, _SLOT_OCTETS, 0)
+        self._receive_slots = None
+        self.pd.close()
+
+    # Completions
+
+    def poll(self) -> bool:
+        """Takes completions of the device; returns whether there may be more."""
+        try:
+            found = self._device.completions(_COMPLETIONS)
+        except OSError as error:
+            self._fail(error)
+            return False
+        flushed = False
+        for work, status, octets in found:
+            if self.state is EndState.CLOSED:
+                return False
+            if status == Work.FLUSHED:
+                flushed = True
+            elif status != Work.SUCCESS:
+                self._failed(work, status)
+            elif isinstance(work, _Receive):
+                self._received(work, octets)
+            else:
+                self._done(work)
+        if len(found) == _COMPLETIONS:
+            return True
+        if flushed and self.state is EndState.ESTABLISHED and not self.pd.device["iwarp"]:
+            # Neither end has disconnected, or the device's queue pair would be gone: the peer has broken a rule.
+            self._ended_by_peer()
+        return False
+
+    def _received(self, receive: _Receive, octets: int) -> None:
+        if self.state is EndState.ACCEPTED:
+            # A message can overtake the event that says that the connection stands.
+            self._establish()
+        popped = self._receives.popleft()
+        assert popped is receive, "receives complete in the order of posting"
+        wr = receive.wr
+        slot = receive.slot
+        if receive.region is not None:
+            receive.region.deregister()
+        if slot is not None:
+            assert self._pool is not None
+            assert self._receive_slots is not None
+            wr = _delivered(self._pool, slot.view[:octets])
+            self._receive_slots.give_back(slot)
+        self.completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, octets))
+
+    def _done(self, send: _Send) -> None:
+        self._send_room += 1
+        send.left -= 1
+        if send.left:
+            return
+        self._release(send)
+        send.status = Status.SUCCESS
+        # Linux's siw reports a Send before an RDMA Read that was posted earlier.
+        while self._sends and self._sends[0].status is Status.SUCCESS:
+            first = self._sends.popleft()
+            if first.signaled:
+                self.completions.append(Completion(first.wr, first.verb, Status.SUCCESS, first.length))
+
+    def _failed(self, work: _Send | _Receive, status: int) -> None:
+        """Ends the connection because the device could not do the work."""
+        if isinstance(work, _Send) and status == Work.REMOTE_ACCESS:
+            work.status = Status.REMOTE_ACCESS
+        if status == Work.RETRIES_EXCEEDED:
+            self._end("the peer does not answer any more: check it and the network", by_peer=True)
+        else:
+            self._end(self._binding.status_text(status), by_peer=isinstance(work, _Receive), protocol_error=True)
+
+    def _release(self, send: _Send) -> None:
+        while send.regions:
+            send.regions.pop().deregister()
+        if send.slot is not None:
+            self._slots.give_back(send.slot)
+            send.slot = None
+
+
+_BROKEN = "the device stopped the connection: the peer broke a rule of RDMA"
+_ENDS = {
+    ManagerEventKind.CONNECT_ERROR: "the connection could not be made",
+    ManagerEventKind.UNREACHABLE: "the peer does not answer: check its address and the network",
+    ManagerEventKind.REJECTED: "the peer rejected the connection",
+    ManagerEventKind.DEVICE_REMOVED: "the RDMA device was removed",
+    ManagerEventKind.ADDRESS_CHANGED: "the network address moved to another device",
+}
+_REFUSED = (8, -errno.ECONNREFUSED)
+"""Statuses of a rejection: the reason "invalid service ID" of InfiniBand, and the errno of iWARP's TCP."""
+
+
+def _delivered(pool: ReceiveSource, data: memoryview) -> object:
+    """A message in memory of the pool, or as `bytes`: see `ReceiveSource`."""
+    if len(data) <= pool.short_octets:
+        return bytes(data)
+    buffer = pool.draw()
+    if isinstance(buffer, ScatteredBuffer):
+        buffer.write(0, data)
+    else:
+        buffer[: len(data)] = data
+    return buffer
+
+
+def _divided(entries: Iterable[Entry], entries_max: int, octets_max: int) -> list[list[Entry]]:
+    """Divides a gather or scatter list into lists of so many entries and octets at most; at least one list."""
+    lists: list[list[Entry]] = [[]]
+    room = octets_max
+    for region, start, octets in entries:
+        left = octets
+        while left:
+            if len(lists[-1]) == entries_max or not room:
+                lists.append([])
+                room = octets_max
+            part = min(left, room)
+            lists[-1].append((region, start + octets - left, part))
+            left -= part
+            room -= part
+    return lists

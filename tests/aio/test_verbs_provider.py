@@ -1,0 +1,46 @@
+"""The provider of RDMA devices: its errors in words."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from typing import Any
+
+import pytest
+
+import rpcrdma
+from rpcrdma.aio.drivers import verbs_provider
+from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
+from rpcrdma.errors import ConnectFailed
+from rpcrdma.nfs import v3
+from support.device_in_memory import DeviceInMemory
+
+
+def message_of_connecting(provider: VerbsProvider) -> str:
+    async def main() -> str:
+        with pytest.raises(ConnectFailed) as caught:
+            await rpcrdma.connect("rdma://127.0.0.2", v3.PROGRAM, options=rpcrdma.ConnectOptions(provider=provider))
+        return str(caught.value)
+
+    return asyncio.run(main())
+
+
+def test_where_no_device_reaches_the_address_cause_and_remedy_are_named() -> None:
+    message = message_of_connecting(VerbsProvider(DeviceInMemory()))
+    assert "no RDMA device reaches it (address error: no such device)" in message
+    assert "rdma link" in message
+
+
+def test_where_the_module_is_missing_its_installation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verbs_provider, "find", lambda: (None, "rpcrdma_verbs is not installed; install it"))
+    assert "rpcrdma_verbs is not installed; install it" in message_of_connecting(VerbsProvider())
+
+
+def test_where_no_connection_manager_is_its_module_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = DeviceInMemory()
+
+    def missing() -> Any:
+        raise OSError(errno.ENODEV, "No such device", "rdma_create_event_channel")
+
+    monkeypatch.setattr(device, "EventChannel", missing)
+    assert "modprobe rdma_ucm" in message_of_connecting(VerbsProvider(device))

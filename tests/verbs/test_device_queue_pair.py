@@ -1,0 +1,171 @@
+"""The queue pair of RDMA devices, beyond the suite of providers: limits of the device, and memory that it guards."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.testing.provider_suite import PairParts
+from rpcrdma.verbs import Access, Completion, Disconnected, Established, ReceivePool, Status, Verb
+from rpcrdma.verbs.binding import ManagerEvent, ManagerEventKind
+from rpcrdma.verbs.device_memory import DeviceProtectionDomain, MemorySlots
+from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
+from support.device_in_memory import DeviceInMemory
+from support.device_pairs import DevicePairs
+
+
+class Joined:
+    """Two connected queue pairs of `device`."""
+
+    def __init__(self, device: DeviceInMemory) -> None:
+        self.device = device
+        parts: PairParts = DevicePairs(device, "127.0.0.1", quiet_s=0.0).make()
+        self.near, self.far = cast("DeviceQueuePair", parts[0]), cast("DeviceQueuePair", parts[2])
+        self.progress = parts[4]
+        self.far.accept(b"")
+        self.progress()
+        for end in (self.near, self.far):
+            assert isinstance(end.events[-1], Established)
+            end.events.clear()
+
+
+@pytest.fixture
+def joined() -> Joined:
+    return Joined(DeviceInMemory())
+
+
+def event(kind: int, status: int = 0) -> ManagerEvent:
+    return ManagerEvent(None, None, kind, status, b"", 0, 0)  # type: ignore[arg-type]
+
+
+def test_a_write_is_divided_by_the_entries_and_the_message_size_of_the_device(joined: Joined) -> None:
+    attributes = joined.device.attributes
+    most = attributes["ports"][0]["max_message_octets"]
+    data = [bytes([number]) * (most // 3 + number) for number in range(3 * attributes["max_entries"])]
+    memory = bytearray(sum(map(len, data)))
+    region = joined.far.pd.register(memory, Access.REMOTE_WRITE)
+    posted: list[int] = []
+    device_post = joined.near._device.post_sends
+
+    def post_sends(works: list[tuple[object, tuple[tuple[object, int, int], ...], int, int, int]]) -> None:
+        for _, entries, _, _, _ in works:
+            posted.append(sum(octets for _, _, octets in entries))
+            assert len(entries) <= attributes["max_entries"]
+        device_post(works)  # type: ignore[arg-type]
+
+    joined.near._device.post_sends = post_sends  # type: ignore[method-assign, assignment]
+    joined.near.post_write("w", data, region.handle, region.offset)
+    joined.progress()
+    assert memory == b"".join(data)
+    assert sum(posted) == len(memory)
+    assert max(posted) <= most
+    assert list(joined.near.completions) == [Completion("w", Verb.RDMA_WRITE, Status.SUCCESS, len(memory))]
+
+
+def test_work_that_the_device_reports_too_early_is_reported_in_its_order(
+    joined: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = joined.far.pd.register(b"12345678", Access.REMOTE_READ)
+    sink = joined.near.pd.register(bytearray(8), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+    joined.far.post_receive("r", memoryview(bytearray(8)))
+    joined.near.post_read("read", sink, 0, 8, source.handle, source.offset)
+    joined.near.post_send("send", [b"x"])
+    joined.near.flush()
+    read, send = joined.near._device.completions(2)
+    for early, reported in ((send, []), (read, ["read", "send"])):
+        monkeypatch.setattr(joined.near._device, "completions", lambda _most, early=early: [early])
+        joined.near.poll()
+        assert [each.wr for each in joined.near.completions] == reported
+
+
+def test_memory_that_the_device_does_not_take_ends_the_connection_with_the_remedy(joined: Joined) -> None:
+    joined.device.attributes["max_regions"] = 0
+    joined.near.post_write("w", [bytes(1 << 20)], 1, 0)
+    assert list(joined.near.completions) == [Completion("w", Verb.RDMA_WRITE, Status.FLUSHED)]
+    (end,) = joined.near.events
+    assert isinstance(end, Disconnected)
+    assert "raise the limit of locked memory (ulimit -l" in end.reason
+
+
+def test_more_receives_than_the_device_holds_end_the_connection_and_name_the_setting(joined: Joined) -> None:
+    joined.near.post_receives(10_000, ReceivePool(64))
+    (end,) = joined.near.events
+    assert isinstance(end, Disconnected)
+    assert "lower credits_granted" in end.reason
+
+
+@pytest.mark.parametrize(
+    ("happened", "by_peer", "words"),
+    [
+        (event(ManagerEventKind.DEVICE_REMOVED), False, "the RDMA device was removed"),
+        (event(ManagerEventKind.ADDRESS_CHANGED), True, "moved to another device"),
+        (event(ManagerEventKind.DISCONNECTED), True, "the peer disconnected"),
+    ],
+)
+def test_an_event_that_ends_the_connection_is_told_in_words(
+    joined: Joined, happened: ManagerEvent, by_peer: bool, words: str
+) -> None:
+    joined.near.on_event(happened)
+    joined.near.on_event(happened)
+    (end,) = joined.near.events
+    assert isinstance(end, Disconnected)
+    assert (end.by_peer, end.protocol_error) == (by_peer, False)
+    assert words in end.reason
+
+
+def test_a_message_that_overtakes_the_event_of_the_connection_comes_after_it() -> None:
+    parts = DevicePairs(DeviceInMemory(), "127.0.0.1", quiet_s=0.0).make()
+    near, far = cast("DeviceQueuePair", parts[0]), cast("DeviceQueuePair", parts[2])
+    far.post_receive("r", memoryview(bytearray(8)))
+    far.events.clear()
+    far.accept(b"")
+    near.on_event(event(ManagerEventKind.ESTABLISHED))
+    near.post_send("s", [b"early"])
+    near.flush()
+    far.poll()
+    assert [type(each) for each in far.events] == [Established]
+    assert [each.wr for each in far.completions] == ["r"]
+    parts[4]()
+    assert len(far.events) == 1, "the connection was reported twice"
+
+
+@pytest.mark.parametrize(("iwarp", "exposed"), [(False, False), (True, True)])
+def test_a_sink_is_exposed_only_where_the_wire_names_it(iwarp: bool, exposed: bool) -> None:
+    device = DeviceInMemory()
+    device.attributes["iwarp"] = iwarp
+    joined = Joined(device)
+    memory = bytearray(8)
+    sink = joined.near.pd.register(memory, Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+    joined.far.post_write("w", [b"12345678"], sink.handle, sink.offset)
+    joined.progress()
+    assert (memory == b"12345678") is exposed
+
+
+def test_nothing_stays_registered_when_the_connection_is_released(joined: Joined) -> None:
+    near = joined.near
+    domain = near.pd._domain
+    assert domain is not None
+    near.post_receives(4, ReceivePool(64))
+    near.post_receive("r", memoryview(bytearray(9000)))
+    near.post_send("s", [b"short"])
+    near.post_send("l", [bytes(9000)])
+    near.flush()
+    near.abort("enough")
+    near.release()
+    left = [region for region in domain.regions.values() if len(region.view) == 9000]  # type: ignore[attr-defined]
+    assert left == []
+    with pytest.raises(LocalProtocolError, match="closed"):
+        near.pd.register(bytearray(1), Access.REMOTE_READ)
+
+
+def test_slots_are_registered_together_and_used_again() -> None:
+    device = DeviceInMemory()
+    domain = device.EventChannel().identifier().domain()
+    slots = MemorySlots(DeviceProtectionDomain(domain), 4096, 0)
+    taken = [slots.take() for _ in range(16)]
+    assert len(domain.regions) == 1
+    assert len({slot.start for slot in taken}) == 16
+    slots.give_back(taken[3])
+    assert slots.take() is taken[3]
