@@ -36,7 +36,7 @@ TORCH :=
 NATIVE_PACKAGES := gcc clang libclang-rt-dev
 INTEROP_PACKAGES := tshark libnfs-utils rpcbind rpcsvc-proto cpp
 
-.PHONY: help install demo test check check-native native-packages wheels gen fuzz mutate soak sim scale data-tools interop interop-packages interop-kernel kernel-shell kernel-measure \
+.PHONY: help install demo test check check-native native-packages wheels gen fuzz mutate soak sim scale data-tools interop interop-packages interop-kernel interop-verbs kernel-shell kernel-measure \
 	kernel-packages bench docs clean
 
 help:
@@ -196,6 +196,9 @@ kernel-packages:
 		echo 'error: qemu-system-x86_64, gcc, make, xz and ip are needed' >&2; \
 		echo '  hint: sudo apt-get install --no-install-recommends qemu-system-x86 gcc make xz-utils iproute2' >&2; exit 1; \
 	fi
+
+interop-verbs: $(DEV_STAMP) kernel-packages
+	$(BIN)/python tests/interop/kernel/run.py 'verbs-*'
 
 interop-kernel: $(DEV_STAMP) kernel-packages
 	$(BIN)/python tests/interop/kernel/run.py $(CHECKS)

@@ -49,8 +49,8 @@ EXTRA_PROGRAMS = {"fio": ["usr/bin/fio"]}
 """Programs with many libraries, each in a layer for the guests that use it: each MiB costs time at each boot."""
 MODULES = _each(
     "",
-    "virtio_pci virtio_net virtio_console virtio_rng crc32c_generic siw rdma_rxe rpcrdma ib_uverbs rdma_ucm"
-    " nfsd nfsv3 nfsv4",
+    "virtio_pci virtio_net virtio_console virtio_rng crc32c_generic crc32_generic siw rdma_rxe rpcrdma ib_uverbs"
+    " rdma_ucm nfsd nfsv3 nfsv4",
 )
 SOURCE_FOLDERS = ["drivers/infiniband", "fs/nfs", "fs/nfsd", "fs/lockd", "fs/ext2", "net/sunrpc", "include/trace"]
 SIW_FOLDER = "drivers/infiniband/sw/siw"

@@ -22,7 +22,7 @@ __all__ = ["CHECKS", "MOUNT_OPTIONS", "Check", "Lab", "check"]
 
 MOUNT_OPTIONS = "rdma,port=20049,vers=3,nolock,mountproto=tcp,mountport=20048"
 """Options with which a Linux client mounts either server. Neither has NLM; no port mapper is asked."""
-_CLIENT, _SERVER = 2, 3
+_CLIENT, _SERVER, _DEVICES = 2, 3, 4
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,23 @@ class Lab:
                 "find . -type f | sort | xargs md5sum >/data/sums"
             )
         return self._guests["client"]
+
+    @property
+    def devices(self) -> Guest:
+        """A guest whose RDMA device is rxe0 (RoCE), with Python for the provider `verbs`."""
+        if "devices" not in self._guests:
+            here = Path(__file__)
+            files = {
+                "data/device_suite.py": here.with_name("device_suite.py"),
+                "data/device_pairs.py": here.parents[2] / "support" / "device_pairs.py",
+            }
+            guest = Guest(self.image, _DEVICES, name="devices", layers=(self.python_layer,), files=files)
+            self._guests["devices"] = guest
+            guest.run(
+                "set -e; modprobe crc32_generic; modprobe rdma_rxe; rdma link delete siw0\n"
+                "rdma link add rxe0 type rxe netdev eth0"
+            )
+        return self._guests["devices"]
 
     @property
     def python_layer(self) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import capture_vectors
+import device_checks
 import errors_across
 import kernel_client_files
 import kernel_client_recovery
@@ -37,6 +38,7 @@ CHECK_MODULES = (
     errors_across,
     kernel_reverse,
     capture_vectors,
+    device_checks,
 )
 """In the order in which they run. A further module of checks is imported above, and named here."""
 

@@ -1,0 +1,103 @@
+"""The provider `verbs` over the kernel's devices: rxe (RoCE) at both ends, and siw with the software RNIC."""
+
+from __future__ import annotations
+
+from failures import CheckFailed
+from guest import Guest
+from kernel_server import EXPORT, PORT, start_kernel_server
+from lab import MOUNT_OPTIONS, Lab, check
+from network import HOST
+from python_layer import PYTHON
+
+__all__: list[str] = []
+
+_OUR_PORT = 20051
+_TCP_PORT = 20053
+_VERSIONS = ("--rpcrdma-version 1", "--rpcrdma-version 2", "--rpcrdma-version 2-07", "--extension rtr")
+_COMMAND = "python3 -m rpcrdma"
+_START = f"""
+mkdir -p /run/served
+{_COMMAND} serve --provider verbs --no-root-squash --state-dir /run/state --listen rdma://ADDRESS:{_OUR_PORT} \\
+    --listen tcp://ADDRESS:{_TCP_PORT} VERSION /run/served >/run/serve.log 2>&1 &
+echo $! >/run/serve.pid
+until [ $(grep -c 'listening at' /run/serve.log) = 2 ]; do
+    kill -0 $(cat /run/serve.pid) || {{ cat /run/serve.log; exit 1; }}
+    sleep 0.2
+done
+"""
+_STOP = """
+kill $(cat /run/serve.pid)
+while kill -0 $(cat /run/serve.pid) 2>/dev/null; do sleep 0.2; done
+! grep -E 'Traceback|ERROR' /run/serve.log
+"""
+_FILE = "head -c 8000001 /dev/urandom >/run/original\n"
+_SUITE_S = 300.0
+_FILES_S = 120.0
+
+
+def _run(guest: Guest, script: str, quiet_s: float = _FILES_S) -> str:
+    return guest.run(f"set -e\n{PYTHON}{script.replace('ADDRESS', guest.address)}", quiet_s).output
+
+
+def _copied(url: str, mount_port: int, options: str = "", *, provider: str = "verbs") -> str:
+    """A script that copies a file there and back, and compares both."""
+    shared = f"--provider {provider} --mount-port {mount_port} {options}"
+    return (
+        f"{_COMMAND} put {shared} /run/original {url}/copy\n"
+        f"{_COMMAND} get {shared} {url}/copy /run/back\n"
+        "cmp /run/original /run/back\n"
+    )
+
+
+@check(quick=True)
+def verbs_keep_the_rules_of_providers(lab: Lab) -> None:
+    """The suite of `rpcrdma.testing.provider_suite` over two queue pairs of the device."""
+    _run(lab.devices, "python3 /data/device_suite.py ADDRESS", _SUITE_S)
+
+
+@check()
+def verbs_at_both_ends_move_a_file(lab: Lab) -> None:
+    """Our client and our server, in each version and with the round-trip extension."""
+    guest = lab.devices
+    _run(guest, _FILE)
+    for options in _VERSIONS:
+        version = "" if options.startswith("--extension") else options
+        _run(
+            guest,
+            _START.replace("VERSION", version) + _copied(f"rdma://ADDRESS:{_OUR_PORT}", _TCP_PORT, options) + _STOP,
+        )
+
+
+@check()
+def verbs_client_at_the_kernels_server(lab: Lab) -> None:
+    guest = lab.devices
+    start_kernel_server(guest)
+    url = f"rdma://ADDRESS:{PORT}{EXPORT}"
+    said = _run(guest, _FILE + _copied(url, 20048) + f"{_COMMAND} ping --count 10 --provider verbs {url}")
+    if "provider verbs" not in said:
+        raise CheckFailed(f"ping named another provider:\n{said}")
+    guest.run(f"cmp /run/original {EXPORT}/copy")
+
+
+@check()
+def verbs_server_mounted_by_the_kernel(lab: Lab) -> None:
+    guest = lab.devices
+    options = MOUNT_OPTIONS.replace("20049", str(_OUR_PORT)).replace("20048", str(_TCP_PORT))
+    _run(guest, _FILE + _START.replace("VERSION", "") + f"mount.nfs ADDRESS:/ /mnt -o {options}")
+    guest.run("set -e; cp /run/original /mnt/copy; sync; cmp /run/original /run/served/copy", _FILES_S)
+    guest.run(f"set -e; umount /mnt; mount.nfs {guest.address}:/ /mnt -o {options}; cmp /run/original /mnt/copy")
+    guest.run("umount /mnt")
+    _run(guest, _STOP)
+
+
+@check()
+def verbs_over_siw_meet_the_software_rnic(lab: Lab) -> None:
+    """Our client in the guest at our server outside, and the other way round within the guest."""
+    guest = lab.client
+    script = "ulimit -l unlimited\n" + _FILE
+    with lab.our_server() as server:
+        _run(guest, script + _copied(f"rdma://{HOST}:20049", 20048))
+        if (server.directory / "copy").stat().st_size != 8_000_001:
+            raise CheckFailed("the file at our server is of another size")
+    served = script + _START.replace("VERSION", "")
+    _run(guest, served + _copied(f"rdma://ADDRESS:{_OUR_PORT}", _TCP_PORT, provider="iwarp") + _STOP)
