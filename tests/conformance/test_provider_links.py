@@ -195,7 +195,7 @@ def test_many_messages_arrive_in_order_and_several_in_one_turn(provider: Provide
     async def main() -> None:
         async with joined(provider) as (client, server):
             turns = await fill(client, server)
-            # A turn of a simulated host costs nothing, and each completion has its own: what follows has one cause.
+            # A turn of a simulated host costs nothing. Each completion has its own, so that each event has one cause.
             assert turns == RECEIVES - 1 if isinstance(provider, Simulated) else turns < RECEIVES / 4
 
     run(provider, main)

@@ -1,6 +1,7 @@
 """One stream of FPDUs for the receiver in Python and for the native one, which have to come to the same.
 
-Octets decide what is in the stream and where it is cut, so that Hypothesis and libFuzzer can search: `compare(octets)`.
+Octets decide the content of the stream and the places of its cuts, so that Hypothesis and libFuzzer can
+search: `compare(octets)`.
 """
 
 from __future__ import annotations
@@ -217,7 +218,7 @@ def compare(octets: bytes) -> None:
     """Gives both receivers the stream that `octets` describe.
 
     Raises:
-        AssertionError: they differ in what they send, complete, report, place or invalidate.
+        AssertionError: they differ in octets sent, completions, events, placed data or invalidations.
     """
     recipe = Recipe(octets)
     flags = recipe.number()
