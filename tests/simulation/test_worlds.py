@@ -201,6 +201,22 @@ def test_a_client_that_ignores_grants_is_noticed(monkeypatch: pytest.MonkeyPatch
     assert "rules" in complaints(run_world(plan(*calls, at_once=20)))
 
 
+def test_a_grant_that_was_lost_with_its_connection_binds_no_client() -> None:
+    """The first reply grants 4, the second one 1: the connection was cut before that, and the client goes on."""
+    calls = (
+        call(0, "null", pause_s=0.009),
+        call(1, "statement", 800, into=False),
+        call(2, "remove", stable=False),
+    )
+    faults = (
+        fault(FaultKind.WITHHELD_GRANTS, Side.SERVER, at_s=0.0005, for_s=10.0),
+        fault(FaultKind.CUT, after_operations=4, silent=True),
+    )
+    result = run_world(plan(*calls, faults=faults, credits=4, at_once=3))
+    assert result.faults == len(faults)
+    assert not result.violations
+
+
 def test_memory_that_is_exposed_after_its_call_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The peer's RNIC would end one of the handles along with its reply."""
     post_send = SimulatedQueuePair.post_send

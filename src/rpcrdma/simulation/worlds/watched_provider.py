@@ -6,13 +6,14 @@ so that a checker need not trust the counters of either.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import Driver, Link, LinkListener, Provider, Terms
-from rpcrdma.verbs import ProtectionDomain, QueuePair, ReceiveSource
+from rpcrdma.verbs import Completion, ProtectionDomain, QueuePair, ReceiveSource, Status, Verb
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["WatchedEnd", "WatchedProvider", "Watcher"]
@@ -55,6 +56,9 @@ class Watcher(Protocol):
 
     def sends(self, end: WatchedEnd, message: bytes) -> None:
         """It posts a Send."""
+
+    def received(self, end: WatchedEnd) -> None:
+        """It takes the next message of its peer."""
 
     def closed(self, end: WatchedEnd) -> None:
         """It has released everything."""
@@ -156,13 +160,31 @@ class _WatchedDriver:
         self._on_closed()
 
 
+class _WatchedCompletions(deque[Completion]):
+    """The completions `inner`; `on_received` is called for each received message that their owner takes."""
+
+    def __init__(self, inner: deque[Completion], on_received: Callable[[], None]) -> None:
+        super().__init__()
+        self._inner = inner
+        self._on_received = on_received
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def popleft(self) -> Completion:
+        completion = self._inner.popleft()
+        if completion.verb is Verb.RECEIVE and completion.status is Status.SUCCESS:
+            self._on_received()
+        return completion
+
+
 class _WatchedQueuePair:
     def __init__(self, provider: WatchedProvider, end: WatchedEnd, inner: QueuePair) -> None:
         self._provider = provider
         self._watchers = provider.watchers
         self._end = end
         self._inner = inner
-        self.completions = inner.completions
+        self.completions: deque[Completion] = _WatchedCompletions(inner.completions, self._received)
         self.events = inner.events
         self.post_write = inner.post_write
         self.post_read = inner.post_read
@@ -170,6 +192,10 @@ class _WatchedQueuePair:
         self.reject = inner.reject
         self.disconnect = inner.disconnect
         self.abort = inner.abort
+
+    def _received(self) -> None:
+        for watcher in self._watchers:
+            watcher.received(self._end)
 
     def post_receive(self, wr: object, buffer: memoryview) -> None:
         for watcher in self._watchers:

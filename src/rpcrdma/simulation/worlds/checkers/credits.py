@@ -43,5 +43,8 @@ class CreditWatcher:
             text = f"{end.node} has posted Send {self._sent[end]}, {peer.node} only {self._posted[peer]} receives"
             self._found(Violation("credits", self._now_s(), text))
 
+    def received(self, end: WatchedEnd) -> None:
+        pass
+
     def closed(self, end: WatchedEnd) -> None:
         pass

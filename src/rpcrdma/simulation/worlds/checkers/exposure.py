@@ -148,6 +148,9 @@ class ExposureWatcher:
     def sends(self, end: WatchedEnd, message: bytes) -> None:
         pass
 
+    def received(self, end: WatchedEnd) -> None:
+        pass
+
     def closed(self, end: WatchedEnd) -> None:
         domain = end.domain
         assert isinstance(domain, JudgedDomain)
