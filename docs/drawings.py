@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from xml.sax.saxutils import escape
+
+from rpcrdma.dissect.sequence_svg import ARROW_HEADS, Arrow, sequence_parts
+from rpcrdma.dissect.sequence_svg import svg_text as _text
 
 __all__ = ["Arrow", "layer_diagram", "sequence_diagram", "state_diagram"]
 
@@ -34,23 +36,7 @@ STYLE = """\
     .datahead { fill: #f08a66; }
   }
 </style>
-<defs>
-  <marker id="head" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto">
-    <path class="head" d="M0 0 L9 4 L0 8 z"/></marker>
-  <marker id="datahead" markerWidth="12" markerHeight="12" refX="9" refY="6" orient="auto" markerUnits="userSpaceOnUse">
-    <path class="datahead" d="M0 0 L12 6 L0 12 z"/></marker>
-</defs>
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Arrow:
-    """One message of a sequence diagram: `to_right` from the left lifeline; `bulk` where it carries bulk data."""
-
-    to_right: bool
-    label: str
-    detail: str = ""
-    bulk: bool = False
 
 
 def _svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
@@ -58,30 +44,14 @@ def _svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" aria-label="{escape(title)}">\n<title>{escape(title)}</title>\n'
     )
-    return head + STYLE + "\n".join(parts) + "\n</svg>\n"
-
-
-def _text(x: int, y: int, words: str, kind: str = "", anchor: str = "middle") -> str:
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{f" class={kind!r}" if kind else ""}>{escape(words)}</text>'
+    return head + STYLE + ARROW_HEADS + "\n".join(parts) + "\n</svg>\n"
 
 
 def sequence_diagram(title: str, ends: tuple[str, str], arrows: Sequence[Arrow]) -> str:
     """Two lifelines, and an arrow for each message from the top down."""
-    left, right, step, top = 70, 650, 52, 84
-    bottom = top + step * len(arrows)
-    parts = [_text((left + right) // 2, 22, title, "name")]
-    for x, end in zip((left, right), ends, strict=True):
-        parts.append(_text(x, 48, end, "name"))
-        parts.append(f'<line class="line" x1="{x}" y1="56" x2="{x}" y2="{bottom}"/>')
-    for place, arrow in enumerate(arrows):
-        y = top + step * place + 8
-        start, tip = (left + 2, right - 2) if arrow.to_right else (right - 2, left + 2)
-        kind, head = ("data", "datahead") if arrow.bulk else ("arrow", "head")
-        parts.append(_text((left + right) // 2, y - 7, arrow.label))
-        if arrow.detail:
-            parts.append(_text((left + right) // 2, y + 15, arrow.detail, "small"))
-        parts.append(f'<line class="{kind}" x1="{start}" y1="{y}" x2="{tip}" y2="{y}" marker-end="url(#{head})"/>')
-    return _svg(720, bottom + 12, title, parts)
+    left, right = 70, 650
+    bottom, parts = sequence_parts(ends, arrows, left=left, right=right, top=48)
+    return _svg(720, bottom + 12, title, [_text((left + right) // 2, 22, title, "name"), *parts])
 
 
 def state_diagram(title: str, states: Sequence[str], transitions: Mapping[tuple[str, str], str]) -> str:

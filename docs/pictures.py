@@ -119,8 +119,8 @@ def _arrow(message: Message, *, to_right: bool) -> Arrow:
     if "serves" in facts:
         operation = message.summary.partition(",")[0]
         if operation == "RDMA Read Request":
-            return Arrow(to_right, operation, f"for the {facts['serves']['chunk']}")
-        return Arrow(to_right, f"{operation}, {facts['octets']:,} octets", f"{facts['serves']['chunk']}", bulk=True)
+            return Arrow(to_right, operation, (f"for the {facts['serves']['chunk']}",))
+        return Arrow(to_right, f"{operation}, {facts['octets']:,} octets", (facts["serves"]["chunk"],), bulk=True)
     operation = message.summary.partition(" xid ")[0]
     role = {"call": "call", "reply": "reply"}.get(facts.get("message", ""), "part of a message")
     procedure = facts.get("procedure", "").removeprefix("NFS_V3 ")
@@ -130,7 +130,7 @@ def _arrow(message: Message, *, to_right: bool) -> Arrow:
     if "invalidated_handle" in facts:
         details.append("invalidates the handle")
     bulk = facts["octets"] > OCTETS // 8
-    return Arrow(to_right, f"{operation}: {role} {procedure}".strip(), ", ".join(details), bulk=bulk)
+    return Arrow(to_right, f"{operation}: {role} {procedure}".strip(), (", ".join(details),), bulk=bulk)
 
 
 def conversations() -> Iterator[tuple[str, str]]:

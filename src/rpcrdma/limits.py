@@ -422,6 +422,9 @@ theirs. The procedures of NFS, with one error each, make 3,500 series for each s
 DISSECTED_FIELDS_MAX = 20_000
 """Annotated fields of one message, some 300 octets each: the largest header that this side reads has 6,000."""
 
+DISSECTED_DEPTH_MAX = 64
+"""Levels of fields within fields: types that contain themselves may be nested as deep as the message is long."""
+
 DISSECTED_MESSAGE_OCTETS_MAX = 1 << 20
 """Octets of one Send that are looked at: inline thresholds end at 256 KiB (RFC 8797); hex text is written by hand."""
 
@@ -459,6 +462,16 @@ silent longest is given up."""
 
 CAPTURE_HELD_OCTETS_MAX = 64 << 20
 """Octets of all connections that wait for missing segments: 16 connections that miss as much as one may."""
+
+EXPLAINED_MESSAGES_MAX = 4096
+"""Messages of calls that are held until earlier calls have ended, some 20 KiB each with their fields. Beyond it, calls
+are shown in the order in which they end."""
+
+EXPLAINED_PAGE_MESSAGES_MAX = 10_000
+"""Messages of one HTML page, some 4 KiB each: browsers show a page of 40 MB, and no reader looks at more."""
+
+EXPLAINED_PAGE_OCTETS_MAX = 2048
+"""Octets of one message that an HTML page shows as hex: two header sizes of the largest inline thresholds in use."""
 
 PROBED_PROGRAMS_MAX = 256
 """Programs at ports that `rpcrdma programs` asks because a port mapper lists them: several times as many as a busy

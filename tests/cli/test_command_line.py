@@ -34,6 +34,7 @@ COMMANDS = [
     "roundtrips",
     "doctor",
     "decode",
+    "explain",
     "xdr",
     "help",
     "completion",

@@ -57,7 +57,7 @@ def test_a_message_in_hex_is_shown_field_by_field(monkeypatch, capsys) -> None:
 def test_what_is_wrong_is_said_with_its_section(monkeypatch, capsys) -> None:
     status, out, err = decode(monkeypatch, capsys, FLAGS + RPC_CALL.replace("0a0b0c0d", "00000007"))
     assert status == 4
-    assert "wrong: rdma_flags at offset 16: reserved flags are set [version-two-00 6.3.2]" in out
+    assert "wrong: rdma_flags at offset 16: reserved flags are set [version-two-00 6.3.2, V2-37]" in out
     assert "1 with something wrong" in err
     assert [line for line in out.splitlines() if "<-- wrong: reserved flags are set" in line]
 
@@ -78,7 +78,7 @@ def test_json_is_one_object_a_line_with_the_same_keys(monkeypatch, capsys) -> No
     first, message = objects(out)
     assert first == {"input": "hex digits, 68 octets of an RPC-over-RDMA message"}
     assert set(message) == {
-        *("number", "time_s", "source", "destination", "protocol", "summary"),
+        *("number", "time_s", "source", "destination", "connection", "protocol", "summary"),
         *("facts", "notes", "faults", "headers"),
     }
     field = message["headers"][0]["fields"][2]
@@ -109,7 +109,7 @@ def test_an_iwarp_stream_in_hex(monkeypatch, capsys) -> None:
     assert status == 4  # "hello" is no message
     assert out.startswith("#1 Send, ")
     status, out, _ = decode(monkeypatch, capsys, stream.replace("b990b10c", "b990b10d"), "--iwarp")
-    assert "wrong: CRC at offset 28: the octets have 0x0cb190b9 [RFC 5044 4.4]" in out
+    assert "wrong: CRC at offset 28: the octets have 0x0cb190b9 [RFC 5044 4.4, MPA-24]" in out
     status, out, _ = decode(monkeypatch, capsys, stream[:36], "--iwarp")
     assert status == 4
     assert "the stream ends after" in out
@@ -273,6 +273,7 @@ def test_a_transmission_of_the_extension_in_hex(monkeypatch, capsys) -> None:
         "RPC-over-RDMA version 2",
         "Behind the header",
         "RPC",
+        "NFS_V3 GETATTR arguments",
     ]
     names = [(field["name"], field["offset"], field["size"]) for field in message["headers"][1]["fields"]]
     assert names == [("payload", 64, 40), ("data", 104, 4)]

@@ -7,15 +7,23 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from rpcrdma.cli import console
+from rpcrdma.cli.capture_input import (
+    add_choice_options,
+    add_input_options,
+    chooses,
+    chosen,
+    draft_of,
+    open_input,
+    settings_for,
+    tell_what_was_left_out,
+)
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.options import CommandParser, add_json
 
 if TYPE_CHECKING:
-    from rpcrdma.dissect.capture_dissector import CaptureDissector
     from rpcrdma.dissect.connection import Settings
     from rpcrdma.dissect.fields import Field, Message
 
@@ -24,11 +32,11 @@ __all__ = ["add_arguments", "run"]
 _EXAMPLES = """\
   rpcrdma decode demo.pcap
   rpcrdma decode --brief --faults demo.pcap
+  rpcrdma decode --procedure READ demo.pcap
   tcpdump -s 0 -w - port 20049 | rpcrdma decode --json
   xxd -p header.bin | rpcrdma decode
   rpcrdma decode --lua > ~/.local/lib/wireshark/plugins/rpcrdma2.lua
 """
-_DRAFTS = ("2", "2-07")
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18")
 _NAME_COLUMNS = 24
 
@@ -36,23 +44,11 @@ _NAME_COLUMNS = 24
 def add_arguments(parser: CommandParser) -> None:
     """Adds the command's arguments."""
     parser.describe(run, "[FILE]", _EXAMPLES, connects=False)
-    parser.add_argument(
-        "file",
-        nargs="?",
-        type=Path,
-        metavar="FILE",
-        help="pcap, pcapng, or hex text: digits, or a dump of xxd, hexdump -C or od -t x1 (default: standard input)",
-    )
+    add_input_options(parser, "pcap, pcapng, or hex text: digits, or a dump of xxd, hexdump -C or od -t x1")
     parser.add_argument(
         "--iwarp", action="store_true", help="hex text is one direction of an iWARP connection (default: one message)"
     )
-    parser.add_argument(
-        "--rpcrdma-version",
-        choices=_DRAFTS,
-        default=argparse.SUPPRESS,
-        help="which draft messages of version 2 follow: 2 is the first (-00), 2-07 the last; their octets do not say "
-        "(default: 2). Version 1 is always known",
-    )
+    add_choice_options(parser)
     parser.add_argument("--brief", action="store_true", help="one line for each message, without its fields")
     parser.add_argument("--faults", action="store_true", help="only messages with faults")
     parser.add_argument(
@@ -63,25 +59,17 @@ def add_arguments(parser: CommandParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    draft = args.rpcrdma_version if args.rpcrdma_version in _DRAFTS else _DRAFTS[0]
     if args.lua:
         from rpcrdma.dissect.headers import header_versions  # noqa: PLC0415
         from rpcrdma.dissect.wireshark import lua_dissector  # noqa: PLC0415
 
-        sys.stdout.write(lua_dissector(header_versions()[draft]))
+        sys.stdout.write(lua_dissector(header_versions()[draft_of(args)]))
         return ExitStatus.DONE
-    from rpcrdma.dissect.connection import Settings  # noqa: PLC0415
-    from rpcrdma.dissect.rpc_header import ProgramNames  # noqa: PLC0415
-    from rpcrdma.nfs import mount, v3, watch  # noqa: PLC0415
-
-    programs = (v3.PROGRAM, mount.PROGRAM, watch.WATCH_V1, watch.WATCHER_V1)
-    settings = Settings(draft, ProgramNames(programs))
+    settings = settings_for(args)
+    if settings is None:
+        return ExitStatus.FAILED
     with ExitStack() as stack:
-        if args.file is None or str(args.file) == "-":
-            file: BinaryIO = sys.stdin.buffer
-        else:
-            file = stack.enter_context(args.file.open("rb"))
-        return _decode(args, settings, file)
+        return _decode(args, settings, open_input(args, stack))
 
 
 @dataclass(slots=True)
@@ -107,7 +95,7 @@ def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int
         try:
             _show(args, dissector.messages(read_packets(file, start)), count)
         finally:
-            _say_passed_over(dissector, count)
+            tell_what_was_left_out(dissector, count.messages)
     else:
         if start[:2] in _COMPRESSED or start in _COMPRESSED:
             return console.error(
@@ -133,32 +121,30 @@ def _say_input(args: argparse.Namespace, what: str) -> None:
         console.talk(f"input: {what}")
 
 
-def _say_passed_over(dissector: CaptureDissector, count: _Count) -> None:
-    """Tells which parts of the capture were skipped, for a person who misses a message."""
-    if dissector.link_types_unknown:
-        kinds = ", ".join(map(str, sorted(dissector.link_types_unknown)))
-        console.talk(
-            f"warning: packets of link type {kinds} were left out; known are Ethernet, Linux cooked and raw IP"
-        )
-    if dissector.cut_packets:
-        console.talk(f"warning: {dissector.cut_packets} packets were cut off when they were captured: tcpdump -s 0")
-    if not count.messages:
-        console.talk(
-            f"warning: no iWARP in {dissector.packets} packets ({dissector.segments} of TCP); "
-            "an RDMA adapter's traffic does not pass through the kernel, and is not seen by tcpdump"
-        )
-
-
 def _show(args: argparse.Namespace, messages: Iterator[Message], count: _Count) -> None:
-    for message in messages:
-        count.messages += 1
-        count.faulty += bool(message.faults)
+    for message in _chosen(args, _counted(messages, count)) if chooses(args) else _counted(messages, count):
         if args.faults and not message.faults:
             continue
         if args.json:
             console.json_line(message.as_json())
         else:
             _print(message, brief=args.brief)
+
+
+def _counted(messages: Iterator[Message], count: _Count) -> Iterator[Message]:
+    for message in messages:
+        count.messages += 1
+        count.faulty += bool(message.faults)
+        yield message
+
+
+def _chosen(args: argparse.Namespace, messages: Iterator[Message]) -> Iterator[Message]:
+    """The messages of the calls that the options choose, call by call."""
+    from rpcrdma.dissect.exchanges import Exchanges  # noqa: PLC0415
+
+    for exchange in Exchanges().each(messages):
+        if chosen(args, exchange):
+            yield from exchange.messages
 
 
 def _print(message: Message, *, brief: bool) -> None:

@@ -40,6 +40,7 @@ _COMMANDS = {
     "roundtrips": "count the round trips, interrupts and registrations of calls in a simulated network",
     "doctor": "check this machine for RDMA and NFS, and name the remedies",
     "decode": "show the messages in a packet capture or in hex text, field by field, with their faults",
+    "explain": "show each call in a packet capture as a ladder: its Sends, RDMA Reads and Writes, chunks and credits",
     "xdr": "compile, check and extract XDR interface definitions",
     "help": "show the options that all commands with a connection share",
     "completion": "print the completion of this command for a shell",

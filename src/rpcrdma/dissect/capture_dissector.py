@@ -17,10 +17,14 @@ _End = tuple[bytes, int]
 
 
 class _Tracked:
-    """A TCP connection; `ends` are its two ends, 0 the one whose packet came first."""
+    """A TCP connection; `ends` are its two ends, 0 the one whose packet came first.
+
+    `number` counts those with iWARP, from the first message on.
+    """
 
     def __init__(self, first: _End, second: _End, settings: Settings) -> None:
         self.ends = (first, second)
+        self.number = 0
         self.tcp = (TcpHalf(), TcpHalf())
         self.iwarp = IwarpConnection(settings)
 
@@ -33,12 +37,18 @@ class CaptureDissector:
         self._connections: dict[tuple[_End, _End], _Tracked] = {}
         self._start_s: float | None = None
         self._messages = 0
+        self._numbered = 0
         self._held_octets = 0
         self.packets = 0
         self.segments = 0
         self.cut_packets = 0
         """Packets that were not captured whole."""
         self.link_types_unknown: set[int] = set()
+
+    @property
+    def found(self) -> int:
+        """Messages so far."""
+        return self._messages
 
     def messages(self, packets: Iterable[CapturedPacket]) -> Iterator[Message]:
         """The messages of all packets, each when its last octet has come."""
@@ -122,6 +132,10 @@ class CaptureDissector:
     def _placed(self, message: Message, tracked: _Tracked, end: int, time_s: float | None) -> Message:
         self._messages += 1
         message.number = self._messages
+        if not tracked.number:
+            self._numbered += 1
+            tracked.number = self._numbered
+        message.connection = tracked.number
         message.time_s = time_s
         message.source = address_text(tracked.ends[end])
         message.destination = address_text(tracked.ends[1 - end])

@@ -61,6 +61,7 @@ class IwarpConnection:
         rdmap = message.facts.pop("rdmap", None)
         if not isinstance(rdmap, RdmapMessage):
             return
+        message.octets = bytes(rdmap.data)
         if rdmap.is_send and rdmap.octets and not _misplaced(rdmap):
             self.conversation.send(end, bytes(rdmap.data), message, rdmap.invalidated)
             message.summary = f"{rdmap.name}, {message.summary}"
@@ -82,10 +83,11 @@ class IwarpConnection:
 
 def _startup(seen: StartupSeen) -> Message:
     group = seen.group
-    rejects = ", rejects the connection" if group.number("R") else ""
+    facts: dict[str, object] = {"error": "the connection is rejected"} if group.number("R") else {}
+    rejects = ", rejects the connection" if facts else ""
     said = f"{group.name}, revision {group.number('Rev')}{rejects}"
     flags = [name for name in "MCS" if group.number(name)]
-    return Message("mpa", f"{said}, flags {' '.join(flags) or 'none'}", groups=[group], faults=seen.faults)
+    return Message("mpa", f"{said}, flags {' '.join(flags) or 'none'}", groups=[group], faults=seen.faults, facts=facts)
 
 
 def _rdmap(whole: RdmapMessage) -> Message:
@@ -94,6 +96,12 @@ def _rdmap(whole: RdmapMessage) -> Message:
     facts: dict[str, object] = {"opcode": whole.opcode, "octets": whole.octets, "segments": whole.segments}
     if whole.words:
         said += f": {whole.words}"
+        facts["error"] = whole.words
+    if whole.name in {"RDMA Write", "RDMA Read Response"}:
+        facts |= {"handle": whole.handle, "offset": whole.offset}
+    elif whole.name == "RDMA Read Request" and len(whole.groups) > 1:
+        asked = whole.groups[1]
+        facts |= {"handle": asked.number("SrcSTag"), "offset": asked.number("SrcTO"), "asked": asked.number("RDMARDSZ")}
     message = Message("rdmap", said, groups=whole.groups, faults=whole.faults, facts=facts)
     message.facts["rdmap"] = whole
     return message

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rpcrdma import limits
 from rpcrdma.dissect.credit_accounts import CreditAccount, account_for
 from rpcrdma.dissect.fields import Field, FieldFault, Message
 from rpcrdma.dissect.headers import Header, HeaderVersion, MemorySegment, walk_message_header
 from rpcrdma.dissect.rdmap_messages import RdmapMessage
+from rpcrdma.dissect.rpc_body import Called, Part, WholeItem
 from rpcrdma.dissect.rpc_header import ProgramNames, RpcHeader, walk_rpc_header
 from rpcrdma.dissect.rules import add_property_values, check_message
 from rpcrdma.dissect.sequences import Sequences
 from rpcrdma.dissect.transmission_rules import report_shown
 from rpcrdma.dissect.transmissions import REPORT, Transmissions
+from rpcrdma.rpc.auth import AuthFlavor
 
 __all__ = ["Conversation"]
 
@@ -29,6 +32,22 @@ _DIRECTIONS = {
 }
 """Of header types without flags: whether they are calls."""
 _READ_REQUEST, _READ_RESPONSE, _WRITE = 1, 2, 0
+_REPLY_CHUNK = "Reply chunk"
+_INLINE_LOCATIONS = {5, 6}
+"""Locations of items that are in the payload or do not exist: TOOSHORT and NOITEM (rtrext section 6.2)."""
+
+
+class _Chunk(NamedTuple):
+    """A chunk of a header; `position` is that of a Read chunk."""
+
+    name: str
+    segments: list[MemorySegment]
+    position: int | None = None
+
+    @property
+    def octets(self) -> int:
+        """The length of its memory, or of the part that was written."""
+        return sum(segment.length for segment in self.segments)
 
 
 @dataclass(slots=True)
@@ -39,7 +58,8 @@ class _Call:
     time_s: float | None
     procedure: str
     xid: int
-    chunks: list[tuple[str, list[MemorySegment]]]
+    chunks: list[_Chunk]
+    called: Called | None = None
     reply_start: bytes = b""
     """The first octets that were written to the Reply chunk."""
 
@@ -53,6 +73,13 @@ class _Exposed:
     segment: MemorySegment
     number: int
     first: bool
+
+
+class _Payload(NamedTuple):
+    """The first octets of an RPC message without its reduced items, and how many there are of it."""
+
+    data: bytes
+    octets: int
 
 
 @dataclass(slots=True)
@@ -93,6 +120,10 @@ class Conversation:
         facts = message.facts
         facts |= {"version": header.version.name, "type": header.kind or None, "xid": header.xid}
         facts |= {"header_octets": header.size, "payload_octets": len(payload)} | piece.facts
+        if chunks := _chunks_of(header):
+            facts["chunks"] = [
+                {"chunk": chunk.name, "segments": [segment._asdict() for segment in chunk.segments]} for chunk in chunks
+            ]
         if piece.note:
             message.notes.append(piece.note)
             facts["sequence"] = {"pieces": piece.pieces, "octets": piece.octets, "complete": piece.complete}
@@ -103,7 +134,10 @@ class Conversation:
         if rpc is not None:
             message.groups.append(rpc.group)
             header.faults += rpc.faults
-        said = self._follow(end, header, rpc, message, is_call=is_call) if piece.complete else "a part of a message"
+        body = _Payload(payload if piece.pieces == 1 and not piece.behind else piece.start, piece.octets)
+        said = (
+            self._follow(end, header, rpc, body, message, is_call=is_call) if piece.complete else "a part of a message"
+        )
         self._tell_credits(end, header, message, is_call=is_call)
         if invalidated is not None:
             message.notes.append(f"invalidates handle {invalidated:#010x}")
@@ -133,19 +167,29 @@ class Conversation:
         return False if (1 - end, header.xid or 0) in self._calls else None
 
     def _follow(
-        self, end: int, header: Header, rpc: RpcHeader | None, message: Message, *, is_call: bool | None
+        self,
+        end: int,
+        header: Header,
+        rpc: RpcHeader | None,
+        payload: _Payload,
+        message: Message,
+        *,
+        is_call: bool | None,
     ) -> str:
         """The message's part in the conversation, in a few words."""
         if header.kind.endswith("_ERROR"):
             code = header.find("rdma_err")
             said = code.shown if code is not None else "an error"
+            # "2 (ERR_CHUNK: header or chunks not usable)" without the number
+            message.facts["error"] = said.partition("(")[2].rstrip(")") or said
             self._answered(end, header.xid, message, "refuses")
             return said
         if header.kind == REPORT and not header.faults:
             message.facts["message"] = "report"
             if (1 - end, header.xid) in self._calls:
                 self._answered(end, header.xid, message, "refuses")
-            return report_shown(header)
+            said = message.facts["error"] = report_shown(header)
+            return said
         if (header.kind.endswith("NOMSG") and not header.segments and not header.xid) or header.kind == "RDMA2_GRANT":
             message.facts["message"] = "grant"
             return "a grant of credits"
@@ -154,8 +198,11 @@ class Conversation:
         message.facts["message"] = "call" if is_call else "reply"
         if is_call:
             procedure = rpc.procedure if rpc is not None else ""
-            self._called(end, header.xid, _chunks_of(header), message, procedure)
+            made = self._called(end, header.xid, _chunks_of(header), message, procedure)
             message.facts["procedure"] = procedure or None
+            if rpc is not None and _is_readable(rpc):
+                made.called = rpc.called
+                self._add_body(made.called, Part.ARGUMENTS, payload, rpc.size, _items(header), message)
             return f"call {procedure}".rstrip() if rpc is not None or not header.faults else "cannot be read"
         call = self._answered(end, header.xid, message, "answers")
         if rpc is None and call is not None and call.reply_start:
@@ -163,29 +210,53 @@ class Conversation:
             rpc.group.name = "RPC, in the Reply chunk"
             message.groups.append(rpc.group)
             header.faults += rpc.faults
+            payload = _Payload(call.reply_start, sum(segment.length for segment in header.reply or ()))
         message.facts["outcome"] = rpc.outcome if rpc is not None else None
+        if call is not None and rpc is not None and rpc.outcome == "SUCCESS":
+            self._add_body(call.called, Part.RESULTS, payload, rpc.size, _items(header), message)
         return _reply_shown(call, rpc)
+
+    def _add_body(
+        self,
+        called: Called | None,
+        part: Part,
+        payload: _Payload,
+        start: int,
+        items: list[WholeItem],
+        message: Message,
+    ) -> None:
+        """Adds the fields of arguments or results, where the program's definition is known."""
+        whole = len(payload.data) == payload.octets
+        body = called and self.names.interfaces.body(called, part, payload.data, start, items, whole=whole)
+        if not body:
+            return
+        message.groups.append(body.group)
+        message.notes += [body.remark] if body.remark else []
+        first = body.group.fields[0]
+        if part is Part.RESULTS and isinstance(first.value, int) and first.shown != str(first.value):
+            # Results of most protocols begin with a status, as a union or by itself.
+            message.facts["status"] = first.shown.partition("(")[2].rstrip(")") or first.shown
+            message.facts["status_code"] = first.value
 
     # Calls
 
-    def _called(
-        self, end: int, xid: int, chunks: list[tuple[str, list[MemorySegment]]], message: Message, procedure: str
-    ) -> None:
+    def _called(self, end: int, xid: int, chunks: list[_Chunk], message: Message, procedure: str) -> _Call:
         known = self._calls.pop((end, xid), None)
         if known is not None:
             message.notes.append(f"the same XID as #{known.number}, which was not answered")
             self._hide(end, known)
-        self._segments += sum(len(segments) for _, segments in chunks)
+        self._segments += sum(len(chunk.segments) for chunk in chunks)
         call = self._calls[end, xid] = _Call(message.number, message.time_s, procedure, xid, chunks)
         while len(self._calls) > limits.CAPTURE_CALLS_MAX or self._segments > limits.CAPTURE_CALL_SEGMENTS_MAX:
             key = next(iter(self._calls))
             self._hide(key[0], self._calls.pop(key))
         if (end, xid) not in self._calls:
-            return
-        for chunk, segments in call.chunks:
-            for number, segment in enumerate(segments, 1):
-                exposed = _Exposed(call, chunk, segment, number, number == 1)
+            return call
+        for chunk in call.chunks:
+            for number, segment in enumerate(chunk.segments, 1):
+                exposed = _Exposed(call, chunk.name, segment, number, number == 1)
                 self._exposed.setdefault((end, segment.handle), []).append(exposed)
+        return call
 
     def _answered(self, end: int, xid: int | None, message: Message, verb: str) -> _Call | None:
         call = self._calls.pop((1 - end, xid or 0), None)
@@ -204,8 +275,8 @@ class Conversation:
 
     def _hide(self, end: int, call: _Call) -> None:
         """The chunks of a call are no more."""
-        self._segments -= sum(len(segments) for _, segments in call.chunks)
-        for handle in {segment.handle for _, segments in call.chunks for segment in segments}:
+        self._segments -= sum(len(chunk.segments) for chunk in call.chunks)
+        for handle in {segment.handle for chunk in call.chunks for segment in chunk.segments}:
             left = [one for one in self._exposed.pop((end, handle), ()) if one.call is not call]
             if left:
                 self._exposed[end, handle] = left
@@ -218,7 +289,7 @@ class Conversation:
             found = self._find(1 - end, rdmap.handle, rdmap.offset, rdmap.octets)
             if found is None:
                 return
-            if found.first and found.chunk == "Reply chunk" and rdmap.offset == found.segment.offset:
+            if found.first and found.chunk == _REPLY_CHUNK and rdmap.offset == found.segment.offset:
                 found.call.reply_start = bytes(rdmap.data)
             self._tell_served(found, message)
         elif rdmap.opcode == _READ_REQUEST and len(rdmap.groups) > 1:
@@ -241,14 +312,17 @@ class Conversation:
             found, starts = served
             self._tell_served(found, message)
             if starts and found.chunk in {"Position-Zero Read chunk", "Call chunk"}:
-                self._tell_long_call(found.call, bytes(rdmap.data), message)
+                self._tell_long_call(found.call, _Payload(bytes(rdmap.data), rdmap.octets), message)
 
-    def _tell_long_call(self, call: _Call, start: bytes, message: Message) -> None:
-        rpc = walk_rpc_header(start, self.names)
+    def _tell_long_call(self, call: _Call, payload: _Payload, message: Message) -> None:
+        rpc = walk_rpc_header(payload.data, self.names)
         rpc.group.name = "RPC, in the Read chunk"
         message.groups.append(rpc.group)
         message.faults += rpc.faults
         call.procedure = rpc.procedure
+        if _is_readable(rpc):
+            call.called = rpc.called
+            self._add_body(call.called, Part.ARGUMENTS, payload, rpc.size, _in_chunks(call.chunks), message)
         message.facts["procedure"] = rpc.procedure or None
         message.summary += f", call {rpc.procedure}"
 
@@ -282,7 +356,7 @@ class Conversation:
         if said.beyond and not self.late:
             field_ = header.find("rdma_credit")
             assert field_ is not None
-            header.faults.append(FieldFault("message", 0, said.beyond, field_.section))
+            header.faults.append(FieldFault("message", 0, said.beyond, field_.section, said.requirement))
 
 
 def _reply_shown(call: _Call | None, rpc: RpcHeader | None) -> str:
@@ -290,14 +364,42 @@ def _reply_shown(call: _Call | None, rpc: RpcHeader | None) -> str:
     return f"{said}, {rpc.outcome}" if rpc is not None and rpc.outcome else said
 
 
-def _chunks_of(header: Header) -> list[tuple[str, list[MemorySegment]]]:
+def _is_readable(rpc: RpcHeader) -> bool:
+    """Whether arguments and results are in the octets as they are: RPCSEC_GSS may wrap them (RFC 2203)."""
+    flavor = rpc.group.number("body", "cbody", "cred", "flavor")
+    return not rpc.faults and flavor != AuthFlavor.RPCSEC_GSS
+
+
+def _items(header: Header) -> list[WholeItem]:
+    """The data items that the header says are elsewhere."""
+    placed = header.find("optxrq_ddp", "optxrs_ddp")
+    if placed is None:
+        return _in_chunks(_chunks_of(header))
+    return [
+        WholeItem(f"item {entry.name}", entry.number("xmdmi_length") or 0, entry.number("xmdmi_disp"))
+        for entry in placed.fields
+        if entry.number("xmdmi_where", "xmdl_type") not in _INLINE_LOCATIONS
+    ]
+
+
+def _in_chunks(chunks: list[_Chunk]) -> list[WholeItem]:
+    return [WholeItem(chunk.name, chunk.octets, chunk.position) for chunk in chunks if _has_an_item(chunk)]
+
+
+def _has_an_item(chunk: _Chunk) -> bool:
+    """Whether it holds one item of a message, and not a whole message."""
+    return chunk.position != 0 and chunk.name != _REPLY_CHUNK
+
+
+def _chunks_of(header: Header) -> list[_Chunk]:
     by_position: dict[int, list[MemorySegment]] = {}
     for position, segment in header.reads:
         by_position.setdefault(position, []).append(segment)
     found = []
     for position, segments in by_position.items():
-        found.append((f"Read chunk at {position}" if position else "Position-Zero Read chunk", segments))
-    found += [(f"Write chunk {number}", chunk) for number, chunk in enumerate(header.writes, 1)]
+        name = f"Read chunk at {position}" if position else "Position-Zero Read chunk"
+        found.append(_Chunk(name, segments, position))
+    found += [_Chunk(f"Write chunk {number}", chunk) for number, chunk in enumerate(header.writes, 1)]
     if header.reply is not None:
-        found.append(("Reply chunk", header.reply))
+        found.append(_Chunk(_REPLY_CHUNK, header.reply))
     return found

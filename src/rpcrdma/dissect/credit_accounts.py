@@ -20,6 +20,8 @@ class CreditsSaid:
     note: str
     facts: dict[str, Any]
     beyond: str = ""
+    requirement: str = ""
+    """The id in the conformance ledger of the rule that `beyond` breaks, if it has one."""
 
 
 class CreditAccount(Protocol):
@@ -58,7 +60,7 @@ class _Calls:
         note = f"requests {value} credits, {len(waiting)} in flight"
         granted = self._granted[end]
         beyond = f"{len(waiting)} calls in flight, {granted} were granted" if len(waiting) > granted else ""
-        return CreditsSaid(note, {"requested": value, "in_flight": len(waiting), "granted": granted}, beyond)
+        return CreditsSaid(note, {"requested": value, "in_flight": len(waiting), "granted": granted}, beyond, "V1-2")
 
 
 class _Increments:

@@ -12,20 +12,25 @@ _OCTETS_SHOWN = 16
 
 
 class FieldFault(NamedTuple):
-    """A violation of a rule: the field, the offset of its first octet, the reason, and the section with the rule."""
+    """A violation of a rule: the field, the offset of its first octet, the reason, and the section with the rule.
+
+    `requirement` is the id of the rule in the conformance ledger, empty where the ledger has no statement of it.
+    """
 
     field: str
     offset: int
     reason: str
     section: str
+    requirement: str = ""
 
     def __str__(self) -> str:
-        where = f" [{self.section}]" if self.section else ""
+        where = f" [{', '.join(filter(None, (self.section, self.requirement)))}]" if self.section else ""
         return f"{self.field} at offset {self.offset}: {self.reason}{where}"
 
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
-        return {"field": self.field, "offset": self.offset, "reason": self.reason, "section": self.section or None}
+        found = {"field": self.field, "offset": self.offset, "reason": self.reason, "section": self.section or None}
+        return found | {"requirement": self.requirement or None}
 
 
 @dataclass(slots=True)
@@ -82,7 +87,9 @@ class Message:
     """One message of an input, numbered from 1 on.
 
     `protocol` is the uppermost one that was found in it: "mpa", "rdmap", "rpcrdma" or "tcp". `time_s` counts from the
-    first packet. `notes` say how it belongs to other messages; `facts` say the same and more for programs.
+    first packet. `connection` counts the connections of the input from 1 on. `notes` say how the message belongs to
+    other messages; `facts` say the same and more for programs. `octets` are those of a Send, or the first ones of a
+    message to named memory.
     """
 
     protocol: str
@@ -91,10 +98,12 @@ class Message:
     time_s: float | None = None
     source: str = ""
     destination: str = ""
+    connection: int = 1
     groups: list[Field] = field(default_factory=list)
     faults: list[FieldFault] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    octets: bytes = b""
 
     def as_json(self) -> dict[str, Any]:
         """One object, whose keys are always the same."""
@@ -103,6 +112,7 @@ class Message:
             "time_s": None if self.time_s is None else round(self.time_s, 9),
             "source": self.source or None,
             "destination": self.destination or None,
+            "connection": self.connection,
             "protocol": self.protocol,
             "summary": self.summary,
             "facts": self.facts,

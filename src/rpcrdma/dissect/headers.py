@@ -111,18 +111,18 @@ class Header:
         found = self.find(name)
         return found.value if found is not None and isinstance(found.value, int) else 0
 
-    def fault(self, name: str, reason: str, section: str) -> None:
+    def fault(self, name: str, reason: str, section: str, requirement: str = "") -> None:
         """Notes that a rule is broken, at the first field of this name."""
         found = self.find(name)
         if found is not None:
-            self.fault_at(found, reason, section)
+            self.fault_at(found, reason, section, requirement)
         else:
-            self.faults.append(FieldFault(name, 0, reason, section))
+            self.faults.append(FieldFault(name, 0, reason, section, requirement))
 
-    def fault_at(self, where: Field, reason: str, section: str) -> None:
+    def fault_at(self, where: Field, reason: str, section: str, requirement: str = "") -> None:
         """Notes that a rule is broken, at this field."""
         where.faults.append(reason)
-        self.faults.append(FieldFault(where.name, where.offset, reason, section))
+        self.faults.append(FieldFault(where.name, where.offset, reason, section, requirement))
 
 
 def walk_header(version: HeaderVersion, data: bytes) -> Header:
@@ -140,7 +140,8 @@ def walk_header(version: HeaderVersion, data: bytes) -> Header:
     header.kind = version.definition.codes["header_type"].get(code, "")
     if group.number("rdma_vers") != version.number and not (version.number == 1 and header.kind == "RDMA_ERROR"):
         section = version.definition.note("prefix", "rdma_vers").section
-        header.fault("rdma_vers", f"{version.number} is needed", section)
+        requirement = "V1-40" if version.number == 1 else ""
+        header.fault("rdma_vers", f"{version.number} is needed", section, requirement)
         return header
     if not header.kind:
         section = version.definition.note("prefix", version.type_field).section
@@ -191,7 +192,8 @@ def _check_values(header: Header) -> None:
     for one in header.group.walk():
         codes = header.version.definition.codes
         if one.name in {"position", "rdma_position"} and isinstance(one.value, int) and one.value & 3:
-            header.fault_at(one, "a Position is a multiple of 4", one.section)
+            requirement = "V1-21" if header.version.number == 1 else ""
+            header.fault_at(one, "a Position is a multiple of 4", one.section, requirement)
         if one.name == "rdma_err" and one.value not in codes["error_code"]:
             header.fault_at(one, "this version has no such code", one.section)
         if one.name == "xmsi_dir" and one.value not in codes["transmission_direction"]:
@@ -209,7 +211,7 @@ def _check_lists(header: Header) -> None:
     }
     holding = {name for name, holds in facts.items() if holds}
     for rule in broken(LIST_RULES.get(header.version.name, ()), header.kind, holding):
-        header.fault(rule.member, rule.reason, rule.section)
+        header.fault(rule.member, rule.reason, rule.section, rule.requirement)
 
 
 def _entries(header: Header, *names: str) -> list[Field]:

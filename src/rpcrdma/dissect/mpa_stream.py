@@ -191,7 +191,7 @@ class MpaHalf:
                 pointer = int.from_bytes(pending[at + 2 : at + 4]) & ~3
                 if pointer != (at - start if at > start else 0):
                     reason = f"it points back {pointer} octets, the FPDU began {max(at - start, 0)} before it"
-                    faults.append(FieldFault("marker", at, reason, "RFC 5044 4.3"))
+                    faults.append(FieldFault("marker", at, reason, "RFC 5044 4.3", "MPA-13"))
                 at += 4
             if len(plain) == need and need > 2:
                 covered = at
@@ -222,7 +222,7 @@ class MpaHalf:
             crc.shown += " (CRCs are off)"
         elif digest != own:
             crc.faults.append(f"the octets have {own:#010x}")
-            faults.append(FieldFault("CRC", crc.offset, crc.faults[0], crc.section))
+            faults.append(FieldFault("CRC", crc.offset, crc.faults[0], crc.section, "MPA-24"))
         else:
             crc.shown += " (good)"
         if length < _SMALLEST_ULPDU:
@@ -241,8 +241,9 @@ def _startup_fields(kind: FrameKind, frame: bytes) -> StartupSeen:
     group.name = "MPA Request" if kind is FrameKind.REQUEST else "MPA Reply"
     group.size = len(frame)
     group.fields[0].shown = kind.value.decode()
-    _judge(group, faults, "Rev", lambda value: value in {1, 2}, "1 or 2 is needed")
-    _judge(group, faults, "PD_Length", lambda value: value <= PRIVATE_DATA_OCTETS_MAX, "at most 512 are allowed")
+    _judge(group, faults, "Rev", lambda value: value in {1, 2}, "1 or 2 is needed", "MPA-35")
+    short = "at most 512 are allowed"
+    _judge(group, faults, "PD_Length", lambda value: value <= PRIVATE_DATA_OCTETS_MAX, short, "MPA-36")
     start = HEADER_OCTETS
     if group.number("S") and (group.number("Rev") or 0) >= 2 and not faults:
         words, more = enhanced_fields(frame[start:])
@@ -256,8 +257,10 @@ def _startup_fields(kind: FrameKind, frame: bytes) -> StartupSeen:
     return StartupSeen(kind, group, faults)
 
 
-def _judge(group: Field, faults: list[FieldFault], name: str, right: Callable[[int], bool], reason: str) -> None:
+def _judge(
+    group: Field, faults: list[FieldFault], name: str, right: Callable[[int], bool], reason: str, requirement: str
+) -> None:
     field_ = group.member(name)
     if field_ is not None and isinstance(field_.value, int) and not right(field_.value):
         field_.faults.append(f"{field_.value}, {reason}")
-        faults.append(FieldFault(name, field_.offset, field_.faults[-1], field_.section))
+        faults.append(FieldFault(name, field_.offset, field_.faults[-1], field_.section, requirement))

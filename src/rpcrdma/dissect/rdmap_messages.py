@@ -97,23 +97,24 @@ class RdmapHalf:
 
     @staticmethod
     def _check_control(group: Field, faults: list[FieldFault], opcode: int, *, tagged: bool) -> None:
-        def wrong(name: str, reason: str, section: str) -> None:
+        def wrong(name: str, reason: str, section: str, requirement: str) -> None:
             member = group.member(name)
             assert member is not None
             member.faults.append(reason)
-            faults.append(FieldFault(name, member.offset, reason, section))
+            faults.append(FieldFault(name, member.offset, reason, section, requirement))
 
         if group.number("DV") != 1:
-            wrong("DV", "1 is needed", "RFC 5041 4.1")
+            wrong("DV", "1 is needed", "RFC 5041 4.1", "DDP-4")
         if group.number("RV") != 1:
-            wrong("RV", "1 is needed", "RFC 5040 4.1")
+            wrong("RV", "1 is needed", "RFC 5040 4.1", "RD-1")
         known = OPCODES.get(opcode)
         if known is None:
-            wrong("Opcode", "it has no meaning", "RFC 5040 4.1")
+            wrong("Opcode", "it has no meaning", "RFC 5040 4.1", "RD-2")
         elif (known.queue is None) != tagged:
-            wrong("T", f"{known.name} is {'tagged' if known.queue is None else 'untagged'}", "RFC 5040 4.1")
+            kind = "tagged" if known.queue is None else "untagged"
+            wrong("T", f"{known.name} is {kind}", "RFC 5040 4.1", "RD-2")
         elif not tagged and group.number("QN") != known.queue:
-            wrong("QN", f"{known.name} belongs to queue {known.queue}", "RFC 5040 4.1")
+            wrong("QN", f"{known.name} belongs to queue {known.queue}", "RFC 5040 4.1", "RD-2")
 
     def _tagged(self, group: Field, faults: list[FieldFault], ulpdu: bytes, *, last: bool) -> RdmapMessage | None:
         handle, offset = group.number("STag") or 0, group.number("TO") or 0
@@ -121,14 +122,14 @@ class RdmapHalf:
         message = self._unfinished.pop(None, None)
         if message is not None and (message.handle, message.opcode) != (handle, ulpdu[3] & 0x0F):
             reason = f"{message.name} to {message.handle:#010x} has not ended"
-            faults.append(FieldFault("STag", 4, reason, "RFC 5041 5.3"))
+            faults.append(FieldFault("STag", 4, reason, "RFC 5041 5.3", "DDP-10"))
             message = None
         if message is None:
             message = RdmapMessage(ulpdu[3] & 0x0F, [group], faults, handle, offset)
         else:
             if offset != message.offset + message.octets:
                 reason = f"{message.offset + message.octets:#018x} is next in this message"
-                faults.append(FieldFault("TO", 8, reason, "RFC 5041 5.2"))
+                faults.append(FieldFault("TO", 8, reason, "RFC 5041 5.2", "DDP-8"))
             self._join(message, faults)
         message.octets += len(payload)
         if len(message.data) < _TAGGED_HEAD_OCTETS:
@@ -145,7 +146,8 @@ class RdmapHalf:
         message = self._unfinished.pop(queue, None)
         following = 0 if message is None else message.octets
         if place != following:
-            faults.append(FieldFault("MO", 16, f"{place}, {following} is next in this message", "RFC 5041 5.2"))
+            reason = f"{place}, {following} is next in this message"
+            faults.append(FieldFault("MO", 16, reason, "RFC 5041 5.2", "DDP-8"))
         if message is None:
             self._check_number(faults, queue, number)
             message = RdmapMessage(ulpdu[3] & 0x0F, [group], faults, group.number("Invalidate STag") or 0)
@@ -153,7 +155,7 @@ class RdmapHalf:
         else:
             if number != message.number:
                 reason = f"message {message.number} of this queue has not ended"
-                faults.append(FieldFault("MSN", 12, reason, "RFC 5041 5.3"))
+                faults.append(FieldFault("MSN", 12, reason, "RFC 5041 5.3", "DDP-10"))
             self._join(message, faults)
         most = limits.DISSECTED_MESSAGE_OCTETS_MAX
         if message.octets <= most < message.octets + len(payload):
@@ -170,7 +172,8 @@ class RdmapHalf:
     def _check_number(self, faults: list[FieldFault], queue: int, number: int) -> None:
         expected = self._expected.get(queue, number if self.late else 1)
         if number != expected:
-            faults.append(FieldFault("MSN", 12, f"{number}, {expected} is next in this queue", "RFC 5041 4.3"))
+            reason = f"{number}, {expected} is next in this queue"
+            faults.append(FieldFault("MSN", 12, reason, "RFC 5041 4.3", "DDP-6"))
         self._expected[queue] = (number + 1) % _SEQUENCE
 
     @staticmethod

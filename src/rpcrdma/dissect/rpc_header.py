@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rpcrdma.dissect.definitions import Note, definition
 from rpcrdma.dissect.fields import Field, FieldFault
+from rpcrdma.dissect.rpc_body import Called, Interfaces
 from rpcrdma.dissect.xdr_walk import Walk
 from rpcrdma.rpc.auth import AuthFlavor
 from rpcrdma.rpc.message import RPC_VERSION, MessageType
@@ -20,9 +21,10 @@ _OTHERS = {(_NFS, 4): ("NFS_V4", {0: "NULL", 1: "COMPOUND"})}
 
 
 class ProgramNames:
-    """Names for numbers of programs and procedures."""
+    """Names for numbers of programs and procedures, and the interface definitions by which their messages are read."""
 
     def __init__(self, programs: Iterable[Program] = ()) -> None:
+        self.interfaces = Interfaces()
         self._known: dict[tuple[int, int], tuple[str, Mapping[int, str]]] = dict(_OTHERS)
         for program in programs:
             names = {number: procedure.method.upper() for number, procedure in program.procedures.items()}
@@ -30,6 +32,8 @@ class ProgramNames:
 
     def name(self, program: int, version: int, procedure: int) -> str:
         """For example "NFS_V3 READ"; numbers where no name is known."""
+        if defined := self.interfaces.name(program, version, procedure):
+            return defined
         name, names = self._known.get((program, version), (f"program {program} version {version}", {}))
         # Procedure 0 does nothing in every program (RFC 5531 section 12.1).
         return f"{name} {names.get(procedure) or ('procedure ' + str(procedure) if procedure else 'NULL')}"
@@ -39,7 +43,7 @@ class ProgramNames:
 class RpcHeader:
     """The header as far as it could be read. `procedure` is the name of a call's procedure, `outcome` that of a reply.
 
-    `size`: its octets; arguments or results follow.
+    `size`: its octets; arguments or results follow. `called`: a call's numbers of program, version and procedure.
     """
 
     group: Field
@@ -49,6 +53,7 @@ class RpcHeader:
     is_call: bool | None
     procedure: str = ""
     outcome: str = ""
+    called: Called | None = None
 
 
 def walk_rpc_header(data: bytes, names: ProgramNames) -> RpcHeader:
@@ -78,7 +83,8 @@ def _finish_call(header: RpcHeader, names: ProgramNames) -> None:
         header.faults.append(FieldFault("rpcvers", version.offset, f"{RPC_VERSION} is needed", version.section))
     program, program_version, procedure = (body.number(name) for name in ("prog", "vers", "proc"))
     if program is not None and program_version is not None and procedure is not None:
-        header.procedure = names.name(program, program_version, procedure)
+        header.called = program, program_version, procedure
+        header.procedure = names.name(*header.called)
         shown = body.member("proc")
         assert shown is not None
         shown.shown = f"{procedure} ({header.procedure})"

@@ -23,7 +23,7 @@ __all__ = ["LIST_RULES", "RULES", "Rule", "broken"]
 class Rule(NamedTuple):
     """`kinds`: types of headers; none for all. `member` is where the reason stands.
 
-    The reason may name the `{kind}` and the `{rpc_xid}`.
+    The reason may name the `{kind}` and the `{rpc_xid}`. `requirement`: its id in the conformance ledger, if any.
     """
 
     kinds: tuple[str, ...]
@@ -31,6 +31,7 @@ class Rule(NamedTuple):
     member: str
     reason: str
     section: str
+    requirement: str = ""
 
 
 def broken(rules: Sequence[Rule], kind: str, facts: Collection[str], rpc_xid: int = 0) -> Iterator[Rule]:
@@ -48,30 +49,32 @@ _REPLY_READS = "a reply has no Read chunks"
 _FOREIGN = "none of the header's segments has this handle"
 
 _VERSION_1 = (
-    Rule((), ("other XID",), "rdma_xid", _OTHER_XID, "RFC 8166 4.2.1"),
+    Rule((), ("other XID",), "rdma_xid", _OTHER_XID, "RFC 8166 4.2.1", "V1-38"),
     Rule(("RDMA_MSG",), ("not payload",), "rdma_proc", "no RPC message follows", "RFC 8166 4.2.4"),
-    Rule(("RDMA_NOMSG",), ("not chunks",), "rdma_proc", "no chunk holds the RPC message", "RFC 8166 4.5.2"),
-    Rule(("RDMA_MSGP",), (), "rdma_proc", "padded messages are never sent", "RFC 8166 4.6.1"),
-    Rule(("RDMA_DONE",), (), "rdma_proc", "RDMA_DONE is never sent", "RFC 8166 4.6.2"),
+    Rule(("RDMA_NOMSG",), ("not chunks",), "rdma_proc", "no chunk holds the RPC message", "RFC 8166 4.5.2", "V1-41"),
+    Rule(("RDMA_MSGP",), (), "rdma_proc", "padded messages are never sent", "RFC 8166 4.6.1", "V1-68"),
+    Rule(("RDMA_DONE",), (), "rdma_proc", "RDMA_DONE is never sent", "RFC 8166 4.6.2", "V1-71"),
     Rule(
         ("RDMA_MSG", "RDMA_NOMSG", "RDMA_MSGP", "RDMA_DONE"),
         ("not credits",),
         "rdma_credit",
         "neither a request nor a grant may be 0",
         "RFC 8166 3.3.1",
+        "V1-3",
     ),
-    Rule((), ("reply", "reads"), "rdma_reads", _REPLY_READS, "RFC 8166 4.3.1"),
+    Rule((), ("reply", "reads"), "rdma_reads", _REPLY_READS, "RFC 8166 4.3.1", "V1-44"),
 )
 
 _DRAFT_00 = (
     Rule((), ("other XID",), "rdma_xid", _OTHER_XID, "version-two-00 6.3.1"),
-    Rule((), ("reserved",), "rdma_flags", "reserved flags are set", "version-two-00 6.3.2"),
+    Rule((), ("reserved",), "rdma_flags", "reserved flags are set", "version-two-00 6.3.2", "V2-37"),
     Rule(
         ("RDMA2_NOMSG", "RDMA2_ERROR", "ROPT_XMTREQ", "ROPT_XMTRESP", "ROPT_XMTCONT", "ROPT_REPTERR"),
         ("more",),
         "rdma_flags",
         "{kind} does not go on in another message",
         "version-two-00 6.3.2",
+        "V2-42",
     ),
     Rule(
         ("RDMA2_MSG",),
@@ -79,10 +82,15 @@ _DRAFT_00 = (
         "rdma_flags",
         "chunks belong into the last message of a sequence",
         "version-two-00 6.3.2",
+        "V2-43",
     ),
-    Rule(("RDMA2_ERROR",), ("not response",), "rdma_flags", "an error has RESPONSE set", "version-two-00 6.3.2"),
-    Rule((), ("call", "response"), "rdma_flags", "RESPONSE does not fit to a call", "version-two-00 6.3.2"),
-    Rule((), ("reply", "not response"), "rdma_flags", "RESPONSE does not fit to a reply", "version-two-00 6.3.2"),
+    Rule(
+        ("RDMA2_ERROR",), ("not response",), "rdma_flags", "an error has RESPONSE set", "version-two-00 6.3.2", "V2-40"
+    ),
+    Rule((), ("call", "response"), "rdma_flags", "RESPONSE does not fit to a call", "version-two-00 6.3.2", "V2-38"),
+    Rule(
+        (), ("reply", "not response"), "rdma_flags", "RESPONSE does not fit to a reply", "version-two-00 6.3.2", "V2-38"
+    ),
     Rule(("RDMA2_MSG",), ("not payload", "not more"), "rdma_htype", _NO_PART, "version-two-00 6.4.1"),
     Rule(
         ("RDMA2_NOMSG",),
@@ -90,6 +98,7 @@ _DRAFT_00 = (
         "rdma_xid",
         "no chunk holds an RPC message, and a grant has XID 0",
         "version-two-00 6.4.2",
+        "V2-47",
     ),
     Rule(
         ("RDMA2_NOMSG",),
@@ -106,7 +115,7 @@ _DRAFT_00 = (
         "version-two-00 6.4.2",
     ),
     Rule(("RDMA2_MSG",), ("zero",), "rdma_reads", "Position Zero beside a payload", "version-two-00 4.5.4"),
-    Rule((), ("foreign handle", "not response"), "rdma_inv_handle", _FOREIGN, "version-two-00 6.3.3"),
+    Rule((), ("foreign handle", "not response"), "rdma_inv_handle", _FOREIGN, "version-two-00 6.3.3", "V2-78"),
     Rule((), ("reply", "reads"), "rdma_reads", _REPLY_READS, "version-two-00 6.3.3"),
 )
 

@@ -20,7 +20,7 @@ def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) ->
         return
     rpc_xid = rpc.xid if rpc is not None and rpc.xid is not None else 0
     for rule in broken(RULES[header.version.name], header.kind, _facts(header, payload_octets, rpc), rpc_xid):
-        header.fault(rule.member, rule.reason, rule.section)
+        header.fault(rule.member, rule.reason, rule.section, rule.requirement)
     if header.version.number == 2:
         check_transmission(header, payload_octets)
 
@@ -68,4 +68,6 @@ def add_property_values(header: Header) -> None:
             for below in one.walk():
                 below.offset += data.offset
             data.fields.append(one)
-        header.faults += [FieldFault(name, offset + data.offset, why, section) for name, offset, why, _ in walk.faults]
+        header.faults += [
+            FieldFault(fault.field, fault.offset + data.offset, fault.reason, section) for fault in walk.faults
+        ]

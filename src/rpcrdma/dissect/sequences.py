@@ -73,7 +73,8 @@ class Sequences:
         piece = Piece()
         if sequence is not None and (sequence.xid, sequence.family) != (header.xid, family):
             reason = f"the sequence with XID {sequence.xid or 0:#010x} has not ended"
-            piece.faults.append(FieldFault("rdma_xid", 0, reason, _section(header)))
+            requirement = "V2-41" if header.version.name == "2" else ""
+            piece.faults.append(FieldFault("rdma_xid", 0, reason, _section(header), requirement))
             del self._unfinished[end]
             sequence = None
         if sequence is None:

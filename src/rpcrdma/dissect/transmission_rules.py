@@ -28,7 +28,7 @@ def check_transmission(header: Header, room: int) -> None:
         header.fault(f"{prefix}_count", "a group has at least one transmission", f"rtrext {section}")
     is_response = header.kind == "ROPT_XMTRESP"
     if header.response is not None and header.response != is_response and not header.faults:
-        header.fault("rdma_flags", f"RESPONSE does not fit to {header.kind}", "version-two-00 6.3.2")
+        header.fault("rdma_flags", f"RESPONSE does not fit to {header.kind}", "version-two-00 6.3.2", "V2-38")
     _check_positions(header, f"{prefix}_ddp")
     _check_ranges(header)
 

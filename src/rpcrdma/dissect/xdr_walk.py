@@ -7,6 +7,7 @@ against the other.
 from __future__ import annotations
 
 import contextlib
+import struct
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -47,6 +48,10 @@ FORMATS: dict[str, Callable[[int, Definition], str]] = {
 _Path: TypeAlias = list[Field]
 
 
+def _signed(word: int, octets: int) -> int:
+    return word - (1 << 8 * octets) if word >> 8 * octets - 1 else word
+
+
 class _FaultFound(Exception):
     """The octets do not follow the definition from here on."""
 
@@ -59,17 +64,27 @@ class Walk:
         self.faults: list[FieldFault] = []
         self._reader = Reader(data, start, end)
         self._room = limits.DISSECTED_FIELDS_MAX
+        self._depth = 0
 
     @property
     def pos(self) -> int:
         """The offset of the next octet in `data`."""
         return self._reader.pos
 
+    @property
+    def remaining(self) -> int:
+        """Octets behind `pos`."""
+        return self._reader.remaining
+
     def structure(self, name: str, shown_as: str | None = None) -> Field:
         """Reads a structure or union of the definition, as far as it goes: with `faults` it is incomplete."""
+        return self.item(model.ClassRef(name), shown_as or name)
+
+    def item(self, kind: model.Type, name: str) -> Field:
+        """Reads an item of any type, likewise."""
         top: _Path = []
         with contextlib.suppress(_FaultFound):
-            self._value(model.ClassRef(name), shown_as or name, Note("", ""), top)
+            self._value(kind, name, Note("", ""), top)
         return top[0]
 
     def done(self, what: str, note: Note) -> None:
@@ -107,9 +122,13 @@ class Walk:
             kind = kind.type
         field = Field(name, self._at, meaning=note.meaning, section=note.section)
         into.append(field)
+        if self._depth == limits.DISSECTED_DEPTH_MAX:
+            raise self._fail(field, self._at, f"more than {limits.DISSECTED_DEPTH_MAX} levels", "")
+        self._depth += 1
         try:
             self._read(field, kind, typedef)
         finally:
+            self._depth -= 1
             field.size = self._at - field.offset
         return field
 
@@ -119,11 +138,18 @@ class Walk:
             raise self._fail(field, self._at, f"more than {limits.DISSECTED_FIELDS_MAX} fields", "")
         match kind:
             case model.Number():
-                field.value = self._word(field, kind.octets)
-                shown = FORMATS.get(typedef)
-                field.shown = str(field.value) if shown is None else shown(field.value, self.definition)
-            case model.EnumRef(name=enumeration):
-                self._enumeration(field, enumeration)
+                self._number(field, kind, FORMATS.get(typedef))
+            case model.Boolean():
+                field.value = int(self._present(field))
+                field.shown = "true" if field.value else "false"
+            case model.EnumRef(name=enumeration, signed=signed):
+                self._enumeration(field, enumeration, signed=signed)
+            case model.FixedOpaque(length=length):
+                field.value = self._padded(field, length)
+                field.shown = octets_shown(field.value)
+            case model.FixedArray(element=element, length=length):
+                for number in range(length):
+                    self._value(element, f"[{number}]", Note("", field.section), field.fields)
             case model.VariableOpaque(limit=limit):
                 field.value = self._variable(field, limit)
                 field.shown = octets_shown(field.value)
@@ -144,20 +170,32 @@ class Walk:
             case _:
                 raise AssertionError(kind)
 
-    def _enumeration(self, field: Field, enumeration: str) -> None:
-        value = field.value = self._word(field)
+    def _number(self, field: Field, kind: model.Number, shown: Callable[[int, Definition], str] | None) -> None:
+        word = self._word(field, kind.octets)
+        if kind.code in "fd":
+            field.value = field.shown = str(struct.unpack(f">{kind.code}", word.to_bytes(kind.octets))[0])
+            return
+        field.value = _signed(word, kind.octets) if kind.code in "iq" else word
+        field.shown = str(field.value) if shown is None else shown(field.value, self.definition)
+
+    def _enumeration(self, field: Field, enumeration: str, *, signed: bool) -> None:
+        word = self._word(field)
+        value = field.value = _signed(word, 4) if signed else word
         code = self.definition.codes[enumeration].get(value)
         if code is None:
             field.shown = f"{value} (unknown)"
             return
         said = self.definition.note(enumeration, code)
-        field.shown = f"{value} ({code}: {said.meaning})"
+        field.shown = f"{value} ({code}: {said.meaning})" if said.meaning else f"{value} ({code})"
         field.section = said.section
 
     def _variable(self, field: Field, limit: int) -> bytes:
         length = self._word(field)
         if length > limit:
             raise self._fail(field, field.offset, f"{length} octets, at most {limit} are allowed", field.section)
+        return self._padded(field, length)
+
+    def _padded(self, field: Field, length: int) -> bytes:
         data = self._octets(field, length)
         if any(self._octets(field, -length & 3)):
             raise self._fail(field, self._at - (-length & 3), "the padding is not zero", f"{XDR} 4.10")

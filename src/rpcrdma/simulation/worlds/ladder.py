@@ -1,14 +1,15 @@
-"""Draws a trace as a ladder in plain ASCII: a column for each node, an arrow for each message, one event a line."""
+"""Draws a trace as a ladder: a line for each node, an arrow for each message."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rpcrdma.dissect.ladder import LadderShape, Rung, ladder_head, ladder_line
 from rpcrdma.simulation.trace import NO_CAUSE, EventKind, Trace, TraceEvent
 
 __all__ = ["ladder"]
 
-_COLUMN = 34
+_MARGIN, _FIRST, _STEP = 14, 16, 34
 _AT_NODES = frozenset(
     {
         EventKind.CALL,
@@ -36,28 +37,18 @@ def ladder(trace: Trace, *, until_s: float | None = None, lines_max: int = 80) -
     events.sort(key=lambda event: (event.at_s, event.number))
     shown = events[-lines_max:]
     nodes = sorted({event.node for event in events} | {_sender(trace, event) or event.node for event in shown})
-    head = " " * 14 + "".join(node.center(_COLUMN) for node in nodes).rstrip()
+    shape = LadderShape(len(nodes), _MARGIN, _FIRST, _STEP)
     left_out = [f"({len(events) - len(shown)} earlier events)"] if len(events) > len(shown) else []
-    return [head, *left_out, *(_line(trace, event, nodes) for event in shown)]
+    rungs = (_rung(trace, event, nodes) for event in shown)
+    return [ladder_head(shape, nodes), *left_out, *(ladder_line(shape, rung) for rung in rungs)]
 
 
-def _line(trace: Trace, event: TraceEvent, nodes: Sequence[str]) -> str:
+def _rung(trace: Trace, event: TraceEvent, nodes: Sequence[str]) -> Rung:
     at = f"{event.at_s:13.9f} "
     sender = _sender(trace, event) if event.kind is EventKind.ARRIVE else None
     if sender is None or sender == event.node:
-        before = nodes.index(event.node)
-        word = f"{event.kind.value} {event.text}".strip()[: _COLUMN - 2]
-        columns = ["|".center(_COLUMN)] * before + [word.center(_COLUMN)]
-        columns += ["|".center(_COLUMN)] * (len(nodes) - before - 1)
-        return at + "".join(columns).rstrip()
-    first, last = sorted((nodes.index(sender), nodes.index(event.node)))
-    width = (last - first) * _COLUMN - 1
-    words = f" {event.text}, {event.octets} octets "[: width - 4]
-    arrow = words.center(width, "-")
-    arrow = f"{arrow[:-1]}>" if nodes.index(sender) == first else f"<{arrow[1:]}"
-    left = "|".center(_COLUMN) * first + " " * (_COLUMN // 2 - 1)
-    right = "|" + " " * (_COLUMN // 2) + "|".center(_COLUMN) * (len(nodes) - last - 1)
-    return (at + left + "|" + arrow + right).rstrip()
+        return Rung(at, f"{event.kind.value} {event.text}".strip(), nodes.index(event.node))
+    return Rung(at, f"{event.text}, {event.octets} octets", nodes.index(sender), nodes.index(event.node))
 
 
 def _sender(trace: Trace, event: TraceEvent) -> str | None:

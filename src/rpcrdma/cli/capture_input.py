@@ -1,0 +1,144 @@
+"""Captures as `decode` and `explain` take them: the file, the definitions of programs, and the choice of calls."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from rpcrdma.cli import console
+from rpcrdma.cli.definition import DefinitionText, read_text
+from rpcrdma.cli.options import CommandParser
+
+if TYPE_CHECKING:
+    from rpcrdma.dissect.capture_dissector import CaptureDissector
+    from rpcrdma.dissect.connection import Settings
+    from rpcrdma.dissect.exchanges import Exchange
+
+__all__ = [
+    "DRAFTS",
+    "add_choice_options",
+    "add_input_options",
+    "chooses",
+    "chosen",
+    "draft_of",
+    "open_input",
+    "settings_for",
+    "tell_what_was_left_out",
+]
+
+DRAFTS = ("2", "2-07")
+_OWN_DEFINITIONS = ("nfs3.x", "mount3.x", "watch.x")
+
+
+def add_input_options(parser: CommandParser, forms: str) -> None:
+    """The file, which is one of these `forms`, and the options by which it is read."""
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help=f"{forms} (default: standard input)")
+    parser.add_argument(
+        "--rpcrdma-version",
+        choices=DRAFTS,
+        default=argparse.SUPPRESS,
+        help="which draft messages of version 2 follow: 2 is the first (-00), 2-07 the last; their octets do not say "
+        "(default: 2). Version 1 is always known",
+    )
+    parser.add_argument(
+        "--program",
+        metavar="FILE.x",
+        action="append",
+        default=[],
+        help="read arguments and results of the programs in this definition, too; NFSv3 and MOUNT are known",
+    )
+
+
+def add_choice_options(parser: CommandParser) -> None:
+    """The options that choose calls."""
+    parser.add_argument("--xid", type=_xid, metavar="XID", help="only calls with this XID, such as 0x5d2f6c01")
+    parser.add_argument("--procedure", metavar="NAME", help="only calls of this procedure, such as READ or NFS_V3 READ")
+    parser.add_argument(
+        "--errors",
+        action="store_true",
+        help="only calls that break a rule, are refused, have no answer, or whose result is an error",
+    )
+
+
+def _xid(text: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 1 << 32:
+        raise argparse.ArgumentTypeError(f"{text!r} is no XID: a number of 32 bits, or 0x and up to 8 hex digits")
+    return value
+
+
+def chooses(args: argparse.Namespace) -> bool:
+    """Whether an option chooses calls."""
+    return args.xid is not None or args.procedure is not None or bool(args.errors)
+
+
+def chosen(args: argparse.Namespace, exchange: Exchange) -> bool:
+    """Whether the options choose an exchange."""
+    if args.xid is not None and exchange.xid != args.xid:
+        return False
+    if args.procedure is not None and not exchange.is_of(args.procedure):
+        return False
+    return not args.errors or exchange.failed
+
+
+def draft_of(args: argparse.Namespace) -> str:
+    """The draft of version 2."""
+    version: str = args.rpcrdma_version
+    return version if version in DRAFTS else DRAFTS[0]
+
+
+def settings_for(args: argparse.Namespace) -> Settings | None:
+    """The decoder's settings; None after an error in a definition, which is printed."""
+    from rpcrdma.dissect.connection import Settings  # noqa: PLC0415
+    from rpcrdma.dissect.rpc_header import ProgramNames  # noqa: PLC0415
+    from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
+
+    names = ProgramNames()
+    # Importing the package would import the client and the server.
+    own = Path(__file__).parents[1] / "nfs"
+    for file in _OWN_DEFINITIONS:
+        names.interfaces.add((own / file).read_text(encoding="utf-8"), file)
+    for file in args.program:
+        text = read_text(file)
+        if text is None:
+            return None
+        source = DefinitionText(file, text)
+        try:
+            versions = names.interfaces.add(text, source.name)
+        except LanguageError as error:
+            source.show(error.diagnostics)
+            console.error(f"{file}: the definition cannot be read", f"rpcrdma xdr check {file} tells more")
+            return None
+        if not versions:
+            console.error(f"{file} defines no program", "name the definition that has the program")
+            return None
+    return Settings(draft_of(args), names)
+
+
+def open_input(args: argparse.Namespace, stack: ExitStack) -> BinaryIO:
+    """The file, or standard input."""
+    if args.file is None or str(args.file) == "-":
+        return sys.stdin.buffer
+    return stack.enter_context(args.file.open("rb"))  # type: ignore[no-any-return]
+
+
+def tell_what_was_left_out(dissector: CaptureDissector, messages: int) -> None:
+    """Tells which parts of the capture were skipped, for a person who misses a message."""
+    if dissector.link_types_unknown:
+        kinds = ", ".join(map(str, sorted(dissector.link_types_unknown)))
+        console.talk(
+            f"warning: packets of link type {kinds} were left out; known are Ethernet, Linux cooked and raw IP"
+        )
+    if dissector.cut_packets:
+        console.talk(f"warning: {dissector.cut_packets} packets were cut off when they were captured: tcpdump -s 0")
+    if not messages:
+        console.talk(
+            f"warning: no iWARP in {dissector.packets} packets ({dissector.segments} of TCP); "
+            "an RDMA adapter's traffic does not pass through the kernel, and is not seen by tcpdump"
+        )

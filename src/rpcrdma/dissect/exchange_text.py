@@ -1,0 +1,84 @@
+"""An exchange as a ladder of at most 72 columns of ASCII, which fits into a draft or a mail."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+
+from rpcrdma.dissect.exchanges import Exchange
+from rpcrdma.dissect.fields import Field
+from rpcrdma.dissect.ladder import LadderShape, Rung, ladder_line
+from rpcrdma.dissect.shown_messages import ShownMessage, body_words, elapsed, shown_messages
+
+__all__ = ["TEXT_COLUMNS", "exchange_lines"]
+
+TEXT_COLUMNS = 72
+_SHAPE = LadderShape(ends=2, margin=16, first=0, step=54)
+_UNPRINTABLE = re.compile(r"[^ -~]")
+_BODY_LINES_MAX, _BODY_WORDS_MAX = 4, 24
+
+
+def exchange_lines(exchange: Exchange) -> Iterator[str]:
+    """The lines of an exchange; the last one is empty."""
+    is_call = exchange.xid is not None
+    yield from _wrapped(_title(exchange), "")
+    about = [f"version {exchange.version}"] if exchange.version else []
+    about += [] if exchange.start_s is None else [f"at {exchange.start_s:.6f} s"]
+    about.append(f"connection {exchange.connection}")
+    about += [f"{exchange.requester} > {exchange.responder}"] if exchange.requester else []
+    yield from _wrapped(", ".join(about), "  ")
+    yield from _body("arguments", exchange.body("arguments"))
+    left, right = ("requester", "responder") if is_call else ("one end", "the other")
+    yield " " * _SHAPE.line_at(0) + left.ljust(_SHAPE.step + 1 - len(right)) + right
+    for step in shown_messages(exchange):
+        yield from _rungs(step)
+    yield from _body("results", exchange.body("results"))
+    yield ""
+
+
+def _title(exchange: Exchange) -> str:
+    if exchange.xid is None:
+        error = f": {exchange.outcome}" if exchange.outcome else ""
+        return f"{exchange.number}. Messages outside of calls{error}"
+    after = "" if exchange.elapsed_s is None else f" after {elapsed(exchange.elapsed_s)}"
+    procedure = exchange.procedure or "a call that is not known"
+    return f"{exchange.number}. {procedure}, xid {exchange.xid:#010x}: {exchange.outcome}{after}"
+
+
+def _rungs(step: ShownMessage) -> Iterator[str]:
+    margin = f"{f'#{step.message.number}':>6}{step.since:>9} "
+    at, to = (0, 1) if step.to_right else (1, 0)
+    yield ladder_line(_SHAPE, Rung(margin, _ascii(step.label), at, to))
+    for words in [*step.details, *(f"wrong: {fault}" for fault in step.message.faults)]:
+        for line in textwrap.wrap(_ascii(words), _SHAPE.step - 4, subsequent_indent="  "):
+            yield ladder_line(_SHAPE, Rung("", line, 0, beside=True))
+
+
+def _body(part: str, body: Field | None) -> Iterator[str]:
+    words = body_words(body) if body is not None else []
+    if not words:
+        return
+    lines: list[str] = []
+    shown = len(words)
+    while (
+        shown
+        and len(lines := list(_wrapped(f"{part}: {', '.join(words[:shown])}{_more(words, shown)}", "  ")))
+        > _BODY_LINES_MAX
+    ):
+        shown = min(shown - 1, _BODY_WORDS_MAX)
+    yield from lines
+
+
+def _more(words: list[str], shown: int) -> str:
+    return f", and {len(words) - shown} more" if shown < len(words) else ""
+
+
+def _wrapped(text: str, indent: str) -> Iterator[str]:
+    # Long items such as names are divided: no line is wider.
+    yield from textwrap.wrap(_ascii(text), TEXT_COLUMNS, initial_indent=indent, subsequent_indent=f"{indent}  ")
+
+
+def _ascii(text: str) -> str:
+    """`text` with escapes for all other characters: names come from peers, and terminals obey control characters."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

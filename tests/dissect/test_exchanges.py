@@ -1,0 +1,164 @@
+"""Messages grouped by call."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rpcrdma import limits
+from rpcrdma.dissect.capture_dissector import CaptureDissector
+from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
+from rpcrdma.dissect.connection import Settings
+from rpcrdma.dissect.exchange_page import exchange_page
+from rpcrdma.dissect.exchange_text import exchange_lines
+from rpcrdma.dissect.exchanges import Exchange, Exchanges
+from rpcrdma.dissect.rpc_header import ProgramNames
+from rpcrdma.nfs import v3
+from support.octets import words
+from support.raw_capture import CLIENT, SERVER, HandMadeCapture
+
+GETATTR, READ = 1, 6
+ERR_CHUNK = 2
+Script = Callable[[HandMadeCapture], None]
+
+
+def call(xid: int, procedure: int = GETATTR, lists: bytes = words(0, 0, 0)) -> bytes:
+    return words(xid, 1, 32, 0) + lists + words(xid, 0, 2, 100003, 3, procedure, 0, 0, 0, 0)
+
+
+def reply(xid: int) -> bytes:
+    return words(xid, 1, 32, 0, 0, 0, 0) + words(xid, 1, 0, 0, 0, 0)
+
+
+@pytest.fixture
+def grouped(tmp_path: Path) -> Callable[[Script], list[Exchange]]:
+    """The exchanges after the start-up frames."""
+
+    def of(script: Script) -> list[Exchange]:
+        file = tmp_path / "capture.pcap"
+        with HandMadeCapture(file) as capture:
+            script(capture)
+        data = io.BytesIO(file.read_bytes())
+        dissector = CaptureDissector(Settings("2", ProgramNames([v3.PROGRAM])))
+        found = list(Exchanges().each(dissector.messages(read_packets(data, data.read(MAGIC_OCTETS)))))
+        assert [one.number for one in found[0].messages] == [1, 2]
+        return found[1:]
+
+    return of
+
+
+def numbers(exchanges: list[Exchange]) -> list[tuple[int | None, list[int]]]:
+    return [(exchange.xid, [message.number for message in exchange.messages]) for exchange in exchanges]
+
+
+def test_calls_that_overlap_come_in_the_order_in_which_they_begin(grouped) -> None:
+    def script(capture: HandMadeCapture) -> None:
+        capture.send(CLIENT, call(7))
+        capture.send(CLIENT, call(8))
+        capture.send(SERVER, reply(8))
+        capture.send(SERVER, reply(7))
+
+    assert numbers(grouped(script)) == [(7, [3, 6]), (8, [4, 5])]
+
+
+def test_operations_on_a_call_s_memory_belong_to_the_call(grouped) -> None:
+    def script(capture: HandMadeCapture) -> None:
+        chunk = words(0, 1, 1, 0x55, 4096, 0, 0x2000, 0, 0)
+        capture.send(CLIENT, call(7, READ, chunk))
+        capture.send(CLIENT, call(8))
+        capture.write(SERVER, 0x55, 0x2000, bytes(10))
+        capture.write(SERVER, 0x66, 0x2000, bytes(10))
+        capture.send(SERVER, reply(8))
+        capture.send(SERVER, reply(7))
+
+    assert numbers(grouped(script)) == [(7, [3, 5, 8]), (8, [4, 7]), (None, [6])]
+
+
+def test_a_refused_call_has_failed_and_is_whole(grouped) -> None:
+    def script(capture: HandMadeCapture) -> None:
+        capture.send(CLIENT, call(7))
+        capture.send(SERVER, words(7, 1, 32, 4, ERR_CHUNK))
+        capture.send(CLIENT, call(8))
+        capture.send(SERVER, reply(8))
+
+    refused, answered = grouped(script)
+    assert (refused.outcome, refused.failed, refused.whole) == ("ERR_CHUNK", True, True)
+    assert (answered.outcome, answered.failed) == ("SUCCESS", False)
+
+
+def test_calls_without_an_answer_and_answers_without_a_call_are_shown(grouped) -> None:
+    def script(capture: HandMadeCapture) -> None:
+        capture.send(SERVER, reply(7))
+        capture.send(CLIENT, call(8))
+
+    answer, question = grouped(script)
+    assert (answer.xid, answer.requester.partition(":")[0], answer.procedure) == (7, "192.0.2.1", None)
+    assert (question.xid, question.outcome, question.failed) == (8, "no answer", True)
+
+
+def test_each_direction_has_its_own_xids(grouped) -> None:
+    def script(capture: HandMadeCapture) -> None:
+        capture.send(CLIENT, call(7))
+        capture.send(SERVER, call(7))
+        capture.send(CLIENT, reply(7))
+        capture.send(SERVER, reply(7))
+
+    forward, reverse = grouped(script)
+    assert numbers([forward, reverse]) == [(7, [3, 6]), (7, [4, 5])]
+    assert (forward.requester, forward.responder) == (reverse.responder, reverse.requester)
+
+
+def test_no_more_messages_are_held_than_the_bound(grouped, monkeypatch) -> None:
+    monkeypatch.setattr(limits, "EXPLAINED_MESSAGES_MAX", 3)
+
+    def script(capture: HandMadeCapture) -> None:
+        capture.send(CLIENT, call(7))
+        for xid in range(8, 12):
+            capture.send(CLIENT, call(xid))
+            capture.send(SERVER, reply(xid))
+        capture.send(SERVER, reply(7))
+
+    assert numbers(grouped(script)) == [(8, [4, 5]), (9, [6, 7]), (10, [8, 9]), (7, [3, 12]), (11, [10, 11])]
+
+
+def test_a_procedure_is_chosen_by_its_name_with_or_without_the_program(grouped) -> None:
+    (found,) = grouped(lambda capture: capture.send(CLIENT, call(7)))
+    assert [found.is_of(name) for name in ("GETATTR", "getattr", "NFS_V3 GETATTR", "GET", "NFS_V3", "READ")] == [
+        *(True, True, True),
+        *(False, False, False),
+    ]
+
+
+def test_names_from_the_wire_reach_neither_the_terminal_nor_the_page_as_they_are(grouped) -> None:
+    name = b"\x1b[2J</script><b>&'\""
+    lookup = call(7, 3) + words(4, 0x01020304, len(name)) + name + bytes(-len(name) & 3)
+
+    def script(capture: HandMadeCapture) -> None:
+        capture.send(CLIENT, lookup)
+
+    exchanges = grouped(script)
+    exchanges[0].messages[0].groups.append(hostile := exchanges[0].messages[0].groups[0])
+    hostile.name = name.decode()
+    exchanges[0].messages[0].summary = name.decode()
+    page = exchange_page(name.decode(), exchanges).text
+    assert page.count("</script>") == 2
+    assert "<b>" not in page
+    lines = list(exchange_lines(exchanges[0]))
+    assert all(character in range(ord(" "), ord("~") + 1) for line in lines for character in line.encode())
+    assert max(map(len, lines)) <= 72
+
+
+def test_a_page_leaves_out_calls_beyond_its_bound_and_says_so(grouped, monkeypatch) -> None:
+    monkeypatch.setattr(limits, "EXPLAINED_PAGE_MESSAGES_MAX", 3)
+
+    def script(capture: HandMadeCapture) -> None:
+        for xid in range(7, 10):
+            capture.send(CLIENT, call(xid))
+            capture.send(SERVER, reply(xid))
+
+    page = exchange_page("a capture", grouped(script))
+    assert (page.shown, page.left_out) == (1, 2)
+    assert page.text.count("<details") == 1
