@@ -1,0 +1,77 @@
+"""The captures of tests/vectors/captures explain themselves as they did when they were recorded."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from rpcrdma.cli.main import main
+
+FOLDER = Path(__file__).parents[1] / "vectors" / "captures"
+sys.path.insert(0, str(FOLDER))
+from record import KINDS, options_of  # noqa: E402
+
+
+def explained(name: str, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
+    status = main(["explain", *options_of(name), *options, str(FOLDER / f"{name}.pcap")])
+    return status, capsys.readouterr().out
+
+
+def test_each_kind_has_a_capture_and_a_ladder() -> None:
+    stems = {suffix: {path.stem for path in FOLDER.glob(f"*{suffix}")} for suffix in (".pcap", ".txt")}
+    assert stems[".pcap"] == stems[".txt"] == set(KINDS)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_capture_is_explained_as_its_golden_text(name: str, capsys) -> None:
+    status, out = explained(name, capsys)
+    assert out == (FOLDER / f"{name}.txt").read_text(), "record.py --explain writes the ladders anew"
+    assert status == (4 if name == "broken" else 0)
+
+
+def test_every_line_fits_into_a_draft() -> None:
+    for path in FOLDER.glob("*.txt"):
+        text = path.read_text()
+        assert text.isascii(), path
+        assert max(map(len, text.splitlines())) <= 72, path
+
+
+def test_the_bulk_data_of_each_call_is_where_the_header_says(capsys) -> None:
+    where = {
+        "v1-read": ("results", "6001 octets, in Write chunk 1"),
+        "v1-write": ("arguments", "6001 octets, in Read chunk at 80"),
+        "v2-read": ("results", "6001 octets, in Write chunk 1"),
+        "v2-07-write": ("arguments", None),
+        "extension-read": ("results", "20001 octets, in item [0]"),
+        "extension-write": ("arguments", "20001 octets, in item [0]"),
+    }
+    for name, (part, expected) in where.items():
+        _, out = explained(name, capsys, "--json")
+        (call,) = [found for found in map(json.loads, out.splitlines()) if found["xid"] is not None]
+        body = call[part].get("resok", call[part])
+        if expected is not None:
+            assert body["data"] == expected, name
+        assert body["count"] == int((expected or "6001").split()[0])
+
+
+def test_the_messages_of_a_long_call_belong_to_it(capsys) -> None:
+    _, out = explained("v1-long-call", capsys, "--json")
+    call = json.loads(out.splitlines()[-1])
+    assert call["procedure"] == "SIZED_CALLS_V1 SIZED_LONG_CALL"
+    operations = [message["summary"].partition(",")[0] for message in call["messages"]]
+    assert operations == ["Send", "RDMA Read Request", "RDMA Read Response", "Send with Invalidate"]
+    assert [message["from_requester"] for message in call["messages"]] == [True, False, True, False]
+    assert call["results"] == {"octets": 6001}
+
+
+@pytest.mark.parametrize("name", ["v2-continued-call", "v2-07-continued-call", "v2-continued-reply"])
+def test_the_pieces_of_a_continued_message_belong_to_its_call(name: str, capsys) -> None:
+    _, out = explained(name, capsys, "--json")
+    (call,) = [found for found in map(json.loads, out.splitlines()) if found["xid"] is not None]
+    assert len(call["messages"]) == 3
+    assert len({message["facts"]["xid"] for message in call["messages"]}) == 1
+    assert call["outcome"] == "SUCCESS"
+    assert not call["failed"]
