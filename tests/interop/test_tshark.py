@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.nfs import v3
+
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.timeout(300),
@@ -51,6 +53,7 @@ Frame = dict[str, str]
 class Capture:
     """The demo's own report, and tshark's dissection of its capture in two passes."""
 
+    file: Path
     report: dict[str, Any]
     frames: list[Frame]
     text: str
@@ -86,7 +89,7 @@ def capture(rpcrdma_command: str, tmp_path_factory: pytest.TempPathFactory) -> C
     fields = [argument for field in FIELDS.values() for argument in ("-e", field)]
     table = tshark(file, "-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", *fields)
     frames = [dict(zip(FIELDS, line.split("\t"), strict=True)) for line in table.splitlines()]
-    return Capture(json.loads(done.stdout), frames, tshark(file, "-O", "iwarp_mpa"))
+    return Capture(file, json.loads(done.stdout), frames, tshark(file, "-O", "iwarp_mpa"))
 
 
 def test_the_demo_moved_every_file(capture: Capture) -> None:
@@ -149,3 +152,59 @@ def test_chunks_of_every_kind_are_seen(capture: Capture) -> None:
     assert calls["read_chunk"] > 0
     assert calls["write_chunk"] > 0
     assert calls["long_reply"] > 0
+
+
+@pytest.fixture(scope="module")
+def calls(rpcrdma_command: str, capture: Capture) -> list[dict[str, Any]]:
+    """The calls of the capture as `rpcrdma explain` has them."""
+    command = [rpcrdma_command, "explain", "--json", str(capture.file)]
+    done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=120)
+    return [found for found in map(json.loads, done.stdout.splitlines()) if found["xid"] is not None]
+
+
+def rows(capture: Capture, wanted: str, *names: str) -> list[list[list[str]]]:
+    """The values of these fields in each frame that the filter `wanted` chooses."""
+    fields = [argument for name in names for argument in ("-e", name)]
+    options = ["-Y", wanted, "-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", *fields]
+    table = tshark(capture.file, *options)
+    return [[cell.split(",") if cell else [] for cell in line.split("\t")] for line in table.splitlines()]
+
+
+def test_explain_names_the_procedures_and_results_that_tshark_shows(capture: Capture, calls) -> None:
+    numbers = {f"{v3.PROGRAM.name} {one.method.upper()}": number for number, one in v3.PROGRAM.procedures.items()}
+    ours = {call["xid"]: (numbers[call["procedure"]], int(getattr(v3.nfsstat3, call["outcome"]))) for call in calls}
+    replies = rows(capture, "rpc.msgtyp == 1", "rpc.xid", "nfs.procedure_v3", "nfs.status3")
+    theirs = {int(xid[0], 0): (int(procedure[0]), int(status[0])) for xid, procedure, status in replies}
+    assert len(theirs) == len(calls) == capture.report["calls"]["total"]
+    assert ours == theirs
+
+
+def test_explain_reads_the_arguments_that_tshark_shows(capture: Capture, calls) -> None:
+    ours = {
+        call["xid"]: [call["arguments"]["offset"], call["arguments"]["count"]]
+        for call in calls
+        if call["procedure"] in {"NFS_V3 READ", "NFS_V3 WRITE"}
+    }
+    chosen = f"rpc.msgtyp == 0 && nfs.procedure_v3 in {{{READ}, {WRITE}}}"
+    asked = rows(capture, chosen, "rpc.xid", "nfs.offset3", "nfs.count3")
+    # A WRITE has its count twice, and a READ's offset and count are of one type.
+    theirs = {int(xid[0], 0): [int(n) for n in (*offsets, *counts)][:2] for xid, offsets, counts in asked}
+    assert len(ours) > len(SIZES)
+    assert ours == theirs
+
+
+def test_explain_shows_the_chunks_and_credits_that_tshark_shows(capture: Capture, calls) -> None:
+    ours = []
+    for message in sorted((one for call in calls for one in call["messages"]), key=lambda one: one["number"]):
+        if message["protocol"] == "rpcrdma":
+            facts = message["facts"]
+            segments = [segment for chunk in facts.get("chunks", ()) for segment in chunk["segments"]]
+            credits_ = facts["credits"].get("requested") or facts["credits"]["granted"]
+            ours.append((facts["xid"], credits_, *zip(*(segment.values() for segment in segments), strict=True)))
+    names = ("xid", "flow_control", "rdma_handle", "rdma_length", "rdma_offset")
+    theirs = [
+        (int(xid[0], 0), int(credits_[0]), *(tuple(int(n, 0) for n in column) for column in segments if column))
+        for xid, credits_, *segments in rows(capture, "rpcordma.xid", *(f"rpcordma.{name}" for name in names))
+    ]
+    assert any(len(row) > 2 for row in ours)
+    assert ours == theirs
