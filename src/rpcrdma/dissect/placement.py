@@ -140,4 +140,4 @@ def _pad(data: bytes, start: int, end: int, fields: list[Field], faults: list[Fi
     fields.append(padding)
     if any(memoryview(data)[start:end]):
         padding.faults.append("the padding is not zero")
-        faults.append(FieldFault("padding", start, "the padding is not zero", _PADDING))
+        faults.append(FieldFault("padding", start, "the padding is not zero", _PADDING, "RT-15"))

@@ -136,7 +136,7 @@ _DRAFT_07 = (
     ),
     Rule(("ROPT_XMTREQ",), ("reply",), "rdma_htype", "a reply follows", "rtrext 9.2"),
     Rule(("ROPT_XMTRESP",), ("call",), "rdma_htype", "a call follows", "rtrext 9.3"),
-    Rule(("RDMA2_GRANT",), ("XID",), "rdma_xid", "a grant of credits has XID 0", "version-two-07 6.3.2"),
+    Rule(("RDMA2_GRANT",), ("XID",), "rdma_xid", "a grant of credits has XID 0", "version-two-07 6.3.2", "V2-A11"),
     Rule((), ("foreign handle",), "rdma_inv_handle", _FOREIGN, "version-two-07 6.5"),
     Rule((), ("reply", "reads"), "rdma_reads", _REPLY_READS, "version-two-07 4.5.1.1"),
 )
@@ -155,13 +155,21 @@ LIST_RULES: Mapping[str, tuple[Rule, ...]] = {
             "one chunk at Position Zero holds the RPC call",
             "version-two-07 4.5.1.2",
         ),
-        Rule(_IN_CALLS, ("zero",), "rdma_reads", "Position Zero is for the Call chunk", "version-two-07 4.5.1.1"),
+        Rule(
+            _IN_CALLS,
+            ("zero",),
+            "rdma_reads",
+            "Position Zero is for the Call chunk",
+            "version-two-07 4.5.1.1",
+            "V2-A12",
+        ),
         Rule(
             _IN_CALLS,
             ("not zero", "backwards"),
             "rdma_reads",
             "Positions do not go backwards",
             "version-two-07 4.5.1.1",
+            "V2-A10",
         ),
         Rule(
             ("RDMA2_REPLY_EXTERNAL",),
@@ -169,6 +177,7 @@ LIST_RULES: Mapping[str, tuple[Rule, ...]] = {
             "rdma_reply",
             "no Reply chunk holds the RPC reply",
             "version-two-07 6.3.8",
+            "V2-A13",
         ),
     )
 }

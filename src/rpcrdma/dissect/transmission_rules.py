@@ -21,7 +21,7 @@ def check_transmission(header: Header, room: int) -> None:
     prefix, section = _PREFIXES[header.kind]
     octets = header.number(f"{prefix}_pslen")
     if octets > room:
-        header.fault(f"{prefix}_pslen", f"{octets} octets of payload, {room} follow", f"rtrext {section}")
+        header.fault(f"{prefix}_pslen", f"{octets} octets of payload, {room} follow", f"rtrext {section}", "RT-12")
     if header.kind == "ROPT_XMTCONT":
         return
     if not header.number(f"{prefix}_count"):
@@ -63,9 +63,10 @@ def _check_ranges(header: Header) -> None:
     for entry in _entries(header, "optxrq_rsd"):
         begin, end = entry.number("xmdrsdr_begin") or 0, entry.number("xmdrsdr_end") or 0
         if end < begin:
-            _mark(header, entry, "xmdrsdr_end", f"the range begins at {begin}", "rtrext 7.4")
+            _mark(header, entry, "xmdrsdr_end", f"the range begins at {begin}", "rtrext 7.4", "RT-9")
         elif begin < before:
-            _mark(header, entry, "xmdrsdr_begin", f"{before} or more is needed after the range before", "rtrext 7.4")
+            reason = f"{before} or more is needed after the range before"
+            _mark(header, entry, "xmdrsdr_begin", reason, "rtrext 7.4", "RT-9")
         before = max(before, begin + 1, end)
 
 
@@ -74,10 +75,10 @@ def _entries(header: Header, name: str) -> list[Field]:
     return listed.fields if listed is not None else []
 
 
-def _mark(header: Header, entry: Field, name: str, reason: str, section: str) -> None:
+def _mark(header: Header, entry: Field, name: str, reason: str, section: str, requirement: str = "") -> None:
     found = entry.member(name)
     assert found is not None
-    header.fault_at(found, reason, section)
+    header.fault_at(found, reason, section, requirement)
 
 
 def report_shown(header: Header) -> str:

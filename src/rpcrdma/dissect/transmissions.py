@@ -22,6 +22,15 @@ TRANSMISSIONS = {_REQUEST: "optxrq", _RESPONSE: "optxrs", _CONTINUE: "optxc"}
 """The header types that carry a part of an RPC message, with what the names of their members begin with."""
 REPORT = "ROPT_REPTERR"
 _RESPONSE_CODE = 0x102
+_REQUIREMENTS = {
+    "rtrext 6.2": "RT-5",
+    "rtrext 8.4": "RT-11",
+    "rtrext 8.5": "RT-11",
+    "rtrext 9.1": "RT-30",
+    "rtrext 9.3": "RT-18",
+    "rtrext 9.4": "RT-13",
+}
+"""Ids in the conformance ledger of the rules that are checked here, where a section has one."""
 _SECTIONS = {_REQUEST: "rtrext 9.2", _RESPONSE: "rtrext 9.3", _CONTINUE: "rtrext 9.4"}
 SUPPORT = {_REQUEST: 1, _RESPONSE: 2, _CONTINUE: 4}
 """The bit of RTRSUPP for each of them."""
@@ -154,7 +163,7 @@ class Transmissions:
         group = self._groups.pop(end, None)
         if group is not None:
             reason = f"the group with XID {group.xid or 0:#010x} has not ended"
-            piece.faults.append(FieldFault("rdma_htype", 12, reason, section))
+            piece.faults.append(FieldFault("rdma_htype", 12, reason, section, "RT-2"))
 
     def _begun(self, end: int, header: Header, prefix: str, piece: Piece) -> _Group:
         self._end_unfinished(end, piece, "rtrext 9.5")
@@ -297,4 +306,5 @@ def _fault(header: Header, piece: Piece, name: str, reason: str, section: str, w
     found = next((one for one in (within or header.group).walk() if one.name == name), None)
     if found is not None:
         found.faults.append(reason)
-    piece.faults.append(FieldFault(name, found.offset if found is not None else 0, reason, section))
+    offset = found.offset if found is not None else 0
+    piece.faults.append(FieldFault(name, offset, reason, section, _REQUIREMENTS.get(section, "")))
