@@ -10,14 +10,13 @@ import ast
 import enum
 import inspect
 import itertools
-import re
 import textwrap
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ledger_page import ledger_page
 from pictures import TABLES, words
 
 from rpcrdma.cli.main import build_parser
@@ -137,40 +136,7 @@ def _shown(value: Any) -> str:
 
 def ledger() -> str:
     """Every normative statement of the specifications, its status, and the tests that prove it."""
-    proofs = _proofs()
-    parts = [
-        "# Conformance ledger\n",
-        (
-            "The normative statements of the specifications in our own words, with the tests that prove them. A"
-            " statement is `done` when at least one test would fail if the implementation broke the statement.\n"
-        ),
-    ]
-    counts: dict[str, int] = defaultdict(int)
-    tables = []
-    for path in sorted((ROOT / "specs" / "requirements").glob("*.toml")):
-        document = tomllib.loads(path.read_text())
-        title = path.read_text().splitlines()[0].removeprefix("# ").partition(". See ")[0]
-        rows = []
-        for row in document["requirement"]:
-            counts[row["status"]] += 1
-            where = ", ".join(f"`{name}`" for name in sorted(proofs[row["id"]])) or row.get("judge", "")
-            status = f"{row['status']}: {row['reason']}" if "reason" in row else row["status"]
-            rows.append(
-                (row["id"], f"{row['source']}, {row['section']}", row["level"], row["statement"], status, where)
-            )
-        tables += [f"## {title}\n", table(("id", "source", "level", "statement", "status", "tests"), rows)]
-    parts.append(table(("status", "statements"), [(status, str(count)) for status, count in sorted(counts.items())]))
-    return "\n".join([*parts, *tables])
-
-
-def _proofs() -> dict[str, set[str]]:
-    """The test files that carry each requirement's mark."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        for marks in re.findall(r"\bmark\.req\(([^)]*)\)", path.read_text()):
-            for identifier in re.findall(r'"([A-Z0-9]+-[A-Z]?\d+)"', marks):
-                found[identifier].add(path.stem)
-    return found
+    return ledger_page(ROOT, table)
 
 
 # States

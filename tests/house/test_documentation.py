@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import asdict
 from pathlib import Path
 
@@ -77,12 +78,46 @@ def test_the_reference_has_every_limit_with_its_value(reference: Path) -> None:
     assert shown == constants
 
 
-def test_the_reference_has_every_statement_of_the_ledger_and_the_tests_of_those_that_are_done(reference: Path) -> None:
+LEDGER_ROW = re.compile(
+    r"^\| (\S+(?:, \S+)*) \| ([A-Z0-9]+-[A-Z]?\d+) \| (.*) \| (.*) \| (.*) \| ?(.*) \|$", re.MULTILINE
+)
+
+
+def test_the_ledger_page_has_every_statement_under_its_document_in_the_order_of_sections(reference: Path) -> None:
     page = (reference / "ledger.md").read_text()
-    sources = "\n".join(path.read_text() for path in (ROOT / "specs" / "requirements").glob("*.toml"))
-    rows = dict(re.findall(r"^\| ([A-Z0-9]+-[A-Z]?\d+) \|(.*)\|$", page, re.MULTILINE))
-    assert rows.keys() == set(re.findall(r'^id = "(.*)"$', sources, re.MULTILINE))
-    assert [name for name, row in rows.items() if "| done |" in row and row.endswith("|  ")] == []
+    ledger = {
+        row["id"]: row
+        for path in (ROOT / "specs" / "requirements").glob("*.toml")
+        for row in tomllib.loads(path.read_text())["requirement"]
+    }
+    shown = set()
+    for title, table in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL):
+        rows = LEDGER_ROW.findall(table)
+        for section, identifier, level, statement, status, _ in rows:
+            row = ledger[identifier]
+            assert (title, section, level) == (row["source"], row["section"], row["level"])
+            assert (statement, status.partition(":")[0]) == (row["statement"].replace("|", "\\|"), row["status"])
+        shown |= {identifier for _, identifier, *_ in rows}
+        # Appendices come last.
+        numbers = [section.partition(",")[0] for section, *_ in rows if section[0].isdigit()]
+        first = [[int(number) for number in re.findall(r"\d+", section)] for section in numbers]
+        assert first == sorted(first), title
+    assert shown == ledger.keys()
+
+
+def test_the_ledger_page_names_the_tests_that_carry_each_statement(reference: Path) -> None:
+    page = (reference / "ledger.md").read_text()
+    marked: dict[str, set[str]] = {}
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for marks in re.findall(r"\bmark\.req\(([^)]*)\)", path.read_text()):
+            for identifier in re.findall(r'"([A-Z0-9]+-[A-Z]?\d+)"', marks):
+                marked.setdefault(identifier, set()).add(path.stem)
+    rows = {identifier: (status, proofs) for _, identifier, _, _, status, proofs in LEDGER_ROW.findall(page)}
+    named = {identifier: set(re.findall(r"`(\w+)`: ", proofs)) for identifier, (_, proofs) in rows.items()}
+    assert {identifier: files for identifier, files in named.items() if files} == {
+        identifier: files for identifier, files in marked.items() if identifier in rows
+    }
+    assert [identifier for identifier, (status, proofs) in rows.items() if status == "done" and not proofs] == []
 
 
 def test_the_reference_has_every_module_with_its_purpose(reference: Path) -> None:
