@@ -75,3 +75,8 @@ def test_the_pieces_of_a_continued_message_belong_to_its_call(name: str, capsys)
     assert len({message["facts"]["xid"] for message in call["messages"]}) == 1
     assert call["outcome"] == "SUCCESS"
     assert not call["failed"]
+
+
+def test_the_page_about_ladders_shows_one_of_them() -> None:
+    page = (FOLDER.parents[2] / "docs" / "explain.md").read_text()
+    assert (FOLDER / "v1-read.txt").read_text().split("\n\n")[1] in page

@@ -15,6 +15,8 @@ __all__ = ["TEXT_COLUMNS", "exchange_lines"]
 
 TEXT_COLUMNS = 72
 _SHAPE = LadderShape(ends=2, margin=16, first=0, step=54)
+_KEPT = "\0"
+"""Stands for a space at which no line ends."""
 _UNPRINTABLE = re.compile(r"[^ -~]")
 _BODY_LINES_MAX, _BODY_WORDS_MAX = 4, 24
 
@@ -22,12 +24,12 @@ _BODY_LINES_MAX, _BODY_WORDS_MAX = 4, 24
 def exchange_lines(exchange: Exchange) -> Iterator[str]:
     """The lines of an exchange; the last one is empty."""
     is_call = exchange.xid is not None
-    yield from _wrapped(_title(exchange), "")
+    yield from _wrapped(_ascii(_title(exchange)), "")
     about = [f"version {exchange.version}"] if exchange.version else []
     about += [] if exchange.start_s is None else [f"at {exchange.start_s:.6f} s"]
     about.append(f"connection {exchange.connection}")
     about += [f"{exchange.requester} > {exchange.responder}"] if exchange.requester else []
-    yield from _wrapped(", ".join(about), "  ")
+    yield from _listed(about)
     yield from _body("arguments", exchange.body("arguments"))
     left, right = ("requester", "responder") if is_call else ("one end", "the other")
     yield " " * _SHAPE.line_at(0) + left.ljust(_SHAPE.step + 1 - len(right)) + right
@@ -55,28 +57,26 @@ def _rungs(step: ShownMessage) -> Iterator[str]:
             yield ladder_line(_SHAPE, Rung("", line, 0, beside=True))
 
 
-def _body(part: str, body: Field | None) -> Iterator[str]:
+def _body(part: str, body: Field | None) -> list[str]:
     words = body_words(body) if body is not None else []
-    if not words:
-        return
     lines: list[str] = []
-    shown = len(words)
-    while (
-        shown
-        and len(lines := list(_wrapped(f"{part}: {', '.join(words[:shown])}{_more(words, shown)}", "  ")))
-        > _BODY_LINES_MAX
-    ):
-        shown = min(shown - 1, _BODY_WORDS_MAX)
-    yield from lines
+    for shown in range(min(len(words), _BODY_WORDS_MAX), 0, -1):
+        more = [f"and {len(words) - shown} more"] if shown < len(words) else []
+        lines = _listed([f"{part}: {words[0]}", *words[1:shown], *more])
+        if len(lines) <= _BODY_LINES_MAX:
+            break
+    return lines
 
 
-def _more(words: list[str], shown: int) -> str:
-    return f", and {len(words) - shown} more" if shown < len(words) else ""
+def _listed(pieces: list[str]) -> list[str]:
+    """The pieces in lines that end between two of them, unless one is longer than a line."""
+    text = ", ".join(_ascii(piece).replace(" ", _KEPT) for piece in pieces)
+    return [line.replace(_KEPT, " ") for line in _wrapped(text, "  ")]
 
 
-def _wrapped(text: str, indent: str) -> Iterator[str]:
+def _wrapped(text: str, indent: str) -> list[str]:
     # Long items such as names are divided: no line is wider.
-    yield from textwrap.wrap(_ascii(text), TEXT_COLUMNS, initial_indent=indent, subsequent_indent=f"{indent}  ")
+    return textwrap.wrap(text, TEXT_COLUMNS, initial_indent=indent, subsequent_indent=f"{indent}  ")
 
 
 def _ascii(text: str) -> str:
