@@ -57,7 +57,7 @@ LAYERS: tuple[Mapping[str, str], ...] = (
         "testing": "suites for users' tests",
     },
     {"rpcrdma": "the names that programs import", "simulation": "a fabric in virtual time"},
-    {"nfs": "NFSv3 and MOUNT: interfaces, server, client"},
+    {"nfs": "NFSv3 and MOUNT: interfaces, server, client", "scripted": "conversations as data, of octets"},
     {"aio": "connections, clients and servers on asyncio", "dissect": "captures to annotated messages"},
     {"rtr": "the round-trip extension of version 2"},
     {"transport": "RPC-over-RDMA", "iwarp": "the software RNIC"},

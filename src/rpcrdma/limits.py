@@ -522,3 +522,9 @@ data: one that occurs twice in each of twenty levels occurs a million times. NFS
 JSON_FILE_OCTETS_MAX = 256 << 20
 """Octets of a JSON document, and of a file that stands for opaque data in one: all of it is held in memory. Servers of
 this library take arguments of 1 MiB by default."""
+
+# Scripted conversations
+
+RAW_MESSAGE_OCTETS_MAX = 1 << 20
+"""Octets of an untagged message that a scripted peer joins from its segments: four times the largest inline threshold
+that private data can tell. A longer one is a mistake of the other side, whatever buffers it was promised."""

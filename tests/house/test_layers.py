@@ -25,6 +25,7 @@ RANKS = {
     "dissect": 6,
     "aio": 6,
     "nfs": 7,
+    "scripted": 7,
     "": 8,  # the package itself, which re-exports the names for users
     "simulation": 8,
     "cli": 9,

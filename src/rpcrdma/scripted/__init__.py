@@ -1,0 +1,24 @@
+"""Conversations as data: messages field by field, right or wrong, and the answers that are expected to them.
+
+A conversation is a mapping as JSON has it. `make_message` and `read_message` turn transport headers into octets and
+back, `frames` does so below them, `run_conversation` speaks to a server as its client. Nothing here uses the codecs of
+`rpcrdma.transport`, `rpcrdma.iwarp` or `rpcrdma.rpc`, so that a mistake there does not hide itself.
+"""
+
+from __future__ import annotations
+
+from rpcrdma.scripted.conversation import Outcome, RawTarget, run_conversation
+from rpcrdma.scripted.messages import make_message, read_message
+from rpcrdma.scripted.peer import Heard, Passage, RawMemory, RawPeer
+
+__all__ = [
+    "Heard",
+    "Outcome",
+    "Passage",
+    "RawMemory",
+    "RawPeer",
+    "RawTarget",
+    "make_message",
+    "read_message",
+    "run_conversation",
+]

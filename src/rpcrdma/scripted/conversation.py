@@ -1,0 +1,289 @@
+"""Holds a scripted conversation with a server: says each message, and compares each answer with the expected ones.
+
+A conversation is a mapping with these keys, of which only "steps" must be there:
+
+- "version": the layout of transport headers: "1" (the default), "2" or "2-07".
+- "memory": regions by name, {"octets": N, "may": "read" or "write", "content": OCTETS}. A segment in a chunk,
+  {"memory": NAME}, has the region's handle, offset and length. They are also given as "NAME.handle" and so on.
+- "startup": fields of the MPA Request that differ; null: the steps say the first frame themselves.
+- "steps", each a mapping with one key:
+  {"say": MESSAGE} with the keys of `messages`, with "payload" in place of them for any octets, and with "ddp" and "mpa"
+  for the fields of segments and frames; {"say": {"stream": OCTETS}} or {"say": {"startup": FIELDS}}.
+  {"hear": PATTERN}, or a list of patterns of which one must match: {"message": FIELDS}, {"startup": FIELDS},
+  {"terminate": FIELDS}, {"end": {}}, {"refused": {}} (an RDMA Read of memory that is not registered was answered with
+  a Terminate). "idle" messages, such as grants of credits, are passed over.
+  {"memory": {NAME: {"written": NUMBER, "data": OCTETS}}}: how much has been written, and how the region begins.
+  {"end": {}}: the own direction of the stream ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.scripted.frames import make_startup
+from rpcrdma.scripted.layouts import LAYOUTS
+from rpcrdma.scripted.matching import difference
+from rpcrdma.scripted.messages import make_message, message_words, read_message
+from rpcrdma.scripted.peer import Heard, Passage, RawMemory, RawPeer
+from rpcrdma.scripted.values import Names, number, octets
+
+__all__ = ["Failure", "Outcome", "RawTarget", "run_conversation"]
+
+_KEYS = frozenset({"version", "memory", "startup", "steps", "title"})
+_CRC_ENHANCED, _ENHANCED = 0x50, 0x10
+_BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
+"""RFC 8797: 4096 octets each way, remote invalidation."""
+_HANDLE, _OFFSET = 0x00C0FFEE, 0x1_0000_0000
+_NUDGE_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawTarget:
+    """A server, and how long to wait for each of its answers.
+
+    Linux's software iWARP (siw) may overlook a first message that comes right after the start-up: it is reminded by an
+    RDMA Write of no octets, if nothing is heard for a tenth of a second.
+    """
+
+    host: str
+    port: int
+    timeout_s: float = 5.0
+    crc: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The step at which a conversation left its course: `expected` and `found` in words.
+
+    `silent`: nothing came until the time was over.
+    """
+
+    step: int
+    expected: str
+    found: str
+    silent: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """All passages; `failure` is None if all answers were as expected."""
+
+    passages: list[Passage] = field(default_factory=list)
+    failure: Failure | None = None
+    names: Names = field(default_factory=Names)
+
+
+class _Left(Exception):
+    """The conversation has left its course."""
+
+    def __init__(self, expected: str, found: str, *, silent: bool = False) -> None:
+        super().__init__(expected, found)
+        self.expected = expected
+        self.found = found
+        self.silent = silent
+
+
+async def run_conversation(
+    conversation: Mapping[str, Any], target: RawTarget, given: Mapping[str, int | bytes] | None = None
+) -> Outcome:
+    """Runs a conversation on a connection of its own, whose end is not awaited.
+
+    `given` are the values that {"given": NAME} refers to; "xid" is the XID of all messages that name no other.
+
+    Raises:
+        LocalProtocolError: the conversation is not one; the message names the field.
+        OSError: the server cannot be reached.
+    """
+    unknown = conversation.keys() - _KEYS
+    if unknown or "steps" not in conversation:
+        raise LocalProtocolError(f"a conversation has no {min(unknown or {'steps'})!r}: it has {sorted(_KEYS)}")
+    version = conversation.get("version", "1")
+    if version not in LAYOUTS:
+        raise LocalProtocolError(f"version {version!r} is none of {', '.join(LAYOUTS)}")
+    outcome = Outcome()
+    outcome.names = names = Names(
+        {
+            "xid": 0x0BADCAFE,
+            "private_data": _BOTH_PRIVATE,
+            "startup_flags": _CRC_ENHANCED if target.crc else _ENHANCED,
+            **(given or {}),
+        }
+    )
+    async with asyncio.timeout(target.timeout_s):
+        reader, writer = await asyncio.open_connection(target.host, target.port)
+    peer = RawPeer(reader, writer, version, outcome.passages, names)
+    peer.crc = target.crc
+    run = _Run(peer, names, target.timeout_s)
+    at = -1
+    try:
+        run.register(conversation.get("memory", {}))
+        startup = conversation.get("startup", {})
+        if startup is not None:
+            await run.start(startup)
+        for at, step in enumerate(conversation["steps"]):
+            await run.step(step, f"steps[{at}]")
+    except _Left as left:
+        outcome.failure = Failure(at, left.expected, left.found, left.silent)
+    finally:
+        await peer.close()
+    return outcome
+
+
+class _Run:
+    """A conversation while it takes place."""
+
+    def __init__(self, peer: RawPeer, names: Names, timeout_s: float) -> None:
+        self._peer = peer
+        self._names = names
+        self._timeout_s = timeout_s
+        self._regions: dict[str, RawMemory] = {}
+        self._anything_heard = False
+
+    def register(self, memory: Mapping[str, Any]) -> None:
+        for index, (name, given) in enumerate(memory.items()):
+            where = f"memory.{name}"
+            content = octets(given["content"], self._names, where) if "content" in given else b""
+            length = number(given.get("octets", len(content)), self._names, f"{where}.octets")
+            handle = number(given.get("handle", _HANDLE + 0x100 * index), self._names, f"{where}.handle")
+            offset = number(given.get("offset", _OFFSET * (index + 1)), self._names, f"{where}.offset")
+            data = bytearray(content.ljust(length, b"\xa5")[:length])
+            region = RawMemory(handle=handle, offset=offset, data=data, may=given.get("may", "read"))
+            self._regions[name] = self._peer.regions[handle] = region
+            self._names.given |= {f"{name}.handle": handle, f"{name}.offset": offset, f"{name}.length": length}
+
+    async def start(self, fields: Mapping[str, Any]) -> None:
+        await self._say({"startup": fields}, "startup")
+        await self._hear([{"startup": {"rejected": 0, "enhanced": 1}}])
+
+    async def step(self, step: Mapping[str, Any], where: str) -> None:
+        if len(step) != 1:
+            raise LocalProtocolError(f"{where}: a step has one key, not {sorted(step)}")
+        ((kind, content),) = step.items()
+        where = f"{where}.{kind}"
+        if kind == "say":
+            await self._say(content, where)
+        elif kind == "hear":
+            await self._hear(content if isinstance(content, list) else [content])
+        elif kind == "memory":
+            self._compare_memory(content, where)
+        elif kind == "end":
+            self._peer.end()
+        else:
+            raise LocalProtocolError(f"{where}: a step is say, hear, memory or end")
+
+    async def _say(self, content: Mapping[str, Any], where: str) -> None:
+        names = self._names
+        if "stream" in content:
+            made = octets(content["stream"], names, f"{where}.stream")
+            await self._peer.send_stream(made, f"{len(made)} octets of the stream")
+        elif "startup" in content:
+            made = make_startup(content["startup"], names, f"{where}.startup")
+            told = ", ".join(f"{name} {value}" for name, value in content["startup"].items())
+            await self._peer.send_stream(made, "MPA start-up" + (f" [{told}]" if told else ""))
+        else:
+            message = {name: value for name, value in content.items() if name not in {"ddp", "mpa", "payload"}}
+            text = None
+            if "payload" in content:
+                payload = octets(content["payload"], names, f"{where}.payload")
+            else:
+                payload = make_message(self._peer.version, message, names, where)
+                text = f"Send, {len(payload)} octets: "
+                text += message_words(self._peer.version, read_message(self._peer.version, payload))
+            await self._peer.send_message(payload, content.get("ddp", {}), content.get("mpa", {}), text)
+
+    async def _hear(self, patterns: Sequence[Mapping[str, Any]]) -> None:
+        expected = " or ".join(_pattern_words(each) for each in patterns)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                heard = await self._next(patterns)
+        except TimeoutError:
+            raise _Left(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
+        misses = []
+        for pattern in patterns:
+            ((kind, fields),) = pattern.items()
+            if kind == heard.kind:
+                miss = difference(fields, heard.fields, self._names, "")
+                if miss is None:
+                    if heard.kind in {"message", "startup"}:
+                        self._names.heard = heard.fields
+                    if heard.kind == "startup":
+                        self._peer.crc = self._peer.crc or bool(heard.fields["crc"])
+                    return
+                misses.append(miss)
+        found = _heard_words(self._peer.version, heard)
+        raise _Left(expected, found + "".join(f"; {miss}" for miss in misses[:1]))
+
+    async def _next(self, patterns: Sequence[Mapping[str, Any]]) -> Heard:
+        idle_wanted = any(each.get("message", {}).get("header", {}).get("type") is not None for each in patterns)
+        while True:
+            heard = await self._awaited()
+            if heard.kind != "message" or idle_wanted or not _is_idle(self._peer.version, heard.fields):
+                return heard
+
+    async def _awaited(self) -> Heard:
+        task = asyncio.ensure_future(self._peer.next())
+        try:
+            if not self._anything_heard and self._peer.started:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_NUDGE_S):
+                        await asyncio.shield(task)
+                if not task.done():
+                    await self._peer.send_message(b"", {"opcode": "write"}, {}, "RDMA Write of no octets")
+            heard = await task
+        finally:
+            task.cancel()
+        self._anything_heard = self._peer.started and heard.kind != "startup"
+        return heard
+
+    def _compare_memory(self, content: Mapping[str, Any], where: str) -> None:
+        for name, expected in content.items():
+            if name not in self._regions:
+                raise LocalProtocolError(f"{where}: there is no memory {name!r}")
+            region = self._regions[name]
+            if "data" in expected:
+                data = octets(expected["data"], self._names, f"{where}.{name}.data")
+                if region.data[: len(data)] != data:
+                    raise _Left(f"memory {name} begins with the expected {len(data)} octets", "other octets are there")
+            if "written" in expected:
+                miss = difference(expected["written"], region.written_octets, self._names, "")
+                if miss is not None:
+                    raise _Left(f"{expected['written']} octets written to memory {name}", f"{region.written_octets}")
+
+
+def _is_idle(version: str, fields: Mapping[str, Any]) -> bool:
+    header = fields["header"]
+    grants = version == "2" and header.get("type") == 1 and header["xid"] == 0
+    return grants or header.get("type") in LAYOUTS[version].idle
+
+
+def _pattern_words(pattern: Mapping[str, Any]) -> str:
+    ((kind, fields),) = pattern.items()
+    kinds = {"end": "the end of the connection", "refused": "an RDMA Read of memory that is not registered"}
+    if kind in kinds:
+        return kinds[kind]
+    told = _flat(fields)
+    return f"a {'Terminate' if kind == 'terminate' else kind}" + (f" with {told}" if told else "")
+
+
+def _flat(fields: Any, path: str = "") -> str:
+    if isinstance(fields, Mapping) and not fields.keys() & {"any", "min", "max", "not", "given", "heard", "ends"}:
+        inner = (_flat(value, f"{path}.{key}" if path else key) for key, value in fields.items())
+        return ", ".join(text for text in inner if text)
+    return f"{path} {'absent' if fields is None else fields}"
+
+
+def _heard_words(version: str, heard: Heard) -> str:
+    if heard.kind == "message":
+        return message_words(version, heard.fields)
+    if heard.kind == "terminate":
+        return f"Terminate {heard.fields['code']:#06x}"
+    if heard.kind == "end":
+        return f"the connection is {heard.fields['how']}"
+    if heard.kind == "refused":
+        return "an RDMA Read of memory that is not registered"
+    return str(heard.fields.get("cause", f"a {heard.kind} frame"))

@@ -1,0 +1,156 @@
+"""MPA start-up frames, FPDUs and DDP segments, made of named fields and taken apart (RFC 5044, 5041, 5040, 6581)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.scripted.values import Names, number, octets
+from rpcrdma.wire.checksum import crc32c
+
+__all__ = ["OPCODES", "STARTUP_OCTETS", "make_fpdu", "make_segments", "make_startup", "read_segment", "read_startup"]
+
+OPCODES: Mapping[str, int] = {
+    "write": 0,
+    "read_request": 1,
+    "read_response": 2,
+    "send": 3,
+    "send_invalidate": 4,
+    "send_solicited": 5,
+    "send_solicited_invalidate": 6,
+    "terminate": 7,
+}
+"""RDMAP messages by name (RFC 5040 section 4.3)."""
+
+STARTUP_OCTETS = 20
+"""Octets of a start-up frame before its private data."""
+
+_TAGGED = frozenset({0, 2})
+_QUEUES = {1: 1, 7: 2}
+_ULPDU_OCTETS = 1424
+"""Payload of a segment: FPDUs fit the usual Ethernet frame, so that no TCP segment ends within a trailer."""
+
+
+def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
+    """A start-up frame: key, flags, revision, length, ird and ord, data; "enhanced": false leaves out the depths.
+
+    Raises:
+        LocalProtocolError: a field is unknown or its value is none.
+    """
+    known = {"key", "flags", "revision", "length", "ird", "ord", "data", "enhanced", "cut"}
+    unknown = given.keys() - known
+    if unknown:
+        raise LocalProtocolError(f"{where}: a start-up frame has no field {min(unknown)!r}")
+    key = octets(given.get("key", {"text": "MPA ID Req Frame"}), names, f"{where}.key")
+    data = octets(given.get("data", {"given": "private_data"}), names, f"{where}.data")
+    if given.get("enhanced", True):
+        words = (number(given.get(name, 16), names, f"{where}.{name}") for name in ("ird", "ord"))
+        data = struct.pack(">HH", *words) + data
+    flags = number(given.get("flags", {"given": "startup_flags"}), names, f"{where}.flags")
+    revision = number(given.get("revision", 2), names, f"{where}.revision")
+    length = number(given.get("length", len(data)), names, f"{where}.length")
+    frame = key + struct.pack(">BBH", flags, revision, length) + data
+    return frame[: number(given.get("cut", len(frame)), names, f"{where}.cut")]
+
+
+def read_startup(frame: bytes) -> dict[str, Any]:
+    """The fields of a start-up frame; ird and ord with their flags, where its S flag is set."""
+    flags, revision, length = struct.unpack_from(">BBH", frame, 16)
+    found = {"key": frame[:16], "flags": flags, "revision": revision, "length": length, "data": frame[20:]}
+    found |= {"rejected": flags >> 5 & 1, "crc": flags >> 6 & 1, "markers": flags >> 7, "enhanced": flags >> 4 & 1}
+    if flags & 0x10 and len(frame) >= STARTUP_OCTETS + 4:
+        ird, ord_ = struct.unpack_from(">HH", frame, 20)
+        found |= {"ird": ird & 0x3FFF, "ord": ord_ & 0x3FFF, "depth_flags": ird >> 14 << 2 | ord_ >> 14}
+        found["data"] = frame[24:]
+    return found
+
+
+def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int], names: Names) -> Iterator[bytes]:
+    """The DDP segments of an RDMAP message: Sends in as many as the usual frame takes, unless `ddp` has an offset.
+
+    `numbers` has the next message number of each queue, and is advanced by messages whose number is not given.
+
+    Raises:
+        LocalProtocolError: a field is unknown or its value is none.
+    """
+    where = "ddp"
+    known = {
+        "opcode",
+        "tagged",
+        "last",
+        "version",
+        "rdmap_version",
+        "handle",
+        "invalidate",
+        "queue",
+        "number",
+        "offset",
+    }
+    unknown = ddp.keys() - known - {"reserved", "rdmap_reserved"}
+    if unknown:
+        raise LocalProtocolError(f"{where}: a segment has no field {min(unknown)!r}")
+
+    def field(name: str, default: int) -> int:
+        return number(ddp.get(name, default), names, f"{where}.{name}")
+
+    opcode = ddp.get("opcode", "send")
+    code = OPCODES[opcode] if opcode in OPCODES else number(opcode, names, f"{where}.opcode")
+    tagged = field("tagged", int(code in _TAGGED))
+    rdmap = field("rdmap_version", 1) << 6 | field("rdmap_reserved", 0) << 4 | code
+    control = tagged << 7 | field("reserved", 0) << 2 | field("version", 1)
+    start, handle = field("offset", 0), field("handle", 0)
+    queue = field("queue", _QUEUES.get(code, 0))
+    msn = 0
+    if not tagged:
+        if "number" not in ddp:
+            numbers[queue] = numbers.get(queue, 0) + 1
+        msn = field("number", numbers.get(queue, 1))
+    whole = "offset" in ddp or "last" in ddp
+    step = max(len(payload), 1) if whole else _ULPDU_OCTETS
+    for at in range(0, max(len(payload), 1), step):
+        piece = payload[at : at + step]
+        last = field("last", int(at + step >= len(payload)))
+        head = struct.pack(">BB", control | last << 6, rdmap)
+        if tagged:
+            yield head + struct.pack(">IQ", handle, start + at & (1 << 64) - 1) + piece
+        else:
+            yield head + struct.pack(">IIII", field("invalidate", 0), queue, msn, start + at & 0xFFFFFFFF) + piece
+
+
+def make_fpdu(ulpdu: bytes, given: Mapping[str, Any], names: Names, *, crc: bool) -> bytes:
+    """The FPDU of a segment without markers; "length", "pad" (octets) and "crc" (added to the right one) are mistakes.
+
+    Raises:
+        LocalProtocolError: a field is unknown or its value is none.
+    """
+    unknown = given.keys() - {"length", "pad", "crc", "cut"}
+    if unknown:
+        raise LocalProtocolError(f"mpa: a frame has no field {min(unknown)!r}")
+    length = number(given.get("length", len(ulpdu)), names, "mpa.length")
+    body = struct.pack(">H", length) + ulpdu
+    pad = bytes(-len(body) % 4)
+    if "pad" in given:
+        pad = octets(given["pad"], names, "mpa.pad")
+    body += pad
+    digest = crc32c(body) if crc or "crc" in given else 0
+    digest = digest + number(given.get("crc", 0), names, "mpa.crc") & 0xFFFFFFFF
+    frame = body + struct.pack("<I", digest)
+    return frame[: number(given.get("cut", len(frame)), names, "mpa.cut")]
+
+
+def read_segment(ulpdu: bytes) -> dict[str, Any] | None:
+    """The fields of a DDP segment; None if it is shorter than its header."""
+    if len(ulpdu) < 2 or len(ulpdu) < (14 if ulpdu[0] & 0x80 else 18):
+        return None
+    control, rdmap = ulpdu[:2]
+    found: dict[str, Any] = {"opcode": rdmap & 15, "tagged": control >> 7, "last": control >> 6 & 1}
+    found |= {"version": control & 3, "rdmap_version": rdmap >> 6}
+    found |= {"reserved": control >> 2 & 15, "rdmap_reserved": rdmap >> 4 & 3}
+    if found["tagged"]:
+        found["handle"], found["offset"] = struct.unpack_from(">IQ", ulpdu, 2)
+        return found | {"payload": ulpdu[14:]}
+    words = struct.unpack_from(">IIII", ulpdu, 2)
+    found |= dict(zip(("invalidate", "queue", "number", "offset"), words, strict=True))
+    return found | {"payload": ulpdu[18:]}

@@ -1,0 +1,104 @@
+"""The transport headers of all versions as tables: for each type of header, its fields in the order of the wire.
+
+Version 1 is that of RFC 8166 section 4, version 2 of draft-ietf-nfsv4-rpcrdma-version-two-00 sections 6 and 7, and
+2-07 that of the last draft. Kinds of fields: `word` and `half` are numbers of 32 and 16 bits; `reads`, `writes` and
+`chunk` are the lists of chunks; `properties` the transport properties; `numbers` all words up to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+__all__ = ["LAYOUTS", "Fields", "VersionHeaders"]
+
+Fields = tuple[tuple[str, str], ...]
+"""Name and kind of each field."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionHeaders:
+    """The headers of one version.
+
+    `bodies` has the fields behind the prefix by number of the header type. A type that has none there is made and read
+    as the type `usual`. `defaults` are the values of fields that a conversation leaves out; all others are zero.
+    """
+
+    prefix: Fields
+    bodies: Mapping[int, Fields]
+    names: Mapping[int, str]
+    usual: int
+    error: int
+    defaults: Mapping[str, int]
+    idle: frozenset[int] = field(default_factory=frozenset)
+    """Types of headers that a server may send between any two answers."""
+
+
+_CHUNKS: Fields = (("reads", "reads"), ("writes", "writes"), ("reply", "chunk"))
+_ERROR: Fields = (("error", "word"), ("numbers", "numbers"))
+_START: Fields = (("xid", "word"), ("version", "word"))
+_PROPERTIES: Fields = (("properties", "properties"),)
+_CALL: Fields = (("invalidate", "word"),)
+_PIECE: Fields = (("remaining", "word"),)
+
+_VERSION_1 = VersionHeaders(
+    prefix=(*_START, ("credit", "word"), ("type", "word")),
+    bodies=MappingProxyType(
+        {0: _CHUNKS, 1: _CHUNKS, 2: (("align", "word"), ("threshold", "word"), *_CHUNKS), 3: (), 4: _ERROR}
+    ),
+    names=MappingProxyType({0: "RDMA_MSG", 1: "RDMA_NOMSG", 2: "RDMA_MSGP", 3: "RDMA_DONE", 4: "RDMA_ERROR"}),
+    usual=0,
+    error=4,
+    defaults=MappingProxyType({"version": 1, "credit": 32}),
+)
+
+_VERSION_2 = VersionHeaders(
+    prefix=(*_START, ("pool", "half"), ("give", "half"), ("type", "word"), ("flags", "word")),
+    bodies=MappingProxyType({0: _CALL + _CHUNKS, 1: _CALL + _CHUNKS, 4: _ERROR, 5: _PROPERTIES}),
+    names=MappingProxyType({0: "RDMA2_MSG", 1: "RDMA2_NOMSG", 4: "RDMA2_ERROR", 5: "RDMA2_CONNPROP"}),
+    usual=0,
+    error=4,
+    defaults=MappingProxyType({"version": 2, "pool": 64, "give": 4}),
+    idle=frozenset({5}),
+)
+
+_VERSION_2_07 = VersionHeaders(
+    prefix=(*_START, ("credit", "word"), ("type", "word")),
+    bodies=MappingProxyType(
+        {
+            4: _ERROR,
+            5: (),
+            6: _PROPERTIES,
+            7: _PROPERTIES,
+            8: (*_CALL, ("call", "reads"), *_CHUNKS),
+            9: _PIECE,
+            10: _CALL + _CHUNKS,
+            11: (("writes", "writes"), ("reply", "chunk")),
+            12: _PIECE,
+            13: (("writes", "writes"),),
+        }
+    ),
+    names=MappingProxyType(
+        {
+            4: "RDMA2_ERROR",
+            5: "RDMA2_GRANT",
+            6: "RDMA2_CONNPROP_MIDDLE",
+            7: "RDMA2_CONNPROP_FINAL",
+            8: "RDMA2_CALL_EXTERNAL",
+            9: "RDMA2_CALL_MIDDLE",
+            10: "RDMA2_CALL_INLINE",
+            11: "RDMA2_REPLY_EXTERNAL",
+            12: "RDMA2_REPLY_MIDDLE",
+            13: "RDMA2_REPLY_INLINE",
+        }
+    ),
+    usual=10,
+    error=4,
+    # The peer may have sent so many messages since the connection began.
+    defaults=MappingProxyType({"version": 2, "credit": 1000, "type": 10}),
+    idle=frozenset({5, 6, 7}),
+)
+
+LAYOUTS: Mapping[str, VersionHeaders] = MappingProxyType({"1": _VERSION_1, "2": _VERSION_2, "2-07": _VERSION_2_07})
+"""The layouts by the name of the version."""

@@ -1,0 +1,268 @@
+"""An iWARP peer without protocol machines: it sends any octets, serves its memory and tells of arrivals."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX
+from rpcrdma.scripted.frames import (
+    OPCODES,
+    STARTUP_OCTETS,
+    make_fpdu,
+    make_segments,
+    read_segment,
+    read_startup,
+)
+from rpcrdma.scripted.messages import message_words, read_message
+from rpcrdma.scripted.values import Names
+from rpcrdma.wire.checksum import crc32c
+
+__all__ = ["Heard", "Passage", "RawMemory", "RawPeer"]
+
+_OPCODE_NAMES = {number: name for name, number in OPCODES.items()}
+_SENDS = {OPCODES[name] for name in ("send", "send_invalidate", "send_solicited", "send_solicited_invalidate")}
+_INVALIDATING = {OPCODES["send_invalidate"], OPCODES["send_solicited_invalidate"]}
+
+
+@dataclass(slots=True, kw_only=True)
+class RawMemory:
+    """Registered memory. The peer may `read` or `write` it; `written` are offset in it and length of each piece."""
+
+    handle: int
+    offset: int
+    data: bytearray
+    may: str
+    written: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def written_octets(self) -> int:
+        """How many octets of the region have been written at least once."""
+        covered = end = 0
+        for start, length in sorted(self.written):
+            covered += max(0, start + length - max(start, end))
+            end = max(end, start + length)
+        return covered
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """An event: `kind` is startup, message, terminate, end (of the stream) or broken (a mistake below the messages).
+
+    `fields` are those of the start-up frame or of the message, {"code": 0xLTCC} of a Terminate, {"cause": TEXT}.
+    """
+
+    kind: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One thing that was said; `at_s` counts from the start. Octets below the messages are not kept with bulk data."""
+
+    at_s: float
+    ours: bool
+    text: str
+    octets: bytes
+
+
+class _Log(Protocol):
+    """The place of passages."""
+
+    def append(self, passage: Passage, /) -> None:
+        """Adds one."""
+
+
+class RawPeer:
+    """One end of a connection; regions are added to `regions` by their handle.
+
+    While an event is awaited, RDMA Reads of its memory are answered and RDMA Writes placed. An access that no
+    region permits is told as broken, and answered with a Terminate as RFC 5040 section 7 has it.
+    """
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, version: str, log: _Log, names: Names
+    ) -> None:
+        self.version = version
+        self.regions: dict[int, RawMemory] = {}
+        self.crc = True
+        self.started = False
+        self._reader = reader
+        self._writer = writer
+        self._log = log
+        self._names = names
+        self._numbers: dict[int, int] = {}
+        self._parts: dict[int, bytearray] = {}
+        self._expected: dict[int, int] = {}
+        self._start_s = time.monotonic()
+
+    def note(self, text: str, octets: bytes = b"", *, ours: bool) -> None:
+        """Adds a passage to the log."""
+        self._log.append(Passage(time.monotonic() - self._start_s, ours, text, octets))
+
+    async def send_stream(self, octets: bytes, text: str) -> None:
+        """Sends octets as they are. A connection that has ended takes them without an error."""
+        self.note(text, octets, ours=True)
+        with contextlib.suppress(OSError):
+            self._writer.write(octets)
+            await self._writer.drain()
+
+    async def send_message(
+        self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
+    ) -> None:
+        """Sends an RDMAP message, in one segment or more; `ddp` and `mpa` are fields with other values than usual."""
+        segments = make_segments(payload, ddp, self._numbers, self._names)
+        frames = b"".join(make_fpdu(each, mpa, self._names, crc=self.crc) for each in segments)
+        opcode = ddp.get("opcode", "send")
+        if text is None:
+            name = opcode if isinstance(opcode, str) else _OPCODE_NAMES.get(opcode, f"opcode {opcode}")
+            text = f"{name}, {len(payload)} octets"
+        changed = [f"{name} {value}" for name, value in {**ddp, **mpa}.items() if name != "opcode"]
+        await self.send_stream(frames, text + (f" [{', '.join(changed)}]" if changed else ""))
+
+    def end(self) -> None:
+        """Ends the own direction of the stream."""
+        self.note("end of the stream", ours=True)
+        with contextlib.suppress(OSError):
+            self._writer.write_eof()
+
+    async def close(self) -> None:
+        """Closes the connection without a word."""
+        self._writer.transport.abort()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def next(self) -> Heard:
+        """The next event. Without a bound in time, which is the caller's."""
+        while True:
+            try:
+                heard = await (self._next_segment() if self.started else self._next_startup())
+            except (asyncio.IncompleteReadError, OSError) as error:
+                partial = getattr(error, "partial", b"")
+                how = "reset" if isinstance(error, ConnectionError) else "closed"
+                self.note(f"the connection is {how}", partial, ours=False)
+                return Heard("end", {"how": how, "partial": partial})
+            if heard is not None:
+                return heard
+
+    async def _next_startup(self) -> Heard:
+        head = await self._reader.readexactly(STARTUP_OCTETS)
+        length = int.from_bytes(head[18:20])
+        frame = head + await self._reader.readexactly(min(length, 512))
+        fields = read_startup(frame)
+        self.note(f"MPA start-up, flags {fields['flags']:#04x}, revision {fields['revision']}", frame, ours=False)
+        self.started = True
+        return Heard("startup", fields)
+
+    async def _next_segment(self) -> Heard | None:
+        """The event that the next FPDU makes; None if it makes none."""
+        start = await self._reader.readexactly(2)
+        length = int.from_bytes(start)
+        rest = await self._reader.readexactly((length + 5 & ~3) + 4 - 2)
+        frame = start + rest
+        if self.crc and crc32c(frame[:-4]) != int.from_bytes(frame[-4:], "little"):
+            return self._broken("the CRC of an FPDU is wrong", frame)
+        segment = read_segment(rest[:length])
+        if segment is None:
+            return self._broken(f"an FPDU has {length} octets, fewer than a DDP header", frame)
+        if (segment["version"], segment["rdmap_version"]) != (1, 1):
+            return self._broken("a segment has other versions than DDP 1 and RDMAP 1", frame)
+        if segment["reserved"] or segment["rdmap_reserved"] or any(frame[2 + length : -4]):
+            return self._broken("reserved bits or padding of a segment are not zero", frame)
+        if segment["tagged"]:
+            return await self._placed(segment, frame)
+        return await self._untagged(segment, frame)
+
+    def _broken(self, cause: str, frame: bytes) -> Heard:
+        self.note(cause, frame, ours=False)
+        return Heard("broken", {"cause": cause})
+
+    async def _placed(self, segment: Mapping[str, Any], frame: bytes) -> Heard | None:
+        """Places an RDMA Write."""
+        payload, opcode = segment["payload"], segment["opcode"]
+        text = f"{_OPCODE_NAMES.get(opcode, opcode)} to {segment['handle']:#x}, {len(payload)} octets"
+        self.note(text, frame[: min(len(frame), 64)], ours=False)
+        if opcode != OPCODES["write"]:
+            return self._broken(f"a tagged segment has the opcode {opcode}, and nothing was asked for", frame[:64])
+        if not payload:
+            return None
+        region = self.regions.get(segment["handle"])
+        if region is None or region.may != "write":
+            await self._terminate(0x1100, frame)
+            return Heard("broken", {"cause": f"an RDMA Write to {segment['handle']:#x}, which is no sink"})
+        start = segment["offset"] - region.offset
+        if start < 0 or start + len(payload) > len(region.data):
+            await self._terminate(0x1101, frame)
+            return Heard("broken", {"cause": "an RDMA Write beyond the end of its memory"})
+        region.data[start : start + len(payload)] = payload
+        region.written.append((start, len(payload)))
+        return None
+
+    async def _untagged(self, segment: Mapping[str, Any], frame: bytes) -> Heard | None:
+        queue, opcode = segment["queue"], segment["opcode"]
+        part = self._parts.setdefault(queue, bytearray())
+        if segment["number"] != self._expected.setdefault(queue, 1) or segment["offset"] != len(part):
+            return self._broken(
+                f"message {segment['number']} of queue {queue} at {segment['offset']}, where message "
+                f"{self._expected[queue]} at {len(part)} is due",
+                frame,
+            )
+        part += segment["payload"]
+        if len(part) > RAW_MESSAGE_OCTETS_MAX:
+            return self._broken("an untagged message is longer than any buffer", frame[:64])
+        if not segment["last"]:
+            return None
+        self._expected[queue] += 1
+        del self._parts[queue]
+        payload = bytes(part)
+        if opcode == OPCODES["terminate"] and queue == 2:
+            code = int.from_bytes(payload[:2])
+            self.note(f"Terminate {code:#06x}", frame, ours=False)
+            return Heard("terminate", {"code": code, "payload": payload})
+        if opcode == OPCODES["read_request"] and queue == 1 and len(payload) == 28:
+            return await self._read(payload, frame)
+        if opcode not in _SENDS or queue != 0:
+            return self._broken(f"an untagged message with the opcode {opcode} in queue {queue}", frame)
+        invalidates = segment["invalidate"] if opcode in _INVALIDATING else None
+        if invalidates is None and segment["invalidate"]:
+            return self._broken("a Send without Invalidate names a steering tag", frame)
+        fields = read_message(self.version, payload) | {"invalidates": invalidates}
+        how = "Send" if invalidates is None else f"Send with Invalidate of {invalidates:#x}"
+        self.note(f"{how}, {len(payload)} octets: {message_words(self.version, fields)}", payload, ours=False)
+        return Heard("message", fields)
+
+    async def _read(self, payload: bytes, frame: bytes) -> Heard | None:
+        """Answers an RDMA Read Request."""
+        sink, sink_offset, length, handle, offset = struct.unpack(">IQIIQ", payload)
+        self.note(f"RDMA Read Request of {handle:#x}, {length} octets", frame, ours=False)
+        region = self.regions.get(handle)
+        start = 0 if region is None else offset - region.offset
+        if length and (region is None or region.may != "read"):
+            await self._terminate(0x0100, frame)
+            return Heard("refused", {"handle": handle})
+        if region is not None and (start < 0 or start + length > len(region.data)):
+            await self._terminate(0x0101, frame)
+            return Heard("broken", {"cause": "an RDMA Read beyond the end of its memory"})
+        data = b"" if region is None else bytes(region.data[start : start + length])
+        ddp = {"opcode": "read_response", "handle": sink, "offset": sink_offset}
+        if len(data) <= 1 << 10:
+            await self.send_message(data, ddp, {}, f"RDMA Read Response, {length} octets")
+            return None
+        # In segments of its own, as a start given in `ddp` stands for one segment.
+        for at in range(0, len(data), 1 << 10):
+            piece = data[at : at + (1 << 10)]
+            last = int(at + len(piece) == len(data))
+            fields = ddp | {"offset": sink_offset + at, "last": last}
+            await self.send_message(piece, fields, {}, f"RDMA Read Response, {len(piece)} of {length} octets")
+        return None
+
+    async def _terminate(self, code: int, frame: bytes) -> None:
+        length = int.from_bytes(frame[:2])
+        header = frame[2 : 2 + (14 if frame[2] & 0x80 else 18)]
+        told = struct.pack(">HBBH", code, 0xC0, 0, length) + header
+        await self.send_message(told, {"opcode": "terminate"}, {}, f"Terminate {code:#06x}")

@@ -1,0 +1,130 @@
+"""Scripted conversations with a server on a real socket: the course that is expected, and the step that leaves it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.server.serve import serve
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.service import CallContext
+from rpcrdma.scripted import Outcome, RawTarget, run_conversation
+
+NULL: dict[str, Any] = {"say": {"rpc": {}}}
+ANSWERED: dict[str, Any] = {"hear": {"message": {"header": {"type": 0}, "rpc": {"accepted": 0}}}}
+CONTENT = bytes(range(250)) * 20
+NONE = v3.post_op_attr(False, None)
+
+
+class Files(v3.NFS_V3_Service):
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
+        data = context.buffer(args.count)
+        data[:] = CONTENT[: args.count]
+        return v3.READ3res(v3.nfsstat3.NFS3_OK, v3.READ3resok(NONE, args.count, False, data))
+
+    def write(self, args: v3.WRITE3args, context: CallContext) -> v3.WRITE3res:
+        self.written.append(bytes(args.data))
+        result = v3.WRITE3resok(
+            v3.wcc_data(v3.pre_op_attr(False, None), NONE), len(args.data), v3.stable_how.FILE_SYNC, b"verifier"
+        )
+        return v3.WRITE3res(v3.nfsstat3.NFS3_OK, result)
+
+
+def held(conversation: dict[str, Any], files: Files | None = None, *, timeout_s: float = 5.0) -> Outcome:
+    async def main() -> Outcome:
+        async with serve([files or Files()], ["rdma://127.0.0.1:0"]) as server:
+            url = parse_url(server.listening[0])
+            target = RawTarget(host=url.host, port=url.port, timeout_s=timeout_s)
+            return await run_conversation(conversation, target, {"size": 5000})
+
+    return asyncio.run(main())
+
+
+READ = {"rpc": {"procedure": 6, "args": [{"opaque": {"text": "h"}}, {"longs": [0]}, {"words": [5000]}]}}
+
+
+def test_an_answer_as_expected_is_no_failure_and_all_is_logged() -> None:
+    outcome = held({"steps": [NULL, ANSWERED]})
+    assert outcome.failure is None
+    assert [passage.ours for passage in outcome.passages] == [True, False, True, False]
+    assert "RDMA_MSG" in outcome.passages[2].text
+
+
+def test_the_step_that_leaves_the_course_is_told_with_both_sides() -> None:
+    wrong = {"hear": {"message": {"rpc": {"accepted": 1}}}}
+    failure = held({"steps": [NULL, ANSWERED, NULL, wrong]}).failure
+    assert failure is not None
+    assert (failure.step, failure.silent) == (3, False)
+    assert "rpc.accepted is 0 instead of 1" in failure.found
+
+
+def test_silence_is_told_as_such() -> None:
+    failure = held({"steps": [{"hear": {"end": {}}}]}, timeout_s=0.3).failure
+    assert failure is not None
+    assert failure.silent
+
+
+def test_written_memory_is_compared() -> None:
+    chunk = {"memory": {"sink": {"octets": 5000, "may": "write"}}}
+    steps = [
+        {"say": {"header": {"writes": [[{"memory": "sink"}]]}, **READ}},
+        {"hear": {"message": {"header": {"writes": [[{"length": {"given": "size"}}]]}}}},
+    ]
+    data = {"memory": {"sink": {"written": 5000, "data": CONTENT.hex()}}}
+    assert held({**chunk, "steps": [*steps, data]}).failure is None
+    for wrong in ({"written": 4999}, {"data": "01"}):
+        assert held({**chunk, "steps": [*steps, {"memory": {"sink": wrong}}]}).failure is not None
+
+
+@pytest.mark.parametrize("size", [64, 5000])
+def test_memory_is_read_by_the_server(size: int) -> None:
+    args = [{"opaque": {"text": "h"}}, {"longs": [0]}, {"words": [size, 2, size]}]
+    call = {"header": {"reads": [{"position": 68, "memory": "source"}]}, "rpc": {"procedure": 7, "args": args}}
+    files = Files()
+    outcome = held(
+        {
+            "memory": {"source": {"content": {"pattern": size}}},
+            "steps": [{"say": call}, {"hear": {"message": {"rpc": {"accepted": 0}}}}],
+        },
+        files,
+    )
+    assert outcome.failure is None
+    assert [len(data) for data in files.written] == [size]
+
+
+def test_reading_memory_that_is_not_registered_is_refused() -> None:
+    args = [{"opaque": {"text": "h"}}, {"longs": [0]}, {"words": [64, 2, 64]}]
+    call = {"header": {"reads": [{"position": 68, "handle": 9, "length": 64}]}, "rpc": {"procedure": 7, "args": args}}
+    assert held({"steps": [{"say": call}, {"hear": {"refused": {}}}, {"hear": {"end": {}}}]}).failure is None
+
+
+def test_version_2_is_spoken_field_by_field() -> None:
+    steps = [
+        {"say": {"header": {"type": 5, "properties": [[2, {"words": [4096]}]]}}},
+        {"hear": {"message": {"header": {"type": 5}}}},
+        NULL,
+        ANSWERED,
+    ]
+    assert held({"version": "2", "steps": steps}).failure is None
+
+
+@pytest.mark.parametrize(
+    ("conversation", "where"),
+    [
+        ({"steps": [{"shout": {}}]}, r"steps\[0\]\.shout"),
+        ({"steps": [{"say": {"rpc": {"args": "x"}}}]}, r"steps\[0\]\.say\.rpc\.args"),
+        ({"steps": [], "colour": 1}, "colour"),
+        ({}, "steps"),
+        ({"version": "3", "steps": []}, "version"),
+    ],
+)
+def test_an_author_is_told_what_is_wrong(conversation: dict[str, Any], where: str) -> None:
+    with pytest.raises(LocalProtocolError, match=where):
+        held(conversation)
