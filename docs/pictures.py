@@ -56,7 +56,11 @@ LAYERS: tuple[Mapping[str, str], ...] = (
         "fsspec": "rdma:// for data tools",
         "testing": "suites for users' tests",
     },
-    {"rpcrdma": "the names that programs import", "simulation": "a fabric in virtual time"},
+    {
+        "rpcrdma": "the names that programs import",
+        "check": "verdicts on servers",
+        "simulation": "a fabric in virtual time",
+    },
     {"nfs": "NFSv3 and MOUNT: interfaces, server, client", "scripted": "conversations as data, of octets"},
     {"aio": "connections, clients and servers on asyncio", "dissect": "captures to annotated messages"},
     {"rtr": "the round-trip extension of version 2"},

@@ -19,6 +19,7 @@ from typing import Any
 from ledger_page import ledger_page
 from pictures import TABLES, words
 
+from rpcrdma.check import CATALOGUE, READINGS, STATEMENTS
 from rpcrdma.cli.main import build_parser
 
 __all__ = ["PAGES", "write"]
@@ -139,6 +140,55 @@ def ledger() -> str:
     return ledger_page(ROOT, table)
 
 
+# Checks
+
+
+def checks() -> str:
+    """Every check of `rpcrdma check`, the readings of unclear texts, and the statements that are reached."""
+    levels = {name: f"{each.source}, {each.section}" for name, each in STATEMENTS.items()}
+    tried: dict[str, list[str]] = defaultdict(list)
+    for check in CATALOGUE:
+        for name in check.statements:
+            tried[name].append(f"`{check.id}`")
+    rows = [(f"`{check.id}`", check.title, ", ".join(check.statements)) for check in CATALOGUE]
+    every = [
+        row
+        for path in sorted((ROOT / "specs" / "requirements").glob("*.toml"))
+        for row in tomllib.loads(path.read_text())["requirement"]
+    ]
+    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for row in every:
+        counts[row["source"]][0] += row["id"] in tried
+        counts[row["source"]][1] += 1
+    return "\n".join(
+        [
+            "# Checks\n",
+            (
+                "The checks of [`rpcrdma check`](../check.md) and the statements of the [conformance ledger](ledger.md)"
+                " that they try.\n"
+            ),
+            table(("source", "statements tried", "statements"), [(n, str(a), str(b)) for n, (a, b) in counts.items()]),
+            "## All checks\n",
+            table(("check", "rule", "statements"), rows),
+            "## Coverage\n",
+            table(
+                ("statement", "source", "text", "checks"),
+                [
+                    (row["id"], levels[row["id"]], row["statement"], ", ".join(tried[row["id"]]))
+                    for row in every
+                    if row["id"] in tried
+                ],
+            ),
+            "## Readings\n",
+            "Answers that differ from ours where a text is unclear; a server that gives one breaks no rule by it.\n",
+            table(
+                ("reading", "answer", "citation"),
+                [(f"`{n}`", each.text, each.citation) for n, each in READINGS.items()],
+            ),
+        ]
+    )
+
+
 # States
 
 
@@ -206,6 +256,7 @@ PAGES = {
     "commands.md": commands,
     "limits.md": limits,
     "ledger.md": ledger,
+    "checks.md": checks,
     "states.md": states,
     "modules.md": modules,
 }

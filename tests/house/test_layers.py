@@ -28,6 +28,7 @@ RANKS = {
     "scripted": 7,
     "": 8,  # the package itself, which re-exports the names for users
     "simulation": 8,
+    "check": 8,
     "cli": 9,
     "fsspec": 9,
     "sync": 9,

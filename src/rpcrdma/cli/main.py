@@ -37,6 +37,7 @@ _COMMANDS = {
     "stats": "show how many calls a server answers and how long they take",
     "call": "call any remote procedure by its interface definition, with JSON in and out",
     "programs": "list the programs that a server offers, by its port mapper and by asking them",
+    "check": "judge a server by the statements of the specifications",
     "roundtrips": "count the round trips, interrupts and registrations of calls in a simulated network",
     "doctor": "check this machine for RDMA and NFS, and name the remedies",
     "decode": "show the messages in a packet capture or in hex text, field by field, with their faults",

@@ -7,18 +7,28 @@ back, `frames` does so below them, `run_conversation` speaks to a server as its 
 
 from __future__ import annotations
 
-from rpcrdma.scripted.conversation import Outcome, RawTarget, run_conversation
+from rpcrdma.scripted.conversation import (
+    Failure,
+    LiveConversation,
+    Outcome,
+    RawTarget,
+    open_conversation,
+    run_conversation,
+)
 from rpcrdma.scripted.messages import make_message, read_message
 from rpcrdma.scripted.peer import Heard, Passage, RawMemory, RawPeer
 
 __all__ = [
+    "Failure",
     "Heard",
+    "LiveConversation",
     "Outcome",
     "Passage",
     "RawMemory",
     "RawPeer",
     "RawTarget",
     "make_message",
+    "open_conversation",
     "read_message",
     "run_conversation",
 ]

@@ -8,11 +8,13 @@ A conversation is a mapping with these keys, of which only "steps" must be there
 - "startup": fields of the MPA Request that differ; null: the steps say the first frame themselves.
 - "steps", each a mapping with one key:
   {"say": MESSAGE} with the keys of `messages`, with "payload" in place of them for any octets, and with "ddp" and "mpa"
-  for the fields of segments and frames; {"say": {"stream": OCTETS}} or {"say": {"startup": FIELDS}}.
+  for the fields of segments and frames; {"say": {"stream": OCTETS, "pieces": N}} or {"say": {"startup": FIELDS}}.
   {"hear": PATTERN}, or a list of patterns of which one must match: {"message": FIELDS}, {"startup": FIELDS},
   {"terminate": FIELDS}, {"end": {}}, {"refused": {}} (an RDMA Read of memory that is not registered was answered with
-  a Terminate). "idle" messages, such as grants of credits, are passed over.
+  a Terminate), {"read_response": FIELDS}. A pattern with "reading" beside its kind is an answer by another reading of
+  the specification, whose name is noted. Messages that only grant credits or tell properties are passed over.
   {"memory": {NAME: {"written": NUMBER, "data": OCTETS}}}: how much has been written, and how the region begins.
+  {"repeat": {"times": NUMBER, "steps": STEPS}}: {"given": "index"} counts from zero.
   {"end": {}}: the own direction of the stream ends.
 """
 
@@ -32,7 +34,7 @@ from rpcrdma.scripted.messages import make_message, message_words, read_message
 from rpcrdma.scripted.peer import Heard, Passage, RawMemory, RawPeer
 from rpcrdma.scripted.values import Names, number, octets
 
-__all__ = ["Failure", "Outcome", "RawTarget", "run_conversation"]
+__all__ = ["Failure", "LiveConversation", "Outcome", "RawTarget", "open_conversation", "run_conversation"]
 
 _KEYS = frozenset({"version", "memory", "startup", "steps", "title"})
 _CRC_ENHANCED, _ENHANCED = 0x50, 0x10
@@ -71,11 +73,15 @@ class Failure:
 
 @dataclass(slots=True)
 class Outcome:
-    """All passages; `failure` is None if all answers were as expected."""
+    """All passages; `failure` is None if all answers were as expected, `readings` by which of them.
+
+    `heard` are the fields of the last message.
+    """
 
     passages: list[Passage] = field(default_factory=list)
     failure: Failure | None = None
-    names: Names = field(default_factory=Names)
+    readings: list[str] = field(default_factory=list)
+    heard: Mapping[str, Any] = field(default_factory=dict)
 
 
 class _Left(Exception):
@@ -99,14 +105,30 @@ async def run_conversation(
         LocalProtocolError: the conversation is not one; the message names the field.
         OSError: the server cannot be reached.
     """
+    if "steps" not in conversation:
+        raise LocalProtocolError("a conversation has no steps")
+    live = await open_conversation(conversation, target, given)
+    await live.run(conversation["steps"])
+    await live.close()
+    return live.outcome
+
+
+async def open_conversation(
+    conversation: Mapping[str, Any], target: RawTarget, given: Mapping[str, int | bytes] | None = None
+) -> LiveConversation:
+    """A conversation past its start-up, the steps of which `run` takes; the arguments are those of `run_conversation`.
+
+    Raises:
+        LocalProtocolError: the conversation is not one; the message names the field.
+        OSError: the server cannot be reached.
+    """
     unknown = conversation.keys() - _KEYS
-    if unknown or "steps" not in conversation:
-        raise LocalProtocolError(f"a conversation has no {min(unknown or {'steps'})!r}: it has {sorted(_KEYS)}")
+    if unknown:
+        raise LocalProtocolError(f"a conversation has no {min(unknown)!r}: it has {', '.join(sorted(_KEYS))}")
     version = conversation.get("version", "1")
     if version not in LAYOUTS:
         raise LocalProtocolError(f"version {version!r} is none of {', '.join(LAYOUTS)}")
-    outcome = Outcome()
-    outcome.names = names = Names(
+    names = Names(
         {
             "xid": 0x0BADCAFE,
             "private_data": _BOTH_PRIVATE,
@@ -116,35 +138,57 @@ async def run_conversation(
     )
     async with asyncio.timeout(target.timeout_s):
         reader, writer = await asyncio.open_connection(target.host, target.port)
+    outcome = Outcome()
     peer = RawPeer(reader, writer, version, outcome.passages, names)
     peer.crc = target.crc
-    run = _Run(peer, names, target.timeout_s)
-    at = -1
+    live = LiveConversation(peer, names, target.timeout_s, outcome)
     try:
-        run.register(conversation.get("memory", {}))
+        live.register(conversation.get("memory", {}))
         startup = conversation.get("startup", {})
         if startup is not None:
-            await run.start(startup)
-        for at, step in enumerate(conversation["steps"]):
-            await run.step(step, f"steps[{at}]")
-    except _Left as left:
-        outcome.failure = Failure(at, left.expected, left.found, left.silent)
-    finally:
-        await peer.close()
-    return outcome
+            await live.start(startup)
+    except BaseException:
+        await live.close()
+        raise
+    return live
 
 
-class _Run:
-    """A conversation while it takes place."""
+class LiveConversation:
+    """A conversation while it takes place; `outcome` has all that was said so far."""
 
-    def __init__(self, peer: RawPeer, names: Names, timeout_s: float) -> None:
+    def __init__(self, peer: RawPeer, names: Names, timeout_s: float, outcome: Outcome) -> None:
+        self.outcome = outcome
         self._peer = peer
         self._names = names
         self._timeout_s = timeout_s
         self._regions: dict[str, RawMemory] = {}
         self._anything_heard = False
 
+    async def run(self, steps: Sequence[Mapping[str, Any]], **given: int | bytes) -> bool:
+        """Takes steps, with these values besides those of the conversation; False if it has left its course.
+
+        Raises:
+            LocalProtocolError: a step is not one; the message names the field.
+        """
+        self._names.given |= given
+        if self.outcome.failure is None:
+            at = 0
+            try:
+                for at, step in enumerate(steps):
+                    await self._step(step, f"steps[{at}]")
+            except _Left as left:
+                self.outcome.failure = Failure(at, left.expected, left.found, left.silent)
+            except BaseException:
+                await self.close()
+                raise
+        return self.outcome.failure is None
+
+    async def close(self) -> None:
+        """Closes the connection without a word."""
+        await self._peer.close()
+
     def register(self, memory: Mapping[str, Any]) -> None:
+        """Registers the regions of a conversation."""
         for index, (name, given) in enumerate(memory.items()):
             where = f"memory.{name}"
             content = octets(given["content"], self._names, where) if "content" in given else b""
@@ -157,10 +201,14 @@ class _Run:
             self._names.given |= {f"{name}.handle": handle, f"{name}.offset": offset, f"{name}.length": length}
 
     async def start(self, fields: Mapping[str, Any]) -> None:
-        await self._say({"startup": fields}, "startup")
-        await self._hear([{"startup": {"rejected": 0, "enhanced": 1}}])
+        """Says the MPA Request, and expects that it is accepted; the failure is that of step -1."""
+        try:
+            await self._say({"startup": fields}, "startup")
+            await self._hear([{"startup": {"rejected": 0, "enhanced": 1}}])
+        except _Left as left:
+            self.outcome.failure = Failure(-1, left.expected, left.found, left.silent)
 
-    async def step(self, step: Mapping[str, Any], where: str) -> None:
+    async def _step(self, step: Mapping[str, Any], where: str) -> None:
         if len(step) != 1:
             raise LocalProtocolError(f"{where}: a step has one key, not {sorted(step)}")
         ((kind, content),) = step.items()
@@ -171,16 +219,22 @@ class _Run:
             await self._hear(content if isinstance(content, list) else [content])
         elif kind == "memory":
             self._compare_memory(content, where)
+        elif kind == "repeat":
+            for index in range(number(content["times"], self._names, f"{where}.times")):
+                self._names.given["index"] = index
+                for at, inner in enumerate(content["steps"]):
+                    await self._step(inner, f"{where}.steps[{at}]")
         elif kind == "end":
             self._peer.end()
         else:
-            raise LocalProtocolError(f"{where}: a step is say, hear, memory or end")
+            raise LocalProtocolError(f"{where}: a step is say, hear, memory, repeat or end")
 
     async def _say(self, content: Mapping[str, Any], where: str) -> None:
         names = self._names
         if "stream" in content:
             made = octets(content["stream"], names, f"{where}.stream")
-            await self._peer.send_stream(made, f"{len(made)} octets of the stream")
+            pieces = number(content.get("pieces", 0), names, f"{where}.pieces")
+            await self._peer.send_stream(made, f"{len(made)} octets of the stream", pieces)
         elif "startup" in content:
             made = make_startup(content["startup"], names, f"{where}.startup")
             told = ", ".join(f"{name} {value}" for name, value in content["startup"].items())
@@ -197,7 +251,7 @@ class _Run:
             await self._peer.send_message(payload, content.get("ddp", {}), content.get("mpa", {}), text)
 
     async def _hear(self, patterns: Sequence[Mapping[str, Any]]) -> None:
-        expected = " or ".join(_pattern_words(each) for each in patterns)
+        expected = " or ".join(_pattern_words(self._peer.version, each) for each in patterns if "reading" not in each)
         try:
             async with asyncio.timeout(self._timeout_s):
                 heard = await self._next(patterns)
@@ -205,12 +259,14 @@ class _Run:
             raise _Left(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
         misses = []
         for pattern in patterns:
-            ((kind, fields),) = pattern.items()
+            kind, fields = _kind_of(pattern)
             if kind == heard.kind:
                 miss = difference(fields, heard.fields, self._names, "")
                 if miss is None:
+                    if "reading" in pattern:
+                        self.outcome.readings.append(pattern["reading"])
                     if heard.kind in {"message", "startup"}:
-                        self._names.heard = heard.fields
+                        self._names.heard = self.outcome.heard = heard.fields
                     if heard.kind == "startup":
                         self._peer.crc = self._peer.crc or bool(heard.fields["crc"])
                     return
@@ -261,20 +317,30 @@ def _is_idle(version: str, fields: Mapping[str, Any]) -> bool:
     return grants or header.get("type") in LAYOUTS[version].idle
 
 
-def _pattern_words(pattern: Mapping[str, Any]) -> str:
-    ((kind, fields),) = pattern.items()
+def _kind_of(pattern: Mapping[str, Any]) -> tuple[str, Any]:
+    ((kind, fields),) = ((name, value) for name, value in pattern.items() if name != "reading")
+    return kind, fields
+
+
+def _pattern_words(version: str, pattern: Mapping[str, Any]) -> str:
+    kind, fields = _kind_of(pattern)
     kinds = {"end": "the end of the connection", "refused": "an RDMA Read of memory that is not registered"}
     if kind in kinds:
         return kinds[kind]
-    told = _flat(fields)
-    return f"a {'Terminate' if kind == 'terminate' else kind}" + (f" with {told}" if told else "")
-
-
-def _flat(fields: Any, path: str = "") -> str:
-    if isinstance(fields, Mapping) and not fields.keys() & {"any", "min", "max", "not", "given", "heard", "ends"}:
-        inner = (_flat(value, f"{path}.{key}" if path else key) for key, value in fields.items())
-        return ", ".join(text for text in inner if text)
-    return f"{path} {'absent' if fields is None else fields}"
+    if kind == "terminate":
+        codes = fields.get("code", "of any code")
+        codes = codes.get("any", []) if isinstance(codes, Mapping) else codes
+        told = ", ".join(f"{each:#06x}" for each in codes) if isinstance(codes, list) else f"{codes}"
+        return f"Terminate {told}"
+    if kind != "message":
+        return f"a {kind} frame"
+    header, rpc = fields.get("header", {}), fields.get("rpc", {})
+    words = []
+    if isinstance(header.get("type"), int):
+        words.append(LAYOUTS[version].names.get(header["type"], f"type {header['type']}"))
+    words += [f"{name} {header[name]}" for name in ("error", "numbers") if isinstance(header.get(name), int)]
+    words += [f"{name} {rpc[name]}" for name in ("accepted", "status") if isinstance(rpc.get(name), int)]
+    return ", ".join(words or ["a message"])
 
 
 def _heard_words(version: str, heard: Heard) -> str:

@@ -68,7 +68,9 @@ def read_startup(frame: bytes) -> dict[str, Any]:
 
 
 def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int], names: Names) -> Iterator[bytes]:
-    """The DDP segments of an RDMAP message: Sends in as many as the usual frame takes, unless `ddp` has an offset.
+    """The DDP segments of an RDMAP message: as many as the usual frames take, or have "segment_octets".
+
+    A message whose offset or L flag is given is one segment.
 
     `numbers` has the next message number of each queue, and is advanced by messages whose number is not given.
 
@@ -88,7 +90,7 @@ def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int
         "number",
         "offset",
     }
-    unknown = ddp.keys() - known - {"reserved", "rdmap_reserved"}
+    unknown = ddp.keys() - known - {"reserved", "rdmap_reserved", "segment_octets"}
     if unknown:
         raise LocalProtocolError(f"{where}: a segment has no field {min(unknown)!r}")
 
@@ -108,7 +110,7 @@ def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int
             numbers[queue] = numbers.get(queue, 0) + 1
         msn = field("number", numbers.get(queue, 1))
     whole = "offset" in ddp or "last" in ddp
-    step = max(len(payload), 1) if whole else _ULPDU_OCTETS
+    step = max(len(payload), 1) if whole else field("segment_octets", _ULPDU_OCTETS)
     for at in range(0, max(len(payload), 1), step):
         piece = payload[at : at + step]
         last = field("last", int(at + step >= len(payload)))
@@ -125,7 +127,7 @@ def make_fpdu(ulpdu: bytes, given: Mapping[str, Any], names: Names, *, crc: bool
     Raises:
         LocalProtocolError: a field is unknown or its value is none.
     """
-    unknown = given.keys() - {"length", "pad", "crc", "cut"}
+    unknown = given.keys() - {"length", "pad", "crc", "cut", "pieces"}
     if unknown:
         raise LocalProtocolError(f"mpa: a frame has no field {min(unknown)!r}")
     length = number(given.get("length", len(ulpdu)), names, "mpa.length")

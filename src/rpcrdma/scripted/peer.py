@@ -20,13 +20,14 @@ from rpcrdma.scripted.frames import (
     read_startup,
 )
 from rpcrdma.scripted.messages import message_words, read_message
-from rpcrdma.scripted.values import Names
+from rpcrdma.scripted.values import Names, number
 from rpcrdma.wire.checksum import crc32c
 
 __all__ = ["Heard", "Passage", "RawMemory", "RawPeer"]
 
 _OPCODE_NAMES = {number: name for name, number in OPCODES.items()}
 _SENDS = {OPCODES[name] for name in ("send", "send_invalidate", "send_solicited", "send_solicited_invalidate")}
+_BETWEEN_PIECES_S = 0.002
 _INVALIDATING = {OPCODES["send_invalidate"], OPCODES["send_solicited_invalidate"]}
 
 
@@ -92,6 +93,7 @@ class RawPeer:
         self.regions: dict[int, RawMemory] = {}
         self.crc = True
         self.started = False
+        self.reads_asked = False
         self._reader = reader
         self._writer = writer
         self._log = log
@@ -105,12 +107,19 @@ class RawPeer:
         """Adds a passage to the log."""
         self._log.append(Passage(time.monotonic() - self._start_s, ours, text, octets))
 
-    async def send_stream(self, octets: bytes, text: str) -> None:
-        """Sends octets as they are. A connection that has ended takes them without an error."""
+    async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:
+        """Sends octets as they are, or so many at a time, which the other side receives one by one.
+
+        A connection that has ended takes them without an error.
+        """
         self.note(text, octets, ours=True)
+        step = pieces or max(len(octets), 1)
         with contextlib.suppress(OSError):
-            self._writer.write(octets)
-            await self._writer.drain()
+            for at in range(0, len(octets), step):
+                self._writer.write(octets[at : at + step])
+                await self._writer.drain()
+                if pieces:
+                    await asyncio.sleep(_BETWEEN_PIECES_S)
 
     async def send_message(
         self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
@@ -119,11 +128,13 @@ class RawPeer:
         segments = make_segments(payload, ddp, self._numbers, self._names)
         frames = b"".join(make_fpdu(each, mpa, self._names, crc=self.crc) for each in segments)
         opcode = ddp.get("opcode", "send")
+        self.reads_asked = self.reads_asked or opcode == "read_request"
         if text is None:
             name = opcode if isinstance(opcode, str) else _OPCODE_NAMES.get(opcode, f"opcode {opcode}")
             text = f"{name}, {len(payload)} octets"
+        pieces = number(mpa.get("pieces", 0), self._names, "mpa.pieces")
         changed = [f"{name} {value}" for name, value in {**ddp, **mpa}.items() if name != "opcode"]
-        await self.send_stream(frames, text + (f" [{', '.join(changed)}]" if changed else ""))
+        await self.send_stream(frames, text + (f" [{', '.join(changed)}]" if changed else ""), pieces)
 
     def end(self) -> None:
         """Ends the own direction of the stream."""
@@ -187,6 +198,8 @@ class RawPeer:
         payload, opcode = segment["payload"], segment["opcode"]
         text = f"{_OPCODE_NAMES.get(opcode, opcode)} to {segment['handle']:#x}, {len(payload)} octets"
         self.note(text, frame[: min(len(frame), 64)], ours=False)
+        if opcode == OPCODES["read_response"] and self.reads_asked:
+            return Heard("read_response", segment)
         if opcode != OPCODES["write"]:
             return self._broken(f"a tagged segment has the opcode {opcode}, and nothing was asked for", frame[:64])
         if not payload:

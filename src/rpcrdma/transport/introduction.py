@@ -16,7 +16,7 @@ from rpcrdma.errors import DecodeError, HostAuthenticationFailed, LocalProtocolE
 from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.config import Role
-from rpcrdma.transport.dialects import Dialect
+from rpcrdma.transport.dialects import Dialect, is_error
 from rpcrdma.transport.extensions import Extensions
 from rpcrdma.transport.message import (
     Cause,
@@ -177,7 +177,7 @@ class Introduction:
                 else:
                     self._go_on(None)
                 return message
-        if len(data) < _START.size:
+        if len(data) < _START.size or is_error(data):
             return None
         xid, version, credit_word, _ = _START.unpack_from(data)
         spoken = [dialect.version for dialect in self._dialects]

@@ -4,11 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rpcrdma.transport.config import TransportConfig
 from rpcrdma.transport.dialects.dialect import Dialect, Geometry, Window
+from rpcrdma.transport.dialects.header_parts import is_error
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.dialects.v2_00 import Version2
 from rpcrdma.transport.dialects.v2_07 import Version207
 
-__all__ = ["VERSION_CHOICES", "Dialect", "Geometry", "Window", "offered", "receive_octets", "version_choice"]
+__all__ = [
+    "VERSION_CHOICES",
+    "Dialect",
+    "Geometry",
+    "Window",
+    "is_error",
+    "offered",
+    "receive_octets",
+    "version_choice",
+]
 
 _OFFERS: Mapping[str, tuple[Callable[[], Dialect], ...]] = {
     "auto": (Version2, Version1),

@@ -27,6 +27,7 @@ __all__ = [
     "decode_version_refused",
     "encode_property_set",
     "encode_version_refused",
+    "is_error",
     "version_of",
 ]
 
@@ -56,6 +57,11 @@ def version_of(data: Buffer) -> int | None:
         return None
     version: int = _VERSION.unpack_from(data)[0]
     return version
+
+
+def is_error(data: Buffer) -> bool:
+    """Whether a message is an error: its type has one number in every version (RFC 8166 section 7)."""
+    return len(data) >= FIXED.size and FIXED.unpack_from(data)[3] == RDMA_ERROR
 
 
 def encode_version_refused(refusal: VersionRefusal) -> bytes:

@@ -1,0 +1,100 @@
+"""Parts that conversations of the catalogue share: calls, expected answers, and courses after a mistake."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rpcrdma.check.entry import Step
+
+__all__ = [
+    "ANSWERED",
+    "NULL",
+    "accepted",
+    "afterwards",
+    "discarded",
+    "either",
+    "ended",
+    "error",
+    "hear",
+    "refused",
+    "reply_header",
+    "say",
+    "terminated",
+]
+
+_XID = {"given": "xid"}
+
+
+def say(**message: Any) -> Step:
+    """A step that says a message."""
+    return {"say": message}
+
+
+def hear(*patterns: Any) -> Step:
+    """A step that expects one of these."""
+    return {"hear": list(patterns)}
+
+
+NULL: Step = say(rpc={})
+"""An empty call."""
+
+
+def reply_header(plus: int = 0, **fields: Any) -> dict[str, Any]:
+    """The header of an inline reply in version 1, without chunks unless `fields` has some (RFC 8166 section 4)."""
+    header = {"xid": {**_XID, "plus": plus}, "version": 1, "credit": {"min": 1}, "type": 0}
+    return {**header, "reads": [], "writes": [], "reply": None, **fields}
+
+
+def accepted(status: int = 0, plus: int = 0, rpc: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    """The pattern of an RPC reply in version 1; 0: successful."""
+    told = {"xid": {**_XID, "plus": plus}, "direction": 1, "accepted": status, **(rpc or {})}
+    return {"message": {"header": reply_header(plus, **fields), "rpc": told}}
+
+
+ANSWERED: Step = hear(accepted())
+"""The answer to an empty call."""
+
+
+def afterwards(plus: int = 1) -> list[Step]:
+    """The connection goes on: an empty call is answered next."""
+    return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(accepted(plus=plus))]
+
+
+def discarded() -> list[Step]:
+    """The message before has no answer, and the next one has."""
+    return afterwards()
+
+
+def error(code: int, *numbers: Any, version: Any = 1) -> dict[str, Any]:
+    """The pattern of RDMA_ERROR (RFC 8166 section 4.5)."""
+    header = {"xid": _XID, "version": version, "type": 4, "error": code, "numbers": list(numbers)}
+    return {"message": {"header": header, "invalidates": None}}
+
+
+def refused() -> list[Step]:
+    """ERR_CHUNK, and the connection goes on."""
+    return [hear(error(2)), *afterwards()]
+
+
+def either(first: dict[str, Any], *others: dict[str, Any]) -> list[Step]:
+    """One of several answers, and the connection goes on."""
+    return [hear(first, *others), *afterwards()]
+
+
+def ended() -> list[Step]:
+    """The end of the connection, with nothing before it."""
+    return [hear({"end": {}})]
+
+
+def terminated(code: int, *also: int) -> list[Step]:
+    """A Terminate with one of these codes, 0xLTCC; other servers give others or none."""
+    codes = [code, *also]
+    swapped = [each >> 4 & 0xF00 | each << 4 & 0xF000 | each & 0xFF for each in codes]
+    return [
+        hear(
+            {"terminate": {"code": {"any": codes}}},
+            {"terminate": {"code": {"any": swapped}}, "reading": "terminate-nibbles-swapped"},
+            {"terminate": {}, "reading": "other-terminate-code"},
+            {"end": {}, "reading": "ended-without-terminate"},
+        )
+    ]

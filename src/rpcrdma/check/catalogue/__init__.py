@@ -1,0 +1,18 @@
+"""All checks, by the parts of the protocol that they try; each part is data."""
+
+from __future__ import annotations
+
+from rpcrdma.check.catalogue import calls, chunks, frames, headers, start_up, version_2
+from rpcrdma.check.entry import Check
+
+__all__ = ["CATALOGUE"]
+
+CATALOGUE: tuple[Check, ...] = (
+    *start_up.CHECKS,
+    *frames.CHECKS,
+    *headers.CHECKS,
+    *calls.CHECKS,
+    *chunks.CHECKS,
+    *version_2.CHECKS,
+)
+"""The checks in the order in which they run."""

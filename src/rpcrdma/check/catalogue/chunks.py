@@ -1,0 +1,154 @@
+"""Checks of READ with all forms of chunks and roundings, and of remote invalidation (RFC 8166, 8267, 8797)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rpcrdma.check.answers import accepted, either, error, hear, reply_header, say
+from rpcrdma.check.entry import Check, check
+
+__all__ = ["CHECKS"]
+
+_HANDLE = {"given": "sink.handle"}
+_INVALIDATION = {"any": [None, _HANDLE]}
+
+
+def _read(count: int, **header: Any) -> dict[str, Any]:
+    """READ from the start of the file."""
+    args = [{"opaque": {"given": "file"}}, {"longs": [0]}, {"words": [count]}]
+    return {"say": {"header": header, "rpc": {"procedure": 6, "args": args}}}
+
+
+def _content(count: int) -> dict[str, Any]:
+    return {"given": "content", "first": count}
+
+
+def _segment(length: int, at: int = 0) -> dict[str, Any]:
+    return {"handle": _HANDLE, "length": length, "offset": {"given": "sink.offset", "plus": at}}
+
+
+def _answer(**header: Any) -> dict[str, Any]:
+    """A successful READ: its status, and a header with these fields."""
+    pattern = accepted(**header)["message"]
+    pattern = {**pattern, "rpc": {**pattern["rpc"], "result_status": 0}, "invalidates": _INVALIDATION}
+    return {"message": pattern}
+
+
+def _into_chunk(count: int, room: int) -> Check:
+    """READ into one Write chunk with `room` octets."""
+    return check(
+        f"v1.read.{count}-into-{room}",
+        f"READ writes {count} octets to a Write chunk of {room}, and no padding",
+        "V1-45 V1-28 V1-29 V1-26 V1-24 NF-7",
+        _read(count, writes=[[_segment(room)]]),
+        *either(_answer(writes=[[_segment(count)]])),
+        {"memory": {"sink": {"written": count, "data": [_content(count), "a5" * min(8, room - count)]}}},
+        needs="nfs file",
+        memory={"sink": {"octets": room, "may": "write"}},
+    )
+
+
+def _into_segments(count: int, *lengths: int) -> Check:
+    """READ into one Write chunk of several segments, with a gap of eight octets behind each."""
+    offered, returned, left, at = [], [], count, 0
+    compared: list[Any] = []
+    for length in lengths:
+        offered.append(_segment(length, at))
+        returned.append(_segment(min(length, left), at))
+        used = min(length, left)
+        compared += [{"given": "content", "from": count - left, "first": used}, "a5" * (length - used + 8)]
+        left -= used
+        at += length + 8
+    name = "-".join(map(str, lengths))
+    return check(
+        f"v1.read.{count}-into-segments-{name}",
+        f"READ of {count} octets fills segments of {', '.join(map(str, lengths))} one after another",
+        "V1-94 V1-26 V1-29",
+        _read(count, writes=[offered]),
+        *either(_answer(writes=[returned])),
+        {"memory": {"sink": {"written": count, "data": compared}}},
+        needs="nfs file",
+        memory={"sink": {"octets": at, "may": "write"}},
+    )
+
+
+def _inline(name: str, title: str, statements: str, **header: Any) -> Check:
+    """READ of 100 octets whose data is expected inline, with the header's Write list as it was sent."""
+    writes = header.get("writes", [])
+    results = {"ends": {"opaque": _content(100)}}
+    pattern = _answer(writes=writes)["message"]
+    answer = {"message": {**pattern, "rpc": {**pattern["rpc"], "results": results}}}
+    also = [{**error(2), "reading": "empty-write-chunk-refused"}] if writes else []
+    return check(name, title, statements, _read(100, **header), *either(answer, *also), needs="nfs file")
+
+
+_SINK = {"sink": {"octets": 512, "may": "write"}}
+_STALE = [{"opaque": {"zeros": 32}}, {"longs": [0]}, {"words": [64]}]
+_SMALL_PEER = "f6ab0e18 01 00 00 00"
+_ROUNDINGS = (
+    (1, 1),
+    (2, 2),
+    (3, 3),
+    (4, 4),
+    (5, 5),
+    (5, 8),
+    (7, 64),
+    (64, 64),
+    (1000, 1024),
+    (5001, 5001),
+    (5001, 8192),
+)
+
+CHECKS: tuple[Check, ...] = (
+    _inline("v1.read.inline", "Without chunks, data of a file is inline", "V1-35 V1-44"),
+    _inline("v1.read.empty-write-chunk", "For a Write chunk without segments, data is inline and the chunk empty",
+            "V1-50 NF-8", writes=[[]]),
+    *(_into_chunk(count, room) for count, room in _ROUNDINGS),
+    _into_segments(10, 1, 2, 3, 4),
+    _into_segments(10, 4, 4, 4, 4),
+    _into_segments(10, 3, 0, 16),
+    _into_segments(5001, 1000, 1000, 4096),
+    check("v1.read.two-write-chunks", "Data takes the first Write chunk, and the second is returned unused",
+          "V1-46 V1-48", _read(64, writes=[[_segment(64)], [_segment(64, 128)]]),
+          *either(_answer(writes=[[_segment(64)], [_segment(0, 128)]]),
+                  {**error(2), "reading": "chunk-list-too-complex"}),
+          needs="nfs file", memory=_SINK),
+    check("v1.read.failed", "A READ that fails returns its Write chunk unused", "V1-48 V1-46",
+          say(header={"writes": [[_segment(64)]]}, rpc={"procedure": 6, "args": _STALE}),
+          *either(accepted(rpc={"result_status": {"min": 1}}, writes=[[_segment(0)]])),
+          {"memory": {"sink": {"written": 0}}}, needs="nfs file", memory=_SINK),
+    check("v1.read.write-and-reply-chunk", "Data takes the Write chunk where a Reply chunk is offered, too",
+          "V1-45 V1-53",
+          _read(64, writes=[[_segment(64)]], reply=[_segment(256, 128)]),
+          *either(_answer(writes=[[_segment(64)]], reply=[_segment(0, 128)]),
+                  {"message": {"header": {"type": 1, "reads": [], "writes": [[_segment(64)]], "reply": [
+                      {**_segment(256, 128), "length": {"min": 24}}]}}}),
+          {"memory": {"sink": {"data": _content(64)}}}, needs="nfs file", memory=_SINK),
+    check("v1.read.reply-chunk", "A reply beyond the threshold of a peer with receives of 1,024 octets takes the Reply "
+          "chunk", "V1-34 V1-31 V1-53 PD-8",
+          _read(2000, reply=[_segment(4096)]),
+          *either({"message": {"header": {"xid": {"given": "xid"}, "version": 1, "credit": {"min": 1}, "type": 1,
+                                          "reads": [], "writes": [],
+                                          "reply": [{**_segment(4096), "length": {"min": 2036, "max": 2136}}]},
+                               "invalidates": None, "octets": {"max": 1024}}}),
+          needs="nfs file", memory={"sink": {"octets": 4096, "may": "write"}}, startup={"data": ""}),
+    check("v1.invalidation.not-offered", "A peer without remote invalidation gets plain Sends", "PD-7",
+          _read(64, writes=[[_segment(64)]]),
+          hear({"message": {"header": reply_header(writes=[[_segment(64)]]), "invalidates": None}}),
+          needs="nfs file", memory=_SINK, startup={"data": _SMALL_PEER}),
+    check("v1.invalidation.no-private-data", "A peer without private data gets plain Sends", "PD-8 PD-7",
+          _read(64, writes=[[_segment(64)]]),
+          hear({"message": {"header": reply_header(writes=[[_segment(64)]]), "invalidates": None}}),
+          needs="nfs file", memory=_SINK, startup={"data": ""}),
+    check("v1.invalidation.other-version", "Private data of another version counts as none: plain Sends", "PD-10",
+          _read(64, writes=[[_segment(64)]]),
+          hear({"message": {"header": reply_header(writes=[[_segment(64)]]), "invalidates": None}}),
+          needs="nfs file", memory=_SINK, startup={"data": "f6ab0e18 02 01 03 03"}),
+    check("v1.invalidation.of-this-call", "A reply invalidates a handle of its own call, or none", "PD-6 PD-5",
+          _read(64, writes=[[_segment(64)]]),
+          hear(_answer(writes=[[_segment(64)]])), needs="nfs file", memory=_SINK),
+    check("v1.invalidation.errors", "An error invalidates nothing", "PD-6",
+          say(header={"writes": [[_segment(64)]], "reads_end": 2}, rpc={}),
+          hear(error(2)), memory=_SINK),
+)  # fmt: skip
+"""Checks of chunks."""

@@ -1,0 +1,116 @@
+"""Checks of the MPA start-up, of queue depths and of private data (RFC 5044, RFC 6581, RFC 8797)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rpcrdma.check.answers import ANSWERED, NULL, ended, hear, say
+from rpcrdma.check.entry import Check, Step, check
+
+__all__ = ["CHECKS"]
+
+_REPLY_KEY = {"text": "MPA ID Rep Frame"}
+_NO_OTHER_FLAGS = {"any": [0x10, 0x50, 0x90, 0xD0]}
+_REPLY = {"key": _REPLY_KEY, "rejected": 0, "enhanced": 1, "revision": 2, "flags": _NO_OTHER_FLAGS}
+_CALL: Sequence[Step] = (NULL, ANSWERED)
+
+
+def _ended(name: str, title: str, statements: str, **frame: Any) -> Check:
+    """A first frame to which the end of the connection is the answer."""
+    return check(f"mpa.startup.{name}", title, statements, say(startup=frame), *ended(), startup=None)
+
+
+def _answered(
+    name: str, title: str, statements: str, *replies: Any, then: Sequence[Step] = _CALL, **frame: Any
+) -> Check:
+    """A first frame with a reply of the usual form or one of `replies`, and the steps behind it."""
+    steps = (say(startup=frame), hear(*(replies or ({"startup": _REPLY},))), *then)
+    return check(f"mpa.startup.{name}", title, statements, *steps, startup=None)
+
+
+CHECKS: tuple[Check, ...] = (
+    _answered("reply", "The Reply has the key, the revision and no flag of its own", "MPA-32 MPA-35 EM-3"),
+    _ended("key-of-a-reply", "The key of a Reply ends the connection", "MPA-42 MPA-32", key=_REPLY_KEY),
+    _ended("key-unknown", "An unknown key ends the connection", "MPA-48 MPA-38", key={"text": "GET / HTTP/1.1\r\n"}),
+    _ended("revision-0", "Revision 0 ends the connection", "MPA-35", revision=0),
+    _ended("length-513", "Private data of 513 octets ends the connection", "MPA-36 MPA-44", length=513),
+    _ended("length-65535", "Private data of 65,535 octets ends the connection", "MPA-36 MPA-44", length=0xFFFF),
+    _answered("reserved-bits", "Reserved bits of a Request are not looked at", "MPA-35", flags=0x5F),
+    _answered("reject-bit", "R in a Request is not looked at", "MPA-39", flags=0x70),
+    _answered(
+        "unenhanced",
+        "A Request of revision 1 gets a Reply without queue depths",
+        "EM-15 EM-2",
+        {"startup": {"rejected": 0, "enhanced": 0, "revision": 1}},
+        {"startup": {"rejected": 1}, "reading": "unenhanced-rejected"},
+        then=(),
+        flags=0x40,
+        revision=1,
+        enhanced=False,
+        data="",
+    ),
+    _answered(
+        "depth-1",
+        "The outbound depth of the Reply keeps to the inbound depth of the Request",
+        "EM-6 EM-4",
+        {"startup": {**_REPLY, "ord": {"max": 1}}},
+        ird=1,
+        ord=1,
+    ),
+    _answered(
+        "depth-16383",
+        "Depths of 0x3FFF are answered with 0x3FFF",
+        "EM-9",
+        {"startup": {**_REPLY, "ird": 0x3FFF, "ord": 0x3FFF}},
+        {"startup": _REPLY, "reading": "depth-not-negotiated"},
+        ird=0x3FFF,
+        ord=0x3FFF,
+    ),
+    _answered(
+        "rtr-types-alone",
+        "With A clear, the types of ready-to-receive messages are not looked at and not set",
+        "EM-13",
+        {"startup": {**_REPLY, "depth_flags": 0}},
+        ird=0x4010,
+        ord=0xC010,
+    ),
+    _answered(
+        "peer-to-peer",
+        "The Reply to a Request with A has A and a type of ready-to-receive message",
+        "EM-11",
+        {"startup": {**_REPLY, "depth_flags": {"min": 9}}},
+        then=(say(payload="", ddp={"opcode": "write"}), *_CALL),
+        ird=0xC010,
+        ord=0xC010,
+    ),
+    _answered("no-private-data", "A Request without private data is accepted", "PD-8", data=""),
+    _answered(
+        "foreign-private-data", "Private data of another format is accepted", "PD-9", data={"text": "something else"}
+    ),
+    _answered(
+        "reserved-private-bits",
+        "Reserved bits of private data are not looked at",
+        "PD-4",
+        data="f6ab0e18 01 ff 03 03",
+    ),
+    _answered(
+        "cut-private-data", "Private data that ends within its eight octets is accepted", "PD-10", data="f6ab0e18 01 01"
+    ),
+    _answered(
+        "longest-private-data",
+        "Private data of 508 octets behind the depths is accepted",
+        "MPA-36 MPA-44",
+        data=[{"zeros": 500}, "f6ab0e18 01 01 03 03"],
+    ),
+    check(
+        "mpa.startup.in-pieces",
+        "A Request that comes in pieces is accepted",
+        "MPA-38",
+        say(stream=[{"text": "MPA ID Req Frame"}, "5002000c", "00100010", {"given": "private_data"}], pieces=8),
+        hear({"startup": _REPLY}),
+        *_CALL,
+        startup=None,
+    ),
+)
+"""Checks of the first frames."""

@@ -1,0 +1,59 @@
+"""A check: statements of the specifications, and the scripted conversation that shows whether a server keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rpcrdma.check.statements import STATEMENTS, Statement
+
+__all__ = ["Check", "Conversation", "Step", "check"]
+
+Step = Mapping[str, Any]
+Conversation = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One check. `statements` are ids of the conformance ledger, the one that is tried first.
+
+    `needs` are the conditions without which the check is not run: "file", "write", "nfs" and the versions "2" and
+    "2-07"; all others need version 1.
+    """
+
+    id: str
+    title: str
+    statements: tuple[str, ...]
+    conversation: Conversation
+    needs: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def recommended(self) -> bool:
+        """Whether a server that does otherwise ignores a recommendation, and breaks no rule."""
+        words = set(STATEMENTS[self.statements[0]].level.replace(",", "").split())
+        return bool(words & {"SHOULD", "should"}) and not words & {"MUST", "must", "REQUIRED"}
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """The sections of the statements, such as "RFC 8166 4.5.2"."""
+        told: list[Statement] = [STATEMENTS[each] for each in self.statements]
+        return tuple(dict.fromkeys(f"{each.source} {each.section}" for each in told))
+
+
+def check(
+    name: str,
+    title: str,
+    statements: str,
+    *steps: Step,
+    needs: str = "",
+    **conversation: Any,
+) -> Check:
+    """A check whose `statements` and `needs` are words; `conversation` has its keys besides "steps"."""
+    return Check(
+        id=name,
+        title=title,
+        statements=tuple(statements.split()),
+        conversation={**conversation, "steps": list(steps)},
+        needs=frozenset(needs.split()),
+    )

@@ -1,0 +1,97 @@
+"""Prepares an export for checks: a file to be read, and one to be written, by the NFS client of this library.
+
+Looking them up is no part of any verdict: the checks themselves use no code of the client.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.aio.urls import Url
+from rpcrdma.errors import RpcRdmaError
+from rpcrdma.nfs.client import NfsFilesystem, nfs_open
+
+__all__ = ["Prepared", "prepared_export"]
+
+_CONTENT_OCTETS = 8192
+_FILE_OCTETS = 5001
+"""The checks read up to so many octets, an odd number in the middle of a block."""
+_LOOKED_AT_MAX = 1000
+
+
+@dataclass(slots=True)
+class Prepared:
+    """Values for conversations, the needs of checks that are met, and why others are not."""
+
+    given: dict[str, int | bytes] = field(default_factory=dict)
+    met: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def prepared_export(
+    url: Url, options: ConnectOptions, *, mount_port: int | None = None, write: str | None = None
+) -> AsyncIterator[Prepared]:
+    """The file at the URL's path, or the first large enough one in that directory; a new file in the directory `write`.
+
+    The new file is removed at the end. Where MOUNT does not answer or no file is found, the notes tell.
+
+    Raises:
+        OSError: the file in `write` cannot be made or removed.
+    """
+    prepared = Prepared(met={"nfs"})
+    try:
+        opening = nfs_open(str(url), mount_port=mount_port, options=replace(options, reconnect=False))
+        filesystem = await opening
+    except (RpcRdmaError, OSError) as error:
+        prepared.notes.append(f"no file is known: {error}")
+        if write is not None:
+            raise
+        yield prepared
+        return
+    async with filesystem:
+        if write is None:
+            await _find(filesystem, prepared)
+            yield prepared
+            return
+        name = f"{write.rstrip('/') or '.'}/.rpcrdma-check-{secrets.token_hex(4)}"
+        await filesystem.write_bytes(name, bytes(index * 5 & 0xFF for index in range(_CONTENT_OCTETS)))
+        try:
+            await _take(filesystem, name, prepared)
+            prepared.given["written"] = prepared.given["file"]
+            prepared.met.add("write")
+            yield prepared
+        finally:
+            await filesystem.unlink(name)
+
+
+async def _find(filesystem: NfsFilesystem, prepared: Prepared) -> None:
+    try:
+        if not await filesystem.is_dir("."):
+            await _take(filesystem, ".", prepared)
+            return
+        looked_at = 0
+        async for entry in filesystem.scandir("."):
+            looked_at += 1
+            if entry.is_file() and entry.stat().st_size >= _FILE_OCTETS:
+                await _take(filesystem, entry.path, prepared)
+                return
+            if looked_at == _LOOKED_AT_MAX:
+                break
+        prepared.notes.append(f"none of {looked_at} entries is a file of {_FILE_OCTETS} octets or more")
+    except (RpcRdmaError, OSError) as error:
+        prepared.notes.append(f"no file is known: {error}")
+
+
+async def _take(filesystem: NfsFilesystem, path: str, prepared: Prepared) -> None:
+    handle, _ = await filesystem.handle_of(path)
+    content = await filesystem.read_bytes(path, size=_CONTENT_OCTETS)
+    if len(content) < _FILE_OCTETS:
+        prepared.notes.append(f"{path} has fewer than {_FILE_OCTETS} octets")
+        return
+    prepared.given |= {"file": handle, "content": content}
+    prepared.met.add("file")

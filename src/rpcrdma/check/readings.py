@@ -1,0 +1,62 @@
+"""Answers that differ from the expected one by another reading of an unclear text, or as a known server gives them.
+
+Patterns of the catalogue name them; a server that gives such an answer differs from our reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+__all__ = ["READINGS", "Reading"]
+
+
+class Reading(NamedTuple):
+    """The expected behaviour and the other one, with the places that leave both open or describe the other."""
+
+    text: str
+    citation: str
+
+
+READINGS: Mapping[str, Reading] = MappingProxyType(
+    {
+        "ended-without-terminate": Reading(
+            "the connection ends without a Terminate; we send one for each error below RPC-over-RDMA",
+            "RFC 5040 section 6.2.1 recommends it, section 7.1 demands it of the cases it lists",
+        ),
+        "other-terminate-code": Reading(
+            "the Terminate has another code than the one of the first check that fails",
+            "RFC 5041 section 7.1 does not order the checks",
+        ),
+        "terminate-nibbles-swapped": Reading(
+            "the Terminate has layer and type, and the octets of its flags, in the places of each other",
+            "Linux siw, drivers/infiniband/sw/siw/iwarp.h: bit fields of struct iwarp_terminate",
+        ),
+        "unenhanced-rejected": Reading(
+            "a start-up without queue depths is rejected by the upper layer; we accept it",
+            "RFC 6581 section 10 demands an unenhanced reply, RFC 5044 section 7.1.2 permits R in it",
+        ),
+        "depth-not-negotiated": Reading(
+            "a depth of 0x3FFF is answered with an own depth; we answer 0x3FFF",
+            "RFC 6581 section 9.1; Linux siw takes it for a number",
+        ),
+        "short-message-refused": Reading(
+            "a message of fewer than 28 octets is refused with RDMA_ERROR; we discard it",
+            "RFC 8166 section 4.5, against the 20 octets of its own RDMA_ERROR; Linux svcrdma answers ERR_CHUNK",
+        ),
+        "unused-chunk-ignored": Reading(
+            "a chunk that the procedure has no item for is passed over; we answer ERR_CHUNK",
+            "RFC 8166 section 6.1 speaks of reduced items, and of no chunk that stands for none; Linux svcrdma",
+        ),
+        "empty-write-chunk-refused": Reading(
+            "a Write chunk without segments is refused; we return its item inline",
+            "RFC 8166 section 4.3.2.3; Linux svcrdma answers ERR_CHUNK",
+        ),
+        "chunk-list-too-complex": Reading(
+            "a second Write chunk is refused; we return it unused",
+            "RFC 8267 section 6.4.2 lets a server refuse what is too complex; Linux svcrdma takes one",
+        ),
+    }
+)
+"""Readings by name."""

@@ -1,0 +1,171 @@
+"""Reports of checks: JSON, text of one screen, JUnit XML, and one HTML file."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from rpcrdma.check.statements import STATEMENTS
+from rpcrdma.check.verdicts import Result, Verdict, judged
+from rpcrdma.scripted import Passage
+
+__all__ = ["as_html", "as_json", "as_junit", "ladder_lines", "summary_lines"]
+
+_HEX_OCTETS_MAX = 512
+"""Octets of a message that reports show."""
+_SAID = {True: "check", False: "server"}
+
+
+def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Sequence[Result]) -> dict[str, Any]:
+    """The whole report; checks that do not conform have their messages."""
+    return {
+        "url": url,
+        "versions": list(versions),
+        "notes": list(notes),
+        "verdicts": {verdict.value: count for verdict, count in judged(results).items()},
+        "statements": _reached(results),
+        "checks": [_row(result) for result in results],
+    }
+
+
+def _reached(results: Sequence[Result]) -> dict[str, str]:
+    """The worst verdict on each statement that was tried."""
+    order = [Verdict.VIOLATES, Verdict.IGNORES, Verdict.DIFFERS, Verdict.INCONCLUSIVE, Verdict.CONFORMS]
+    found: dict[str, Verdict] = {}
+    for result in results:
+        if result.verdict is Verdict.NOT_SEEN:
+            continue
+        for statement in result.check.statements:
+            found[statement] = min(found.get(statement, Verdict.CONFORMS), result.verdict, key=order.index)
+    return {name: found[name].value for name in STATEMENTS if name in found}
+
+
+def _row(result: Result) -> dict[str, Any]:
+    check = result.check
+    row: dict[str, Any] = {"id": check.id, "title": check.title, "verdict": result.verdict.value}
+    row |= {"statements": list(check.statements), "sections": list(check.sections), "cause": result.cause or None}
+    row |= {"readings": list(result.readings), "other_connections_ended": result.others_ended}
+    if result.verdict not in {Verdict.CONFORMS, Verdict.NOT_SEEN}:
+        row["messages"] = [_passage(each) for each in result.passages]
+    return row
+
+
+def _passage(passage: Passage) -> dict[str, Any]:
+    at_us = round(passage.at_s * 1e6)
+    return {
+        "at_us": at_us,
+        "sender": _SAID[passage.ours],
+        "text": passage.text,
+        "bytes": len(passage.octets),
+        "hex": passage.octets[:_HEX_OCTETS_MAX].hex(),
+    }
+
+
+def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
+    """The report for people: counts, then each check that does not conform; `details`: with its messages."""
+    total = len(report["checks"])
+    versions = report["versions"]
+    yield f"{report['url']}: {total} checks, version{'s' * (len(versions) > 1)} {' and '.join(versions)}"
+    yield ", ".join(f"{count} {verdict}" for verdict, count in report["verdicts"].items() if count)
+    yield from (f"note: {note}" for note in report["notes"])
+    for verdict in (Verdict.VIOLATES, Verdict.IGNORES, Verdict.DIFFERS, Verdict.INCONCLUSIVE):
+        rows = [row for row in report["checks"] if row["verdict"] == verdict.value]
+        if not rows:
+            continue
+        yield ""
+        yield f"{verdict.value}:"
+        for row in rows:
+            yield f"  {row['id']}: {row['title']}"
+            yield f"    {', '.join(row['sections'])} ({', '.join(row['statements'])})"
+            yield f"    {row['cause']}"
+            if details:
+                yield from (f"    {line}" for line in ladder_lines(row["messages"]))
+    causes: dict[str, int] = {}
+    for row in report["checks"]:
+        if row["verdict"] == Verdict.NOT_SEEN.value:
+            causes[row["cause"]] = causes.get(row["cause"], 0) + 1
+    if causes:
+        yield ""
+        yield from (f"not seen: {count} checks, as {cause}" for cause, count in causes.items())
+
+
+def ladder_lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Messages as a ladder, each with its octets in hex below."""
+    for message in messages:
+        arrow = "--->" if message["sender"] == _SAID[True] else "<---"
+        yield f"{message['at_us'] / 1e6:9.6f} {arrow} {message['text']}"
+        digits = message["hex"]
+        for at in range(0, len(digits), 64):
+            line = digits[at : at + 64]
+            yield " " * 15 + " ".join(line[place : place + 8] for place in range(0, len(line), 8))
+        left = message["bytes"] - len(digits) // 2
+        if left:
+            yield f"{'':15}and {left} octets"
+
+
+def as_junit(url: str, results: Sequence[Result]) -> str:
+    """JUnit XML: a violation is a failure, a check without a verdict is skipped."""
+    counts = judged(results)
+    failures = counts[Verdict.VIOLATES]
+    skipped = counts[Verdict.NOT_SEEN] + counts[Verdict.INCONCLUSIVE]
+    numbers = f'tests="{len(results)}" failures="{failures}" errors="0" skipped="{skipped}"'
+    name = _attribute(f"rpcrdma check {url}")
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuite name={name} {numbers}>"]
+    for result in results:
+        check = result.check
+        family = check.id.partition(".")[0]
+        lines.append(f'  <testcase classname="rpcrdma.{family}" name={_attribute(f"{check.id}: {check.title}")}>')
+        if result.verdict is Verdict.VIOLATES:
+            told = "\n".join(ladder_lines([_passage(each) for each in result.passages]))
+            lines.append(f"    <failure message={_attribute(result.cause)}>{escape(_told(told))}</failure>")
+        elif result.verdict in {Verdict.NOT_SEEN, Verdict.INCONCLUSIVE}:
+            lines.append(f"    <skipped message={_attribute(result.cause)}/>")
+        elif result.cause:
+            lines.append(f"    <system-out>{escape(_told(f'{result.verdict.value}: {result.cause}'))}</system-out>")
+        lines.append("  </testcase>")
+    return "\n".join([*lines, "</testsuite>", ""])
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_told(text))
+
+
+def _told(text: str) -> str:
+    """Text for XML, which has no place for control characters."""
+    return "".join(each if each.isprintable() or each == "\n" else "?" for each in text)
+
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1em; }
+table { border-collapse: collapse; width: 100%; } td, th { text-align: left; vertical-align: top;
+padding: .3em .6em; border-bottom: 1px solid #ddd; } pre { overflow-x: auto; background: #f6f6f6; padding: .6em; }
+.v0 { color: #a00; font-weight: bold; } .v1 { color: #a50; } .v2 { color: #06a; } .v3, .v4 { color: #666; }
+"""
+
+
+def as_html(report: Mapping[str, Any]) -> str:
+    """The report as one HTML file without scripts; messages unfold."""
+    order = [Verdict.VIOLATES, Verdict.IGNORES, Verdict.DIFFERS, Verdict.INCONCLUSIVE, Verdict.NOT_SEEN]
+    ranks = {verdict.value: rank for rank, verdict in enumerate(order)}
+    title = html.escape(f"rpcrdma check {report['url']}")
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in report["verdicts"].items() if count)
+    parts = [
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>',
+        f"<h1>{title}</h1><p>Versions {html.escape(', '.join(report['versions']))}. {html.escape(counts)}.</p>",
+        *(f"<p>{html.escape(note)}</p>" for note in report["notes"]),
+        "<table><tr><th>Check<th>Verdict<th>Sections and statements",
+    ]
+    for row in sorted(report["checks"], key=lambda row: ranks.get(row["verdict"], len(order))):
+        rank = ranks.get(row["verdict"], len(order))
+        cause = f"<p>{html.escape(row['cause'])}</p>" if row["cause"] else ""
+        if "messages" in row:
+            told = html.escape("\n".join(ladder_lines(row["messages"])))
+            cause += f"<details><summary>messages</summary><pre>{told}</pre></details>"
+        where = html.escape(", ".join([*row["sections"], *row["statements"]]))
+        parts.append(
+            f"<tr><td><code>{html.escape(row['id'])}</code><br>{html.escape(row['title'])}{cause}"
+            f'<td class="v{rank}">{html.escape(row["verdict"])}<td>{where}'
+        )
+    return "\n".join([*parts, "</table></html>", ""])

@@ -1,0 +1,150 @@
+"""Runs checks against a server: each on a connection of its own, with another connection that must go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from rpcrdma.check.entry import Check
+from rpcrdma.check.readings import READINGS
+from rpcrdma.check.verdicts import Result, Verdict
+from rpcrdma.scripted import LiveConversation, Outcome, RawTarget, open_conversation, run_conversation
+
+__all__ = ["Witness", "run_checks", "spoken_versions"]
+
+_WHY_NOT_SEEN = {
+    "file": "no regular file of 5,001 octets or more is known; name a path in the URL that leads to one",
+    "nfs": "the program is not NFSv3",
+    "write": "nothing may be written; --write DIR names a directory",
+    "1": "the server does not speak version 1",
+    "2": "the server does not speak version 2 (draft -00)",
+    "2-07": "the server does not speak version 2 (draft -07)",
+}
+_CALL = {"say": {"header": {"xid": {"given": "xid"}}, "rpc": {}}}
+_REPLY = {"hear": {"message": {"header": {"xid": {"given": "xid"}}, "rpc": {"accepted": 0}}}}
+_PROBES: Mapping[str, Mapping[str, Any]] = {
+    "1": {"steps": [_CALL, _REPLY]},
+    "2": {
+        "version": "2",
+        "steps": [
+            {"say": {"header": {"type": 5, "properties": [[2, {"words": [4096]}]]}}},
+            {"hear": {"message": {"header": {"version": 2, "type": 5}}}},
+        ],
+    },
+    "2-07": {
+        "version": "2-07",
+        "steps": [
+            {"say": {"header": {"type": 7, "properties": [[2, {"words": [4096]}]]}}},
+            {"hear": {"message": {"header": {"version": 2, "type": 7}}}},
+        ],
+    },
+}
+
+
+async def spoken_versions(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[str, Outcome]:
+    """The conversation in which the server has shown each version that it speaks.
+
+    Raises:
+        OSError: the server cannot be reached.
+    """
+    outcomes = {name: await run_conversation(probe, target, given) for name, probe in _PROBES.items()}
+    return {name: outcome for name, outcome in outcomes.items() if outcome.failure is None}
+
+
+class Witness:
+    """Another client, whose connection must survive each mistake of a check."""
+
+    def __init__(self, target: RawTarget, version: str, given: Mapping[str, int | bytes]) -> None:
+        self._target = target
+        self._version = version
+        self._given = dict(given)
+        self._live: LiveConversation | None = None
+
+    async def answered(self, xid: int) -> bool:
+        """Whether an empty call is answered on the connection of the calls before; if not, the next one is new."""
+        try:
+            if self._live is None:
+                start = {**_PROBES[self._version], "steps": []}
+                self._live = await open_conversation(start, self._target, self._given)
+                if self._version != "1":
+                    await self._live.run(_PROBES[self._version]["steps"], xid=xid)
+            if await self._live.run([_CALL, _REPLY], xid=xid):
+                return True
+        except OSError:
+            pass
+        await self.close()
+        return False
+
+    async def close(self) -> None:
+        """Closes the connection."""
+        live, self._live = self._live, None
+        if live is not None:
+            await live.close()
+
+
+async def run_checks(
+    checks: Iterable[Check],
+    target: RawTarget,
+    given: Mapping[str, int | bytes],
+    met: Collection[str],
+    on_result: Callable[[Result], None] = lambda _: None,
+    *,
+    first_xid: int = 0x10_0000,
+) -> list[Result]:
+    """The results of all checks, in their order; `on_result` is told of each at once.
+
+    `met` are the needs of checks that are met, the versions that the server speaks among them. Each check has 64 XIDs
+    from `first_xid` on.
+
+    Raises:
+        LocalProtocolError: a conversation is not one.
+    """
+    results = []
+    version = next((name for name in ("1", "2", "2-07") if name in met), "1")
+    witness = Witness(target, version, given)
+    try:
+        for number, check in enumerate(checks):
+            xid = (first_xid + 64 * number) & 0xFFFFFFFF
+            result = await _result(check, target, {**given, "xid": xid}, met, witness)
+            results.append(result)
+            on_result(result)
+    finally:
+        await witness.close()
+    return results
+
+
+async def _result(
+    check: Check, target: RawTarget, given: Mapping[str, int | bytes], met: Collection[str], witness: Witness
+) -> Result:
+    version = check.conversation.get("version", "1")
+    missing = [need for need in sorted({*check.needs, version}) if need not in met]
+    if missing:
+        return Result(check=check, verdict=Verdict.NOT_SEEN, cause=_WHY_NOT_SEEN[missing[0]])
+    try:
+        outcome = await run_conversation(check.conversation, target, given)
+    except OSError as error:
+        return Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=f"no connection: {error}")
+    result = _judged(check, outcome)
+    if not await witness.answered(int(given["xid"]) + 63):
+        # A first failure may be that of the connection alone; the second is that of the server.
+        alive = await witness.answered(int(given["xid"]) + 62)
+        result.others_ended = True
+        result.verdict = Verdict.VIOLATES
+        told = "another connection ended" if alive else "the server answers no other connection any more"
+        result.cause = f"{told} after this{'; ' if result.cause else ''}{result.cause}"
+    return result
+
+
+def _judged(check: Check, outcome: Outcome) -> Result:
+    result = Result(check=check, verdict=Verdict.CONFORMS, readings=outcome.readings, passages=outcome.passages)
+    failure = outcome.failure
+    if failure is not None:
+        result.cause = f"expected {failure.expected}; found {failure.found}"
+        result.verdict = Verdict.IGNORES if check.recommended else Verdict.VIOLATES
+        if failure.step < 0:
+            result.verdict = Verdict.INCONCLUSIVE
+            result.cause = f"the start-up failed: {result.cause}"
+    elif outcome.readings:
+        result.verdict = Verdict.DIFFERS
+        result.cause = "; ".join(f"{READINGS[name].text} ({READINGS[name].citation})" for name in outcome.readings)
+    return result

@@ -1,0 +1,43 @@
+"""Verdicts on checks, and the results that reports show."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rpcrdma.check.entry import Check
+from rpcrdma.scripted import Passage
+
+__all__ = ["Result", "Verdict", "judged"]
+
+
+class Verdict(enum.Enum):
+    """The outcome of a check."""
+
+    CONFORMS = "conforms"
+    VIOLATES = "violates a MUST"
+    IGNORES = "ignores a SHOULD"
+    DIFFERS = "differs from our reading"
+    NOT_SEEN = "not seen"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """The verdict on one check; `cause` has the expected and the found answer, or why there is no verdict.
+
+    `readings` are names of `READINGS`; `others_ended`: another connection did not go on after the check.
+    """
+
+    check: Check
+    verdict: Verdict
+    cause: str = ""
+    readings: Sequence[str] = ()
+    passages: Sequence[Passage] = field(default_factory=list)
+    others_ended: bool = False
+
+
+def judged(results: Sequence[Result]) -> dict[Verdict, int]:
+    """How many checks have each verdict."""
+    return {verdict: sum(result.verdict is verdict for result in results) for verdict in Verdict}

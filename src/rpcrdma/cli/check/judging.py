@@ -1,0 +1,151 @@
+"""Chooses the checks, prepares the server's export, runs the checks and reports."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fnmatch
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from rpcrdma.aio.urls import Url
+from rpcrdma.check import CATALOGUE, Check, Result, Verdict, run_checks, spoken_versions
+from rpcrdma.check.export_files import Prepared, prepared_export
+from rpcrdma.check.reports import as_html, as_json, as_junit, summary_lines
+from rpcrdma.cli import console
+from rpcrdma.cli.console import ExitStatus
+from rpcrdma.cli.definition import DefinitionText, read_text
+from rpcrdma.cli.options import connect_options
+from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.scripted import Outcome, RawTarget
+
+__all__ = ["judge"]
+
+_TIMEOUT_S = 3.0
+_NFS = (100003, 3)
+_GRANTED_MAX = 64
+
+
+async def judge(args: argparse.Namespace) -> ExitStatus:
+    """Runs the command."""
+    checks = _chosen(args.only, args.skip)
+    if not checks:
+        return console.error("no check matches", "rpcrdma check --list names all", status=ExitStatus.USAGE)
+    if args.list:
+        _list(checks, json=args.json)
+        return ExitStatus.DONE
+    wrong = _wrong_usage(args)
+    if wrong:
+        return console.error(*wrong, status=ExitStatus.USAGE)
+    program = _NFS if args.program is None else _program(args)
+    if program is None:
+        return ExitStatus.FAILED
+    target = RawTarget(
+        host=args.url.host, port=args.url.port, timeout_s=args.timeout or _TIMEOUT_S, crc=not args.no_crc
+    )
+    async with _prepared(args, program) as prepared:
+        versions = await _spoken(target, prepared)
+        if args.rpcrdma_version != "auto":
+            versions = {name: outcome for name, outcome in versions.items() if name == args.rpcrdma_version}
+        if not versions:
+            raise ConnectFailed(
+                f"{args.url.authority} answers no call of program {program[0]} version {program[1]} over RPC-over-RDMA"
+            )
+        given = {**prepared.given, "granted": _granted(versions)}
+        met = {*prepared.met, *versions}
+        results = await run_checks(checks, target, given, met, first_xid=secrets.randbits(31))
+    return _report(args, list(versions), prepared.notes, results)
+
+
+def _wrong_usage(args: argparse.Namespace) -> tuple[str, str] | None:
+    if args.url is None:
+        return "no server is named", "write rdma://HOST[:PORT][/PATH]"
+    if args.url.scheme != "rdma":
+        return f"{args.url} is not RPC-over-RDMA", "write rdma://HOST[:PORT][/PATH]"
+    if args.provider == "verbs":
+        return "checks run over the software RNIC alone", "leave out --provider verbs"
+    if args.program is not None and args.write is not None:
+        return "--write is for NFSv3", "leave out --program or --write"
+    return None
+
+
+def _chosen(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
+    def matches(check: Check, patterns: Sequence[str]) -> bool:
+        return any(fnmatch.fnmatchcase(check.id, pattern) for pattern in patterns)
+
+    return [check for check in CATALOGUE if (not only or matches(check, only)) and not matches(check, skip)]
+
+
+def _list(checks: Sequence[Check], *, json: bool) -> None:
+    if json:
+        for check in checks:
+            row = {"id": check.id, "title": check.title, "statements": check.statements, "sections": check.sections}
+            console.json_line({**row, "needs": sorted(check.needs), "conversation": check.conversation})
+        return
+    rows = [(check.id, " ".join(check.statements), check.title) for check in checks]
+    console.table(rows, headings=("check", "statements", "rule"))
+
+
+def _program(args: argparse.Namespace) -> tuple[int, int] | None:
+    """Number and newest version of the program in FILE.x; None after an error, which is printed."""
+    from rpcrdma.rpc.loaded_interface import load_interface  # noqa: PLC0415
+    from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
+
+    source = read_text(str(args.program))
+    if source is None:
+        return None
+    try:
+        versions = load_interface(source, source_name=args.program.name, lenient=True).module.versions
+    except LanguageError as error:
+        DefinitionText(str(args.program), source).show(error.diagnostics)
+        return None
+    if len({each.program_number for each in versions}) != 1:
+        console.error(f"{args.program} defines {len(versions)} programs", "name a file that defines one")
+        return None
+    newest = max(versions, key=lambda each: each.number)
+    return newest.program_number, newest.number
+
+
+@contextlib.asynccontextmanager
+async def _prepared(args: argparse.Namespace, program: tuple[int, int]) -> AsyncIterator[Prepared]:
+    if args.program is None:
+        url: Url = args.url
+        async with prepared_export(
+            url, connect_options(args), mount_port=args.mount_port, write=args.write
+        ) as prepared:
+            prepared.given |= {"program": program[0], "program_version": program[1]}
+            yield prepared
+    else:
+        yield Prepared(given={"program": program[0], "program_version": program[1]})
+
+
+async def _spoken(target: RawTarget, prepared: Prepared) -> dict[str, Outcome]:
+    try:
+        return await spoken_versions(target, prepared.given)
+    except OSError as error:
+        raise ConnectFailed(f"{target.host} port {target.port}: {error.strerror or error or 'no answer'}") from error
+
+
+def _granted(versions: Mapping[str, Outcome]) -> int:
+    """Calls that may be sent at once in version 1."""
+    outcome = versions.get("1")
+    granted = outcome.heard["header"]["credit"] if outcome is not None else 1
+    return max(1, min(int(granted), _GRANTED_MAX))
+
+
+def _report(args: argparse.Namespace, versions: list[str], notes: list[str], results: list[Result]) -> ExitStatus:
+    report = as_json(str(args.url), versions, notes, results)
+    try:
+        if args.junit is not None:
+            args.junit.write_text(as_junit(str(args.url), results), encoding="utf-8")
+        if args.html is not None:
+            args.html.write_text(as_html(report), encoding="utf-8")
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError(f"the report cannot be written: {error}") from error
+    if args.json:
+        console.json_line(report)
+    else:
+        for line in summary_lines(report, details=args.details):
+            console.data(console.printable(line))
+    violated = any(result.verdict is Verdict.VIOLATES for result in results)
+    return ExitStatus.FAILED if violated else ExitStatus.DONE

@@ -1,0 +1,57 @@
+"""Our own server before the checks, whole or with a mistake that a test puts in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.serve import ServeOptions, serve
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.check import CATALOGUE, Check, Result, run_checks, spoken_versions
+from rpcrdma.check.export_files import prepared_export
+from rpcrdma.nfs.server import Export, build_services, open_state
+from rpcrdma.scripted import RawTarget
+
+Judge = Callable[..., list[Result]]
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> Judge:
+    """Checks our server, which speaks `versions`; `met`: the versions that are taken for spoken without a trial."""
+    export = tmp_path / "export"
+    export.mkdir()
+    (export / "data").write_bytes(bytes(index * 7 & 0xFF for index in range(9001)))
+
+    def judged(
+        checks: Sequence[Check] = CATALOGUE,
+        *,
+        versions: str = "auto",
+        write: str | None = None,
+        met: Sequence[str] = (),
+    ) -> list[Result]:
+        async def main() -> list[Result]:
+            state = open_state(tmp_path / "state", os.urandom)
+            services = build_services([Export(name="/", directory=export, root_squash=False)], state=state)
+            options = ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=versions))
+            listen = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
+            async with serve(services, listen, options=options) as server:
+                rdma, tcp = (parse_url(text) for text in server.listening)
+                target = RawTarget(host=rdma.host, port=rdma.port, timeout_s=2.0)
+                opening = ConnectOptions(rpcrdma_version="auto" if versions == "auto" else versions)
+                async with prepared_export(rdma, opening, mount_port=tcp.port, write=write) as prepared:
+                    given = {**prepared.given, "program": 100003, "program_version": 3, "granted": 16}
+                    spoken = () if met else await spoken_versions(target, given)
+                    results = await run_checks(checks, target, given, {*prepared.met, *(met or spoken)})
+            services.nfs.close()
+            state.close()
+            return results
+
+        return asyncio.run(main())
+
+    return judged

@@ -1,0 +1,163 @@
+"""Servers that are wrong on purpose, made of octets: one accepts everything, one nothing unusual, others take turns."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from rpcrdma.scripted import RawTarget
+from support import raw_calls, raw_replies
+from support.raw_iwarp import fpdu, startup_frame, terminate
+
+__all__ = [
+    "CLOSING",
+    "OBLIGING",
+    "REFUSING",
+    "REPLY_START",
+    "FakeServer",
+    "Frame",
+    "closing",
+    "null_reply",
+    "obliging",
+    "serving",
+]
+
+_PLAIN_START = startup_frame("Req", 0x50, 2, bytes.fromhex("00100010") + raw_calls.BOTH_PRIVATE)
+REPLY_START = startup_frame("Rep", 0x50, 2, bytes.fromhex("00100010 f6ab0e18 01000303"))
+_PLAIN_FLAGS = bytes.fromhex("4143 00000000 00000000")
+
+
+class Frame:
+    """One FPDU of a client: its DDP segment, whether the CRC is right, and the payload of an untagged segment."""
+
+    def __init__(self, octets: bytes) -> None:
+        length = int.from_bytes(octets[:2])
+        self.segment = octets[2 : 2 + length]
+        self.right = octets == fpdu(self.segment)
+        self.payload = self.segment[18:]
+
+    @property
+    def xid(self) -> int:
+        """The XID of the message in a Send of one segment."""
+        return int.from_bytes(self.payload[:4].rjust(4, b"\0"))
+
+    def is_plain_call(self, number: int) -> bool:
+        """Whether it is an empty call without chunks, in the Send of this number."""
+        if not self.right or self.segment[:10] != _PLAIN_FLAGS or self.segment[10:14] != struct.pack(">I", number):
+            return False
+        xid = self.xid
+        credit = int.from_bytes(self.payload[8:12])
+        expected = raw_calls.header(xid=xid) + raw_calls.rpc(0, xid=xid)
+        return self.payload == expected[:8] + struct.pack(">I", credit) + expected[12:] and credit in {16, 32}
+
+
+def null_reply(xid: int, *, grant: int = 32, kind: int = 0) -> bytes:
+    """The reply to an empty call."""
+    return raw_replies.header(xid, grant=grant, kind=kind) + raw_replies.rpc_reply(xid)
+
+
+Answer = Callable[[Frame, int], "bytes | None"]
+"""The payload of the Send that answers a frame, given the number of Sends received; empty: none; None: the end."""
+
+
+class FakeServer:
+    """Accepts every start-up frame if `any_start`, else the usual one alone; `answer` is asked about each frame.
+
+    `terminates`: the Terminate, 0xLTCC, with which a connection ends. `aligned`: each TCP segment is taken for one
+    frame. `stays`: a connection that the client has ended is kept.
+    """
+
+    def __init__(
+        self,
+        answer: Answer,
+        *,
+        any_start: bool = False,
+        terminates: int | None = None,
+        start: bytes = REPLY_START,
+        aligned: bool = False,
+        stays: bool = False,
+    ) -> None:
+        self._answer = answer
+        self._any_start = any_start
+        self._terminates = terminates
+        self._start = start
+        self._aligned = aligned
+        self._stays = stays
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection."""
+        self._writers.append(writer)
+        with contextlib.suppress(OSError):
+            first = await reader.read(4096)
+            if self._any_start or first == _PLAIN_START:
+                writer.write(self._start)
+                with contextlib.suppress(asyncio.IncompleteReadError):
+                    await self._answer_all(reader, writer)
+            if self._stays:
+                await asyncio.Event().wait()
+        writer.close()
+
+    async def end(self) -> None:
+        """Ends all connections."""
+        while self._writers:
+            writer = self._writers.pop()
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received = sent = 0
+        while True:
+            if self._aligned:
+                octets = await reader.read(4096)
+                if not octets:
+                    return
+            else:
+                octets = await reader.readexactly(2)
+                octets += await reader.readexactly((int.from_bytes(octets) + 5 & ~3) + 2)
+            frame = Frame(octets)
+            received += not frame.segment[:1] >= b"\x80"
+            reply = self._answer(frame, received)
+            if reply is None:
+                if self._terminates is not None:
+                    writer.write(terminate(self._terminates))
+                return
+            if reply:
+                sent += 1
+                writer.write(fpdu(raw_replies.send(reply, sent)))
+
+
+def obliging(frame: Frame, _received: int) -> bytes:
+    """Success for everything."""
+    return null_reply(frame.xid)
+
+
+def closing(frame: Frame, received: int) -> bytes | None:
+    """Success for an empty call in its usual form, the end of the connection for all else."""
+    return null_reply(frame.xid) if frame.is_plain_call(received) else None
+
+
+def refusing(frame: Frame, received: int) -> bytes:
+    """ERR_CHUNK for all but an empty call in its usual form."""
+    if frame.is_plain_call(received):
+        return null_reply(frame.xid)
+    return struct.pack(">5I", frame.xid, 1, 32, 4, 2)
+
+
+OBLIGING = FakeServer(obliging, any_start=True)
+CLOSING = FakeServer(closing)
+REFUSING = FakeServer(refusing, any_start=True)
+
+
+@asynccontextmanager
+async def serving(server: FakeServer, timeout_s: float = 0.2) -> AsyncIterator[RawTarget]:
+    """The server on a port of this machine."""
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    async with listening:
+        host, port = listening.sockets[0].getsockname()
+        yield RawTarget(host=host, port=port, timeout_s=timeout_s)
+        await server.end()

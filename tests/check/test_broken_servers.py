@@ -1,0 +1,216 @@
+"""Each check catches a broken server: one made of octets, or ours with a mistake put in."""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from fake_servers import (
+    CLOSING,
+    OBLIGING,
+    REFUSING,
+    REPLY_START,
+    FakeServer,
+    Frame,
+    closing,
+    null_reply,
+    obliging,
+    serving,
+)
+
+from rpcrdma.check import CATALOGUE, READINGS, Check, Result, Verdict, run_checks
+from rpcrdma.iwarp import IwarpQueuePair
+from rpcrdma.transport import responder
+from rpcrdma.transport.dialects.v1 import Version1
+from support.raw_iwarp import startup_frame
+
+if TYPE_CHECKING:
+    from conftest import Judge
+
+GIVEN = {"file": b"handle", "content": bytes(9000), "program": 100003, "program_version": 3, "granted": 8}
+
+
+def chosen(*patterns: str) -> list[Check]:
+    return [check for check in CATALOGUE if any(fnmatch.fnmatchcase(check.id, each) for each in patterns)]
+
+
+def before(server: FakeServer, *patterns: str) -> list[Result]:
+    async def main() -> list[Result]:
+        async with serving(server) as target:
+            return await run_checks(chosen(*patterns), target, GIVEN, {"1", "nfs", "file"})
+
+    return asyncio.run(main())
+
+
+def caught(results: Iterable[Result]) -> set[str]:
+    return {result.check.id for result in results if result.verdict in {Verdict.VIOLATES, Verdict.IGNORES}}
+
+
+def read(results: Iterable[Result]) -> set[str]:
+    return {name for result in results for name in result.readings}
+
+
+def none_granted(frame: Frame, _received: int) -> bytes:
+    return null_reply(frame.xid, grant=0)
+
+
+def with_first_xid() -> Callable[[Frame, int], bytes]:
+    first: list[int] = []
+
+    def answer(frame: Frame, received: int) -> bytes:
+        if received == 1:
+            first[:] = [frame.xid]
+        return null_reply(first[0])
+
+    return answer
+
+
+def half_of_them(frame: Frame, received: int) -> bytes:
+    return null_reply(frame.xid) if received < 5 else b""
+
+
+class Fake(NamedTuple):
+    """A server made of octets, and the checks that are for it."""
+
+    server: FakeServer
+    patterns: Sequence[str] = ("*",)
+
+
+RESERVED_BITS = startup_frame("Rep", 0x5F, 2, REPLY_START[20:])
+REJECTING = startup_frame("Rep", 0x20, 1)
+FAKES = {
+    "accepts everything": Fake(OBLIGING),
+    "closes at everything unusual": Fake(CLOSING),
+    "refuses everything unusual": Fake(REFUSING),
+    "sets reserved bits": Fake(FakeServer(obliging, start=RESERVED_BITS), ["mpa.startup.reply"]),
+    "takes TCP segments for frames": Fake(FakeServer(obliging, aligned=True), ["mpa.frame.in-pieces"]),
+    "keeps ended connections": Fake(FakeServer(obliging, stays=True), ["rdmap.half-closed"]),
+    "takes the first TCP segment for the Request": Fake(FakeServer(closing), ["mpa.startup.in-pieces"]),
+    "grants nothing": Fake(FakeServer(none_granted), ["v1.null"]),
+    "answers under the XID of the first call": Fake(FakeServer(with_first_xid()), ["rpc.two-calls"]),
+    "loses calls": Fake(FakeServer(half_of_them), ["v1.credits.all-granted"]),
+    "ends with swapped codes": Fake(FakeServer(closing, terminates=0x2106), ["ddp.version.untagged-0"]),
+    "ends with other codes": Fake(FakeServer(closing, terminates=0x0207), ["ddp.version.untagged-0"]),
+    "rejects unenhanced start-ups": Fake(FakeServer(obliging, any_start=True, start=REJECTING), ["mpa.startup.un*"]),
+}
+
+
+def test_each_check_catches_a_broken_server_and_each_reading_occurs() -> None:
+    results = {name: before(fake.server, *fake.patterns) for name, fake in FAKES.items()}
+    everything = [result for found in results.values() for result in found]
+    with_version_1 = [check.id for check in CATALOGUE if check.conversation.get("version", "1") == "1"]
+    left = set(with_version_1) - caught(everything)
+    assert {name for name in left if "write" not in name} == set(), "give each check a broken server"
+    assert set(READINGS) - read(everything) == set(), "a reading that never occurs is no reading"
+    useless = [name for name, found in results.items() if not caught(found) and not read(found)]
+    assert useless == []
+
+
+# Mistakes in our own server
+
+
+def replies(change: Callable[[bytes], bytes]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Changes the header of each reply in version 1."""
+
+    def put_in(patch: pytest.MonkeyPatch) -> None:
+        right = Version1.encode
+
+        def encode(self: Version1, message: Any, credit_word: int) -> bytes:
+            return change(right(self, message, credit_word))
+
+        patch.setattr(Version1, "encode", encode)
+
+    return put_in
+
+
+def word(at: int, value: int) -> Callable[[bytes], bytes]:
+    return lambda header: header[:at] + value.to_bytes(4) + header[at + 4 :]
+
+
+def chunks(change: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Changes the chunk lists that replies in version 1 return."""
+
+    def put_in(patch: pytest.MonkeyPatch) -> None:
+        right = Version1.encode
+
+        def encode(self: Version1, message: Any, credit_word: int) -> bytes:
+            kept = message.chunks if hasattr(message, "chunks") else None
+            if kept is not None and (kept.writes or kept.reply):
+                message.chunks = change(kept)
+            return right(self, message, credit_word)
+
+        patch.setattr(Version1, "encode", encode)
+
+    return put_in
+
+
+def with_padded_lengths(lists: Any) -> Any:
+    segments = [tuple(each._replace(length=each.length + 3 & ~3) for each in chunk.segments) for chunk in lists.writes]
+    writes = tuple(chunk._replace(segments=made) for chunk, made in zip(lists.writes, segments, strict=True))
+    return lists._replace(writes=writes)
+
+
+def padding_written(patch: pytest.MonkeyPatch) -> None:
+    right = IwarpQueuePair.post_write
+
+    def post_write(self: IwarpQueuePair, wr: object, gather: Any, *rest: Any, **more: Any) -> None:
+        octets = sum(len(part) for part in gather)
+        right(self, wr, [*gather, bytes(-octets % 4)], *rest, **more)
+
+    patch.setattr(IwarpQueuePair, "post_write", post_write)
+
+
+def always_invalidating(patch: pytest.MonkeyPatch) -> None:
+    right = Version1.agree
+
+    def agree(self: Version1, own: Any, peer: Any) -> Any:
+        return right(self, own, peer)._replace(remote_invalidation=True)
+
+    patch.setattr(Version1, "agree", agree)
+
+
+def thresholds_ignored(patch: pytest.MonkeyPatch) -> None:
+    right = responder.plan_reply
+    patch.setattr(
+        responder,
+        "plan_reply",
+        lambda reduced, items, offered, _send, *rest: right(reduced, items, offered, 8192, *rest),
+    )
+
+
+class Mutation(NamedTuple):
+    """A mistake in our server, and checks that must catch it."""
+
+    put_in: Callable[[pytest.MonkeyPatch], None]
+    patterns: tuple[str, ...]
+
+
+MUTATIONS = {
+    "grants nothing": Mutation(replies(word(8, 0)), ("v1.null", "v1.credit.*", "v1.read.1-into-1")),
+    "replies in version 2": Mutation(replies(word(4, 2)), ("v1.null", "v1.type.5")),
+    "replies with RDMA_MSGP": Mutation(replies(word(12, 2)), ("v1.null", "v1.writes.unused")),
+    "replies under another XID": Mutation(replies(word(0, 1)), ("v1.null", "v1.version.3", "v1.type.5")),
+    "errors name version 1": Mutation(replies(word(4, 1)), ("v1.version.3", "v1.version.0")),
+    "returns no Write list": Mutation(
+        chunks(lambda lists: lists._replace(writes=())), ("v1.writes.unused", "v1.writes.empty", "v1.read.5-into-8")
+    ),
+    "returns no Reply chunk": Mutation(chunks(lambda lists: lists._replace(reply=None)), ("v1.reply.offered",)),
+    "returns lengths with padding": Mutation(
+        chunks(with_padded_lengths), ("v1.read.5-into-8", "v1.read.1-into-1", "v1.read.10-into-segments-1-2-3-4")
+    ),
+    "writes padding": Mutation(padding_written, ("v1.read.5-into-8", "v1.read.1-into-1")),
+    "invalidates uninvited": Mutation(always_invalidating, ("v1.invalidation.n*", "v1.invalidation.other-version")),
+    "ignores the threshold": Mutation(thresholds_ignored, ("v1.read.reply-chunk",)),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mistake_in_our_server_is_caught(judge: Judge, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    mutation = MUTATIONS[name]
+    checks = chosen(*mutation.patterns)
+    assert caught(judge(checks)) == set()
+    mutation.put_in(monkeypatch)
+    assert caught(judge(checks, met=["1"])) == {check.id for check in checks}

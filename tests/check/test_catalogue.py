@@ -1,0 +1,63 @@
+"""The catalogue as data: statements of the ledger, conversations of JSON, and a taxonomy without gaps."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ledger_guard import read_rows
+from rpcrdma.check import CATALOGUE, READINGS, STATEMENTS, Statement
+from rpcrdma.check.catalogue.headers import CUTS, MISTAKES, OUTCOMES
+from rpcrdma.scripted.layouts import LAYOUTS
+
+ROWS = read_rows(Path(__file__).parents[2] / "specs" / "requirements")
+
+
+def test_ids_are_unique_and_sorted_into_families() -> None:
+    ids = [check.id for check in CATALOGUE]
+    assert len(set(ids)) == len(ids)
+    assert [name for name in ids if not re.fullmatch(r"(mpa|ddp|rdmap|rpc|v1|v2|v207)(\.[a-z0-9-]+)+", name)] == []
+
+
+def test_statements_are_those_of_the_ledger() -> None:
+    ledger = {row["id"]: Statement(row["source"], row["section"], row["level"]) for _, row in ROWS}
+    used = {statement for check in CATALOGUE for statement in check.statements}
+    assert {name: ledger.get(name) for name in used} == dict(STATEMENTS), "write these rows into statements.py"
+
+
+def test_a_title_is_a_sentence() -> None:
+    titles = [check.title for check in CATALOGUE]
+    assert [title for title in titles if not title[0].isupper() or title.endswith(".") or len(title) > 110] == []
+    assert len(set(titles)) == len(titles)
+
+
+def test_a_conversation_is_json() -> None:
+    for check in CATALOGUE:
+        assert json.loads(json.dumps(check.conversation)) == check.conversation, check.id
+
+
+def readings_in(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("reading"), str):
+            yield value["reading"]
+        for inner in value.values():
+            yield from readings_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from readings_in(inner)
+
+
+def test_each_reading_has_its_place_in_the_catalogue() -> None:
+    assert {name for check in CATALOGUE for name in readings_in(check.conversation)} == set(READINGS)
+
+
+def test_each_field_of_a_header_of_version_1_has_its_mistakes() -> None:
+    layout = LAYOUTS["1"]
+    fields = [name for name, _ in (*layout.prefix, *layout.bodies[0])]
+    assert {row.field for row in MISTAKES} == set(fields)
+    assert {row.outcome for row in MISTAKES if isinstance(row.outcome, str)} | {row.outcome for row in CUTS} == set(
+        OUTCOMES
+    )

@@ -1,0 +1,134 @@
+"""`rpcrdma check`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import pytest
+from fake_servers import OBLIGING, serving
+
+from rpcrdma.check import CATALOGUE
+
+if TYPE_CHECKING:
+    from conftest import Command, StartServer
+
+SIMPLE = "program SIMPLE { version SIMPLE_3 { void NOTHING(void) = 0; } = 3; } = 100003;"
+
+
+@pytest.fixture(scope="module")
+def ours(start: StartServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The URL of a server of ours, which logs the mistakes of checks, and its directory."""
+    root = tmp_path_factory.mktemp("data")
+    (root / "file").write_bytes(bytes(6000))
+    with start(root, tmp_path_factory.mktemp("state")) as served:
+        yield f"{served.urls['rdma']}/?mountport={served.urls['tcp'].rpartition(':')[2]}", root
+        assert served.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def broken() -> Iterator[str]:
+    """The URL of a server that accepts everything."""
+    urls: list[str] = []
+    started, loops = threading.Event(), []
+    ended = asyncio.Event()
+
+    async def main() -> None:
+        async with serving(OBLIGING) as target:
+            urls.append(f"rdma://{target.host}:{target.port}")
+            loops.append(asyncio.get_running_loop())
+            started.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=[main()])
+    thread.start()
+    assert started.wait(10)
+    yield urls[0]
+    loops[0].call_soon_threadsafe(ended.set)
+    thread.join(10)
+
+
+def test_a_server_that_conforms_ends_with_0_and_a_summary(command: Command, ours: tuple[str, Path]) -> None:
+    lines = command.done("check", ours[0]).lines
+    assert lines[0] == f"{ours[0]}: {len(CATALOGUE)} checks, versions 1 and 2"
+    assert "violates" not in "\n".join(lines)
+    assert "ignores" not in "\n".join(lines)
+
+
+def test_violations_end_with_1_and_show_cause_section_and_messages(command: Command, broken: str) -> None:
+    ran = command.run("check", broken, "--only", "v1.type.5", "--only", "v1.null", "--details")
+    assert ran.status == 1
+    assert "1 conforms, 1 violates a MUST" in ran.text
+    assert "v1.type.5: An unknown type is refused\n    RFC 8166 4.5.2 (V1-60)\n    expected RDMA_ERROR" in ran.text
+    assert ran.text.count("--->") == 2, "the start-up and the call"
+    assert "00000001 00000020 00000005" in ran.text.replace("\n" + " " * 19, " ")
+
+
+def test_the_report_as_json_junit_and_html(command: Command, broken: str, tmp_path: Path) -> None:
+    junit, page = tmp_path / "report.xml", tmp_path / "report.html"
+    arguments = ["check", broken, "--only", "v1.type.*", "--only", "v1.read.inline", "--json"]
+    ran = command.run(*arguments, "--junit", str(junit), "--html", str(page))
+    report = ran.json
+    verdicts = {row["id"]: row["verdict"] for row in report["checks"]}
+    assert verdicts["v1.type.5"] == "violates a MUST"
+    assert verdicts["v1.type.msgp"] == "ignores a SHOULD"
+    assert verdicts["v1.read.inline"] == "not seen"
+    assert report["statements"]["V1-60"] == "violates a MUST"
+    row = next(row for row in report["checks"] if row["id"] == "v1.type.5")
+    assert (row["statements"], row["sections"]) == (["V1-60"], ["RFC 8166 4.5.2"])
+    assert [message["sender"] for message in row["messages"]] == ["check", "server", "check", "server"]
+    suite = ET.fromstring(junit.read_text())
+    failures = sum(verdict == "violates a MUST" for verdict in verdicts.values())
+    assert (suite.get("tests"), suite.get("failures")) == (str(len(verdicts)), str(failures))
+    assert len(suite.findall("testcase/failure")) == failures
+    text = page.read_text()
+    assert "v1.type.5" in text
+    assert "<script" not in text
+    assert "http" not in text, "one file of its own"
+
+
+def test_checks_are_chosen_by_pattern_and_listed(command: Command) -> None:
+    lines = command.done("check", "--list", "--only", "v1.type.*", "--skip", "*.done*").lines
+    assert lines[0].split() == ["check", "statements", "rule"]
+    assert all(line.startswith("v1.type.") and ".done" not in line for line in lines[1:])
+    rows = command.done("check", "--list", "--only", "v1.type.5", "--json").json_lines
+    assert rows[0]["conversation"]["steps"][0]["say"]["header"] == {"type": 5}
+
+
+def test_a_program_of_ones_own_is_judged_by_its_empty_procedure(
+    command: Command, ours: tuple[str, Path], tmp_path: Path
+) -> None:
+    definition = tmp_path / "simple.x"
+    definition.write_text(SIMPLE)
+    report = command.done("check", ours[0], "--program", str(definition), "--only", "v1.*", "--json").json
+    assert report["verdicts"]["conforms"] > 50
+    assert {row["cause"] for row in report["checks"] if row["id"] == "v1.read.inline"} != {None}
+
+
+def test_writing_leaves_the_directory_as_it_was(command: Command, ours: tuple[str, Path]) -> None:
+    before = sorted(ours[1].iterdir())
+    report = command.done("check", ours[0], "--write", ".", "--only", "v1.*", "--json").json
+    assert [row["id"] for row in report["checks"] if row["verdict"] == "not seen"] == []
+    assert sorted(ours[1].iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["check"], 2, "no server is named"),
+        (["check", "tcp://127.0.0.1"], 2, "not RPC-over-RDMA"),
+        (["check", "rdma://127.0.0.1", "--only", "nothing"], 2, "no check matches"),
+        (["check", "rdma://127.0.0.1", "--provider", "verbs"], 2, "software RNIC"),
+        (["check", "rdma://127.0.0.1:PORT"], 3, "refused"),
+    ],
+)
+def test_usage_and_servers_that_do_not_answer(
+    command: Command, nobody_listens: int, arguments: list[str], status: int, said: str
+) -> None:
+    ran = command.run(*(each.replace("PORT", str(nobody_listens)) for each in arguments))
+    assert ran.status == status
+    assert said in ran.err
