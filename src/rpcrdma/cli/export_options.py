@@ -8,37 +8,88 @@ import ipaddress
 import os
 import socket
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
-__all__ = ["Exported", "allowed_networks", "default_state_dir", "existing_directory", "parse_export"]
+from rpcrdma.rpc.gss.flavors import SECURITY_NAMES, SecurityFlavor, security_flavor
+
+__all__ = ["Exported", "allowed_networks", "default_state_dir", "existing_directory", "parse_export", "parse_security"]
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """A directory and the name that clients mount it by; `read_only` None: as the command's options say."""
+    """A directory and the name that clients mount it by; options that are None are as the command's options say.
+
+    `security` has the flavors with which the export may be used, the preferred one first.
+    """
 
     name: str
     directory: Path
     read_only: bool | None = None
+    security: tuple[SecurityFlavor, ...] | None = None
+
+
+def parse_security(text: str) -> tuple[SecurityFlavor, ...]:
+    """An argument such as krb5p:krb5i, the preferred flavor first."""
+    try:
+        found = tuple(security_flavor(name) for name in text.split(":"))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if len(set(found)) < len(found):
+        raise argparse.ArgumentTypeError(f"{text!r} names a security flavor twice")
+    return found
+
+
+_SWITCHES: Final = {"ro": ("read_only", True), "rw": ("read_only", False)}
+"""Options without a value: the field of `Exported`, and its value."""
+_VALUED: Final[dict[str, tuple[str, Callable[[str], Any], frozenset[str]]]] = {
+    "sec": ("security", parse_security, frozenset(SECURITY_NAMES))
+}
+"""Options with a value: the field, the parser, and words that may go on the value after a colon."""
 
 
 def parse_export(text: str) -> Exported:
-    """An argument NAME=DIR, NAME=DIR:ro or NAME=DIR:rw."""
+    """An argument NAME=DIR with options, each after a colon: ro, rw, and sec=FLAVOR[:FLAVOR]...
+
+    Options are read from the end, so that a directory may have colons in its name.
+    """
     name, equals, directory = text.partition("=")
     name = name.strip("/")
     if not equals or not directory:
         raise argparse.ArgumentTypeError(f"{text!r} is not an export: write NAME=DIR, or NAME=DIR:ro for read-only")
     if not name or "//" in name or any(part in {".", ".."} for part in name.split("/")):
         raise argparse.ArgumentTypeError(f"{text!r}: the name must be a path such as data or home/data")
-    read_only = None
-    for suffix, value in ((":ro", True), (":rw", False)):
-        if directory.endswith(suffix):
-            directory, read_only = directory.removesuffix(suffix), value
-            break
-    return Exported(name="/" + name, directory=Path(directory), read_only=read_only)
+    fields: dict[str, Any] = {}
+    while (found := _last_option(directory)) is not None:
+        directory, field, value = found
+        if field in fields:
+            raise argparse.ArgumentTypeError(f"{text!r} has two options for one thing")
+        fields[field] = value
+    return Exported(name="/" + name, directory=Path(directory), **fields)
+
+
+def _last_option(text: str) -> tuple[str, str, Any] | None:
+    """The text before the last option, the option's field and its value; None if the text ends with no option."""
+    rest, colon, word = text.rpartition(":")
+    if not colon or not rest:
+        return None
+    if word in _SWITCHES:
+        return rest, *_SWITCHES[word]
+    value: list[str] = []
+    while colon and rest:
+        key, equals, first = word.partition("=")
+        if equals and key in _VALUED:
+            field, parse, _ = _VALUED[key]
+            return rest, field, parse(":".join([first, *value]))
+        if not any(word in words for _, _, words in _VALUED.values()):
+            return None
+        value.insert(0, word)
+        rest, colon, word = rest.rpartition(":")
+    return None
 
 
 def existing_directory(directory: Path) -> Path:

@@ -37,6 +37,7 @@ from rpcrdma.cli.options import (
 )
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.limits import BUFFER_OCTETS_MAX, RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
 
 if TYPE_CHECKING:
     from rpcrdma.aio.server.metrics import MetricsExporter
@@ -200,6 +201,8 @@ def run(args: argparse.Namespace) -> int:
     if len(set(names)) < len(names):
         twice = max(names, key=names.count)
         return console.error(f"two exports have the same name: {twice}", status=ExitStatus.USAGE)
+    if any(export.security not in {None, (SecurityFlavor.SYS,)} for export in exports):
+        return console.error("an export asks for another security flavor than sys", status=ExitStatus.USAGE)
     if args.memory < _MEMORY_MIN:
         return console.error(
             f"--memory is too small: {args.memory} octets",

@@ -1,0 +1,56 @@
+"""Security flavors as users and MOUNT name them: mechanism and service in one number (RFC 2623 section 2.3)."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+__all__ = ["SECURITY_NAMES", "GssService", "SecurityFlavor", "security_flavor"]
+
+
+class GssService(enum.IntEnum):
+    """rpc_gss_service_t (RFC 2203 section 5.3.1): the protection of arguments and results."""
+
+    NONE = 1
+    """The caller is proved, and so is the header of each call and reply."""
+    INTEGRITY = 2
+    PRIVACY = 3
+
+
+class SecurityFlavor(enum.IntEnum):
+    """The pseudo-flavors of MOUNT's list (RFC 2623 section 2.3.1); the flavor in a call is 0, 1 or 6."""
+
+    NONE = 0
+    SYS = 1
+    KRB5 = 390003
+    KRB5I = 390004
+    KRB5P = 390005
+
+    @property
+    def service(self) -> GssService | None:
+        """The service of RPCSEC_GSS; None for flavors without it."""
+        return _SERVICES.get(self)
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+_SERVICES: Final = {
+    SecurityFlavor.KRB5: GssService.NONE,
+    SecurityFlavor.KRB5I: GssService.INTEGRITY,
+    SecurityFlavor.KRB5P: GssService.PRIVACY,
+}
+
+SECURITY_NAMES: Final = tuple(str(flavor) for flavor in SecurityFlavor if flavor is not SecurityFlavor.NONE)
+"""The names that options take, as `mount` and /etc/exports have them."""
+
+
+def security_flavor(text: str) -> SecurityFlavor:
+    """The flavor that a person has named.
+
+    Raises:
+        ValueError: there is no such flavor; the message lists the names.
+    """
+    if text not in SECURITY_NAMES:
+        raise ValueError(f"{text!r} is no security flavor: choose from {', '.join(SECURITY_NAMES)}")
+    return SecurityFlavor[text.upper()]
