@@ -211,6 +211,19 @@ HOST_AUTHENTICATION_VALUES_MAX = 3
 """Values of a peer after its announcement: of the client at most three flights, if the server asks for another group of
 keys; of the server two, and the end mark."""
 
+TLS_HANDSHAKES_MAX = 256
+"""TLS handshakes of a server over TCP that are not finished: a handshake takes a server 1 ms of processor time and
+100 KB, so these are 25 MB. More of them come from clients that do not finish theirs. For a newcomer the oldest one
+ends, of the client with most."""
+
+TLS_HANDSHAKE_S = 10.0
+"""Seconds for a TLS handshake over TCP, from the reply that offers it: two round trips, and the time of tlshd, which
+Linux starts for each handshake."""
+
+TLS_HANDSHAKE_OCTETS_MAX = 128 << 10
+"""Octets of TLS records of a peer before its handshake is finished: HOST_AUTHENTICATION_OCTETS_MAX of certificates, and
+what comes along with its last message."""
+
 RTR_ITEMS_MAX = 16
 """Items of one message that are placed by the round-trip extension; so many directions for the response, too, and sets
 of them. As many as chunks of either kind."""

@@ -139,12 +139,12 @@ def test_unfit_files_are_told_with_the_remedy(hosts: Hosts, tmp_path: Path) -> N
     missing = tmp_path / "missing.pem"
     assert failure(of(hosts, role, certificate=missing)) == (
         f"host authentication: cannot read {missing}: no such file or directory; "
-        "name a file in PEM that this user may read (--host-cert)"
+        "name a file in PEM that this user may read (--tls-cert)"
     )
     assert "is a directory" in failure(of(hosts, role, key=tmp_path))
     assert f"{no_pem} holds no certificate" in failure(of(hosts, role, certificate=no_pem))
     assert f"{hosts.authority.path} holds no private key" in failure(of(hosts, role, key=hosts.authority.path))
-    assert f"{no_pem} holds no certificate in PEM; name a file that does (--host-ca)" in failure(
+    assert f"{no_pem} holds no certificate in PEM; name a file that does (--tls-ca)" in failure(
         of(hosts, role, authorities=no_pem)
     )
     assert f"the key in {hosts.client} is not that of the certificate" in failure(of(hosts, role, key=hosts.client))
@@ -171,7 +171,9 @@ def test_unfit_names_are_told(hosts: Hosts, name: str) -> None:
 def test_over_tcp_it_cannot_be_required(hosts: Hosts) -> None:
     async def work() -> None:
         options = ConnectOptions(host_authentication=of(hosts, Role.CLIENT))
-        with pytest.raises(HostAuthenticationFailed, match=r"there is none over TCP; write rdma://127.0.0.1"):
+        with pytest.raises(
+            HostAuthenticationFailed, match=r"there is none over TCP without TLS; write rdma://127.0.0.1"
+        ):
             await connect("tcp://127.0.0.1:1", options=options)
 
     asyncio.run(work())

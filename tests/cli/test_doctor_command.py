@@ -116,6 +116,6 @@ def test_what_is_no_place_is_wrong_usage() -> None:
 
 
 def test_the_software_rnic_is_tried_out_without_certificates(tmp_path: Path) -> None:
-    """Those of `--host-cert` are for the server that is examined."""
+    """Those of `--tls-cert` are for the server that is examined."""
     options = ConnectOptions(host_authentication=HostAuthentication(certificate=tmp_path / "none"))
     assert asyncio.run(network.check_software_rnic(options)).mark is Mark.OK

@@ -30,7 +30,7 @@ CONNECTING += ["rm rdma://h/a", "mkdir rdma://h/a", "mv rdma://h/a rdma://h/b", 
 @pytest.mark.parametrize("command", [*CONNECTING, "serve /srv"])
 def test_every_command_takes_them(command: str) -> None:
     name, *arguments = command.split()
-    options = ["--host-auth=optional", "--host-cert=c", "--host-key=k", "--host-ca=a", "--host-name=n", "--host-name=m"]
+    options = ["--host-auth=optional", "--tls-cert=c", "--tls-key=k", "--tls-ca=a", "--tls-name=n", "--tls-name=m"]
     parsed = host_authentication(build_parser().parse_args([name, *options, *arguments]))
     assert (parsed.policy, parsed.names) == ("optional", ("n", "m"))
     assert (parsed.certificate, parsed.key, parsed.authorities) == (Path("c"), Path("k"), Path("a"))
@@ -39,7 +39,7 @@ def test_every_command_takes_them(command: str) -> None:
 
 
 def test_they_may_stand_before_the_command() -> None:
-    parsed = build_parser().parse_args(["--host-cert=c", "--host-name=n", "ls", "rdma://h/"])
+    parsed = build_parser().parse_args(["--tls-cert=c", "--tls-name=n", "ls", "rdma://h/"])
     assert host_authentication(parsed).certificate == Path("c")
     assert host_authentication(parsed).names == ("n",)
 
@@ -47,7 +47,7 @@ def test_they_may_stand_before_the_command() -> None:
 def test_a_file_that_is_not_there_is_told_at_start(
     capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
 ) -> None:
-    options = ["--host-cert", str(tmp_path / "none.pem"), "--host-ca", str(hosts.authority.path)]
+    options = ["--tls-cert", str(tmp_path / "none.pem"), "--tls-ca", str(hosts.authority.path)]
     for command in (
         ["ping", *options, "rdma://127.0.0.1:1"],
         ["serve", *options, "--state-dir", str(tmp_path / "state"), "--listen", "rdma://127.0.0.1:0", str(tmp_path)],
@@ -56,14 +56,14 @@ def test_a_file_that_is_not_there_is_told_at_start(
         said = capfd.readouterr().err
         assert said.splitlines()[-2:] == [
             f"error: host authentication: cannot read {tmp_path / 'none.pem'}: no such file or directory",
-            "hint: name a file in PEM that this user may read (--host-cert)",
+            "hint: name a file in PEM that this user may read (--tls-cert)",
         ]
 
 
 def test_a_failure_has_a_kind_of_its_own(
     start: StartServer, capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
 ) -> None:
-    options = ["--host-cert", str(hosts.client), "--host-ca", str(hosts.authority.path)]
+    options = ["--tls-cert", str(hosts.client), "--tls-ca", str(hosts.authority.path)]
     (tmp_path / "data").mkdir()
     with start(tmp_path / "data", tmp_path / "state") as served:
         assert main(["ping", "--json", *options, served.urls["rdma"]]) == 3
@@ -74,7 +74,7 @@ def test_a_failure_has_a_kind_of_its_own(
     assert error["message"] == (
         f"{place}: host authentication failed: it is required here, and the peer takes no part in it"
     )
-    assert "--host-cert" in error["hint"]
+    assert "--tls-cert" in error["hint"]
 
 
 def test_hosts_that_know_each_other(
@@ -83,9 +83,9 @@ def test_hosts_that_know_each_other(
     """The mount goes over TCP, files over RDMA; a client without a certificate gets nowhere."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a").write_text("a")
-    authority = ["--host-ca", str(hosts.authority.path)]
-    server = ["--host-cert", str(hosts.server), *authority, "--host-name", "client.example"]
-    client = ["--host-cert", str(hosts.client), *authority, "--host-name", "server.example"]
+    authority = ["--tls-ca", str(hosts.authority.path)]
+    server = ["--tls-cert", str(hosts.server), *authority, "--tls-name", "client.example"]
+    client = ["--tls-cert", str(hosts.client), *authority, "--tls-name", "server.example"]
     with start(tmp_path / "data", tmp_path / "state", *server) as served:
         rdma, port = served.urls["rdma"], served.urls["tcp"].rpartition(":")[2]
         assert main(["ping", "-c", "1", *client, rdma]) == 0
@@ -106,14 +106,14 @@ def test_hosts_that_know_each_other(
     assert report["host_identity"]["channel_binding"] == bound[1]["channel_binding"]
     assert (without["kind"], without["hint"]) == (
         "host_not_authenticated",
-        "give this side one (--host-cert, --host-key and --host-ca)",
+        "give this side one (--tls-cert, --tls-key and --tls-ca)",
     )
     assert over_tcp["kind"] == "call_refused"
 
 
 def test_people_are_told_what_is_left_over_tcp(hosts: Hosts, tmp_path: Path) -> None:
     command = ["serve", "--stop-at-eof", "--state-dir", str(tmp_path / "state")]
-    command += ["--host-cert", str(hosts.server), "--host-ca", str(hosts.authority.path), str(tmp_path)]
+    command += ["--tls-cert", str(hosts.server), "--tls-ca", str(hosts.authority.path), str(tmp_path)]
     command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
     done = run_command(*command, input="")
     assert done.returncode == 0

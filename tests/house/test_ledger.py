@@ -32,6 +32,7 @@ IDS = {
     "rdmap.toml": numbered("RD-", 17),
     "rdmap-extensions.toml": numbered("RX-", 6),
     "onc-rpc.toml": numbered("OR-", 13),
+    "rpc-tls.toml": numbered("TLS-", 41),
     "nfs-ulb.toml": numbered("NF-", 17),
 }
 # RFC 2119 words; in lower case where the source demands without them, "rule" where it only describes.

@@ -85,6 +85,7 @@ def test_flavors_and_reasons_have_the_numbers_of_the_specifications() -> None:
         "AUTH_SHORT": 2,
         "AUTH_DH": 3,
         "RPCSEC_GSS": 6,
+        "AUTH_TLS": 7,
     }
     assert [stat.name.removeprefix("AUTH_") for stat in sorted(AuthStat)] == [
         *("OK", "BADCRED", "REJECTEDCRED", "BADVERF", "REJECTEDVERF", "TOOWEAK", "INVALIDRESP", "FAILED"),

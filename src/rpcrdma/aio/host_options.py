@@ -1,4 +1,4 @@
-"""The user's settings for the authentication of hosts: `HostAuthentication`."""
+"""The user's settings for certificates of hosts: `HostAuthentication`, for RPC-over-RDMA version 2 and for TLS."""
 
 from __future__ import annotations
 
@@ -6,19 +6,27 @@ import contextlib
 import functools
 import logging
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Final, Literal, NoReturn
 
+from rpcrdma.aio.drivers.tls_socket import ALPN
 from rpcrdma.errors import HostAuthenticationFailed
-from rpcrdma.rpc.host_identity import host_name
+from rpcrdma.rpc.host_identity import HostName, host_name
+from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.transport import Role, offered
 from rpcrdma.transport.authenticator import AuthenticatorSource, HostPolicy
 from rpcrdma.transport.host_authentication import HostAuthenticator, prepare_context
 
-__all__ = ["HostAuthentication"]
+__all__ = ["NO_TLS_OVER_RDMA", "HostAuthentication", "TlsSettings"]
+
+NO_TLS_OVER_RDMA: Final = (
+    "RPC over RDMA has no TLS; protect it with Kerberos (--sec krb5p encrypts, krb5i keeps changes out), with IPsec or "
+    "a network of its own, or write tcp:// for TLS"
+)
+"""Cause and remedy. Host authentication is not named: it proves hosts, and leaves octets unprotected."""
 
 _LOGGER = logging.getLogger("rpcrdma")
 
@@ -27,21 +35,23 @@ _LOGGER = logging.getLogger("rpcrdma")
 class HostAuthentication:
     """By which certificate this host proves which one it is, and which hosts it takes as peers.
 
-    It needs version 2 of RPC-over-RDMA; docs/host-authentication.md describes the protection. Files are in PEM and are
-    read at the start, and again for the first connection after they have changed.
+    It serves for TLS over TCP (docs/tls.md), and for host authentication in version 2 of RPC-over-RDMA
+    (docs/host-authentication.md), whose `policy` it has. Files are in PEM and are read at the start, and again for the
+    first connection after they have changed.
     """
 
     policy: Literal["off", "optional", "required"] | None = None
-    """None: required if anything else is set, else off."""
+    """Of host authentication over RDMA. None: required if anything else is set, else off."""
     certificate: str | PathLike[str] | None = None
     """The file with this host's certificate, and after it those between it and its authority."""
     key: str | PathLike[str] | None = None
     """The file with the certificate's private key; None: it is in the same file."""
     authorities: str | PathLike[str] | None = None
-    """The file with the certificates of the authorities that issue those of peers."""
+    """The file with the certificates of the authorities that issue those of peers. Without it a client takes the
+    authorities of the system for TLS."""
     context: ssl.SSLContext | None = None
-    """Instead of the three files: made with PROTOCOL_TLS_CLIENT or PROTOCOL_TLS_SERVER, with certificate, key and
-    authorities loaded. What host authentication relies on is set in it: it is for nothing else from then on."""
+    """Instead of the three files, over RDMA: made with PROTOCOL_TLS_CLIENT or PROTOCOL_TLS_SERVER, with certificate,
+    key and authorities loaded. What host authentication relies on is set in it: it is for nothing else from then on."""
     names: Sequence[str] = ()
     """DNS names, IP addresses or URIs, of which the peer's certificate must have one. Without them a client asks for
     the host that it connects to, and a server takes every host that its authorities vouch for."""
@@ -84,58 +94,131 @@ class HostAuthentication:
             raise HostAuthenticationFailed(f"host authentication: {error}", cause="configuration") from None
         if context is not None:
             return functools.partial(HostAuthenticator, context, role, policy, names)
-        files = _Files(self, role)
+        files = _Files(self, functools.partial(self.load, role))
         return lambda: HostAuthenticator(files.context(), role, policy, names)
 
+    def tls(self, role: Role, xprtsec: XprtSec, host: str | None = None) -> TlsSettings:
+        """Reads the files for TLS over TCP. `xprtsec`: the least protection; `host`: that a client connects to.
+
+        Raises:
+            HostAuthenticationFailed: as `source`.
+        """
+        if self.context is not None:
+            _unfit("a prepared SSL context serves over RDMA alone", "name the files for TLS")
+        if role is Role.SERVER or xprtsec == "mtls":
+            self._expect_certificate()
+        if role is Role.SERVER and xprtsec == "mtls" and self.authorities is None:
+            self._expect_authorities()
+        try:
+            names = [host_name(name) for name in self.names or ([] if host is None else [host])]
+        except ValueError as error:
+            raise HostAuthenticationFailed(f"host authentication: {error}", cause="configuration") from None
+        files = _Files(self, functools.partial(self._load_for_tls, role, xprtsec))
+        return TlsSettings(files, xprtsec, names, None if host is None else _dns_name(host))
+
     def load(self, role: Role) -> ssl.SSLContext:
-        """Reads the files.
+        """Reads the files for host authentication over RDMA.
 
         Raises:
             HostAuthenticationFailed: one is unfit.
         """
+        self._expect_certificate()
+        self._expect_authorities()
+        return prepare_context(self._context(role), role)
+
+    def _load_for_tls(self, role: Role, xprtsec: XprtSec) -> ssl.SSLContext:
+        context = prepare_context(self._context(role), role, ALPN)
+        if self.authorities is None and role is Role.CLIENT:
+            context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        elif role is Role.SERVER and xprtsec != "mtls":
+            context.verify_mode = ssl.CERT_NONE if self.authorities is None else ssl.CERT_OPTIONAL
+        return context
+
+    def _expect_certificate(self) -> None:
         if self.certificate is None:
-            _unfit("there is no certificate of this host", "name its file (--host-cert)")
+            _unfit("there is no certificate of this host", "name its file (--tls-cert)")
+
+    def _expect_authorities(self) -> None:
         if self.authorities is None:
-            _unfit("there are no authorities that may vouch for peers", "name the file of theirs (--host-ca)")
-        key = self.key or self.certificate
-        _expect(self.certificate, "CERTIFICATE", "certificate", "--host-cert")
-        if "ENCRYPTED" in _expect(key, "PRIVATE KEY", "private key", "--host-key"):
-            _unfit(f"the key in {key} is encrypted", f"decrypt it with `openssl pkey -in {key} -out FILE`")
-        _expect(self.authorities, "CERTIFICATE", "certificate", "--host-ca")
+            _unfit("there are no authorities that may vouch for peers", "name the file of theirs (--tls-ca)")
+
+    def _context(self, role: Role) -> ssl.SSLContext:
+        """A context with the certificate and the authorities, as far as there are files of them."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT if role is Role.CLIENT else ssl.PROTOCOL_TLS_SERVER)
+        if self.certificate is not None:
+            self._load_certificate(context, self.certificate, self.key or self.certificate)
+        if self.authorities is not None:
+            _expect(self.authorities, "CERTIFICATE", "certificate", "--tls-ca")
+            try:
+                context.load_verify_locations(self.authorities)
+            except ssl.SSLError as error:
+                _unfit(f"the certificates in {self.authorities} cannot be used ({_said(error)})", "export them as PEM")
+        return context
+
+    def _load_certificate(
+        self, context: ssl.SSLContext, certificate: str | PathLike[str], key: str | PathLike[str]
+    ) -> None:
+        _expect(certificate, "CERTIFICATE", "certificate", "--tls-cert")
+        if "ENCRYPTED" in _expect(key, "PRIVATE KEY", "private key", "--tls-key"):
+            _unfit(f"the key in {key} is encrypted", f"decrypt it with `openssl pkey -in {key} -out FILE`")
         try:
             # With a password OpenSSL never asks for one at the terminal.
-            context.load_cert_chain(self.certificate, key, password="")
+            context.load_cert_chain(certificate, key, password="")
         except ssl.SSLError as error:
             if error.reason == "KEY_VALUES_MISMATCH":
-                _unfit(f"the key in {key} is not that of the certificate in {self.certificate}", "name its own")
-            _unfit(f"{self.certificate} with the key in {key} cannot be used ({_said(error)})", "issue it anew")
-        try:
-            context.load_verify_locations(self.authorities)
-        except ssl.SSLError as error:
-            _unfit(f"the certificates in {self.authorities} cannot be used ({_said(error)})", "export them as PEM")
-        return prepare_context(context, role)
+                _unfit(f"the key in {key} is not that of the certificate in {certificate}", "name its own")
+            _unfit(f"{certificate} with the key in {key} cannot be used ({_said(error)})", "issue it anew")
+
+
+class TlsSettings:
+    """The settings of one side of RPC-with-TLS for its handshakes.
+
+    The peer must have one of `names`. `xprtsec` is the protection that the options ask for.
+    """
+
+    def __init__(self, files: _Files, xprtsec: XprtSec, names: Sequence[HostName], server_name: str | None) -> None:
+        self._files = files
+        self.xprtsec = xprtsec
+        self.names = names
+        self.server_name = server_name
+        """The DNS name by which a client reaches the server; None for an address."""
+
+    def context(self) -> ssl.SSLContext:
+        """As the files are now."""
+        return self._files.context()
+
+    def reload(self) -> None:
+        """Reads the files again.
+
+        Raises:
+            HostAuthenticationFailed: one is unfit; the certificate that was read before stays in use.
+        """
+        self._files.reload()
 
 
 class _Files:
     """The context that the files make, which may be renewed while a server runs."""
 
-    def __init__(self, options: HostAuthentication, role: Role) -> None:
+    def __init__(self, options: HostAuthentication, load: Callable[[], ssl.SSLContext]) -> None:
         self._options = options
-        self._role = role
+        self._load = load
         self._seen = self._state()
-        self._context = options.load(role)
+        self._context = load()
 
     def context(self) -> ssl.SSLContext:
         """As the files are now, or were, if they cannot be used: perhaps not all of them are renewed yet."""
         seen = self._state()
         if seen != self._seen:
-            self._seen = seen
             try:
-                self._context = self._options.load(self._role)
+                self.reload()
             except HostAuthenticationFailed as error:
                 _LOGGER.warning("%s (what was read before stays in use)", error)
         return self._context
+
+    def reload(self) -> None:
+        """Reads the files, changed or not; the context stays as it was where this raises."""
+        self._seen = self._state()
+        self._context = self._load()
 
     def _state(self) -> list[tuple[int, int, int]]:
         options = self._options
@@ -146,6 +229,11 @@ class _Files:
                 status = Path(path).stat()
                 found.append((status.st_ino, status.st_size, status.st_mtime_ns))
         return found
+
+
+def _dns_name(host: str) -> str | None:
+    name = host_name(host)
+    return name.name if name.kind == "DNS" else None
 
 
 def _expect(path: str | PathLike[str], label: str, what: str, option: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rpcrdma.rpc.gss.flavors import SECURITY_NAMES, SecurityFlavor, security_flavor
+from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec
 
 __all__ = ["Exported", "allowed_networks", "default_state_dir", "existing_directory", "parse_export", "parse_security"]
 
@@ -31,6 +32,15 @@ class Exported:
     directory: Path
     read_only: bool | None = None
     security: tuple[SecurityFlavor, ...] | None = None
+    xprtsec: XprtSec | None = None
+
+
+def parse_xprtsec(text: str) -> XprtSec:
+    """An argument none, tls or mtls."""
+    for choice in XPRTSEC_CHOICES:
+        if text == choice:
+            return choice
+    raise argparse.ArgumentTypeError(f"{text!r} is no protection by TLS: {', '.join(XPRTSEC_CHOICES)}")
 
 
 def parse_security(text: str) -> tuple[SecurityFlavor, ...]:
@@ -47,13 +57,14 @@ def parse_security(text: str) -> tuple[SecurityFlavor, ...]:
 _SWITCHES: Final = {"ro": ("read_only", True), "rw": ("read_only", False)}
 """Options without a value: the field of `Exported`, and its value."""
 _VALUED: Final[dict[str, tuple[str, Callable[[str], Any], frozenset[str]]]] = {
-    "sec": ("security", parse_security, frozenset(SECURITY_NAMES))
+    "sec": ("security", parse_security, frozenset(SECURITY_NAMES)),
+    "xprtsec": ("xprtsec", parse_xprtsec, frozenset()),
 }
 """Options with a value: the field, the parser, and words that may go on the value after a colon."""
 
 
 def parse_export(text: str) -> Exported:
-    """An argument NAME=DIR with options, each after a colon: ro, rw, and sec=FLAVOR[:FLAVOR]...
+    """An argument NAME=DIR with options, each after a colon: ro, rw, sec=FLAVOR[:FLAVOR]..., xprtsec=none, tls or mtls.
 
     Options are read from the end, so that a directory may have colons in its name.
     """

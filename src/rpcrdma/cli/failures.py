@@ -21,10 +21,14 @@ from rpcrdma.errors import (
     TransportClosed,
 )
 from rpcrdma.nfs.errors import NfsError
+from rpcrdma.rpc.auth import AuthStat
+from rpcrdma.rpc.errors import AuthError
 
 __all__ = ["as_json", "describe", "tell"]
 
 _TRACEBACK_HINT = "set RPCRDMA_TRACEBACK=1 to see its origin, and please report it"
+
+_TOO_WEAK_HINT = "it asks for more protection: TLS (--xprtsec tls or mtls), or Kerberos (--sec krb5p)"
 
 _ROOT_SQUASH_HINT = (
     "root has no privileges there: the server maps root to the user nobody, or runs as a user (rpcrdma serve --help)"
@@ -116,7 +120,8 @@ def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
     if isinstance(error, CallTimeout):
         return str(error), "the server may be overloaded; --timeout waits longer", ExitStatus.FAILED
     if isinstance(error, RpcError):
-        return f"the server refused the call: {error}", "", ExitStatus.FAILED
+        weak = isinstance(error, AuthError) and error.stat is AuthStat.AUTH_TOOWEAK
+        return f"the server refused the call: {error}", _TOO_WEAK_HINT if weak else "", ExitStatus.FAILED
     if isinstance(error, LocalProtocolError):
         return str(error), "", ExitStatus.USAGE
     if isinstance(error, RpcRdmaError):

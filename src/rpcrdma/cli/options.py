@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LOG_LEVELS",
     "VERSIONS",
+    "XPRTSEC",
     "CommandParser",
     "add_exclude",
     "add_extension",
@@ -49,6 +50,9 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 VERSIONS = ("auto", "1", "2", "2-07")
 """`rpcrdma.transport.VERSION_CHOICES`, which --help would take long to import; a test compares them."""
 
+XPRTSEC = ("none", "tls", "mtls")
+"""`rpcrdma.rpc.xprtsec.XPRTSEC_CHOICES`; a test compares them."""
+
 _HOST_DEFAULTS: dict[str, Any] = dict.fromkeys(("host_auth", "host_cert", "host_key", "host_ca", "host_names"))
 _DEFAULTS: dict[str, Any] = {
     "provider": "auto",
@@ -63,6 +67,8 @@ _DEFAULTS: dict[str, Any] = {
     "log_level": None,
     "verbose": 0,
     "beside_errors": {},
+    "xprtsec": "none",
+    "mount_in_clear": False,
     **_HOST_DEFAULTS,
 }
 
@@ -207,35 +213,53 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
 
 
 def add_host_options(parser: argparse.ArgumentParser, *, serves: bool = False) -> argparse._ArgumentGroup:
-    """Adds `--host-auth` and the options that it needs; their group."""
-    title = "host authentication (RPC-over-RDMA version 2)"
+    """Adds `--xprtsec`, `--host-auth` and the certificates that both need; their group."""
+    title = "certificates of hosts (TLS over TCP, host authentication over RDMA)"
     group = parser.add_argument_group(title, argument_default=argparse.SUPPRESS)
     add = group.add_argument
     add(
-        "--host-auth",
-        choices=("off", "optional", "required"),
-        help="host authentication with certificates, by both hosts (default: required if another of these options is "
-        "given, else off)",
+        "--xprtsec",
+        choices=XPRTSEC,
+        help="the least protection of connections over TCP: TLS, or TLS with a certificate of the client as well; an "
+        "export may ask for its own (default: none; TLS is offered if there is a certificate)"
+        if serves
+        else "protection of connections over TCP: TLS, or TLS with a certificate of this host as well; never less than "
+        "that (default: none)",
     )
     add(
+        "--mount-in-clear",
+        action="store_true",
+        help="answer MOUNT in the clear for exports that ask for TLS, as Linux clients need it"
+        if serves
+        else "with --xprtsec, ask MOUNT in the clear, as Linux servers need it; NFS stays in TLS",
+    )
+    add(
+        "--tls-cert",
         "--host-cert",
+        dest="host_cert",
         type=Path,
         metavar="FILE",
         help="certificate of this host in PEM, followed by those of the intermediate authorities",
     )
     add(
+        "--tls-key",
         "--host-key",
+        dest="host_key",
         type=Path,
         metavar="FILE",
         help="its private key (default: in the same file)",
     )
     add(
+        "--tls-ca",
         "--host-ca",
+        dest="host_ca",
         type=Path,
         metavar="FILE",
-        help="certificates of the authorities that sign the peer's certificate",
+        help="certificates of the authorities that sign the peer's certificate"
+        + ("" if serves else " (default for TLS: those of the system)"),
     )
     add(
+        "--tls-name",
         "--host-name",
         dest="host_names",
         action="append",
@@ -245,16 +269,25 @@ def add_host_options(parser: argparse.ArgumentParser, *, serves: bool = False) -
         else "DNS name, IP address or URI that the server's certificate must have; may be repeated (default: the "
         "URL's host)",
     )
+    add(
+        "--host-auth",
+        choices=("off", "optional", "required"),
+        help="host authentication in version 2 of RPC-over-RDMA, by both hosts (default: required if there are "
+        "certificates and nothing asks for --xprtsec, else off)",
+    )
     return group
 
 
-def host_authentication(args: argparse.Namespace) -> HostAuthentication:
-    """The settings that the options make."""
+def host_authentication(args: argparse.Namespace, *, in_tls: bool = False) -> HostAuthentication:
+    """The settings that the options make; `in_tls`: the certificates are for TLS, if nothing else is said."""
     from rpcrdma.aio.host_options import HostAuthentication  # noqa: PLC0415
 
     given = {name: getattr(args, name, default) for name, default in _HOST_DEFAULTS.items()}
+    policy = given["host_auth"]
+    if policy is None and in_tls:
+        policy = "off"
     return HostAuthentication(
-        policy=given["host_auth"],
+        policy=policy,
         certificate=given["host_cert"],
         key=given["host_key"],
         authorities=given["host_ca"],
@@ -330,7 +363,9 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     options["metrics"] = getattr(args, "metrics_told", None)
     options["on_call"] = call_logger()
     options["iwarp"] = IwarpConfig(crc=not args.no_crc)
-    options["host_authentication"] = host_authentication(args)
+    options["xprtsec"] = args.xprtsec
+    options["mount_in_clear"] = args.mount_in_clear
+    options["host_authentication"] = host_authentication(args, in_tls=args.xprtsec != "none")
     options["rpcrdma_version"] = args.rpcrdma_version
     options["extension"] = args.extension
     if args.timeout is not None:

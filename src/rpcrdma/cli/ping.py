@@ -127,7 +127,7 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
         rtt["max"] = ordered[-1]
         rtt = {name: round(value, 1) for name, value in rtt.items()}
     agreed = connection.negotiated
-    host = agreed and agreed.host_identity
+    host = connection.host_identity
     return {
         "url": str(args.url),
         "calls": len(ordered) + outcome.lost,
@@ -149,6 +149,7 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
         "distance_us": agreed and (None if agreed.round_trip_s is None else round(agreed.round_trip_s * 1e6, 1)),
         "remote_invalidation": agreed and agreed.remote_invalidation,
         "host_identity": host and host.as_json(),
+        "xprtsec": connection.xprtsec,
         "crc": agreed and agreed.crc,
         "data_path": DATA_PATH if agreed and agreed.provider == "iwarp" else None,
     }
@@ -198,7 +199,10 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
         console.data("round trip in µs: " + ", ".join(f"{name} {value:g}" for name, value in report["rtt_us"].items()))
         _print_histogram(outcome.round_trips_us)
     if report["version"] is None:
-        console.data("RPC over TCP")
+        in_tls = report["xprtsec"] != "none"
+        console.data(f"RPC over TCP{' in TLS' if in_tls else ''}")
+        if in_tls:
+            _print_host(report)
         return
     thresholds, credits_ = report["thresholds"], report["credits"]
     console.data(f"RPC-over-RDMA version {report['dialect']}, provider {report['provider']}")
@@ -225,6 +229,10 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
     )
     if report["data_path"] is not None:
         console.data(f"data path: {report['data_path']}")
+    _print_host(report)
+
+
+def _print_host(report: dict[str, Any]) -> None:
     host = report["host_identity"]
     told = f"{', '.join(host['names'])} ({host['subject']})" if host else "not authenticated"
     console.data(f"host: {console.printable(told)}")

@@ -12,6 +12,7 @@ import secrets
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +30,13 @@ from rpcrdma.cli.options import (
     add_provider,
     add_rpcrdma_version,
     host_and_port,
-    host_authentication,
     octets,
     positive_count,
     seconds_or_never,
     service_url,
 )
-from rpcrdma.errors import ConnectFailed
+from rpcrdma.cli.serve_protection import asked_for, hosts_of, least_of, listen_at, renew_on_hang_up, unfit
+from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.limits import BUFFER_OCTETS_MAX, RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 
@@ -58,12 +59,15 @@ access rights:
   A server that runs as a user has that user's rights for all calls. A server
   that runs as root takes the rights of each caller, and those of the user
   nobody for root unless --no-root-squash is given. Callers are not
-  authenticated: serve networks that you trust.
+  authenticated: serve networks that you trust, or hosts with certificates.
+
+in TLS, for clients with a certificate of the authority:
+  rpcrdma serve --xprtsec mtls --tls-cert server.pem --tls-key server-key.pem \\
+      --tls-ca authority.pem --listen tcp://0.0.0.0:20048 /srv/data
 
 a Linux client mounts it:
   mount -t nfs -o vers=3,nolock,proto=tcp,port=20048,mountport=20048 HOST:/ /mnt
 """
-_LISTEN = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
 _WORKERS = 8
 _IDLE_S = 5.0
 """How often files that are no longer in use are closed: the space of deleted ones is free only then."""
@@ -88,8 +92,9 @@ def add_arguments(parser: CommandParser) -> None:
         action="append",
         default=[],
         type=parse_export,
-        metavar="NAME=DIR[:ro]",
-        help="export DIR as /NAME, with :ro read-only; may be repeated",
+        metavar="NAME=DIR[:ro][:xprtsec=tls]",
+        help="export DIR as /NAME, with :ro read-only, with :xprtsec=tls or mtls over connections in TLS alone; may be "
+        "repeated",
     )
     add(
         "--listen",
@@ -97,7 +102,7 @@ def add_arguments(parser: CommandParser) -> None:
         type=service_url,
         metavar="URL",
         help="where to listen, port 0 for a free one; [::] is every address, of IPv4 as well; may be repeated "
-        f"(default: {' and '.join(_LISTEN)})",
+        "(default: rdma://127.0.0.1:20049 and tcp://127.0.0.1:20048; with --xprtsec the latter alone)",
     )
     add("--read-only", action="store_true", help="export read-only")
     add(
@@ -184,8 +189,8 @@ def add_arguments(parser: CommandParser) -> None:
     add("--stop-at-eof", action="store_true", help="stop when standard input ends, for programs that start a server")
     add_json(
         parser,
-        "one JSON object a line for each event: listening, metrics, exported, connected, disconnected, refused, "
-        "stopping, stopped, error",
+        "one JSON object a line for each event: listening, metrics, exported, connected, secured, disconnected, "
+        "refused, certificates, stopping, stopped, error",
     )
     parser.set_defaults(beside_errors={"event": "error"})
 
@@ -203,6 +208,8 @@ def run(args: argparse.Namespace) -> int:
         return console.error(f"two exports have the same name: {twice}", status=ExitStatus.USAGE)
     if any(export.security not in {None, (SecurityFlavor.SYS,)} for export in exports):
         return console.error("an export asks for another security flavor than sys", status=ExitStatus.USAGE)
+    if (fault := unfit(args, exports)) is not None:
+        return console.error(*fault, status=ExitStatus.USAGE)
     if args.memory < _MEMORY_MIN:
         return console.error(
             f"--memory is too small: {args.memory} octets",
@@ -232,13 +239,14 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         )
     sys.setswitchinterval(_SWITCH_S)
     stop = asyncio.Event()
-    _stop_on_signals(stop)
+    on_signal = _stop_on_signals(stop)
     if args.stop_at_eof:
         _stop_at_eof(stop)
     with contextlib.ExitStack() as stack:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
         services = _services(args, exports, state)
         watch = WatchService(services.nfs.backend)
+        hosts = hosts_of(args, exports)
         options = ServeOptions(
             workers=args.workers,
             rdma=RdmaServerConfig(
@@ -247,23 +255,29 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
                 connections_max=args.connections,
                 idle_s=getattr(args, "idle_timeout", RDMA_IDLE_S),
                 capture=args.capture,
-                host_authentication=host_authentication(args),
+                host_authentication=hosts,
                 rpcrdma_version=args.rpcrdma_version,
                 extension=args.extension,
             ),
-            tcp=TcpServerConfig(connections_max=args.connections, idle_s=getattr(args, "idle_timeout", RPC_IDLE_S)),
+            tcp=TcpServerConfig(
+                connections_max=args.connections,
+                idle_s=getattr(args, "idle_timeout", RPC_IDLE_S),
+                xprtsec=least_of(args, exports),
+                host_authentication=hosts,
+            ),
             memory_octets_max=args.memory,
             count_calls=args.metrics is not None,
             drain_s=_DRAIN_S,
         )
-        listen = [str(url) for url in args.listen] if args.listen else list(_LISTEN)
         try:
-            server = await serve([*services, watch], listen, options=options)
+            server = await serve([*services, watch], listen_at(args, exports), options=options)
             metrics = await _start_metrics(args, server)
         except ConnectFailed as error:
             # The error's own status means that a client could not connect; this is a server that cannot start.
             message, hint, _ = describe(error)
             return console.error(message, hint)
+        if hosts.certificate is not None:
+            renew_on_hang_up(lambda: _renew(args, server), lambda: on_signal(signal.SIGHUP))
         _announce(args, exports, server, metrics)
         await _wait(stop, services)
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
@@ -334,6 +348,8 @@ def _services(args: argparse.Namespace, exports: list[Exported], state: ServerSt
                 synchronous=not args.asynchronous,
                 root_squash=not args.no_root_squash,
                 hosts=hosts,
+                xprtsec=asked_for(args, export),
+                mount_in_clear=args.mount_in_clear,
             )
             for export in exports
         ],
@@ -381,16 +397,25 @@ def _announce(
                 "mode": mode,
                 "acts_as_caller": is_root,
                 "root_squash": is_root and not args.no_root_squash,
+                "xprtsec": asked_for(args, export),
             },
-            f"exporting {directory} as {export.name}, {mode}; {_acting(args, is_root=is_root)}",
+            f"exporting {directory} as {export.name}, {mode}{_in_tls(args, export)}; {_acting(args, is_root=is_root)}",
         )
-    if host_authentication(args).wanted.value == "required" and not args.json:
+    if hosts_of(args, exports).wanted.value == "required" and not args.json:
         console.talk("hosts have to authenticate themselves: over TCP there is MOUNT and nothing else")
     _tell_mount_port(args, server.listening)
     if not any(url.startswith("tcp://") for url in server.listening):
         console.talk("warning: nothing listens on tcp://, so that clients cannot mount")
         console.talk("hint: add --listen tcp://127.0.0.1:20048")
     sys.stdout.flush()
+
+
+def _in_tls(args: argparse.Namespace, export: Exported) -> str:
+    return {
+        "none": "",
+        "tls": ", over TLS alone",
+        "mtls": ", over TLS with a certificate of the client alone",
+    }[asked_for(args, export)]
 
 
 def _acting(args: argparse.Namespace, *, is_root: bool) -> str:
@@ -416,7 +441,18 @@ def _event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:
         logging.getLogger("rpcrdma.server").info("%s", text)
 
 
-def _stop_on_signals(stop: asyncio.Event) -> None:
+def _renew(args: argparse.Namespace, server: Server) -> None:
+    try:
+        server.reload_certificates()
+    except HostAuthenticationFailed as error:
+        message, hint, _ = describe(error)
+        console.error(f"{message} (the certificates that were read before stay in use)", hint)
+    else:
+        _event(args, {"event": "certificates"}, "the certificates were read again")
+
+
+def _stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
+    """Sets `stop` on a signal; returns the function that handles one."""
     loop = asyncio.get_running_loop()
 
     def on_signal(number: int) -> None:
@@ -435,6 +471,7 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
         numbers.append(signal.SIGHUP)
     for number in numbers:
         loop.add_signal_handler(number, on_signal, number)
+    return on_signal
 
 
 def _stop_at_eof(stop: asyncio.Event) -> None:

@@ -5,6 +5,7 @@ Sun RPC family):
 
 - a body over 400 octets, or an AUTH_SYS body that does not decode to its end: AUTH_BADCRED;
 - a flavor that is not offered, AUTH_SHORT among them as no shorthand is ever issued: AUTH_REJECTEDCRED;
+- AUTH_TLS, unless it asks a server for TLS: AUTH_BADCRED (RFC 9289 section 4.1);
 - a verifier over 400 octets, or of a flavor other than AUTH_NONE: AUTH_BADVERF.
 
 A body under AUTH_NONE is ignored.
@@ -48,13 +49,14 @@ _GIDS = tuple(struct.Struct(f">{count}I") for count in range(GIDS_MAX + 1))
 
 
 class AuthFlavor(enum.IntEnum):
-    """auth_flavor (RFC 5531 section 8.2)."""
+    """auth_flavor (RFC 5531 section 8.2, RFC 9289 section 7.1)."""
 
     AUTH_NONE = 0
     AUTH_SYS = 1
     AUTH_SHORT = 2
     AUTH_DH = 3
     RPCSEC_GSS = 6
+    AUTH_TLS = 7
 
 
 class AuthStat(enum.IntEnum):

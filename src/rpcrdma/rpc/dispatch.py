@@ -167,6 +167,8 @@ class Dispatcher:
                 call.credential = self._auth_sys(body)
             except DecodeError:
                 return _auth_error(call, AuthStat.AUTH_BADCRED)
+        elif flavor == AuthFlavor.AUTH_TLS:
+            return _auth_error(call, AuthStat.AUTH_BADCRED)
         else:
             return _auth_error(call, AuthStat.AUTH_REJECTEDCRED)
         if verifier_flavor != AuthFlavor.AUTH_NONE:
@@ -187,6 +189,17 @@ class Dispatcher:
             return refusal(call.xid, AcceptStat.GARBAGE_ARGS)
         route.calls += 1
         return None
+
+    def null_reply(self, xid: int, program: int, version: int) -> Payload:
+        """The reply to procedure 0 of a program where it takes no other way, as that of a client which asks for TLS."""
+        versions = self._versions.get(program)
+        if versions is None:
+            return refusal(xid, AcceptStat.PROG_UNAVAIL)
+        if version in versions:
+            return refusal(xid, AcceptStat.SUCCESS)
+        enc = Encoder()
+        encode_accepted(enc, xid, AcceptStat.PROG_MISMATCH, low=min(versions), high=max(versions))
+        return enc
 
     def calls_of_procedures(self) -> dict[str, int]:
         """Calls whose arguments decoded, by the name of the procedure; procedures without calls are left out."""

@@ -86,10 +86,11 @@ def host_identity(certificate: Mapping[str, Any], channel_binding: bytes) -> Hos
     )
 
 
-def is_named(identity: HostIdentity, wanted: Collection[HostName]) -> bool:
+def is_named(identity: HostIdentity, wanted: Collection[HostName], *, wildcards: bool = True) -> bool:
     """Whether one of the certificate's names is one of the wanted ones.
 
-    A wildcard is the whole first label, stands for one label, and has at least two labels after it.
+    A wildcard is the whole first label, stands for one label, and has at least two labels after it. Without `wildcards`
+    it stands for none (RFC 9289 section 5.2.1).
     """
     names = {*wanted}
     if any(HostName("IP Address", address) in names for address in identity.addresses):
@@ -101,7 +102,7 @@ def is_named(identity: HostIdentity, wanted: Collection[HostName]) -> bool:
         if HostName("DNS", dns_name) in names:
             return True
         parent = dns_name.removeprefix(_WILDCARD)
-        if parent != dns_name and "." in parent and "*" not in parent:
+        if wildcards and parent != dns_name and "." in parent and "*" not in parent:
             parents = (name.name.partition(".")[2] for name in names if name.kind == "DNS")
             if parent in parents:
                 return True

@@ -12,6 +12,7 @@ from rpcrdma.errors import RpcRdmaError
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = [
@@ -92,7 +93,11 @@ class ReverseCaller(Caller, Protocol):
 
     @property
     def host_identity(self) -> HostIdentity | None:
-        """Which host the peer has proved to be; None if it was not asked to, and over TCP."""
+        """Which host the peer has proved to be; None if it was not asked to, and over TCP without TLS."""
+
+    @property
+    def xprtsec(self) -> XprtSec:
+        """How TLS protects the connection; "none" over RDMA, which has none."""
 
     @property
     def closed(self) -> bool:

@@ -8,7 +8,9 @@ from typing import TypeVar
 from rpcrdma.aio.client import connect as asynchronous
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.connections.negotiated import Negotiated
+from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.sync.background_loop import BackgroundLoop, Waits, claimed_loop, waiting
 from rpcrdma.transport import TransportStatistics
 from rpcrdma.wire.buffers import Buffer
@@ -44,6 +46,16 @@ class Connection(Waits[asynchronous.Connection]):
     def negotiated(self) -> Negotiated | None:
         """See `rpcrdma.Connection.negotiated`."""
         return self._asynchronous.negotiated
+
+    @property
+    def host_identity(self) -> HostIdentity | None:
+        """See `rpcrdma.Connection.host_identity`."""
+        return self._asynchronous.host_identity
+
+    @property
+    def xprtsec(self) -> XprtSec:
+        """See `rpcrdma.Connection.xprtsec`."""
+        return self._asynchronous.xprtsec
 
     @property
     def statistics(self) -> TransportStatistics | None:

@@ -20,7 +20,15 @@ from rpcrdma.transport.authenticator import TAKES_PART, HostPolicy
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.host_refusals import HostCause, alert_in, cause_of, refused, refused_by_peer
 
-__all__ = ["TRANSITIONS", "HandshakeInput", "HandshakeState", "HostAuthenticator", "prepare_context"]
+__all__ = [
+    "TRANSITIONS",
+    "HandshakeInput",
+    "HandshakeState",
+    "HostAuthenticator",
+    "prepare_context",
+    "proved_host",
+    "refusal_of",
+]
 
 _APPLICATION: Final = "rpcrdma-hostauth"
 """The ALPN name, so that a handshake for another protocol by a host with the same certificate is not accepted."""
@@ -77,8 +85,8 @@ _MANIFOLD: Final = frozenset({HostCause.UNKNOWN_ISSUER, HostCause.UNFIT, HostCau
 _ENDS: Final = _FINISHED | {HandshakeState.FAILED}
 
 
-def prepare_context(context: ssl.SSLContext, role: Role) -> ssl.SSLContext:
-    """Prepares a context for handshakes; certificate, key and authorities are the caller's.
+def prepare_context(context: ssl.SSLContext, role: Role, application: str = _APPLICATION) -> ssl.SSLContext:
+    """Prepares a context for handshakes of the ALPN name; certificate, key and authorities are the caller's.
 
     Raises:
         ValueError: the context is for the other role, or does not allow TLS 1.3.
@@ -92,7 +100,7 @@ def prepare_context(context: ssl.SSLContext, role: Role) -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.set_alpn_protocols([_APPLICATION])
+    context.set_alpn_protocols([application])
     if role is Role.SERVER:
         context.num_tickets = 0
     return context
@@ -213,7 +221,9 @@ class HostAuthenticator:
         if not complete:
             self._move(HandshakeInput.FLIGHT)
             return answer
-        self._peer = self._identify(tls.of)
+        if tls.of.selected_alpn_protocol() != _APPLICATION:
+            raise refused(HostCause.OTHER_USE)
+        self._peer = proved_host(tls.of, _BINDING_LABEL, self._names)
         if self._role is Role.CLIENT:
             self._move(HandshakeInput.PROOF)
             return answer
@@ -237,26 +247,8 @@ class HostAuthenticator:
         except ssl.SSLWantReadError:
             return False
         except ssl.SSLError as error:
-            raise _refusal(error) from None
+            raise refusal_of(error) from None
         return True
-
-    def _identify(self, tls: ssl.SSLObject) -> HostIdentity:
-        if tls.selected_alpn_protocol() != _APPLICATION:
-            raise refused(HostCause.OTHER_USE)
-        # TLS 1.3 has no tls-unique: the value of that name is here the client's Finished message at both ends, since
-        # no session is ever resumed.
-        finished = tls.get_channel_binding("tls-unique")
-        try:
-            certificate = tls.getpeercert()
-        except ValueError as error:
-            raise refused(HostCause.UNFIT, str(error)) from None
-        if not certificate or not finished:
-            raise refused(HostCause.NO_CERTIFICATE)
-        identity = host_identity(certificate, hashlib.sha256(_BINDING_LABEL + finished).digest())
-        if self._names and not is_named(identity, self._names):
-            wanted = _listed([name.name for name in self._names])
-            raise refused(HostCause.WRONG_NAME, f"its certificate names {_listed(identity.names)}, not {wanted}")
-        return identity
 
     def _confirm(self, tls: _Tls, value: bytes) -> None:
         if value == _END_MARK:
@@ -268,7 +260,7 @@ class HostAuthenticator:
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:
-            raise _refusal(error) from None
+            raise refusal_of(error) from None
         raise refused(HostCause.UNEXPECTED, "records after the handshake")
 
     def _move(self, moved: HandshakeInput) -> None:
@@ -278,7 +270,35 @@ class HostAuthenticator:
             self._tls = None
 
 
-def _refusal(error: ssl.SSLError) -> HostAuthenticationFailed:
+def proved_host(
+    tls: ssl.SSLObject, binding_label: bytes, names: Sequence[HostName], *, wildcards: bool = True
+) -> HostIdentity:
+    """The peer of a finished handshake: it has one of `names`, if there are any.
+
+    `binding_label` makes the channel binding that of one use; without `wildcards` the first label of a DNS name in a
+    certificate is never taken for any label.
+
+    Raises:
+        HostAuthenticationFailed: it is another host, or has no certificate.
+    """
+    # TLS 1.3 has no tls-unique: the value of that name is here the client's Finished message at both ends, since
+    # no session is ever resumed.
+    finished = tls.get_channel_binding("tls-unique")
+    try:
+        certificate = tls.getpeercert()
+    except ValueError as error:
+        raise refused(HostCause.UNFIT, str(error)) from None
+    if not certificate or not finished:
+        raise refused(HostCause.NO_CERTIFICATE)
+    identity = host_identity(certificate, hashlib.sha256(binding_label + finished).digest())
+    if names and not is_named(identity, names, wildcards=wildcards):
+        wanted = _listed([name.name for name in names])
+        raise refused(HostCause.WRONG_NAME, f"its certificate names {_listed(identity.names)}, not {wanted}")
+    return identity
+
+
+def refusal_of(error: ssl.SSLError) -> HostAuthenticationFailed:
+    """The refusal, by this side or by the peer, that an error of OpenSSL in a handshake stands for."""
     reason = error.reason or ""
     _, alert, name = reason.partition("ALERT_")
     if alert:

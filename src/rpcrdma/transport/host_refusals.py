@@ -45,10 +45,10 @@ REFUSALS: Mapping[HostCause, HostRefusal] = {
     HostCause.ABSENT: HostRefusal(
         116,
         "it is required here, and the peer takes no part in it",
-        "give the peer a certificate (--host-cert), or make it optional here (--host-auth optional)",
+        "give the peer a certificate (--tls-cert), or make it optional here (--host-auth optional)",
     ),
     HostCause.NO_CERTIFICATE: HostRefusal(
-        116, "the peer has sent no certificate", "give the peer a certificate (--host-cert)"
+        116, "the peer has sent no certificate", "give the peer a certificate (--tls-cert)"
     ),
     HostCause.EXPIRED: HostRefusal(
         45, "the peer's certificate has expired", "renew the peer's certificate, and compare the clocks of both hosts"
@@ -60,7 +60,7 @@ REFUSALS: Mapping[HostCause, HostRefusal] = {
     HostCause.UNKNOWN_ISSUER: HostRefusal(
         48,
         "the peer's certificate is of no authority that is trusted here",
-        "if it is the right peer, add the certificate of its authority to the file of --host-ca",
+        "if it is the right peer, add the certificate of its authority to the file of --tls-ca",
     ),
     HostCause.UNFIT: HostRefusal(
         43,
@@ -70,7 +70,7 @@ REFUSALS: Mapping[HostCause, HostRefusal] = {
     HostCause.WRONG_NAME: HostRefusal(
         49,
         "the peer is another host",
-        "check the address, or, if it is the right host, allow one of its names (--host-name)",
+        "check the address, or, if it is the right host, allow one of its names (--tls-name)",
     ),
     HostCause.VERSION: HostRefusal(70, "the peer does not speak TLS 1.3", "update the peer's TLS library"),
     HostCause.OTHER_USE: HostRefusal(
@@ -90,7 +90,7 @@ REFUSALS: Mapping[HostCause, HostRefusal] = {
     ),
 }
 
-_OWN_CERTIFICATE: Final = "check the file of --host-cert on this side, and --host-ca on the peer's"
+_OWN_CERTIFICATE: Final = "check the file of --tls-cert on this side, and --tls-ca on the peer's"
 _ALERTS: Mapping[int, tuple[str, str, str]] = {
     10: ("UNEXPECTED_MESSAGE", "it did not expect what it was sent", ""),
     40: ("HANDSHAKE_FAILURE", "the handshake cannot be completed", ""),
@@ -100,22 +100,22 @@ _ALERTS: Mapping[int, tuple[str, str, str]] = {
         "the certificate of this side does not serve to authenticate it",
         "issue one for its use (extendedKeyUsage has serverAuth for servers, clientAuth for clients)",
     ),
-    44: ("CERTIFICATE_REVOKED", "the certificate of this side is revoked", "get another one (--host-cert)"),
+    44: ("CERTIFICATE_REVOKED", "the certificate of this side is revoked", "get another one (--tls-cert)"),
     45: (
         "CERTIFICATE_EXPIRED",
         "the certificate of this side has expired, or is not valid yet",
-        "renew it (--host-cert), and compare the clocks of both hosts",
+        "renew it (--tls-cert), and compare the clocks of both hosts",
     ),
     46: ("CERTIFICATE_UNKNOWN", "it does not accept the certificate of this side", _OWN_CERTIFICATE),
     48: (
         "UNKNOWN_CA",
         "it does not know the authority that issued the certificate of this side",
-        "add the authority to the file of --host-ca on the peer's side",
+        "add the authority to the file of --tls-ca on the peer's side",
     ),
     49: (
         "ACCESS_DENIED",
         "it expects another host than the certificate of this side names",
-        "connect to the host by a name in its certificate, or allow this side's name on the peer's (--host-name)",
+        "connect to the host by a name in its certificate, or allow this side's name on the peer's (--tls-name)",
     ),
     50: ("DECODE_ERROR", "it cannot read what it was sent", ""),
     51: ("DECRYPT_ERROR", "it found a signature or a digest to be wrong", ""),
@@ -123,7 +123,7 @@ _ALERTS: Mapping[int, tuple[str, str, str]] = {
     116: (
         "CERTIFICATE_REQUIRED",
         "it wants a certificate of this side",
-        "give this side one (--host-cert, --host-key and --host-ca)",
+        "give this side one (--tls-cert, --tls-key and --tls-ca)",
     ),
     120: ("NO_APPLICATION_PROTOCOL", "the handshake was begun for another protocol", ""),
 }

@@ -21,13 +21,13 @@ from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.client.reconnecting import ReconnectPolicy, SingleConnection
 from rpcrdma.aio.connections.calls_made import CallObserver
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
-from rpcrdma.aio.connections.tcp_connection import TcpConnection
+from rpcrdma.aio.connections.tcp_connection import PORT_MAPPER, TcpConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.effects import effects_of, random_bits
 from rpcrdma.aio.drivers.provider import ProviderChoice
 from rpcrdma.aio.drivers.provider_choice import chosen_provider
 from rpcrdma.aio.drivers.sockets import authority
-from rpcrdma.aio.host_options import HostAuthentication
+from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA, HostAuthentication, TlsSettings
 from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, NoAnswer, TransportClosed
@@ -36,8 +36,10 @@ from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.rpc.auth import AuthSys, Credential
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.host_identity import printable
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
+from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec
 from rpcrdma.rtr import all_extensions, extension_choice
 from rpcrdma.transport import (
     Extension,
@@ -47,7 +49,7 @@ from rpcrdma.transport import (
 )
 from rpcrdma.transport.authenticator import HostPolicy
 
-__all__ = ["ConnectOptions", "Connection", "connect", "own_credential"]
+__all__ = ["ConnectOptions", "Connection", "connect", "own_credential", "tls_of"]
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -114,9 +116,15 @@ class ConnectOptions:
     transport: TransportConfig = field(default_factory=TransportConfig)
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
     """Of the software RNIC; other providers have settings of their own."""
+    xprtsec: XprtSec = "none"
+    """The protection of tcp:// by TLS (RFC 9289): "tls" if the server proves which host it is, "mtls" if this host
+    does, too. Then there is no connection without it; rdma:// has no TLS and is refused. See docs/tls.md."""
+    mount_in_clear: bool = False
+    """With TLS: whether MOUNT and the port mapper are asked in the clear, as Linux servers have no TLS for them. NFS
+    stays in TLS. An attacker who can change octets on the network can have another export of the server mounted."""
     host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
-    """Whether the server proves which host it is, and this one to the server; RDMA only: where it is required, tcp://
-    is refused."""
+    """The certificates for TLS, and for rdma:// in version 2, where they say whether hosts authenticate each other: if
+    that is required, tcp:// without "mtls" is refused."""
     capture: PacketCapture | None = None
     """Records the connection's packets; RDMA only."""
     count_calls: bool = False
@@ -129,6 +137,8 @@ class ConnectOptions:
 
     def __post_init__(self) -> None:
         version_choice(self.rpcrdma_version)
+        if self.xprtsec not in XPRTSEC_CHOICES:
+            raise ValueError(f"xprtsec is {self.xprtsec!r}, not one of {', '.join(XPRTSEC_CHOICES)}")
         self.all_extensions()
 
     @property
@@ -173,14 +183,9 @@ class _Connecting:
     async def _connect(self) -> Connection:
         url, options, program = self._url, _stamped(self._options), self._program
         answering = _answering(url, options)
-        options.host_authentication.check_version(options.rpcrdma_version)
-        if url.scheme == "tcp" and options.host_authentication.wanted is HostPolicy.REQUIRED:
-            raise HostAuthenticationFailed(
-                f"host authentication is required, and there is none over TCP; write rdma://{url.host}, or make it "
-                "optional (--host-auth optional)",
-                cause="absent",
-            )
-        dial = functools.partial(_dial, url, options, answering)
+        tls = tls_of(url, options)
+        addressed = PORT_MAPPER if program is None else (program.number, program.version)
+        dial = functools.partial(_dial, url, options, answering, tls, addressed)
         connection = await dial()
         policy = ReconnectPolicy(
             reconnect=options.reconnect,
@@ -241,6 +246,9 @@ def _answering(url: Url, options: ConnectOptions) -> Answering | None:
 def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
     """The error of calls to a peer that has ended every connection before it answered a call."""
     place = f"{url.scheme}://{url.authority}"
+    if "; " in str(cause):
+        # It has its own remedy, such as the refusal of a certificate.
+        return NoAnswer(f"{place}: {cause}", protocol_error=cause.protocol_error)
     remedy = "check that this is the scheme and port of the server"
     if url.scheme == "tcp":
         remedy += f": if it is its RDMA port, write rdma://{url.authority}"
@@ -249,7 +257,35 @@ def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
     )
 
 
-async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) -> SingleConnection:
+def tls_of(url: Url, options: ConnectOptions) -> TlsSettings | None:
+    """The settings for TLS with the server at `url`, whose files are read; None without TLS.
+
+    Raises:
+        HostAuthenticationFailed: the options ask for something that the scheme does not have, or a file is unfit.
+    """
+    hosts = options.host_authentication
+    if url.scheme == "rdma":
+        if options.xprtsec != "none":
+            raise HostAuthenticationFailed(f"{url}: {NO_TLS_OVER_RDMA}", cause="configuration")
+        hosts.check_version(options.rpcrdma_version)
+        return None
+    explicit = hosts.policy == "required"
+    if hosts.wanted is HostPolicy.REQUIRED and (options.xprtsec == "none" or (explicit and options.xprtsec != "mtls")):
+        raise HostAuthenticationFailed(
+            f"host authentication is required, and there is none over TCP without TLS; write rdma://{url.host}, add "
+            "--xprtsec mtls, or make it optional (--host-auth optional)",
+            cause="absent",
+        )
+    return None if options.xprtsec == "none" else hosts.tls(Role.CLIENT, options.xprtsec, url.host)
+
+
+async def _dial(
+    url: Url,
+    options: ConnectOptions,
+    answering: Answering | None,
+    tls: TlsSettings | None,
+    addressed: tuple[int, int],
+) -> SingleConnection:
     """The message of `ConnectFailed` names the remedy also where the default port is the wrong one."""
     place = f"{url.scheme}://{url.authority}"
     if url.scheme == "tcp":
@@ -262,6 +298,8 @@ async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) 
                 reserved_port=options.reserved_port,
                 record_octets_max=options.record_octets_max,
                 answering=answering,
+                tls=tls,
+                addressed=addressed,
             )
         except ConnectFailed as error:
             if error.refused and url.port == DEFAULT_PORTS["tcp"]:
@@ -269,7 +307,9 @@ async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) 
                 remedy = f"rpcrdma serve listens for TCP at tcp://{own} unless told otherwise"
                 raise ConnectFailed(f"{error}: {remedy}", refused=True) from None
             raise
-        _LOGGER.info("connected to %s: RPC over TCP", place)
+        _LOGGER.info(
+            "connected to %s: RPC over TCP%s", place, "" if tls is None else f" in TLS with {_host_of(caller)}"
+        )
         return caller
     connection = await _connect_rdma(url, options, answering)
     agreed = connection.negotiated
@@ -284,6 +324,11 @@ async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) 
         "CRC" if agreed.crc else "no CRC",
     )
     return connection
+
+
+def _host_of(connection: TcpConnection) -> str:
+    identity = connection.host_identity
+    return "" if identity is None else printable(", ".join(identity.names))
 
 
 def _known_versions() -> KnownVersions:

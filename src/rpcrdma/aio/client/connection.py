@@ -19,7 +19,9 @@ from rpcrdma.aio.own_loop import AsynchronousOnly, check_loop
 from rpcrdma.aio.urls import Url
 from rpcrdma.errors import CallTimeout, LocalProtocolError, RpcError, TransportClosed
 from rpcrdma.rpc.call_statistics import CallStatistics
+from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.rtr import Preference
 from rpcrdma.transport import Call, ExtensionLink, TransportStatistics, add_up
 from rpcrdma.wire.buffers import Buffer
@@ -178,6 +180,16 @@ class Connection:
     def negotiated(self) -> Negotiated | None:
         """The terms of the present RDMA connection, or of the one lost last; None over TCP."""
         return self._present.negotiated
+
+    @property
+    def host_identity(self) -> HostIdentity | None:
+        """The host that the server of the present connection has proved to be; None if it was not asked to."""
+        return self._present.host_identity
+
+    @property
+    def xprtsec(self) -> XprtSec:
+        """How TLS protects the present connection: as `ConnectOptions.xprtsec` says, "none" over RDMA."""
+        return self._present.xprtsec
 
     @property
     def statistics(self) -> ClientStatistics:

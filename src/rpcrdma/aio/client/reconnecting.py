@@ -15,8 +15,10 @@ from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.effects import random_bits, random_fraction
 from rpcrdma.errors import CallTimeout, RpcError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.calling import XidSource
+from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.keep_alive import KeepAlive
 from rpcrdma.rpc.program import Program, null_procedure
+from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.transport import Call, ExtensionLink, TransportStatistics
 
 __all__ = ["BREACHES_MAX", "ConnectionKeeper", "ReconnectPolicy", "SingleConnection"]
@@ -38,6 +40,14 @@ class SingleConnection(Protocol):
     @property
     def negotiated(self) -> Negotiated | None:
         """The terms of an RDMA connection; None over TCP."""
+
+    @property
+    def host_identity(self) -> HostIdentity | None:
+        """The host that the server has proved to be; None if it was not asked to."""
+
+    @property
+    def xprtsec(self) -> XprtSec:
+        """How TLS protects the connection."""
 
     @property
     def statistics(self) -> TransportStatistics:

@@ -27,6 +27,7 @@ from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
+from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.transport import (
     Call,
     CallArrived,
@@ -191,6 +192,11 @@ class RdmaConnection(CallsMade):
     def negotiated(self) -> Negotiated:
         """The agreed terms; the credits granted change with each reply."""
         return negotiated(self._endpoint, self._driver.terms, self._provider, self._round_trip_s, self.host_identity)
+
+    @property
+    def xprtsec(self) -> XprtSec:
+        """See `ReverseCaller.xprtsec`."""
+        return "none"
 
     @property
     def host_identity(self) -> HostIdentity | None:

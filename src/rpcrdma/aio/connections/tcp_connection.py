@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 from time import perf_counter_ns
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
@@ -18,22 +18,48 @@ from rpcrdma.aio.drivers.deadline_timer import Alarm
 from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.aio.drivers.record_stream import RecordStream
 from rpcrdma.aio.drivers.sockets import address_of, authority, connected_socket, unanswered
-from rpcrdma.errors import LocalProtocolError, MessageTooLong, TransportClosed
-from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
+from rpcrdma.aio.drivers.tls_socket import TlsSocket
+from rpcrdma.aio.drivers.tls_stream import TlsRecordStream, begin_tls
+from rpcrdma.aio.host_options import TlsSettings
+from rpcrdma.errors import ConnectFailed, DecodeError, LocalProtocolError, MessageTooLong, TransportClosed
+from rpcrdma.limits import RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, ResultDecoder, decode_result
+from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.errors import GarbageArguments
+from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS, peek_is_call, peek_xid
 from rpcrdma.rpc.record import TooLong
+from rpcrdma.rpc.tls_probe import answer_probe, is_probe, refuse_in_clear
+from rpcrdma.rpc.xprtsec import XprtSec, protects
 from rpcrdma.transport import Call, TransportStatistics
 from rpcrdma.wire.buffers import Buffer
-from rpcrdma.xdr.codec import Decoder
+from rpcrdma.xdr.codec import Decoder, Payload
 
-__all__ = ["TcpConnection"]
+__all__ = ["PORT_MAPPER", "ServerTls", "TcpConnection"]
 
 _CONNECT_TIMEOUT_S = 10.0
 _CLIENT_SETTING = "ConnectOptions(record_octets_max=...)"
 _SERVER_SETTING = "TcpServerConfig(record_octets_max=...)"
+
+
+PORT_MAPPER = (100000, 2)
+"""The number and the version of the program that a probe for TLS names where the caller's own is not known."""
+
+
+class ServerTls(NamedTuple):
+    """How a server protects its connections. A call on a connection with less protection than `least` is refused.
+
+    `may_begin` is asked before a handshake, `on_secured` is called after it, `on_refused` for a connection whose call
+    was refused. `dispatcher` knows the programs for which TLS may be asked.
+    """
+
+    settings: TlsSettings
+    least: XprtSec
+    dispatcher: Dispatcher
+    may_begin: Callable[[TcpConnection], bool]
+    on_secured: Callable[[TcpConnection, TlsSocket], None]
+    on_refused: Callable[[TcpConnection], None]
 
 
 class TcpConnection(CallsMade):
@@ -49,12 +75,12 @@ class TcpConnection(CallsMade):
     __slots__ = (
         "_active", "_active_at", "_called", "_encoder", "_end", "_end_error", "_finishing", "_idle", "_idle_s",
         "_in_flight", "_in_flight_max", "_on_ended", "_pending", "_queue", "_ready", "_record_octets_max", "_setting",
-        "_stream", "calls_taken", "host", "name",
+        "_stream", "_tls", "calls_taken", "host", "host_identity", "name", "xprtsec",
     )  # fmt: skip
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: socket.socket | TlsSocket,
         *,
         active: bool,
         results: BufferPool,
@@ -67,6 +93,7 @@ class TcpConnection(CallsMade):
         in_flight_max: int | None = None,
         on_answered: Callable[[], None] | None = None,
         on_ended: Callable[[TcpConnection, str], None] | None = None,
+        tls: ServerTls | None = None,
     ) -> None:
         peer = address_of(sock.getpeername())
         self._loop = asyncio.get_running_loop()
@@ -103,13 +130,22 @@ class TcpConnection(CallsMade):
             record_octets_max=record_octets_max,
             on_answered=on_answered,
         )
-        self._stream = calls_taken.stream = RecordStream(
+        self._tls = tls
+        self.host_identity: HostIdentity | None = None
+        """See `ReverseCaller.host_identity`."""
+        self.xprtsec: XprtSec = "none"
+        """See `ReverseCaller.xprtsec`."""
+        if isinstance(sock, TlsSocket):
+            self.xprtsec, self.host_identity = sock.protection, sock.identity
+        plain = tls is None and not isinstance(sock, TlsSocket)
+        make_stream: type[RecordStream] = RecordStream if plain else TlsRecordStream
+        self._stream = calls_taken.stream = make_stream(
             sock,
             peer=self.name,
             record_octets_max=record_octets_max,
             setting=self._setting,
             on_too_long=self._on_too_long,
-            on_record=self._on_record,
+            on_record=self._on_record if tls is None else self._on_clear_record,
             on_lost=self._lost,
             on_sent=calls_taken.on_sent,
             on_expected=None if active else calls_taken.on_expected,
@@ -136,23 +172,27 @@ class TcpConnection(CallsMade):
         record_octets_max: int = RPC_RECORD_OCTETS_MAX,
         answering: Answering | None = None,
         observer: CallObserver | None = None,
+        tls: TlsSettings | None = None,
+        addressed: tuple[int, int] = PORT_MAPPER,
     ) -> Self:
         """Connects to the first address of `host` that answers; calls are made with `credential` (None: AUTH_NONE).
 
         With `reserved_port` the connection comes from a port below 1024. `record_octets_max` bounds each call and each
-        reply.
+        reply. With `tls` nothing is sent in the clear but the probe, which names the program `addressed`.
 
         Raises:
             NotPermitted: this process may not take a reserved port.
+            HostAuthenticationFailed: `tls` is given, and there is no TLS with the wanted server.
             ConnectFailed: no address of the host takes the connection within `timeout_s` seconds.
         """
         try:
             async with asyncio.timeout(timeout_s):
                 sock = await connected_socket(host, port, reserved_port=reserved_port)
+                secured = sock if tls is None else await _in_tls(sock, tls, authority(host, port), addressed)
         except TimeoutError:
             raise unanswered(host, port, timeout_s) from None
-        return cls(
-            sock,
+        connection = cls(
+            secured,
             active=True,
             results=BufferPool(),
             arguments=BufferPool(),
@@ -161,6 +201,9 @@ class TcpConnection(CallsMade):
             answering=answering,
             observer=observer,
         )
+        if tls is not None:
+            connection.xprtsec = tls.xprtsec
+        return connection
 
     async def __aenter__(self) -> Self:
         return self
@@ -194,11 +237,6 @@ class TcpConnection(CallsMade):
 
     def extension(self, _name: str) -> None:
         """None: there are no extensions over TCP."""
-        return
-
-    @property
-    def host_identity(self) -> None:
-        """See `ReverseCaller.host_identity`."""
         return
 
     @property
@@ -345,6 +383,45 @@ class TcpConnection(CallsMade):
         else:
             self.calls_taken.on_call(message)
 
+    def _on_clear_record(self, message: Buffer) -> None:
+        """A message that reached a server which has TLS in the clear."""
+        tls = self._tls
+        assert tls is not None
+        if is_probe(message):
+            self._on_probe(message, tls)
+        elif protects("none", tls.least):
+            self._on_record(message)
+        elif (reply := refuse_in_clear(message)) is not None:
+            tls.on_refused(self)
+            self._answer(reply)
+
+    def _on_probe(self, message: Buffer, tls: ServerTls) -> None:
+        try:
+            answer = answer_probe(message, tls.dispatcher)
+        except DecodeError as error:
+            self.abort(f"it sent no call: {error}", protocol_error=True)
+            return
+        if not answer.begins:
+            self._answer(answer.reply)
+        elif self.calls_taken.outstanding or self._pending:
+            self.abort("it asked for TLS in the midst of calls", protocol_error=True)
+        elif tls.may_begin(self):
+            assert isinstance(self._stream, TlsRecordStream)
+            self._stream.start_tls(answer.reply, tls.settings.context(), tls.settings.names, self._secured)
+        else:
+            self.abort("too many TLS handshakes are unfinished")
+
+    def _answer(self, reply: bytes) -> None:
+        self._stream.send(Payload(reply))
+        if self._stream.unsent_octets > RPC_UNSENT_REPLY_OCTETS_MAX:
+            self.abort("it does not read its replies")
+
+    def _secured(self, session: TlsSocket) -> None:
+        assert self._tls is not None
+        self.xprtsec, self.host_identity = session.protection, session.identity
+        self._stream.deliver_to(self._on_record)
+        self._tls.on_secured(self, session)
+
     def _on_too_long(self, message: TooLong) -> None:
         error = MessageTooLong(message.octets, self._record_octets_max, self._setting, received=True)
         if message.is_call:
@@ -381,6 +458,19 @@ class TcpConnection(CallsMade):
             self._idle.due_s = self._loop.time() + left_s
         else:
             self.abort(f"idle for {idle_s:g} s")
+
+
+async def _in_tls(sock: socket.socket, tls: TlsSettings, where: str, addressed: tuple[int, int]) -> TlsSocket:
+    try:
+        return await begin_tls(
+            sock, tls.context(), tls.names, server_name=tls.server_name, where=where, addressed=addressed
+        )
+    except OSError as error:
+        sock.close()
+        raise ConnectFailed(f"{where}: no TLS: {error.strerror}; the server's log may have the reason") from None
+    except BaseException:
+        sock.close()
+        raise
 
 
 def _again(error: TransportClosed) -> TransportClosed:

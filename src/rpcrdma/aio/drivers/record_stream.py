@@ -18,6 +18,7 @@ from typing import Any
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.effects import effects_of
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
+from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.errors import MessageTooLong, RemoteProtocolError, TransportClosed
 from rpcrdma.limits import CONNECTION_TURN_S
 from rpcrdma.rpc.record import RecordReceiver, RecordSender, TooLong
@@ -46,7 +47,7 @@ class RecordStream:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: socket.socket | TlsSocket,
         *,
         peer: str,
         record_octets_max: int,
@@ -121,6 +122,10 @@ class RecordStream:
         # During a burst of received messages their replies leave together at its end.
         if not (self._busy or self._waits_to_write):
             self._process()
+
+    def deliver_to(self, on_record: Callable[[Buffer], None]) -> None:
+        """Has `on_record` called from the next message on."""
+        self._on_record = on_record
 
     def withdraw(self, ticket: Any) -> None:
         """Stops referring to the memory of the message with this ticket; sends it only if it has been begun."""

@@ -13,6 +13,7 @@ from rpcrdma.aio.answering.answering import Answering, AtMostOnce, HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.sockets import authority
+from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA
 from rpcrdma.aio.server.rdma_server import RdmaServer, RdmaServerConfig
 from rpcrdma.aio.server.server_statistics import ConnectionStatistics, ListenerStatistics, ServerStatistics
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
@@ -56,13 +57,13 @@ class Server:
         self._runner = HandlerRunner(workers=options.workers)
         self._over_rdma = over_rdma = Dispatcher(service for service in services if service.OVER_RDMA)
         once = AtMostOnce(self._runner)
-        required = options.rdma.host_authentication.wanted is HostPolicy.REQUIRED
+        # Over TCP no host proves which one it is, unless all do in TLS.
+        hidden = options.rdma.host_authentication.wanted is HostPolicy.REQUIRED and options.tcp.xprtsec != "mtls"
         back_rdma, back_tcp = (CallStatistics() if options.count_calls else None for _ in range(2))
         answering = Answering(over_rdma, self._runner, once, count_calls=options.count_calls)
         self._rdma = RdmaServer(answering, results, arguments, options.rdma, back_rdma)
         self._tcp = TcpServer(
-            # No host proves which one it is over TCP.
-            Dispatcher(service for service in services if not (required and service.OVER_RDMA)),
+            Dispatcher(service for service in services if not (hidden and service.OVER_RDMA)),
             runner=self._runner,
             pool=results,
             arguments=arguments,
@@ -129,12 +130,22 @@ class Server:
         target = parse_url(url)
         if target.mount_port is not None:
             raise LocalProtocolError(f"{url!r}: mountport is for clients, a server answers MOUNT wherever it has TCP")
+        if target.scheme == "rdma" and self._options.tcp.xprtsec != "none":
+            raise LocalProtocolError(f"{url}: {NO_TLS_OVER_RDMA}")
         server = self._rdma if target.scheme == "rdma" else self._tcp
         try:
             added = await server.listen(target.host, target.port)
         except OSError as error:
             raise ConnectFailed(f"cannot listen at {target}: {_listen_failure(error)}") from None
         self.listening += [str(Url(scheme=target.scheme, host=host, port=port)) for host, port in added]
+
+    def reload_certificates(self) -> None:
+        """Reads the files of the certificate for TLS again, for later connections; no effect without TLS.
+
+        Raises:
+            HostAuthenticationFailed: one is unfit; the certificate that was read before stays in use.
+        """
+        self._tcp.reload_certificates()
 
     async def close(self, drain_s: float | None = None) -> None:
         """Accepts nothing more, lets running calls be answered for `drain_s` seconds, then ends every connection."""
@@ -195,7 +206,8 @@ def serve(
     offered at tcp:// URLs only.
 
     Raises:
-        LocalProtocolError: a URL of `listen` is not valid, or two services offer the same program and version.
+        LocalProtocolError: a URL of `listen` is not valid, two services offer the same program and version, or
+            `xprtsec` is asked for over RDMA.
         HostAuthenticationFailed: when entered or awaited: a file of `host_authentication` is unfit.
         ConnectFailed: when entered or awaited: an address cannot be listened on.
     """

@@ -5,21 +5,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rpcrdma.aio.answering.answering import Answering, AtMostOnce, HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections.calls_made import observer_of
-from rpcrdma.aio.connections.tcp_connection import TcpConnection
+from rpcrdma.aio.connections.tcp_connection import ServerTls, TcpConnection
 from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
 from rpcrdma.aio.drivers.listener import Listener
 from rpcrdma.aio.drivers.sockets import address_of, authority
+from rpcrdma.aio.drivers.tls_socket import TlsSocket
+from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.admission import Admission
-from rpcrdma.limits import RPC_CONNECTIONS_MAX, RPC_IDLE_S, RPC_RECORD_OCTETS_MAX, RPC_REVERSE_CALLS_MAX
+from rpcrdma.limits import (
+    RPC_CONNECTIONS_MAX,
+    RPC_IDLE_S,
+    RPC_RECORD_OCTETS_MAX,
+    RPC_REVERSE_CALLS_MAX,
+    TLS_HANDSHAKES_MAX,
+)
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.host_identity import printable
+from rpcrdma.rpc.xprtsec import XprtSec
+from rpcrdma.transport import Role
 
 __all__ = ["TcpServer", "TcpServerConfig"]
 
@@ -48,6 +59,11 @@ class TcpServerConfig:
     connections_max: int = RPC_CONNECTIONS_MAX
     """Connections at most; then a newcomer displaces the connection that has been idle longest, of the client that has
     most or of its own, or is refused."""
+    xprtsec: XprtSec = "none"
+    """The least protection by TLS (RFC 9289) with which calls are answered; others get AUTH_TOOWEAK."""
+    host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
+    """The certificate for TLS, which is offered if there is one. A client may show a certificate as well if there are
+    `authorities`, and has to with "mtls"."""
 
 
 class TcpServer:
@@ -90,6 +106,27 @@ class TcpServer:
         self._quiet: asyncio.Event | None = None
         self.pool.on_short = self.arguments.on_short = self._short_of_memory
         self._relief: asyncio.TimerHandle | None = None
+        self._handshakes: Admission[TcpConnection] = Admission(
+            TLS_HANDSHAKES_MAX, TLS_HANDSHAKES_MAX, lambda _connection: None
+        )
+        self._tls = self._server_tls(self.config)
+
+    def _server_tls(self, config: TcpServerConfig) -> ServerTls | None:
+        if config.xprtsec == "none" and config.host_authentication.certificate is None:
+            return None
+        settings = config.host_authentication.tls(Role.SERVER, config.xprtsec)
+        return ServerTls(
+            settings, config.xprtsec, self.dispatcher, self._may_begin, self._secured, self._refused_in_clear
+        )
+
+    def reload_certificates(self) -> None:
+        """Reads the files of the certificate again, for later connections; no effect without TLS.
+
+        Raises:
+            HostAuthenticationFailed: one is unfit; the certificate that was read before stays in use.
+        """
+        if self._tls is not None:
+            self._tls.settings.reload()
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
@@ -149,16 +186,55 @@ class TcpServer:
     def _ended(self, connection: TcpConnection, reason: str) -> None:
         self.connections.discard(connection)
         self._admission.remove(connection)
+        self._handshakes.remove(connection)
         self._ended_calls += connection.calls_taken.taken
         self._ended_octets += connection.calls_taken.octets_taken
         self._answered()
         event = {"event": "disconnected", "transport": "tcp", "peer": connection.name, "reason": reason}
         self._log_connection(connection.host, event, "tcp connection from %s ended: %s", connection.name, reason)
 
-    def _log_connection(self, address: str, event: dict[str, str], message: str, *args: str) -> None:
+    def _log_connection(self, address: str, event: dict[str, Any], message: str, *args: str) -> None:
         """Logs that one of the client's connections was made or has ended."""
         kind = f"{event['event']} {address}"
         self.log.log(logging.INFO, kind, message, *args, extra={"event": event}, most=CONNECTION_LINES_MAX)
+
+    def _may_begin(self, connection: TcpConnection) -> bool:
+        """Whether a TLS handshake may begin, which another one may have to give way to."""
+        handshakes = self._handshakes
+        displaced = handshakes.displaced_by(connection.host, self._loop.time())
+        if displaced is not None:
+            displaced.abort("its place was needed: too many TLS handshakes are unfinished")
+        if handshakes.full:
+            return False
+        handshakes.add(connection, connection.host, starting_s=self._loop.time())
+        return True
+
+    def _secured(self, connection: TcpConnection, session: TlsSocket) -> None:
+        self._handshakes.remove(connection)
+        identity = session.identity
+        event = {
+            "event": "secured",
+            "transport": "tcp",
+            "peer": connection.name,
+            "xprtsec": connection.xprtsec,
+            "cipher": session.cipher,
+            "host_identity": None if identity is None else identity.as_json(),
+        }
+        who = "a client without a certificate" if identity is None else ", ".join(identity.names) or identity.subject
+        text = "tcp connection from %s is in TLS (%s): %s"
+        self._log_connection(connection.host, event, text, connection.name, session.cipher, printable(who))
+
+    def _refused_in_clear(self, connection: TcpConnection) -> None:
+        wanted = self.config.xprtsec
+        event = {"event": "refused", "client": connection.host, "export": None, "xprtsec": wanted}
+        self.log.log(
+            logging.WARNING,
+            "in clear",
+            "refused calls of %s in the clear: this server asks for %s (--xprtsec)",
+            connection.name,
+            wanted,
+            extra={"event": event},
+        )
 
     def relieve(self) -> None:
         """Ends connections whose client has left its replies unread for too long: other calls wait for memory."""
@@ -224,6 +300,7 @@ class TcpServer:
             in_flight_max=RPC_REVERSE_CALLS_MAX,
             on_answered=self._answered,
             on_ended=self._ended,
+            tls=self._tls,
         )
         self.connections.add(connection)
         self._admission.add(connection, address[0])

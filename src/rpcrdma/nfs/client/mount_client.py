@@ -13,11 +13,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.aio.client.connect import ConnectOptions, tls_of
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url
-from rpcrdma.errors import ConnectFailed, HostNotFound, NotPermitted, RpcError, RpcRdmaError, TransportClosed
+from rpcrdma.errors import (
+    ConnectFailed,
+    HostAuthenticationFailed,
+    HostNotFound,
+    NotPermitted,
+    RpcError,
+    RpcRdmaError,
+    TransportClosed,
+)
 from rpcrdma.nfs import mount, port_mapper, v3
 from rpcrdma.nfs.client.port_mapper import PORT_MAPPER_PORT, PROTOCOL_TCP
 from rpcrdma.nfs.errors import NfsError, NfsNotFound, NfsPermission, nfs_error
@@ -126,10 +134,17 @@ async def _at_mount_service(
     mount_port = url.mount_port or mount_port
     async for port in _ports(url, mount_port, options, tried):
         try:
-            async with await _connected(url.host, port, options) as caller:
+            async with await _connected(url, port, options) as caller:
                 return await work(caller, port)
         except (NotPermitted, HostNotFound):
             # Every other port would fail in the same way.
+            raise
+        except HostAuthenticationFailed as error:
+            if error.cause == "absent":
+                error.add_note(
+                    f"MOUNT at port {port} offers no TLS, as that of Linux: --mount-in-clear asks it in the clear, and "
+                    "NFS in TLS"
+                )
             raise
         except NfsError as error:
             if mount_port is None and port != url.port != DEFAULT_PORTS[url.scheme]:
@@ -141,14 +156,16 @@ async def _at_mount_service(
     raise ConnectFailed(f"no MOUNT service answers at {url.host} ({', '.join(tried)}); {_REMEDY}")
 
 
-async def _connected(host: str, port: int, options: ConnectOptions, *, timeout_s: float | None = None) -> TcpConnection:
+async def _connected(url: Url, port: int, options: ConnectOptions, *, timeout_s: float | None = None) -> TcpConnection:
     return await TcpConnection.connect(
-        host,
+        url.host,
         port,
         options.credential,
         timeout_s=options.connect_timeout_s if timeout_s is None else timeout_s,
         reserved_port=options.reserved_port,
         observer=options.on_call,
+        tls=None if options.mount_in_clear else tls_of(url, options),
+        addressed=(mount.MOUNT_V3.number, mount.MOUNT_V3.version),
     )
 
 
@@ -214,7 +231,7 @@ def _why_refused(export: str, admitted: Sequence[str]) -> str:
 async def unmount(url: Url, mounted: Mount, options: ConnectOptions) -> None:
     """Tells the server that the export is no longer used; failures have no effect, and are ignored."""
     with contextlib.suppress(RpcRdmaError):
-        async with await _connected(url.host, mounted.port, options, timeout_s=_UNMOUNT_S) as caller:
+        async with await _connected(url, mounted.port, options, timeout_s=_UNMOUNT_S) as caller:
             await caller.call(mount.UMNT, mounted.export, timeout_s=_UNMOUNT_S)
 
 
@@ -234,8 +251,11 @@ async def _ports(url: Url, mount_port: int | None, options: ConnectOptions, trie
         yield url.port
     if url.scheme != "tcp" or url.port != MOUNT_PORT:
         yield MOUNT_PORT
+    if options.xprtsec != "none" and not options.mount_in_clear:
+        tried.append("port mapper: not asked, it has no TLS")
+        return
     try:
-        async with await _connected(url.host, PORT_MAPPER_PORT, options) as caller:
+        async with await _connected(url, PORT_MAPPER_PORT, options) as caller:
             wanted = port_mapper.mapping(mount.MOUNT_V3.number, mount.MOUNT_V3.version, PROTOCOL_TCP, 0)
             port = await caller.call(port_mapper.PMAPPROC_GETPORT, wanted, timeout_s=options.connect_timeout_s)
     except RpcRdmaError as error:

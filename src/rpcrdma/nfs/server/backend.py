@@ -115,13 +115,14 @@ class Backend:
         node = self.nodes.get(handle)
         inside = node is not None and node.tree.is_inside(node, at_once=at_once)
         if inside and node is not None:
-            if node.tree.export.hosts:
-                self.admission.check(node.tree.export, context.peer)
+            export = node.tree.export
+            if export.hosts or export.xprtsec != "none":
+                self.admission.check(export, context)
             return node
         if inside is None:
             return None
         tree, _ = self._opened(handle)
-        self.admission.check(tree.export, context.peer)
+        self.admission.check(tree.export, context)
         if node is not None:
             self.nodes.drop(handle)
         if handle == tree.root.handle:

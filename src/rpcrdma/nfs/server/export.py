@@ -13,6 +13,8 @@ from typing import TypeAlias
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.rpc.service import CallContext
+from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec, protects
 
 __all__ = ["ANONYMOUS", "Export", "HostAdmission", "Network", "parse_network"]
 
@@ -43,6 +45,10 @@ class Export:
     anonymous_uid: int = ANONYMOUS
     anonymous_gid: int = ANONYMOUS
     hosts: tuple[Network, ...] = ()
+    xprtsec: XprtSec = "none"
+    """The least protection by TLS (RFC 9289) of the connections over which the export is used; RDMA has none."""
+    mount_in_clear: bool = False
+    """Whether MOUNT hands out the export's root without that protection: Linux clients ask MOUNT in the clear."""
 
     def __post_init__(self) -> None:
         parts = self.name.split("/")
@@ -50,6 +56,8 @@ class Export:
             raise ValueError(f"{self.name!r} is not a name for an export: use / or /NAME")
         if "\0" in self.name:
             raise ValueError(f"{self.name!r} is not a name for an export: remove the null character")
+        if self.xprtsec not in XPRTSEC_CHOICES:
+            raise ValueError(f"xprtsec is {self.xprtsec!r}, not one of {', '.join(XPRTSEC_CHOICES)}")
         for number in (self.anonymous_uid, self.anonymous_gid):
             if not 0 <= number < 0xFFFFFFFF:
                 raise ValueError(f"{number} is not the number of a user or group: use 0 to {0xFFFFFFFF - 1}")
@@ -92,12 +100,17 @@ class HostAdmission:
         self._guard = threading.Lock()
         self._log = LimitedLog(_LOGGER, later=_when_the_next_comes)
 
-    def check(self, export: Export, peer: str) -> None:
-        """Lets the host at the address `peer` pass if `export` admits it; else logs the refusal.
+    def check(self, export: Export, context: CallContext, *, mounts: bool = False) -> None:
+        """Lets the call pass if `export` admits its host and the protection of its connection; else logs the refusal.
+
+        `mounts`: the call is one of MOUNT.
 
         Raises:
-            Refused: NFS3ERR_ACCES: the export is closed to this host.
+            Refused: NFS3ERR_ACCES: the export is closed to this host, or to connections like this one.
         """
+        peer = context.peer
+        if export.xprtsec != "none" and not (mounts and export.mount_in_clear):
+            self._check_protection(export, peer, context.client.xprtsec, mounts=mounts)
         if not export.hosts:
             return
         admitted = self._known.get((export.name, peer))
@@ -109,6 +122,25 @@ class HostAdmission:
         if not admitted:
             self._tell(export, peer)
             raise Refused(nfsstat3.NFS3ERR_ACCES)
+
+    def _check_protection(self, export: Export, peer: str, present: XprtSec, *, mounts: bool) -> None:
+        if protects(present, export.xprtsec):
+            return
+        event = {"event": "refused", "client": peer, "export": export.name, "xprtsec": export.xprtsec}
+        remedy = "; Linux asks MOUNT in the clear, which --mount-in-clear allows" if mounts else ""
+        with self._guard:
+            self._log.log(
+                logging.WARNING,
+                f"{export.name} {peer} {present}",
+                "refused %s the export %s: it asks for xprtsec=%s, the connection has %s%s",
+                peer,
+                export.name,
+                export.xprtsec,
+                present,
+                remedy,
+                extra={"event": event},
+            )
+        raise Refused(nfsstat3.NFS3ERR_ACCES)
 
     def flush(self) -> None:
         """Logs the refusals that were held back."""

@@ -101,7 +101,7 @@ class MountService(MOUNT_V3_Service):
         tree = self._export_of(names)
         if tree is None:
             return None
-        self._backend.admission.check(tree.export, context.peer)
+        self._backend.admission.check(tree.export, context, mounts=True)
         node = tree.root
         caller = self._backend.callers.of(context.credential, tree.export)
         for text in names[len(_parts(tree)) :]:

@@ -1,0 +1,275 @@
+"""A TCP socket whose octets travel in TLS (RFC 9289): it reads and writes as `RecordStream` reads and writes sockets.
+
+OpenSSL works on buffers in memory: the socket is read in large parts, and records are decrypted straight into the
+memory of their message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import ssl
+from collections.abc import Sequence
+from typing import Final
+
+from rpcrdma.limits import TLS_HANDSHAKE_OCTETS_MAX
+from rpcrdma.rpc.host_identity import HostIdentity, HostName
+from rpcrdma.rpc.xprtsec import XprtSec
+from rpcrdma.transport.host_authentication import proved_host, refusal_of
+from rpcrdma.transport.host_refusals import HostCause, refused
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["ALPN", "TlsSocket"]
+
+ALPN: Final = "sunrpc"
+"""The application protocol of RPC-with-TLS (RFC 9289 section 7.2)."""
+_BINDING_LABEL: Final = b"rpcrdma RPC-with-TLS"
+_CIPHERTEXT_OCTETS: Final = 1 << 18
+"""Octets that one system call reads: sixteen records."""
+_PLAINTEXT_OCTETS: Final = 1 << 18
+"""Octets that are encrypted before the socket is asked to take them."""
+_RECORD_OCTETS: Final = 1 << 14
+"""Octets of a TLS record (RFC 8446 section 5.1). Shorter parts are joined: each record costs 22 octets and a call."""
+
+
+class TlsSocket:
+    """A connected, non-blocking socket, and the TLS session on it, whose handshake `advance` makes.
+
+    The peer's certificate has one of `names`, if it shows one; `host` is sent to a server as the name it is reached by.
+    Octets of the peer raise `HostAuthenticationFailed` in the handshake, and then `ConnectionError`, nothing else.
+    """
+
+    __slots__ = (
+        "_ciphertext", "_ended", "_heard", "_incoming", "_names", "_outgoing", "_session", "_sock", "_unsent",
+        "identity", "more", "secured",
+    )  # fmt: skip
+
+    def __init__(
+        self, sock: socket.socket, context: ssl.SSLContext, names: Sequence[HostName] = (), host: str | None = None
+    ) -> None:
+        self._sock = sock
+        self._names = names
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        server_side = context.protocol is ssl.PROTOCOL_TLS_SERVER
+        self._session = context.wrap_bio(
+            self._incoming, self._outgoing, server_side=server_side, server_hostname=None if server_side else host
+        )
+        self._ciphertext = memoryview(bytearray(0))
+        self._unsent = memoryview(b"")
+        self._heard = 0
+        self._ended = False
+        self.identity: HostIdentity | None = None
+        """The host that the peer has proved to be."""
+        self.secured = False
+        """Whether the handshake is finished at this end."""
+        self.more = False
+        """Whether there are decrypted octets that no buffer had room for: the socket does not tell of them."""
+
+    @property
+    def protection(self) -> XprtSec:
+        """At a server "mtls" if the client showed a certificate. A client cannot see whether it was asked for one."""
+        if not self.secured:
+            return "none"
+        return "mtls" if self._session.server_side and self.identity is not None else "tls"
+
+    @property
+    def cipher(self) -> str:
+        """The cipher suite, as OpenSSL names it."""
+        found = self._session.cipher()
+        return found[0] if found else ""
+
+    @property
+    def unsent(self) -> int:
+        """Octets of TLS that the socket has not taken."""
+        return len(self._unsent)
+
+    def fileno(self) -> int:
+        """As of a socket."""
+        return self._sock.fileno()
+
+    def getpeername(self) -> object:
+        """As of a socket."""
+        return self._sock.getpeername()
+
+    def setblocking(self, flag: bool) -> None:
+        """As of a socket."""
+        self._sock.setblocking(flag)
+
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        """As of a socket."""
+        self._sock.setsockopt(level, option, value)
+
+    def begin(self) -> None:
+        """Sends the first octets of the handshake, at the client.
+
+        Raises:
+            HostAuthenticationFailed: OpenSSL cannot begin one with these settings.
+            OSError: see `advance`.
+        """
+        self._shake_hands()
+
+    def advance(self) -> bool:
+        """Reads octets of the handshake once, and answers them; whether the handshake is finished.
+
+        Raises:
+            HostAuthenticationFailed: the peer is not accepted, does not accept this end, or sends other octets than TLS.
+            BlockingIOError: nothing has arrived.
+            ConnectionError: the peer has closed the connection.
+            OSError: the connection has failed.
+        """
+        octets = self._sock.recv(_RECORD_OCTETS)
+        if not octets:
+            raise _ended("the peer closed it in the TLS handshake")
+        self._heard += len(octets)
+        if self._heard > TLS_HANDSHAKE_OCTETS_MAX:
+            raise refused(HostCause.TOO_LONG, f"more than {TLS_HANDSHAKE_OCTETS_MAX} octets")
+        self._incoming.write(octets)
+        self._shake_hands()
+        return self.secured
+
+    def _shake_hands(self) -> None:
+        try:
+            self._session.do_handshake()
+        except ssl.SSLWantReadError:
+            self._send_out()
+            return
+        except ssl.SSLError as error:
+            refusal = refusal_of(error)
+            # Octets of no TLS get no answer (RFC 9289 section 5.1.1), and a refusal of the peer none either.
+            if refusal.cause not in {HostCause.NOT_TLS.value, HostCause.REFUSED.value}:
+                self._send_out()
+            raise refusal from None
+        # Linux's tlshd names no protocol.
+        if self._session.selected_alpn_protocol() not in {None, ALPN}:
+            raise refused(HostCause.OTHER_USE)
+        if not self._session.server_side or self._session.getpeercert(binary_form=True) is not None:
+            self.identity = proved_host(self._session, _BINDING_LABEL, self._names, wildcards=False)
+        self.secured = self.more = True
+        self._ciphertext = memoryview(bytearray(_CIPHERTEXT_OCTETS))
+        self._send_out()
+
+    def _send_out(self) -> None:
+        """Hands the session's octets to the socket as far as it takes them; `flush` sends the rest."""
+        if self._outgoing.pending:
+            self._unsent = memoryview(bytes(self._unsent) + self._outgoing.read())
+            with contextlib.suppress(BlockingIOError, InterruptedError):
+                self.flush()
+
+    def flush(self) -> None:
+        """Sends encrypted octets that wait.
+
+        Raises:
+            BlockingIOError: the socket does not take all of them.
+            OSError: the connection has failed.
+        """
+        while self._unsent:
+            self._unsent = self._unsent[self._sock.send(self._unsent) :]
+
+    def recvmsg_into(self, buffers: Sequence[memoryview]) -> tuple[int]:
+        """Decrypts into the buffers, in their order; the number of octets is 0 at the end.
+
+        Raises:
+            BlockingIOError: nothing has arrived, or no whole record.
+            ConnectionError: the peer refuses this end, or its octets were changed.
+            OSError: the connection has failed.
+        """
+        count = self._decrypt(buffers)
+        while not count and not self._ended:
+            received = self._sock.recv_into(self._ciphertext)
+            if not received:
+                # The record marking tells a whole message from one that was cut off: TLS need not.
+                self._ended = True
+                break
+            self._incoming.write(self._ciphertext[:received])
+            count = self._decrypt(buffers)
+        return (count,)
+
+    def _decrypt(self, buffers: Sequence[memoryview]) -> int:
+        read = self._session.read
+        count = 0
+        self.more = False
+        try:
+            for buffer in buffers:
+                at, end = 0, len(buffer)
+                while at < end:
+                    got: int = read(end - at, buffer[at:])  # type: ignore[assignment] # it fills a buffer
+                    if not got:
+                        self._ended, self.more = True, bool(count)
+                        return count
+                    at += got
+                    count += got
+        except ssl.SSLWantReadError:
+            # The answer to a change of keys, which TLS itself sends.
+            self._send_out()
+            return count
+        except ssl.SSLError as error:
+            refusal = refusal_of(error)
+            if refusal.cause == HostCause.REFUSED.value:
+                raise _ended(str(refusal)) from None
+            self._send_out()
+            reason = (error.reason or "not TLS").replace("_", " ").lower()
+            raise _ended(f"octets were changed or are no TLS ({reason})") from None
+        self.more = True
+        return count
+
+    def sendmsg(self, buffers: Sequence[Buffer]) -> int:
+        """Encrypts octets of the buffers, and sends them; returns how many it has taken, of which none comes again.
+
+        Raises:
+            BlockingIOError: the socket has not taken all that was encrypted before.
+            OSError: the connection has failed.
+        """
+        self.flush()
+        write = self._session.write
+        count = 0
+        short: list[Buffer] = []
+        short_octets = 0
+        for buffer in buffers:
+            length = len(buffer)
+            if short_octets + length <= _RECORD_OCTETS:
+                short.append(buffer)
+                short_octets += length
+                continue
+            if short:
+                write(b"".join(short))
+                count += short_octets
+                short, short_octets = [], 0
+            data = memoryview(buffer)
+            room = min(length, max(_PLAINTEXT_OCTETS - count, _RECORD_OCTETS))
+            at = 0
+            while at < room:
+                at += write(data[at:room])
+            count += at
+            if count >= _PLAINTEXT_OCTETS:
+                break
+        if short:
+            write(b"".join(short))
+            count += short_octets
+        self._unsent = memoryview(self._outgoing.read())
+        with contextlib.suppress(BlockingIOError, InterruptedError):
+            self.flush()
+        return count
+
+    def shutdown(self, how: int) -> None:
+        """Ends the session with close_notify, as far as the socket takes it, and then the sending direction."""
+        self._end_session()
+        self._sock.shutdown(how)
+
+    def close(self) -> None:
+        """Ends the session with close_notify, as far as the socket takes it, and closes the socket."""
+        self._end_session()
+        self._sock.close()
+
+    def _end_session(self) -> None:
+        if self.secured and not self._unsent:
+            # The peer's own close_notify need not have come.
+            with contextlib.suppress(ssl.SSLError):
+                self._session.unwrap()
+            with contextlib.suppress(OSError):
+                self._send_out()
+
+
+def _ended(reason: str) -> ConnectionError:
+    return ConnectionResetError(errno.ECONNRESET, reason)

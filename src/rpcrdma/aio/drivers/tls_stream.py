@@ -1,0 +1,244 @@
+"""Records in TLS (RFC 9289): a client asks for TLS before its first call, a server goes over to it when it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from rpcrdma.aio.drivers.deadline_timer import Alarm
+from rpcrdma.aio.drivers.effects import random_bits
+from rpcrdma.aio.drivers.record_stream import RecordStream
+from rpcrdma.aio.drivers.tls_socket import TlsSocket
+from rpcrdma.errors import DecodeError, HostAuthenticationFailed
+from rpcrdma.limits import TLS_HANDSHAKE_S
+from rpcrdma.rpc.host_identity import HostName
+from rpcrdma.rpc.record import LAST_FRAGMENT
+from rpcrdma.rpc.tls_probe import offers_tls, probe_call
+from rpcrdma.xdr.codec import Payload
+
+__all__ = ["TlsRecordStream", "begin_tls"]
+
+_REPLY_OCTETS_MAX: Final = 512
+"""Octets of a reply to the probe: a verifier of 400 octets, and the rest of the header."""
+
+
+class TlsRecordStream(RecordStream):
+    """A `RecordStream` over a `TlsSocket`, or over a socket until `start_tls`; the other arguments are its own."""
+
+    def __init__(self, sock: socket.socket | TlsSocket, **arguments: Any) -> None:
+        self._on_secured: Callable[[TlsSocket], None] | None = None
+        """Set while the handshake is made. Messages are queued meanwhile: `_waits_to_write` holds."""
+        self._reads_on = False
+        super().__init__(sock, **arguments)
+        self.tls: TlsSocket | None = sock if isinstance(sock, TlsSocket) else None
+        """The session; None before `start_tls`."""
+        self._overdue = Alarm(self._on_overdue)
+        self._read_on()
+
+    def start_tls(
+        self, reply: bytes, context: ssl.SSLContext, names: Sequence[HostName], on_secured: Callable[[TlsSocket], None]
+    ) -> None:
+        """Answers the probe with `reply`, and makes the handshake; then calls `on_secured` and goes on in TLS.
+
+        To be called by `on_record`. The connection ends if the peer has sent anything behind its probe: an attacker
+        could have put it there to have it taken for a part of the peer's TLS session (RFC 9289 section 5.1.1).
+        """
+        if self.unsent_octets:
+            self._lose("the peer asked for TLS and had not read its replies", protocol_error=True)
+            return
+        if self._receiver.mid_record or self._receiver.next_record() is not None:
+            self._lose("the peer sent octets in the clear behind its probe for TLS", protocol_error=True)
+            return
+        self._sender.push(Payload(reply))
+        self._flush()
+        if self._sender.unsent_octets:
+            self._lose("the peer does not read the answer to its probe for TLS")
+        if self.closed:
+            return
+        assert isinstance(self._sock, socket.socket)
+        self._sock = self.tls = TlsSocket(self._sock, context, names)
+        self._on_secured = on_secured
+        self._waits_to_write = True
+        self._overdue.due_s = self._loop.time() + TLS_HANDSHAKE_S
+        self.timer.watch(self._overdue)
+        self.timer.look()
+
+    @property
+    def unsent_octets(self) -> int:
+        """See `RecordStream.unsent_octets`; encrypted ones count as well."""
+        return self._sender.unsent_octets + (0 if self.tls is None else self.tls.unsent)
+
+    def resume(self) -> None:
+        """See `RecordStream.resume`."""
+        super().resume()
+        self._read_on()
+
+    def close(self) -> None:
+        """See `RecordStream.close`."""
+        self._overdue.disarm()
+        self._on_secured = None
+        super().close()
+
+    def _on_overdue(self) -> None:
+        self._lose(f"the peer did not finish the TLS handshake within {TLS_HANDSHAKE_S:g} s")
+
+    def _on_readable(self) -> None:
+        if self._on_secured is not None:
+            self._shake_hands(self._on_secured)
+        else:
+            super()._on_readable()
+        self._read_on()
+
+    def _shake_hands(self, on_secured: Callable[[TlsSocket], None]) -> None:
+        assert self.tls is not None
+        try:
+            finished = self.tls.advance()
+        except (BlockingIOError, InterruptedError):
+            return
+        except HostAuthenticationFailed as error:
+            self._lose(str(error))
+            return
+        except OSError as error:
+            self._lose(f"the connection failed: {error.strerror}")
+            return
+        self._wait_to_write()
+        if finished:
+            self._overdue.due_s = self._on_secured = None
+            self._waits_to_write = bool(self.tls.unsent)
+            on_secured(self.tls)
+            if not self.closed:
+                self._process()
+
+    def _read_on(self) -> None:
+        """Reads again in the next turn if there are decrypted octets: the event loop does not tell of them."""
+        if self.tls is not None and self.tls.more and not (self._reads_on or self._paused or self.closed):
+            self._reads_on = True
+            self._loop.call_soon(self._read_decrypted)
+
+    def _read_decrypted(self) -> None:
+        self._reads_on = False
+        if not (self._paused or self.closed):
+            self._on_readable()
+
+    def _flush(self) -> None:
+        super()._flush()
+        if not (self.closed or self._waits_to_write):
+            self._wait_to_write()
+
+    def _wait_to_write(self) -> None:
+        """Has the event loop tell when the socket takes the rest of the encrypted octets."""
+        if self.tls is not None and self.tls.unsent:
+            self._waits_to_write = True
+            if self.blocked_at is None:
+                self.blocked_at = self._loop.time()
+            self._loop.add_writer(self._fd, self._on_writable)
+
+    def _on_writable(self) -> None:
+        if self.tls is not None:
+            try:
+                self.tls.flush()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                self._lose(f"the connection failed: {error.strerror}")
+                return
+            self.blocked_at = None
+            if self._on_secured is not None:
+                self._loop.remove_writer(self._fd)
+                return
+        super()._on_writable()
+
+
+async def begin_tls(
+    sock: socket.socket,
+    context: ssl.SSLContext,
+    names: Sequence[HostName],
+    *,
+    server_name: str | None,
+    where: str,
+    addressed: tuple[int, int],
+) -> TlsSocket:
+    """Asks the server at the other end of a connected socket for TLS, and makes the handshake.
+
+    `names` are those of which the server must have one, `server_name` is the DNS name by which it is reached, `where`
+    its address for people, and `addressed` the number and the version of the program to be called. Nothing else is sent
+    in the clear. The socket is the caller's where this raises.
+
+    Raises:
+        HostAuthenticationFailed: the server offers no TLS, or one of the two does not accept the other.
+        OSError: the connection has failed.
+    """
+    loop = asyncio.get_running_loop()
+    xid = random_bits(32)
+    probe = probe_call(xid, *addressed)
+    await loop.sock_sendall(sock, (LAST_FRAGMENT | len(probe)).to_bytes(4, "big") + probe)
+    if not await _offers_tls(sock, xid):
+        raise HostAuthenticationFailed(
+            f"{where} offers no TLS, or someone on the network hides it: nothing else was sent; give the server a "
+            "certificate (rpcrdma serve --tls-cert), or do without TLS (--xprtsec none)",
+            cause="absent",
+        )
+    tls = TlsSocket(sock, context, names, server_name)
+    try:
+        tls.begin()
+        while not tls.secured:
+            await _ready(loop.add_reader, loop.remove_reader, sock.fileno())
+            try:
+                tls.advance()
+            except (BlockingIOError, InterruptedError):
+                continue
+        while tls.unsent:
+            await _ready(loop.add_writer, loop.remove_writer, sock.fileno())
+            try:
+                tls.flush()
+            except (BlockingIOError, InterruptedError):
+                continue
+    except HostAuthenticationFailed as error:
+        raise HostAuthenticationFailed(f"{where}: {error}", cause=error.cause) from None
+    return tls
+
+
+async def _offers_tls(sock: socket.socket, xid: int) -> bool:
+    """Reads the reply to the probe; False also for octets that are no reply to it."""
+    head = int.from_bytes(await _read(sock, 4), "big")
+    if not LAST_FRAGMENT < head <= LAST_FRAGMENT + _REPLY_OCTETS_MAX:
+        return False
+    try:
+        return offers_tls(await _read(sock, head - LAST_FRAGMENT), xid)
+    except DecodeError:
+        return False
+
+
+async def _read(sock: socket.socket, count: int) -> bytes:
+    """So many octets of the stream.
+
+    Raises:
+        OSError: the stream ends before.
+    """
+    loop = asyncio.get_running_loop()
+    octets = b""
+    while len(octets) < count:
+        part = await loop.sock_recv(sock, count - len(octets))
+        if not part:
+            raise ConnectionResetError(errno.ECONNRESET, "the peer closed the connection when it was asked for TLS")
+        octets += part
+    return octets
+
+
+async def _ready(watch: Callable[..., Any], forget: Callable[[int], Any], descriptor: int) -> None:
+    """Waits until the event loop makes the call that `watch` sets up."""
+    ready = asyncio.get_running_loop().create_future()
+    watch(descriptor, _done, ready)
+    try:
+        await ready
+    finally:
+        forget(descriptor)
+
+
+def _done(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)

@@ -1,0 +1,88 @@
+"""TLS in `rpcrdma serve`: which protection each export asks for, where to listen, and certificates that are renewed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from rpcrdma.cli.export_options import Exported
+from rpcrdma.cli.options import host_authentication
+from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.host_options import HostAuthentication
+
+__all__ = ["asked_for", "hosts_of", "least_of", "listen_at", "renew_on_hang_up", "unfit"]
+
+_LISTEN: Final = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
+
+
+def asked_for(args: argparse.Namespace, export: Exported) -> XprtSec:
+    """The least protection with which an export is used."""
+    choice: XprtSec = args.xprtsec if export.xprtsec is None else export.xprtsec
+    return choice
+
+
+def _weakest(args: argparse.Namespace, exports: Sequence[Exported]) -> XprtSec:
+    return min((asked_for(args, export) for export in exports), key=XPRTSEC_CHOICES.index)
+
+
+def least_of(args: argparse.Namespace, exports: Sequence[Exported]) -> XprtSec:
+    """The least protection with which the server answers calls over TCP at all."""
+    return "none" if args.mount_in_clear else _weakest(args, exports)
+
+
+def hosts_of(args: argparse.Namespace, exports: Sequence[Exported]) -> HostAuthentication:
+    """The certificates: for TLS alone if an export asks for TLS, or if no authorities vouch for clients."""
+    in_tls = any(asked_for(args, export) != "none" for export in exports)
+    hosts = host_authentication(args, in_tls=in_tls)
+    return hosts if in_tls or hosts.authorities is not None else host_authentication(args, in_tls=True)
+
+
+def listen_at(args: argparse.Namespace, exports: Sequence[Exported]) -> list[str]:
+    """The URLs to listen at: by default not rdma:// if every export asks for TLS."""
+    if args.listen:
+        return [str(url) for url in args.listen]
+    return [url for url in _LISTEN if url.startswith("tcp://") or _weakest(args, exports) == "none"]
+
+
+def unfit(args: argparse.Namespace, exports: Sequence[Exported]) -> tuple[str, str] | None:
+    """The first fault in these options, and its remedy; None if they fit together."""
+    from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA  # noqa: PLC0415 - only where TLS is wanted
+
+    wanted = [asked_for(args, export) for export in exports]
+    hosts = hosts_of(args, exports)
+    if _weakest(args, exports) != "none" and any(url.startswith("rdma://") for url in listen_at(args, exports)):
+        cause, _, remedy = NO_TLS_OVER_RDMA.partition("; ")
+        return f"--xprtsec is for tcp://: {cause}", f"leave out --listen rdma://, or {remedy}"
+    if any(choice != "none" for choice in wanted) and hosts.certificate is None:
+        return "TLS takes a certificate of this host", "name its files (--tls-cert, --tls-key)"
+    if "mtls" in wanted and hosts.authorities is None:
+        return "there are no authorities that may vouch for clients", "name the file of theirs (--tls-ca)"
+    return None
+
+
+def renew_on_hang_up(renew: Callable[[], None], hung_up: Callable[[], None]) -> None:
+    """Calls `renew` on SIGHUP; `hung_up` instead where the signal says that the terminal of this process is gone."""
+    had_terminal = _has_terminal()
+
+    def on_hang_up() -> None:
+        if had_terminal and not _has_terminal():
+            hung_up()
+        else:
+            renew()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hang_up)
+
+
+def _has_terminal() -> bool:
+    """Whether this process has a controlling terminal, which it has no longer once that hung up."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,410 @@
+"""Clients that misuse the probe or the handshake of RPC-with-TLS: they harm only themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.connections import tcp_connection
+from rpcrdma.aio.drivers import tls_socket, tls_stream
+from rpcrdma.aio.host_options import HostAuthentication
+from rpcrdma.aio.server import tcp_server
+from rpcrdma.aio.server.serve import ServeOptions, Server, serve
+from rpcrdma.aio.server.tcp_server import TcpServerConfig
+from rpcrdma.rpc.program import Program
+from rpcrdma.rpc.service import Service
+from rpcrdma.rpc.xprtsec import XprtSec
+from rpcrdma.transport import Role
+from support.host_pair import Hosts
+from support.programs import procedure
+from support.waiting import until
+
+ADD = procedure(0x20000003, 1, "add")
+PROGRAM = Program(0x20000003, 1, "ADD_V1", {1: ADD})
+PROBE = bytes.fromhex(
+    "80000028 01020304 00000000 00000002 20000003 00000001 00000000 00000007 00000000 00000000 00000000"
+)
+OFFER = bytes.fromhex("80000020 01020304 00000001 00000000 00000000 00000008 5354415254544c53 00000000")
+CALL = bytes.fromhex(
+    "8000002c 0a0b0c0d 00000000 00000002 20000003 00000001 00000001 00000000 00000000 00000000 00000000 00000029"
+)
+RESULT = bytes.fromhex("8000001c 0a0b0c0d 00000001 00000000 00000000 00000000 00000000 0000002a")
+BAD_CREDENTIAL = bytes.fromhex("80000014 01020304 00000001 00000001 00000001 00000001")
+
+
+class Adding(Service):
+    PROGRAM = PROGRAM
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def add(self, args: int, context: Any) -> int:
+        self.calls += 1
+        return args + 1
+
+
+@asynccontextmanager
+async def serving(hosts: Hosts, xprtsec: XprtSec = "none") -> AsyncIterator[tuple[Server, Adding]]:
+    """A server; in the end, after all that the test has done, an honest client is answered in TLS."""
+    given = HostAuthentication(certificate=hosts.server, authorities=hosts.authority.path)
+    config = TcpServerConfig(xprtsec=xprtsec, host_authentication=given)
+    service = Adding()
+    async with serve([service], ["tcp://127.0.0.1:0"], options=ServeOptions(tcp=config, drain_s=0)) as server:
+        yield server, service
+        honest = HostAuthentication(authorities=hosts.authority.path, names=["server.example"])
+        options = ConnectOptions(xprtsec="tls", host_authentication=honest)
+        async with connect(server.listening[0], PROGRAM, options=options) as connection:
+            assert await connection.call(ADD, 1) == 2
+
+
+class Raw:
+    """A client made of octets; its TLS is OpenSSL's over memory."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.loop = asyncio.get_running_loop()
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+
+    @classmethod
+    async def connected(cls, server: Server) -> Raw:
+        sock = socket.socket()
+        sock.setblocking(False)
+        port = int(server.listening[0].rpartition(":")[2])
+        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+        return cls(sock)
+
+    async def send(self, octets: bytes) -> None:
+        await self.loop.sock_sendall(self.sock, octets)
+
+    async def read(self, count: int) -> bytes:
+        octets = b""
+        while len(octets) < count and (part := await self.loop.sock_recv(self.sock, count - len(octets))):
+            octets += part
+        return octets
+
+    async def to_the_end(self) -> bytes:
+        octets = b""
+        try:
+            while part := await self.loop.sock_recv(self.sock, 65536):
+                octets += part
+        except ConnectionResetError:
+            pass
+        self.sock.close()
+        return octets
+
+    async def offered(self) -> Raw:
+        await self.send(PROBE)
+        assert await self.read(len(OFFER)) == OFFER
+        return self
+
+    def session(self, context: ssl.SSLContext) -> ssl.SSLObject:
+        return context.wrap_bio(self.incoming, self.outgoing)
+
+    async def shaken(self, hosts: Hosts) -> ssl.SSLObject:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.load_verify_locations(hosts.authority.path)
+        session = self.session(context)
+        while True:
+            try:
+                session.do_handshake()
+            except ssl.SSLWantReadError:
+                await self.send(self.outgoing.read())
+                self.incoming.write(await self.loop.sock_recv(self.sock, 65536))
+            else:
+                await self.send(self.outgoing.read())
+                return session
+
+    async def answered(self, session: ssl.SSLObject, count: int) -> bytes:
+        octets = b""
+        while len(octets) < count:
+            try:
+                octets += session.read(count - len(octets))
+            except ssl.SSLWantReadError:
+                part = await self.loop.sock_recv(self.sock, 65536)
+                assert part, "the connection ended"
+                self.incoming.write(part)
+        return octets
+
+
+def test_the_octets_of_a_good_session(hosts: Hosts) -> None:
+    async def work() -> None:
+        async with serving(hosts) as (server, _):
+            raw = await (await Raw.connected(server)).offered()
+            session = await raw.shaken(hosts)
+            assert session.version() == "TLSv1.3"
+            session.write(CALL)
+            await raw.send(raw.outgoing.read())
+            assert await raw.answered(session, len(RESULT)) == RESULT
+            raw.sock.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.req("TLS-23", "TLS-18", "TLS-21", "TLS-39")
+def test_the_server_names_sunrpc_alone_and_offers_the_usual_suites(hosts: Hosts) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(hosts.authority.path)
+    context.set_alpn_protocols(["h2", "sunrpc", "http/1.1"])
+    server = HostAuthentication(certificate=hosts.server).tls(Role.SERVER, "tls").context()
+
+    async def work() -> None:
+        async with serving(hosts) as (running, _):
+            raw = await (await Raw.connected(running)).offered()
+            session = raw.session(context)
+            while True:
+                try:
+                    session.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    await raw.send(raw.outgoing.read())
+                    raw.incoming.write(await raw.loop.sock_recv(raw.sock, 65536))
+            assert session.selected_alpn_protocol() == "sunrpc"
+            raw.sock.close()
+
+    asyncio.run(work())
+    suites = [cipher["name"] for cipher in server.get_ciphers() if cipher["protocol"] == "TLSv1.3"]
+    assert "TLS_AES_128_GCM_SHA256" in suites
+    assert all("GCM" in suite or "POLY1305" in suite for suite in suites), "no suite without encryption"
+    assert server.minimum_version is ssl.TLSVersion.TLSv1_3
+    assert server.num_tickets == 0, "without tickets there is no resumption, and so no early data"
+
+
+@pytest.mark.req("TLS-25", "TLS-26")
+def test_octets_in_the_clear_behind_the_probe_end_the_connection_unanswered(hosts: Hosts) -> None:
+    """An attacker puts them before the client's TLS: they must not count as the client's calls."""
+
+    async def work() -> None:
+        for behind in (CALL, CALL[:7], b"\x80", PROBE):
+            async with serving(hosts) as (server, service):
+                raw = await Raw.connected(server)
+                await raw.send(PROBE + behind)
+                assert await raw.to_the_end() == b"", behind
+                assert service.calls == 0
+
+    asyncio.run(work())
+
+
+@pytest.mark.req("TLS-25", "TLS-26")
+def test_octets_in_the_clear_instead_of_the_handshake_end_the_connection_unanswered(hosts: Hosts) -> None:
+    async def work() -> None:
+        for instead in (CALL, PROBE, b"GET / HTTP/1.1\r\n\r\n", bytes(100), os.urandom(100)):
+            async with serving(hosts) as (server, service):
+                raw = await (await Raw.connected(server)).offered()
+                await raw.send(instead)
+                assert await raw.to_the_end() == b"", instead
+                assert service.calls == 0
+
+    asyncio.run(work())
+
+
+@pytest.mark.req("TLS-27")
+def test_octets_in_the_clear_after_the_handshake_end_the_connection(hosts: Hosts) -> None:
+    async def work() -> None:
+        async with serving(hosts) as (server, service):
+            raw = await (await Raw.connected(server)).offered()
+            await raw.shaken(hosts)
+            await raw.send(CALL)
+            assert RESULT not in await raw.to_the_end()
+            assert service.calls == 0
+
+    asyncio.run(work())
+
+
+def test_changed_octets_end_the_connection(hosts: Hosts) -> None:
+    async def work() -> None:
+        async with serving(hosts) as (server, service):
+            raw = await (await Raw.connected(server)).offered()
+            session = await raw.shaken(hosts)
+            session.write(CALL)
+            record = bytearray(raw.outgoing.read())
+            record[-1] ^= 1
+            await raw.send(bytes(record))
+            await raw.to_the_end()
+            assert service.calls == 0
+
+    asyncio.run(work())
+
+
+@pytest.mark.req("TLS-10")
+def test_a_probe_within_tls_is_denied_and_the_session_goes_on(hosts: Hosts) -> None:
+    async def work() -> None:
+        async with serving(hosts) as (server, _):
+            raw = await (await Raw.connected(server)).offered()
+            session = await raw.shaken(hosts)
+            session.write(PROBE + CALL)
+            await raw.send(raw.outgoing.read())
+            expected = BAD_CREDENTIAL + RESULT
+            assert await raw.answered(session, len(expected)) == expected
+            raw.sock.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.req("TLS-9")
+def test_auth_tls_with_another_procedure_is_denied_and_the_connection_goes_on(hosts: Hosts) -> None:
+    misused = bytearray(PROBE)
+    misused[27] = 1
+
+    async def work() -> None:
+        for xprtsec in ("none", "tls"):
+            async with serving(hosts, xprtsec) as (server, service):  # type: ignore[arg-type]
+                raw = await Raw.connected(server)
+                await raw.send(bytes(misused))
+                assert await raw.read(len(BAD_CREDENTIAL)) == BAD_CREDENTIAL
+                await raw.offered()
+                raw.sock.close()
+                assert service.calls == 0
+
+    asyncio.run(work())
+
+
+def test_a_truncated_probe_ends_the_connection(hosts: Hosts) -> None:
+    async def work() -> None:
+        async with serving(hosts) as (server, _):
+            for length in range(28, 40):
+                raw = await Raw.connected(server)
+                await raw.send((0x80000000 | length).to_bytes(4, "big") + PROBE[4 : 4 + length])
+                assert await raw.to_the_end() == b"", length
+
+    asyncio.run(work())
+
+
+def test_calls_before_the_probe_are_answered_in_the_clear_if_that_is_allowed(hosts: Hosts) -> None:
+    async def work() -> None:
+        async with serving(hosts) as (server, service):
+            raw = await Raw.connected(server)
+            await raw.send(CALL)
+            assert await raw.read(len(RESULT)) == RESULT
+            session = await (await raw.offered()).shaken(hosts)
+            session.write(CALL)
+            await raw.send(raw.outgoing.read())
+            assert await raw.answered(session, len(RESULT)) == RESULT
+            raw.sock.close()
+            assert service.calls == 1, "the second call repeats the first one"
+
+    asyncio.run(work())
+
+
+def test_messages_that_are_no_calls_get_no_answer_where_tls_is_asked_for(hosts: Hosts) -> None:
+    async def work() -> None:
+        async with serving(hosts, "tls") as (server, _):
+            raw = await Raw.connected(server)
+            await raw.send(bytes.fromhex("80000008 01020304 00000001") + bytes.fromhex("80000002 0102"))
+            await raw.offered()
+            raw.sock.close()
+
+    asyncio.run(work())
+
+
+def test_a_handshake_that_does_not_end_is_ended(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls_stream, "TLS_HANDSHAKE_S", 0.02)
+
+    async def work() -> None:
+        async with serving(hosts) as (server, _):
+            raw = await (await Raw.connected(server)).offered()
+            assert await raw.to_the_end() == b""
+            monkeypatch.setattr(tls_stream, "TLS_HANDSHAKE_S", 10.0)
+
+    asyncio.run(work())
+
+
+def test_a_handshake_of_many_octets_is_ended(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls_socket, "TLS_HANDSHAKE_OCTETS_MAX", 64)
+
+    async def work() -> None:
+        async with serving(hosts) as (server, _):
+            raw = await (await Raw.connected(server)).offered()
+            await raw.send(b"\x16\x03\x01\x40\x00" + bytes(60))
+            assert await raw.to_the_end() == b""
+            monkeypatch.setattr(tls_socket, "TLS_HANDSHAKE_OCTETS_MAX", 128 << 10)
+
+    asyncio.run(work())
+
+
+def test_unfinished_handshakes_give_way_to_a_newcomer_and_are_bounded(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tcp_server, "TLS_HANDSHAKES_MAX", 3)
+
+    async def work() -> None:
+        async with serving(hosts) as (server, _):
+            flood = [await (await Raw.connected(server)).offered() for _ in range(3)]
+            # All of them are of one address, which has its share: the fourth one is refused.
+            fourth = await Raw.connected(server)
+            await fourth.send(PROBE)
+            assert await fourth.to_the_end() == b""
+            assert server._tcp._handshakes.starting == 3
+            for raw in flood:
+                raw.sock.close()
+            await until(lambda: not len(server._tcp._handshakes))
+
+    asyncio.run(work())
+
+
+def test_a_client_that_does_not_read_refusals_is_cut_off(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusals of calls that arrive together leave together: they are unsent until then."""
+    monkeypatch.setattr(tcp_connection, "RPC_UNSENT_REPLY_OCTETS_MAX", 100)
+
+    async def work() -> None:
+        async with serving(hosts, "tls") as (server, service):
+            raw = await Raw.connected(server)
+            await raw.send(CALL * 5)
+            assert len(await raw.to_the_end()) < 5 * len(BAD_CREDENTIAL)
+            assert service.calls == 0
+
+    asyncio.run(work())
+
+
+@pytest.mark.req("TLS-30")
+def test_both_sides_end_a_session_with_a_closure_alert(hosts: Hosts) -> None:
+    async def work() -> None:
+        async with serving(hosts) as (server, _):
+            raw = await (await Raw.connected(server)).offered()
+            session = await raw.shaken(hosts)
+            of_server = next(iter(server._tcp.connections))
+            await until(lambda: of_server.xprtsec == "tls")
+            of_server.abort("the test ends it")
+            raw.incoming.write(await raw.to_the_end())
+            assert session.read(1) == b"", "without the alert OpenSSL would ask for more"
+            raw = await (await Raw.connected(server)).offered()
+            session = await raw.shaken(hosts)
+            await until(lambda: any(each.xprtsec == "tls" for each in server._tcp.connections))
+            with pytest.raises(ssl.SSLWantReadError):
+                session.unwrap()
+            await raw.send(raw.outgoing.read())
+            raw.incoming.write(await raw.to_the_end())
+            session.unwrap()
+
+    asyncio.run(work())
+
+
+def test_one_octet_at_a_time_makes_a_session_as_well(hosts: Hosts) -> None:
+    async def work() -> None:
+        async with serving(hosts) as (server, _):
+            raw = await Raw.connected(server)
+            raw.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            whole = raw.send
+
+            async def slowly(octets: bytes) -> None:
+                for octet in octets:
+                    await whole(bytes([octet]))
+                    await asyncio.sleep(0)
+
+            raw.send = slowly  # type: ignore[method-assign]
+            session = await (await raw.offered()).shaken(hosts)
+            session.write(CALL)
+            await raw.send(raw.outgoing.read())
+            assert await raw.answered(session, len(RESULT)) == RESULT
+            raw.sock.close()
+
+    asyncio.run(work())
