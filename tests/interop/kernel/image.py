@@ -18,7 +18,7 @@ from archive import Archive
 from failures import Missing
 from linux_kernel import boot_image, build_siw, extract_source, module_closure
 
-__all__ = ["Image", "build_image", "cache_directory"]
+__all__ = ["TLS_RECIPE", "Image", "Recipe", "build_image", "cache_directory"]
 
 
 def _each(folder: str, names: str) -> list[str]:
@@ -55,6 +55,38 @@ MODULES = _each(
 SOURCE_FOLDERS = ["drivers/infiniband", "fs/nfs", "fs/nfsd", "fs/lockd", "fs/ext2", "net/sunrpc", "include/trace"]
 SIW_FOLDER = "drivers/infiniband/sw/siw"
 _TREE_FOLDERS = ["fs/nfs", "fs/lockd", "fs/ext2", "net/sunrpc", "drivers/infiniband/sw", "include/trace"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """The parts of an image."""
+
+    suite: str = ""
+    """The suite of Debian whose packages are taken; empty: that of the machine's own sources."""
+    programs: dict[str, list[str]]
+    layers: dict[str, list[str]]
+    modules: list[str]
+    with_source: bool
+    """Whether siw is built from the kernel's source, and some of that is kept as a tree of files."""
+
+
+_RECIPE = Recipe(programs=PROGRAMS, layers=EXTRA_PROGRAMS, modules=MODULES, with_source=True)
+TLS_RECIPE = Recipe(
+    suite="trixie",
+    programs={
+        **{name: paths for name, paths in PROGRAMS.items() if not name.startswith(("ibverbs", "rdmacm"))},
+        "ktls-utils": ["usr/sbin/tlshd"],
+    },
+    layers={},
+    modules=_each(
+        "",
+        "virtio_pci virtio_net virtio_console virtio_rng crc32c_generic nfsd nfsv3 tls gcm ccm ctr ghash_generic"
+        " ghash_clmulni_intel aesni_intel",
+    ),
+    with_source=False,
+)
+"""A kernel that has TLS for NFS, which began with 6.5, and the daemon that makes its handshakes."""
+
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 _LOADER = "ld-linux-x86-64.so.2"
 _USERS = {"root": 0, "_rpc": 101, "statd": 102, "user": 1000, "nobody": 65534}
@@ -84,7 +116,7 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rpcrdma-kernel"
 
 
-def build_image() -> Image:
+def build_image(recipe: Recipe = _RECIPE) -> Image:
     """The image for the archive's present packages; builds it if it is not kept yet.
 
     Raises:
@@ -92,35 +124,33 @@ def build_image() -> Image:
     """
     if os.uname().machine != "x86_64":
         raise Missing("the guests are built from Debian's x86-64 packages; this machine is of another kind")
-    release = packages.kernel_release()
-    series = ".".join(release.split(".")[:2])
-    programs = packages.runtime_packages([*PROGRAMS, *EXTRA_PROGRAMS])
-    flavour = re.sub(r"amd64$", "common", release)
-    kernel = [
-        f"linux-image-{release}",
-        f"linux-headers-{release}",
-        f"linux-headers-{flavour}",
-        f"linux-kbuild-{series}",
-        f"linux-source-{series}",
-    ]
-    versions = packages.versions([*programs, *kernel])
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
+    suite = packages.Suite(recipe.suite, cache / recipe.suite) if recipe.suite else None
+    release = packages.kernel_release(suite)
+    programs = packages.runtime_packages([*recipe.programs, *recipe.layers], suite)
+    kernel = [f"linux-image-{release}"]
+    if recipe.with_source:
+        series = ".".join(release.split(".")[:2])
+        flavour = re.sub(r"amd64$", "common", release)
+        kernel += [f"linux-headers-{release}", f"linux-headers-{flavour}"]
+        kernel += [f"linux-kbuild-{series}", f"linux-source-{series}"]
+    versions = packages.versions([*programs, *kernel], suite)
     directory = cache / f"image-{_digest(versions)}"
     complete = directory / "complete"
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not complete.exists():
             _forget_old(cache)
-            files = packages.download(versions, cache / "packages")
+            files = packages.download(versions, cache / "packages", suite)
             print("building the guests' kernel module and file system", flush=True)
-            _build(directory, files, release)
+            _build(directory, files, release, recipe)
         complete.touch()
     return Image(
         release=release,
         kernel=directory / "vmlinux",
         system=directory / "system.cpio",
-        layers={name: directory / f"{name}.cpio" for name in EXTRA_PROGRAMS},
+        layers={name: directory / f"{name}.cpio" for name in recipe.layers},
         source_tree=directory / "source.tar",
         versions=versions,
     )
@@ -140,16 +170,19 @@ def _forget_old(cache: Path) -> None:
             shutil.rmtree(path.parent) if path.name == "complete" else path.unlink()
 
 
-def _build(directory: Path, files: dict[str, Path], release: str) -> None:
+def _build(directory: Path, files: dict[str, Path], release: str, recipe: Recipe) -> None:
     shutil.rmtree(directory, ignore_errors=True)
     work = directory / "work"
     tree = work / "tree"
     for path in files.values():
         packages.unpack(path, tree)
-    source = extract_source(tree, work / "source", SOURCE_FOLDERS)
-    command = ["tar", "-cf", directory / "source.tar", "--sort=name", "--owner=0", "--group=0", *_TREE_FOLDERS]
-    subprocess.run(command, cwd=source, check=True)
-    siw = build_siw(source, tree, release).parent
+    # Newer packages have the files of /lib in /usr.
+    modules = [path for path in (tree / "lib/modules", tree / "usr/lib/modules") if path.is_dir()]
+    if recipe.with_source:
+        source = extract_source(tree, work / "source", SOURCE_FOLDERS)
+        command = ["tar", "-cf", directory / "source.tar", "--sort=name", "--owner=0", "--group=0", *_TREE_FOLDERS]
+        subprocess.run(command, cwd=source, check=True)
+        modules.append(build_siw(source, tree, release).parent)
     boot_image(tree / f"boot/vmlinuz-{release}", directory / "vmlinux")
     libraries = {path.name: path for path in sorted(tree.rglob("*.so*")) if not path.is_dir()}
     with Archive(directory / "system.cpio") as system:
@@ -157,7 +190,7 @@ def _build(directory: Path, files: dict[str, Path], release: str) -> None:
             system.link(merged, f"usr/{merged}")
         for name in ("dev", "proc", "sys", "run", "tmp", "mnt", "srv", "root", "etc", "applets", "var/lib/nfs"):
             system.directory(name)
-        _add_programs(system, PROGRAMS, tree, libraries)
+        _add_programs(system, recipe.programs, tree, libraries)
         # busybox has a shell, too, but that prefers its own programs to those of the packages.
         system.link("usr/bin/sh", "dash")
         # The kernel itself runs /usr/sbin/modprobe.
@@ -172,8 +205,8 @@ def _build(directory: Path, files: dict[str, Path], release: str) -> None:
         users = "".join(f"{name}:x:{number}:{number}::/root:/usr/bin/sh\n" for name, number in _USERS.items())
         system.file("etc/passwd", users.encode())
         system.file("etc/group", "".join(f"{name}:x:{number}:\n" for name, number in _USERS.items()).encode())
-        _add_modules(system, release, [tree / "lib/modules", siw])
-    for name, paths in EXTRA_PROGRAMS.items():
+        _add_modules(system, release, recipe.modules, modules)
+    for name, paths in recipe.layers.items():
         with Archive(directory / f"{name}.cpio", over=system) as layer:
             _add_programs(layer, {name: paths}, tree, libraries)
     shutil.rmtree(work)
@@ -181,7 +214,7 @@ def _build(directory: Path, files: dict[str, Path], release: str) -> None:
 
 def _add_programs(to: Archive, programs: dict[str, list[str]], tree: Path, libraries: dict[str, Path]) -> None:
     for package, paths in programs.items():
-        there = [path for path in paths if (tree / path).is_file()]
+        there = [path for name in paths for path in (name, f"usr/{name}") if (tree / path).is_file()]
         if paths and not there:
             raise Missing(f"the package {package} no longer holds {paths[0]}")
         for path in there:
@@ -204,10 +237,10 @@ def _add_library(to: Archive, soname: str, libraries: dict[str, Path], name: str
     _add_binary(to, libraries[soname], name, libraries)
 
 
-def _add_modules(system: Archive, release: str, directories: list[Path]) -> None:
+def _add_modules(system: Archive, release: str, names: list[str], directories: list[Path]) -> None:
     """The modules with the lists by which modprobe finds them."""
     home = f"usr/lib/modules/{release}"
-    modules = module_closure(MODULES, directories)
+    modules = module_closure(names, directories)
     by_name = {module.name: module for module in modules}
     needs: list[str] = []
     for module in modules:

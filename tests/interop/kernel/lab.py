@@ -22,7 +22,7 @@ __all__ = ["CHECKS", "MOUNT_OPTIONS", "Check", "Lab", "check"]
 
 MOUNT_OPTIONS = "rdma,port=20049,vers=3,nolock,mountproto=tcp,mountport=20048"
 """Options with which a Linux client mounts either server. Neither has NLM; no port mapper is asked."""
-_CLIENT, _SERVER, _DEVICES = 2, 3, 4
+_CLIENT, _SERVER, _DEVICES, _TLS = 2, 3, 4, 5
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,10 @@ def check(*, quick: bool = False) -> Callable[[Callable[[Lab], None]], Callable[
 class Lab:
     """Guests stay up from one check to the next, and are replaced when a check has failed in them."""
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image, tls_image: Image | None = None) -> None:
+        """`tls_image` is that of `TLS_RECIPE`, for checks that use the guest `tls`."""
         self.image = image
+        self._tls_image = tls_image
         self._guests: dict[str, Guest] = {}
         self._directory = tempfile.TemporaryDirectory(prefix="rpcrdma-lab-")
 
@@ -94,6 +96,14 @@ class Lab:
                 "rdma link add rxe0 type rxe netdev eth0"
             )
         return self._guests["devices"]
+
+    @property
+    def tls(self) -> Guest:
+        """A guest with a newer kernel, which has TLS for NFS, and tlshd."""
+        if "tls" not in self._guests:
+            assert self._tls_image is not None, "it is built before the network is left"
+            self._guests["tls"] = Guest(self._tls_image, _TLS, name="tls")
+        return self._guests["tls"]
 
     @property
     def python_layer(self) -> Path:

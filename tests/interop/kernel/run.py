@@ -21,8 +21,9 @@ import kernel_reverse
 import our_client_data
 import our_client_procedures
 import our_client_recovery
+import tls_checks
 from failures import CheckFailed, GuestDied, JobTimeout, Missing
-from image import build_image
+from image import TLS_RECIPE, build_image
 from lab import CHECKS, Check, Lab
 from network import enter_own_network
 
@@ -39,6 +40,7 @@ CHECK_MODULES = (
     kernel_reverse,
     capture_vectors,
     device_checks,
+    tls_checks,
 )
 """In the order in which they run. A further module of checks is imported above, and named here."""
 
@@ -60,8 +62,10 @@ def main() -> int:
         parser.error("no check has such a name; --list shows them")
     try:
         image = build_image()
+        in_tls = any(check.run.__module__ == tls_checks.__name__ for check in chosen)
+        tls_image = build_image(TLS_RECIPE) if in_tls else None
         enter_own_network()
-        return _run(Lab(image), chosen)
+        return _run(Lab(image, tls_image), chosen)
     except Missing as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
