@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from rpcrdma.aio.client import connect
 from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
 from rpcrdma.aio.drivers.provider import Provider, ProviderChoice
-from rpcrdma.aio.drivers.provider_choice import chosen_provider
+from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.transport import VERSION_CHOICES, offered, version_choice
 from support.both_drafts import DRAFTS, Raw
@@ -128,14 +128,16 @@ def leave_choice_to(provider: str, version: str, monkeypatch: pytest.MonkeyPatch
     if provider == "simulated":
         monkeypatch.setattr(asyncio, "run", run_in_virtual_time)
 
-    def chosen(choice: ProviderChoice, *settings: Any) -> Provider:
-        return in_memory[provider] if choice == "auto" and provider in in_memory else chosen_provider(choice, *settings)
+    def chosen(choice: ProviderChoice, *settings: Any) -> tuple[Provider, ...]:
+        if choice == "auto" and provider in in_memory:
+            return (in_memory[provider],)
+        return chosen_providers(choice, *settings)
 
     def version_of(choice: str | int) -> str:
         return version if choice == "auto" else version_choice(choice)
 
     for module in ("client.connect", "server.rdma_server"):
-        monkeypatch.setattr(f"rpcrdma.aio.{module}.chosen_provider", chosen)
+        monkeypatch.setattr(f"rpcrdma.aio.{module}.chosen_providers", chosen)
     monkeypatch.setattr("rpcrdma.aio.client.connect.version_choice", version_of)
     if version not in _OF_AUTO:
         # A server leaves it to its clients, where it can.

@@ -16,7 +16,7 @@ typedef struct {
     struct ibv_cq *cq;
     struct ibv_qp *qp; /* NULL once it has ended */
     uint64_t last_number;
-    int max_entries;
+    int max_entries, armed; /* `armed`: the descriptor becomes readable at the next completion */
 } QueuePair;
 
 static PyTypeObject *queue_pair_type;
@@ -76,6 +76,7 @@ PyObject *rv_new_queue_pair(PyObject *self, PyObject *args) {
         goto failed;
     }
     pair->qp = identifier->id->qp;
+    pair->armed = 1;
     return (PyObject *)pair;
 failed:
     Py_DECREF(pair);
@@ -268,11 +269,12 @@ static int append(QueuePair *pair, PyObject *found, const struct ibv_wc *complet
     return failed ? -1 : 0;
 }
 
-/* QueuePair.completions(most) -> [(object, status, octets)]: at most so many; with less than `most` the file descriptor
-   becomes readable at the next one */
-static PyObject *queue_pair_completions(PyObject *self, PyObject *limit) {
+/* QueuePair.completions(most, arm) -> [(object, status, octets)]: at most so many; with `arm`, and less than `most`,
+   the file descriptor becomes readable at the next one */
+static PyObject *queue_pair_completions(PyObject *self, PyObject *args) {
     QueuePair *pair = (QueuePair *)self;
-    const long most = PyLong_AsLong(limit);
+    long most;
+    int arm;
     const struct ibv_context_ops *ops;
     struct ibv_wc taken[TAKEN];
     struct ibv_cq *cq;
@@ -280,11 +282,15 @@ static PyObject *queue_pair_completions(PyObject *self, PyObject *limit) {
     unsigned int events = 0;
     int count, failed;
     PyObject *found;
-    if (PyErr_Occurred() || is_closed(pair) || !(found = PyList_New(0))) return NULL;
+    if (!PyArg_ParseTuple(args, "lp", &most, &arm) || is_closed(pair) || !(found = PyList_New(0))) return NULL;
     ops = &pair->channel->context->ops;
     while (!rv_calls()->ibv_get_cq_event(pair->channel, &cq, &user)) events++;
     if (events) {
         rv_calls()->ibv_ack_cq_events(pair->cq, events);
+        pair->armed = 0;
+    }
+    if (arm && !pair->armed) {
+        pair->armed = 1;
         failed = ops->req_notify_cq(pair->cq, 0);
         if (failed) {
             Py_DECREF(found);
@@ -312,7 +318,7 @@ int rv_add_queue_pair(PyObject *module) {
     static PyMethodDef methods[] = {{"fileno", queue_pair_fileno, METH_NOARGS, NULL},
         {"post_sends", queue_pair_post_sends, METH_O, NULL},
         {"post_receives", queue_pair_post_receives, METH_O, NULL},
-        {"completions", queue_pair_completions, METH_O, NULL}, {"broken", queue_pair_broken, METH_NOARGS, NULL},
+        {"completions", queue_pair_completions, METH_VARARGS, NULL}, {"broken", queue_pair_broken, METH_NOARGS, NULL},
         {"end", queue_pair_end, METH_NOARGS, NULL}, {"close", queue_pair_close, METH_NOARGS, NULL}, {0}};
     static PyType_Slot slots[] = {{Py_tp_dealloc, queue_pair_free}, {Py_tp_methods, methods}, {0, NULL}};
     static PyType_Spec spec = {"rpcrdma_verbs.QueuePair", sizeof(QueuePair), 0,

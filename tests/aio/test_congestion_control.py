@@ -19,7 +19,7 @@ def test_neither_end_of_a_connection_within_one_host_paces_its_segments() -> Non
     async def main() -> None:
         accepted: asyncio.Queue[socket.socket] = asyncio.Queue()
         listener = Listener(accepted.put_nowait, LimitedLog(logging.getLogger("rpcrdma")))
-        ((host, port),) = await listener.listen("127.0.0.1", 0)
+        ((host, port, _),) = await listener.listen("127.0.0.1", 0)
         with await connected_socket(host, port) as own, await accepted.get() as peer:
             listener.close()
             assert congestion_control(own) == congestion_control(peer) == b"reno"

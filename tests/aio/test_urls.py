@@ -71,6 +71,22 @@ def test_a_url_is_shown_as_it_is_written(text: str) -> None:
     assert str(parse_url(text)) == text
 
 
+def test_a_url_to_listen_at_may_choose_the_provider() -> None:
+    url = parse_url("rdma://h:1?provider=verbs", listens=True)
+    assert (url.provider, str(url)) == ("verbs", "rdma://h:1?provider=verbs")
+    assert parse_url("rdma://h:1", listens=True).provider is None
+
+
+def test_a_provider_in_another_url_is_refused() -> None:
+    for text, listens, said in (
+        ("rdma://h?provider=verbs", False, r"'provider' means nothing in a URL"),
+        ("rdma://h?provider=roce", True, "provider= is for rdma:// and one of auto, iwarp, verbs"),
+        ("tcp://h?provider=verbs", True, "provider= is for rdma://"),
+    ):
+        with pytest.raises(LocalProtocolError, match=said):
+            parse_url(text, listens=listens)
+
+
 def test_a_url_knows_whether_its_port_is_the_default_one() -> None:
     assert [parse_url(text).port_given for text in ("tcp://h", "tcp://h:2049", "rdma://[::1]/x")] == [
         False,

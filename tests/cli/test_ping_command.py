@@ -23,7 +23,7 @@ def test_ping_reports_as_json(remote: Remote) -> None:
     assert sorted(rtt.values()) == list(rtt.values())
     if remote.base.startswith("rdma"):
         assert (report["version"], report["dialect"]) == (int(remote.version), remote.version)
-        assert (report["provider"], report["data_path"]) == ("iwarp", DATA_PATH)
+        assert (report["provider"], report["device"], report["data_path"]) == ("iwarp", None, DATA_PATH)
         assert 0 < report["distance_us"] < 1e6
         assert report["credits"]["requested"] >= report["credits"]["granted"] > 0
         assert report["credits"]["reverse_granted"] == 0, "this command offers no services"

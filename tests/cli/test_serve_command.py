@@ -61,6 +61,8 @@ def test_serve_stops_in_order_on_a_signal(
         assert served.finish() == 0
         assert served.said == ""
     assert names(served) == ["listening", "listening", "exported", "stopping", "stopped"]
+    over = {event["url"].partition(":")[0]: event["providers"] for event in served.events[:2]}
+    assert over == {"rdma": [{"provider": "iwarp", "device": None}], "tcp": []}
     assert served.events[2] == {
         "event": "exported",
         "name": "/",
@@ -194,7 +196,9 @@ def test_serve_without_json_says_where_it_listens(data: Path, tmp_path: Path) ->
     with CommandProcess(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        urls = [process.stdout.readline().removeprefix("listening at ").strip() for _ in range(2)]
+        lines = [process.stdout.readline().split() for _ in range(2)]
+        urls = [line[2] for line in lines]
+        assert [line[3:] for line in lines] == [["over", "iwarp"], []]
         assert [url.partition(":")[0] for url in urls] == ["rdma", "tcp"]
         assert main(["ping", "-c", "1", urls[0]]) == 0
         process.terminate()

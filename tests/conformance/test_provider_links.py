@@ -97,9 +97,9 @@ class Owner:
 async def listening(provider: Provider) -> AsyncIterator[tuple[LinkListener, tuple[str, int], list[Link]]]:
     links: list[Link] = []
     listener = provider.listener(links.append, LimitedLog(logging.getLogger("rpcrdma.test")))
-    (address,) = await listener.listen("127.0.0.1", 0)
+    ((host, port, _),) = await listener.listen("127.0.0.1", 0)
     try:
-        yield listener, address, links
+        yield listener, (host, port), links
     finally:
         listener.close()
 
@@ -300,7 +300,7 @@ def test_an_address_is_taken_once(provider: Provider) -> None:
         async with listening(provider) as (listener, (host, port), _):
             with pytest.raises(OSError, match="in use"):
                 await listener.listen(host, port)
-            ((_, another),) = await listener.listen(host, 0)
+            ((_, another, _),) = await listener.listen(host, 0)
             assert another not in {0, port}
 
     run(provider, main)

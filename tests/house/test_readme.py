@@ -145,7 +145,7 @@ def test_commands_run_against_the_server(directory: Path, who: Sequence[str]) ->
     with server:
         assert server.stdout is not None
         try:
-            rdma, tcp = (server.stdout.readline().split()[-1] for _ in range(2))
+            rdma, tcp = (server.stdout.readline().split()[2] for _ in range(2))
             port = tcp.rpartition(":")[2]
 
             def there(line: str) -> str:

@@ -94,6 +94,7 @@ class _QueuePair(_Descriptor):
         self._identifier = identifier
         self._depths = depths
         self._stopped = False
+        self._armed = True
         self.receives: deque[tuple[object, tuple[Entry, ...]]] = deque()
         self.done: deque[tuple[object, int, int]] = deque()
         self.posted = [0, 0]
@@ -101,7 +102,9 @@ class _QueuePair(_Descriptor):
     def _complete(self, queue: int, work: object, status: int, octets: int = 0) -> None:
         self.done.append((work, status, octets))
         self.posted[queue] += 1
-        self.raise_()
+        if self._armed:
+            self._armed = False
+            self.raise_()
 
     def post_receives(self, works: Sequence[tuple[object, tuple[Entry, ...]]]) -> None:
         self.receives.extend(works)
@@ -163,8 +166,11 @@ class _QueuePair(_Descriptor):
         while self.receives:
             self._complete(1, self.receives.popleft()[0], WorkStatus.FLUSHED)
 
-    def completions(self, most: int) -> list[tuple[Any, int, int]]:
+    def completions(self, most: int, arm: bool) -> list[tuple[Any, int, int]]:
         self.clear()
+        if arm and not self._armed:
+            self._armed = True
+            self.domain.world.armed += 1
         return [self.done.popleft() for _ in range(min(most, len(self.done)))]
 
     def broken(self) -> bool:
@@ -183,6 +189,7 @@ class _Identifier:
     def __init__(self, channel: _EventChannel) -> None:
         self._channel = channel
         self._world = channel.world
+        self._on_device = False
         self.local: tuple[str, int] = ("", 0)
         self.peer: tuple[str, int] = ("", 0)
         self._far: _Identifier | None = None
@@ -190,8 +197,17 @@ class _Identifier:
         self._asked = b""
         self._depths = (0, 0)
 
+    @property
+    def device(self) -> str | None:
+        return self._world.attributes["name"] if self._on_device else None
+
     def bind(self, host: str, port: int, scope: int = 0) -> None:
         del scope
+        if host not in {"0.0.0.0", "::"}:
+            # As in Linux, a loopback address without a device means all devices.
+            self._on_device = host in self._world.reached
+            if not self._on_device and not host.startswith("127."):
+                raise OSError(errno.ENODEV, os.strerror(errno.ENODEV), "rdma_bind_addr")
         self.local = (host, port or next(self._world.ports))
 
     def listen(self, backlog: int) -> None:
@@ -208,6 +224,7 @@ class _Identifier:
             return
         self.local = (host, self.local[1] or next(self._world.ports))
         self.peer = (host, port)
+        self._on_device = True
         self._happens(ManagerEventKind.ADDRESS_RESOLVED)
 
     def resolve_route(self, timeout_ms: int) -> None:
@@ -232,6 +249,7 @@ class _Identifier:
             return
         far = self._far = _Identifier(listener._channel)
         far.local, far.peer, far._far = self.peer, self.local, self
+        far._on_device = True
         asked = private_data.ljust(_PRIVATE_OCTETS, b"\0")
         listener._channel.happen(
             (far, listener, ManagerEventKind.CONNECT_REQUEST, 0, asked, outbound_reads, inbound_reads)
@@ -301,7 +319,7 @@ class _EventChannel(_Descriptor):
 class DeviceInMemory:
     """One device, which reaches 127.0.0.1; change `attributes` before the first connection."""
 
-    INTERFACE = 1
+    INTERFACE = 2
     RDMA_WRITE, SEND, RDMA_READ, SEND_WITH_INVALIDATE = _WRITE, _SEND, _READ, _SEND_WITH_INVALIDATE
 
     def __init__(self) -> None:
@@ -320,6 +338,8 @@ class DeviceInMemory:
             ports=[{"number": 1, "active": True, "ethernet": True, "max_message_octets": 1 << 16}],
         )
         self.reached = {"127.0.0.1"}
+        self.armed = 0
+        """How often a completion queue was told to report the next completion."""
         self.listeners: dict[tuple[str, int], _Identifier] = {}
         self.ports = itertools.count(49152)
         self._handles = itertools.count(0x1234)

@@ -1,5 +1,7 @@
 """The URLs of services: `rdma://HOST[:PORT][/PATH][?mountport=PORT]`, and `tcp://`.
 
+Where a server listens, `rdma://HOST[:PORT]?provider=NAME` chooses the provider.
+
 The port of MOUNT may stand behind the server's own as well: `rdma://HOST:PORT+MOUNTPORT/PATH`. A URL of that form has
 no character that a pattern of file names gives a meaning, and a path can be appended to it.
 """
@@ -8,9 +10,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 from urllib.parse import quote, unquote, urlsplit
 
+from rpcrdma.aio.drivers.provider import PROVIDERS, ProviderChoice
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import LocalProtocolError
 
@@ -36,7 +39,8 @@ _UNSAFE = re.compile(r"%|\?(?=[^/?=]*=[^/?]*$)|[\udc80-\udcff]+")
 class Url:
     """A parsed URL; `path` is percent-decoded and starts with "/" or is empty.
 
-    `mount_port` is where MOUNT listens on TCP, None where the URL does not say. `str` of it parses to it.
+    `mount_port` is where MOUNT listens on TCP, `provider` the one to listen over; None where the URL does not say.
+    `str` of it parses to it.
     """
 
     scheme: Scheme
@@ -44,6 +48,7 @@ class Url:
     port: int
     path: str = ""
     mount_port: int | None = None
+    provider: ProviderChoice | None = None
     port_given: bool = field(default=True, compare=False)
     """False where the text named no port, and `port` is the default."""
 
@@ -55,20 +60,24 @@ class Url:
     def __str__(self) -> str:
         path = _UNSAFE.sub(lambda found: quote(found[0], safe="", errors="surrogateescape"), self.path)
         query = "" if self.mount_port is None else f"?mountport={self.mount_port}"
+        query += "" if self.provider is None else f"?provider={self.provider}"
         return f"{self.scheme}://{self.authority}{path}{query}"
 
 
-def parse_url(text: str) -> Url:
-    """Parses a service URL.
+def parse_url(text: str, *, listens: bool = False) -> Url:
+    """Parses a service URL; `listens`: one at which a server listens.
 
     Raises:
         LocalProtocolError: it is not one; the message names the fault and shows the form.
     """
     form = "write rdma://HOST[:PORT][/PATH] or tcp://HOST[:PORT][/PATH]"
-    mount_port = None
+    mount_port = provider = None
     query = _QUERY.search(text)
     if query is not None:
-        mount_port = _mount_port(text, query[1])
+        if listens and query[1].startswith("provider="):
+            provider = _provider(text, query[1])
+        else:
+            mount_port = _mount_port(text, query[1])
         text = text[: query.start()]
     plus = _PLUS.match(text)
     if plus is not None:
@@ -97,6 +106,7 @@ def parse_url(text: str) -> Url:
         port=DEFAULT_PORTS[scheme] if port is None else port,
         path=path,
         mount_port=mount_port,
+        provider=provider,
         port_given=port is not None,
     )
 
@@ -109,6 +119,13 @@ def _mount_port(text: str, query: str) -> int:
             "write %3F for a question mark in a name"
         )
     return _port_number(text, value)
+
+
+def _provider(text: str, query: str) -> ProviderChoice:
+    value = query.partition("=")[2]
+    if not text.startswith("rdma:") or value not in PROVIDERS:
+        raise LocalProtocolError(f"{text!r}: provider= is for rdma:// and one of {', '.join(PROVIDERS)}")
+    return cast("ProviderChoice", value)
 
 
 def _port_number(text: str, value: str) -> int:

@@ -21,6 +21,7 @@ __all__ = [
     "VERSIONS",
     "XPRTSEC",
     "CommandParser",
+    "add_busy_poll",
     "add_exclude",
     "add_extension",
     "add_host_options",
@@ -33,6 +34,8 @@ __all__ = [
     "host_and_port",
     "host_authentication",
     "is_url",
+    "listening_url",
+    "microseconds",
     "octal_mode",
     "octets",
     "port_number",
@@ -56,6 +59,7 @@ XPRTSEC = ("none", "tls", "mtls")
 _HOST_DEFAULTS: dict[str, Any] = dict.fromkeys(("host_auth", "host_cert", "host_key", "host_ca", "host_names"))
 _DEFAULTS: dict[str, Any] = {
     "provider": "auto",
+    "busy_poll": 0,
     "rpcrdma_version": "auto",
     "extension": "auto",
     "mount_port": None,
@@ -169,6 +173,7 @@ def _add_logging_options(parser: argparse.ArgumentParser) -> argparse._ArgumentG
 def _add_connection_options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add_provider(group)
+    add_busy_poll(group)
     add_rpcrdma_version(
         group,
         "version of RPC-over-RDMA: %(choices)s; auto takes the newest that the server speaks (never 2-07) "
@@ -302,7 +307,19 @@ def add_provider(group: argparse._ActionsContainer) -> None:
         choices=("auto", "iwarp", "verbs"),
         default=argparse.SUPPRESS,
         help="RDMA provider: iwarp is the software RNIC over TCP, verbs the RDMA devices of this machine; auto takes "
-        "iwarp (default: auto)",
+        "verbs where a device reaches the address, else iwarp (default: auto)",
+    )
+
+
+def add_busy_poll(group: argparse._ActionsContainer) -> None:
+    """`--busy-poll`."""
+    group.add_argument(
+        "--busy-poll",
+        type=microseconds,
+        default=argparse.SUPPRESS,
+        metavar="MICROSECONDS",
+        help="RDMA devices: look for completions for so long before sleeping, for less latency and more processor time "
+        "(default: 0, at most 1000000)",
     )
 
 
@@ -357,6 +374,7 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     from rpcrdma.aio.client.connect import ConnectOptions  # noqa: PLC0415
     from rpcrdma.cli.call_log import call_logger  # noqa: PLC0415
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
+    from rpcrdma.verbs.device_config import VerbsConfig  # noqa: PLC0415
 
     options: dict[str, Any] = {"provider": args.provider, "reserved_port": args.reserved_port}
     options["capture"] = getattr(args, "capture", None)
@@ -366,6 +384,7 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     options["xprtsec"] = args.xprtsec
     options["mount_in_clear"] = args.mount_in_clear
     options["host_authentication"] = host_authentication(args, in_tls=args.xprtsec != "none")
+    options["verbs"] = VerbsConfig(busy_poll_s=args.busy_poll / 1e6)
     options["rpcrdma_version"] = args.rpcrdma_version
     options["extension"] = args.extension
     if args.timeout is not None:
@@ -380,10 +399,19 @@ def is_url(text: str) -> bool:
 
 def service_url(text: str) -> Url:
     """An argument that must be a URL."""
+    return _url(text, listens=False)
+
+
+def listening_url(text: str) -> Url:
+    """An argument that must be a URL to listen at."""
+    return _url(text, listens=True)
+
+
+def _url(text: str, *, listens: bool) -> Url:
     from rpcrdma.aio.urls import parse_url  # noqa: PLC0415
 
     try:
-        return parse_url(text)
+        return parse_url(text, listens=listens)
     except LocalProtocolError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -430,6 +458,13 @@ def seconds_or_never(text: str) -> float | None:
         return seconds(text)
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(f"{error}, nor 0 for never") from None
+
+
+def microseconds(text: str) -> int:
+    """From 0 to a second, in microseconds."""
+    if not text.isascii() or not text.isdigit() or int(text) > 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of microseconds from 0 to 1000000")
+    return int(text)
 
 
 def octal_mode(text: str) -> int:

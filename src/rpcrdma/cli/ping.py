@@ -136,6 +136,7 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
         "version": agreed and agreed.version,
         "dialect": agreed and agreed.dialect,
         "provider": agreed and agreed.provider,
+        "device": agreed and agreed.device,
         "thresholds": agreed
         and {"send_bytes": agreed.inline_send_octets, "receive_bytes": agreed.inline_receive_octets},
         "credits": agreed
@@ -205,7 +206,8 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
             _print_host(report)
         return
     thresholds, credits_ = report["thresholds"], report["credits"]
-    console.data(f"RPC-over-RDMA version {report['dialect']}, provider {report['provider']}")
+    device = "" if report["device"] is None else f" ({report['device']})"
+    console.data(f"RPC-over-RDMA version {report['dialect']}, provider {report['provider']}{device}")
     console.data(
         f"inline thresholds: send {thresholds['send_bytes']} bytes, receive {thresholds['receive_bytes']} bytes"
     )

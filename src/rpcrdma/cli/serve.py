@@ -23,6 +23,7 @@ from rpcrdma.cli.export_options import Exported, allowed_networks, default_state
 from rpcrdma.cli.failures import describe
 from rpcrdma.cli.options import (
     CommandParser,
+    add_busy_poll,
     add_extension,
     add_host_options,
     add_json,
@@ -30,12 +31,20 @@ from rpcrdma.cli.options import (
     add_provider,
     add_rpcrdma_version,
     host_and_port,
+    listening_url,
     octets,
     positive_count,
     seconds_or_never,
-    service_url,
 )
-from rpcrdma.cli.serve_protection import asked_for, hosts_of, least_of, listen_at, renew_on_hang_up, unfit
+from rpcrdma.cli.serve_protection import (
+    DEFAULT_LISTEN,
+    asked_for,
+    hosts_of,
+    least_of,
+    listen_at,
+    renew_on_hang_up,
+    unfit,
+)
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
 from rpcrdma.limits import BUFFER_OCTETS_MAX, RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -99,10 +108,11 @@ def add_arguments(parser: CommandParser) -> None:
     add(
         "--listen",
         action="append",
-        type=service_url,
+        type=listening_url,
         metavar="URL",
-        help="where to listen, port 0 for a free one; [::] is every address, of IPv4 as well; may be repeated "
-        "(default: rdma://127.0.0.1:20049 and tcp://127.0.0.1:20048; with --xprtsec the latter alone)",
+        help="where to listen, port 0 for a free one; [::] is every address, of IPv4 as well; ?provider=NAME at the "
+        f"end of rdma:// goes before --provider; may be repeated (default: {' and '.join(DEFAULT_LISTEN)}; with --xprtsec "
+        "the latter alone)",
     )
     add("--read-only", action="store_true", help="export read-only")
     add(
@@ -130,6 +140,7 @@ def add_arguments(parser: CommandParser) -> None:
         help="where to keep the key of the file handles (default: $XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root)",
     )
     add_provider(parser)
+    add_busy_poll(parser)
     add_rpcrdma_version(
         parser,
         "version of RPC-over-RDMA: %(choices)s; auto speaks the version of each client (never 2-07), any other choice "
@@ -231,6 +242,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     from rpcrdma.aio.server.tcp_server import TcpServerConfig  # noqa: PLC0415
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
     from rpcrdma.nfs.server.watch_service import WatchService  # noqa: PLC0415
+    from rpcrdma.verbs.device_config import VerbsConfig  # noqa: PLC0415
 
     if _raise_file_limit(args.connections) < args.connections > RPC_CONNECTIONS_MAX:
         return console.error(
@@ -252,6 +264,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
             rdma=RdmaServerConfig(
                 provider=args.provider,
                 iwarp=IwarpConfig(crc=not args.no_crc),
+                verbs=VerbsConfig(busy_poll_s=args.busy_poll / 1e6),
                 connections_max=args.connections,
                 idle_s=getattr(args, "idle_timeout", RDMA_IDLE_S),
                 capture=args.capture,
@@ -375,10 +388,13 @@ def _announce(
     args: argparse.Namespace, exports: list[Exported], server: Server, metrics: MetricsExporter | None
 ) -> None:
     for url in server.listening:
+        used = server.providers[url]
         if args.json:
-            args.events.put({"event": "listening", "url": url})
+            providers = [each._asdict() for each in used]
+            args.events.put({"event": "listening", "url": url, "providers": providers})
         else:
-            console.data(f"listening at {url}")
+            over = f" over {' and '.join(map(str, used))}" if used else ""
+            console.data(f"listening at {url}{over}")
     if metrics is not None:
         if args.json:
             args.events.put({"event": "metrics", "url": metrics.url})

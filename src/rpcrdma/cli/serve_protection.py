@@ -16,9 +16,9 @@ from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec
 if TYPE_CHECKING:
     from rpcrdma.aio.host_options import HostAuthentication
 
-__all__ = ["asked_for", "hosts_of", "least_of", "listen_at", "renew_on_hang_up", "unfit"]
+__all__ = ["DEFAULT_LISTEN", "asked_for", "hosts_of", "least_of", "listen_at", "renew_on_hang_up", "unfit"]
 
-_LISTEN: Final = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
+DEFAULT_LISTEN: Final = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
 
 
 def asked_for(args: argparse.Namespace, export: Exported) -> XprtSec:
@@ -47,7 +47,7 @@ def listen_at(args: argparse.Namespace, exports: Sequence[Exported]) -> list[str
     """The URLs to listen at: by default not rdma:// if every export asks for TLS."""
     if args.listen:
         return [str(url) for url in args.listen]
-    return [url for url in _LISTEN if url.startswith("tcp://") or _weakest(args, exports) == "none"]
+    return [url for url in DEFAULT_LISTEN if url.startswith("tcp://") or _weakest(args, exports) == "none"]
 
 
 def unfit(args: argparse.Namespace, exports: Sequence[Exported]) -> tuple[str, str] | None:

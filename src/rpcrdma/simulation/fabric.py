@@ -24,7 +24,7 @@ from typing import Any
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.memory_driver import MemoryDriver
-from rpcrdma.aio.drivers.provider import Link, LinkListener
+from rpcrdma.aio.drivers.provider import Link, LinkListener, Listening
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.simulation.faults import Faults
@@ -125,8 +125,8 @@ class _Listener:
         self._node = node
         self.on_link = on_link
 
-    async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
-        return [self._node.listen(host, port, self)]
+    async def listen(self, host: str, port: int) -> list[Listening]:
+        return [Listening(*self._node.listen(host, port, self))]
 
     def close(self) -> None:
         listeners = self._node.listeners

@@ -29,7 +29,7 @@ __all__ = [
     "find",
 ]
 
-INTERFACE = 1
+INTERFACE = 2
 """The functions and types of the module as one number, which rises with each change of them."""
 
 
@@ -140,10 +140,10 @@ class QueuePairHandle(Protocol):
     def post_receives(self, works: Sequence[tuple[object, tuple[Entry, ...]]], /) -> None:
         """Posts a list of (object, entries), of one entry at most, to the receive queue in one call."""
 
-    def completions(self, most: int, /) -> list[tuple[Any, int, int]]:
+    def completions(self, most: int, arm: bool, /) -> list[tuple[Any, int, int]]:
         """Takes up to `most` completions (object, status, octets received).
 
-        The descriptor becomes readable for later ones only when fewer than `most` were taken.
+        The descriptor becomes readable for later ones only with `arm`, and when fewer than `most` were taken.
         """
 
     def broken(self) -> bool:
@@ -166,6 +166,10 @@ class ConnectionIdentifier(Protocol):
     @property
     def peer(self) -> tuple[str, int]:
         """Address and port of the other end."""
+
+    @property
+    def device(self) -> str | None:
+        """The name of the device that was found; None before that, and for a listener on all devices."""
 
     def bind(self, host: str, port: int, scope: int = 0, /) -> None:
         """Takes a local address and port; port 0 takes a free one."""

@@ -389,10 +389,10 @@ class DeviceQueuePair:
 
     # Completions
 
-    def poll(self) -> bool:
-        """Takes completions of the device; returns whether there may be more."""
+    def poll(self, *, arm: bool = True) -> bool:
+        """Takes completions of the device; returns whether there may be more. See `QueuePairHandle.completions`."""
         try:
-            found = self._device.completions(_COMPLETIONS)
+            found = self._device.completions(_COMPLETIONS, arm)
         except OSError as error:
             self._fail(error)
             return False

@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import capture_vectors
 import device_checks
+import device_choice
 import errors_across
 import kernel_client_files
 import kernel_client_recovery
@@ -41,6 +42,7 @@ CHECK_MODULES = (
     capture_vectors,
     device_checks,
     tls_checks,
+    device_choice,
 )
 """In the order in which they run. A further module of checks is imported above, and named here."""
 

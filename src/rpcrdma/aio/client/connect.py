@@ -16,6 +16,7 @@ from rpcrdma.aio.answering.answering import Answering, HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client.client_metrics import ClientMetrics
 from rpcrdma.aio.client.connection import Connection
+from rpcrdma.aio.client.first_to_connect import first_connection
 from rpcrdma.aio.client.known_versions import KnownVersions
 from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.client.reconnecting import ReconnectPolicy, SingleConnection
@@ -24,8 +25,8 @@ from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.connections.tcp_connection import PORT_MAPPER, TcpConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.effects import effects_of, random_bits
-from rpcrdma.aio.drivers.provider import ProviderChoice
-from rpcrdma.aio.drivers.provider_choice import chosen_provider
+from rpcrdma.aio.drivers.provider import ProviderChoice, ProviderInUse
+from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA, HostAuthentication, TlsSettings
 from rpcrdma.aio.own_loop import AsynchronousOnly
@@ -48,6 +49,7 @@ from rpcrdma.transport import (
     version_choice,
 )
 from rpcrdma.transport.authenticator import HostPolicy
+from rpcrdma.verbs.device_config import VerbsConfig
 
 __all__ = ["ConnectOptions", "Connection", "connect", "own_credential", "tls_of"]
 
@@ -73,8 +75,9 @@ class ConnectOptions:
     """How to connect and call."""
 
     provider: ProviderChoice = "auto"
-    """The carrier of RDMA: "iwarp" is the software RNIC, which "auto" takes too, since it reaches any server; "verbs"
-    is an RDMA device of this machine; or an object of your own, see `rpcrdma.aio.drivers.provider`."""
+    """The carrier of RDMA: "iwarp" is the software RNIC, "verbs" an RDMA device of this machine, or an object of your
+    own, see `rpcrdma.aio.drivers.provider`. "auto" is verbs if a device reaches the server's address and the server
+    answers over it, and iwarp otherwise; with `capture` it is iwarp."""
     rpcrdma_version: str | int = "auto"
     """One of `rpcrdma.transport.VERSION_CHOICES`; "auto" is the newest that the server speaks."""
     credential: Credential = field(default_factory=own_credential)
@@ -115,7 +118,9 @@ class ConnectOptions:
     `rpcrdma.transport.extensions`."""
     transport: TransportConfig = field(default_factory=TransportConfig)
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
-    """Of the software RNIC; other providers have settings of their own."""
+    """Of the software RNIC; an object of your own has its own settings."""
+    verbs: VerbsConfig = field(default_factory=VerbsConfig)
+    """Of connections over RDMA devices."""
     xprtsec: XprtSec = "none"
     """The protection of tcp:// by TLS (RFC 9289): "tls" if the server proves which host it is, "mtls" if this host
     does, too. Then there is no connection without it; rdma:// has no TLS and is refused. See docs/tls.md."""
@@ -317,7 +322,7 @@ async def _dial(
         "connected to %s: RPC-over-RDMA version %s, provider %s, inline %d/%d octets, %d credits requested, %s",
         place,
         agreed.dialect,
-        agreed.provider,
+        ProviderInUse(agreed.provider, agreed.device),
         agreed.inline_send_octets,
         agreed.inline_receive_octets,
         agreed.credits_requested,
@@ -350,13 +355,17 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
     )
     # A server that was found to speak a version without host authentication may have learnt another.
     required = options.host_authentication.wanted is HostPolicy.REQUIRED
-    dialer = RdmaDialer(
-        chosen_provider(options.provider, options.iwarp, options.capture),
-        url,
-        make,
-        version=version_choice(options.rpcrdma_version),
-        known=KnownVersions() if required else _known_versions(),
-        timeout_s=options.connect_timeout_s,
-        reserved_port=options.reserved_port,
-    )
-    return await dialer.dial()
+    known = KnownVersions() if required else _known_versions()
+    dialers = [
+        RdmaDialer(
+            provider,
+            url,
+            make,
+            version=version_choice(options.rpcrdma_version),
+            known=known,
+            timeout_s=options.connect_timeout_s,
+            reserved_port=options.reserved_port,
+        )
+        for provider in chosen_providers(options.provider, options.iwarp, options.verbs, options.capture)
+    ]
+    return await (dialers[0].dial() if len(dialers) == 1 else first_connection(dialers))

@@ -47,8 +47,8 @@ class RdmaDialer:
         timeout_s: float,
         reserved_port: bool,
     ) -> None:
-        self._provider = provider
-        self._url = url
+        self.provider = provider
+        self.url = url
         self._make = make
         self._version = version
         self._names = [dialect.name for dialect in offered(version)]
@@ -68,7 +68,7 @@ class RdmaDialer:
             async with asyncio.timeout(self._timeout_s):
                 return await self._dial()
         except TimeoutError:
-            raise unanswered(self._url.host, self._url.port, self._timeout_s) from None
+            raise unanswered(self.url.host, self.url.port, self._timeout_s) from None
 
     async def _dial(self) -> RdmaConnection:
         *_, fallback = self._names
@@ -83,7 +83,7 @@ class RdmaDialer:
                 raise
             first = connection
             trying = "%s: version %s of RPC-over-RDMA had no answer, trying version %s"
-            _LOGGER.info(trying, self._url.authority, self._names[0], fallback)
+            _LOGGER.info(trying, self.url.authority, self._names[0], fallback)
         else:
             if len(self._names) > 1:
                 known.found(server, connection.negotiated.dialect, loop.time())
@@ -98,7 +98,7 @@ class RdmaDialer:
         return connection
 
     async def _begin(self, version: str, on_version_refused: Callable[[], None] | None = None) -> RdmaConnection:
-        link = await self._provider.connect(self._url.host, self._url.port, reserved_port=self._reserved_port)
+        link = await self.provider.connect(self.url.host, self.url.port, reserved_port=self._reserved_port)
         return self._make(link, version=version, on_version_refused=on_version_refused)
 
     async def _established(self, connection: RdmaConnection, *, answer_s: float | None = None) -> RdmaConnection:
@@ -108,12 +108,12 @@ class RdmaDialer:
         except BaseException as error:
             connection.abort("connecting was given up")
             if isinstance(error, HostAuthenticationFailed):
-                raise HostAuthenticationFailed(f"{self._url.authority}: {error}", cause=error.cause) from None
+                raise HostAuthenticationFailed(f"{self.url.authority}: {error}", cause=error.cause) from None
             if not isinstance(error, TransportClosed):
                 raise
             if connection.version_refused:
-                raise ConnectFailed(f"{self._url.authority}: {error}") from None
-            raise ConnectFailed(self._provider.explain_unmade(self._url.authority, str(error))) from None
+                raise ConnectFailed(f"{self.url.authority}: {error}") from None
+            raise ConnectFailed(self.provider.explain_unmade(self.url.authority, str(error))) from None
         return connection
 
     async def _wait(self, connection: RdmaConnection, answer_s: float | None) -> None:

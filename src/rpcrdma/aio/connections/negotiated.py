@@ -27,6 +27,8 @@ class Negotiated:
     dialect: str
     """Its name, which tells drafts of one version apart."""
     provider: str
+    device: str | None
+    """The RDMA device of this end; None of a provider without."""
     inline_send_octets: int
     inline_receive_octets: int
     credits_requested: int
@@ -57,6 +59,7 @@ def negotiated(
         version=endpoint.version,
         dialect=endpoint.dialect,
         provider=provider,
+        device=terms.device,
         inline_send_octets=endpoint.inline_send_octets,
         inline_receive_octets=endpoint.inline_receive_octets,
         credits_requested=endpoint.credits_requested,

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable
 
 from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.aio.drivers.provider import Listening
 from rpcrdma.aio.drivers.sockets import tune
 
 __all__ = ["Listener"]
@@ -35,7 +36,7 @@ class Listener:
         """Host and port of each listening socket."""
         return [sock.getsockname()[:2] for sock in self._sockets]
 
-    async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
+    async def listen(self, host: str, port: int) -> list[Listening]:
         """Starts to accept at `host`; port 0 takes a free one, the same for all addresses. Returns the new addresses.
 
         The address "::" alone takes IPv4 connections as well, as with most servers on Linux, unless this listener
@@ -45,12 +46,12 @@ class Listener:
             OSError: the address is in use, not of this machine or not permitted.
         """
         added: list[socket.socket] = []
-        served: list[tuple[str, int]] = []
+        served: list[Listening] = []
         addresses = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
             for family, kind, protocol, _, address in addresses:
                 if family == socket.AF_INET and port in self._both_families:
-                    served.append((str(address[0]), port))
+                    served.append(Listening(str(address[0]), port))
                     continue
                 sock = socket.socket(family, kind, protocol)
                 added.append(sock)
@@ -62,7 +63,7 @@ class Listener:
                 sock.bind((address[0], port, *address[2:]))
                 sock.listen(_BACKLOG)
                 host, port = sock.getsockname()[:2]
-                served.append((host, port))
+                served.append(Listening(host, port))
                 if family == socket.AF_INET6 and everywhere:
                     self._both_families.add(port)
         except BaseException:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.memory_driver import MemoryDriver
-from rpcrdma.aio.drivers.provider import Link, LinkListener
+from rpcrdma.aio.drivers.provider import Link, LinkListener, Listening
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.verbs import SoftwareProtectionDomain
@@ -131,8 +131,8 @@ class _LoopbackListener:
         self._closed = False
         self.loop = asyncio.get_running_loop()
 
-    async def listen(self, host: str, port: int) -> list[Address]:
-        return [self._provider.add(host, port, self)]
+    async def listen(self, host: str, port: int) -> list[Listening]:
+        return [Listening(*self._provider.add(host, port, self))]
 
     def arrived(self, link: _LoopbackLink) -> None:
         if self._closed:

@@ -115,7 +115,7 @@ class PageServer:
         except Exception as error:  # noqa: BLE001 - raised in the thread that waits for it
             listening.set_exception(error)
             return
-        listening.set_result(addresses[0])
+        listening.set_result(addresses[0][:2])
         await self._stopping.wait()
         listener.close()
         self._log.flush()

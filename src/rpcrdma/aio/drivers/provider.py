@@ -8,13 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.verbs import ProtectionDomain, QueuePair
 
-__all__ = ["Driver", "Link", "LinkListener", "Provider", "ProviderChoice", "Terms"]
+__all__ = [
+    "PROVIDERS",
+    "Driver",
+    "Link",
+    "LinkListener",
+    "Listening",
+    "Provider",
+    "ProviderChoice",
+    "ProviderInUse",
+    "Terms",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +35,26 @@ class Terms:
     """Whether a checksum protects the octets on their way."""
     inbound_reads: int
     outbound_reads: int
+    device: str | None = None
+    """The RDMA device; None of a provider without."""
+
+
+class ProviderInUse(NamedTuple):
+    """The provider of a connection or of a listener by name, and its RDMA device; None of any device, or of none."""
+
+    provider: str
+    device: str | None = None
+
+    def __str__(self) -> str:
+        return self.provider if self.device is None else f"{self.provider} ({self.device})"
+
+
+class Listening(NamedTuple):
+    """An address at which peers connect, and the RDMA device there; None of any device, or of none."""
+
+    host: str
+    port: int
+    device: str | None = None
 
 
 class Driver(Protocol):
@@ -116,7 +146,7 @@ class Link(Protocol):
 class LinkListener(Protocol):
     """Where peers connect to."""
 
-    async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
+    async def listen(self, host: str, port: int) -> list[Listening]:
         """Takes links at `host` as well; port 0 takes a free one. Returns the addresses that this added.
 
         Raises:
@@ -147,6 +177,9 @@ class Provider(Protocol):
     def explain_unmade(self, where: str, cause: str) -> str:
         """For a person: no RDMA connection was made over the link to `where`, for `cause`, and a remedy."""
 
+
+PROVIDERS = ("auto", "iwarp", "verbs")
+"""The choices by name."""
 
 ProviderChoice: TypeAlias = Literal["auto", "iwarp", "verbs"] | Provider
 """As options have it."""

@@ -1,32 +1,56 @@
-"""The provider that options ask for."""
+"""The providers that options ask for."""
 
 from __future__ import annotations
 
+import os
+
 from rpcrdma.aio.drivers.capture import PacketCapture
-from rpcrdma.aio.drivers.provider import Provider, ProviderChoice
+from rpcrdma.aio.drivers.provider import PROVIDERS, Provider, ProviderChoice
 from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp import IwarpConfig
+from rpcrdma.verbs.device_config import VerbsConfig
 
-__all__ = ["chosen_provider"]
+__all__ = ["DEVICES", "chosen_providers"]
+
+DEVICES = "/sys/class/infiniband"
+"""The directory in which Linux lists the RDMA devices of this machine, or of its network namespace."""
 
 
-def chosen_provider(choice: ProviderChoice, config: IwarpConfig, capture: PacketCapture | None) -> Provider:
-    """An object as it is; "verbs" for the RDMA devices; any other name is the software RNIC, which runs anywhere.
+def chosen_providers(
+    choice: ProviderChoice, iwarp: IwarpConfig, verbs: VerbsConfig, capture: PacketCapture | None
+) -> tuple[Provider, ...]:
+    """The providers to be used, in the order in which a client tries them.
+
+    "auto" is the RDMA devices, where this machine has one, and then the software RNIC, which runs anywhere. Where
+    packets are recorded it is the software RNIC alone.
 
     Raises:
-        LocalProtocolError: packets are to be recorded of a provider whose packets do not pass through here.
+        LocalProtocolError: there is no such choice, or packets are to be recorded of a provider whose packets do not
+            pass through here.
     """
-    if choice == "verbs":
-        # Programs without a device do not load its modules.
-        from rpcrdma.aio.drivers.verbs_provider import VerbsProvider  # noqa: PLC0415
-
-        choice = VerbsProvider()
-    if isinstance(choice, str):
-        return SoftwareRnic(config, capture)
+    if isinstance(choice, str) and choice not in PROVIDERS:
+        raise LocalProtocolError(f"provider={choice!r} is not known: take {', '.join(PROVIDERS)} or an object")
+    if choice == "iwarp" or (choice == "auto" and (capture is not None or not _any_device())):
+        return (SoftwareRnic(iwarp, capture),)
     if capture is not None:
+        name = choice if isinstance(choice, str) else choice.name
         raise LocalProtocolError(
-            f"only the software RNIC's packets can be captured, not those of provider {choice.name!r}: leave out "
+            f"only the software RNIC's packets can be captured, not those of provider {name!r}: leave out "
             "capture=, or take provider='iwarp'"
         )
-    return choice
+    if not isinstance(choice, str):
+        return (choice,)
+    # Programs without a device do not load its modules.
+    from rpcrdma.aio.drivers.verbs_provider import VerbsProvider  # noqa: PLC0415
+
+    devices = VerbsProvider(config=verbs)
+    return (devices, SoftwareRnic(iwarp)) if choice == "auto" else (devices,)
+
+
+def _any_device() -> bool:
+    try:
+        with os.scandir(DEVICES) as found:
+            return any(found)
+    except OSError:
+        return False

@@ -10,6 +10,7 @@ from rpcrdma.aio.drivers.provider import Terms
 from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
 from rpcrdma.verbs import ProtectionDomain
 from rpcrdma.verbs.binding import ConnectionIdentifier, ManagerEvent
+from rpcrdma.verbs.device_config import VerbsConfig
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 
 __all__ = ["VerbsDriver"]
@@ -25,6 +26,8 @@ class VerbsDriver:
     """See `rpcrdma.aio.drivers.provider.Link.open`."""
 
     __slots__ = (
+        "_awake_until_s",
+        "_busy_poll_s",
         "_closed",
         "_identifier",
         "_linger",
@@ -32,6 +35,7 @@ class VerbsDriver:
         "_manager",
         "_on_closed",
         "_on_turn",
+        "_polls",
         "_timer",
         "queue_pair",
     )
@@ -44,7 +48,12 @@ class VerbsDriver:
         timer: DeadlineTimer,
         on_turn: Callable[[], None],
         on_closed: Callable[[], None],
+        config: VerbsConfig,
     ) -> None:
+        self._busy_poll_s = config.busy_poll_s
+        self._awake_until_s = 0.0
+        self._polls = False
+        """Whether `_poll` will be called."""
         self._loop = asyncio.get_running_loop()
         self._manager = manager
         self._identifier = identifier
@@ -68,7 +77,12 @@ class VerbsDriver:
     @property
     def terms(self) -> Terms:
         queue_pair = self.queue_pair
-        return Terms(crc=True, inbound_reads=queue_pair.inbound_reads, outbound_reads=queue_pair.outbound_reads)
+        return Terms(
+            crc=True,
+            inbound_reads=queue_pair.inbound_reads,
+            outbound_reads=queue_pair.outbound_reads,
+            device=queue_pair.pd.device["name"],
+        )
 
     @property
     def blocked(self) -> bool:
@@ -82,11 +96,33 @@ class VerbsDriver:
         if self._closed:
             return
         for _ in range(_POLLS):
-            if not self.queue_pair.poll():
+            if not self.queue_pair.poll(arm=not self._busy_poll_s):
                 break
         else:
             self._loop.call_soon(self._readable)
+        if self._busy_poll_s:
+            self._stay_awake()
         self._turn()
+
+    def _stay_awake(self) -> None:
+        """Polls in each turn of the loop until the time of busy polling is over."""
+        self._awake_until_s = self._loop.time() + self._busy_poll_s
+        if not self._polls:
+            self._polls = True
+            self._loop.call_soon(self._poll)
+
+    def _poll(self) -> None:
+        self._polls = False
+        if self._closed:
+            return
+        sleeps = self._loop.time() >= self._awake_until_s
+        more = self.queue_pair.poll(arm=sleeps)
+        if more or self.queue_pair.has_news:
+            self._stay_awake()
+            self._turn()
+        elif not sleeps:
+            self._polls = True
+            self._loop.call_soon(self._poll)
 
     def _on_event(self, event: ManagerEvent) -> None:
         self.queue_pair.on_event(event)
@@ -103,6 +139,8 @@ class VerbsDriver:
             return
         queue_pair = self.queue_pair
         queue_pair.flush()
+        if self._busy_poll_s and not queue_pair.idle:
+            self._stay_awake()
         if queue_pair.has_news:
             self._loop.call_soon(self._turn)
         elif queue_pair.ended:

@@ -13,12 +13,13 @@ from typing import TypeAlias
 
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.limited_log import LimitedLog
-from rpcrdma.aio.drivers.provider import Link, LinkListener
+from rpcrdma.aio.drivers.provider import Link, LinkListener, Listening
 from rpcrdma.aio.drivers.sockets import address_of, addresses_of, authority, take_reserved_port
 from rpcrdma.aio.drivers.verbs_driver import VerbsDriver
 from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, ManagerEvent, ManagerEventKind, find
+from rpcrdma.verbs.device_config import VerbsConfig
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 
 __all__ = ["VerbsProvider"]
@@ -44,6 +45,7 @@ class _VerbsLink:
         manager: ConnectionManager,
         identifier: ConnectionIdentifier,
         request: ManagerEvent | None,
+        config: VerbsConfig,
     ) -> None:
         self.local = address_of(identifier.local)
         self.peer = address_of(identifier.peer)
@@ -52,6 +54,7 @@ class _VerbsLink:
         self._manager = manager
         self._identifier = identifier
         self._request = request
+        self._config = config
 
     def open(
         self, private_data: bytes, timer: DeadlineTimer, on_turn: Callable[[], None], on_closed: Callable[[], None]
@@ -65,7 +68,7 @@ class _VerbsLink:
                 f"the RDMA device makes no connection with {authority(*self.peer)}: {_cause(error)}; close other "
                 "connections, or raise the limit of locked memory (ulimit -l)"
             ) from error
-        return VerbsDriver(self._manager, identifier, queue_pair, timer, on_turn, on_closed)
+        return VerbsDriver(self._manager, identifier, queue_pair, timer, on_turn, on_closed, self._config)
 
     def refuse(self) -> None:
         if not self.active:
@@ -84,7 +87,7 @@ class _VerbsListener:
         self._manager = provider.manager()
         self._identifiers: list[ConnectionIdentifier] = []
 
-    async def listen(self, host: str, port: int) -> list[Address]:
+    async def listen(self, host: str, port: int) -> list[Listening]:
         addresses = await asyncio.get_running_loop().getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
@@ -95,13 +98,14 @@ class _VerbsListener:
                 identifier = manager.identifier(self._on_event)
                 added.append(identifier)
                 identifier.bind(str(address[0]), port, *(int(number) for number in address[3:]))
+                _check_device(identifier)
                 identifier.listen(_BACKLOG)
                 port = identifier.local[1]
         except OSError:
             _end(manager, added)
             raise
         self._identifiers += added
-        return [identifier.local for identifier in added]
+        return [Listening(*identifier.local, identifier.device) for identifier in added]
 
     def _on_event(self, event: ManagerEvent) -> None:
         if event.kind != ManagerEventKind.CONNECT_REQUEST:
@@ -112,13 +116,20 @@ class _VerbsListener:
                 self._log.log(logging.ERROR, "device", "an RDMA device was removed: nothing listens there any more")
             return
         try:
-            self._on_link(_VerbsLink(self._provider.binding(), self._manager, event.identifier, event))
+            provider = self._provider
+            self._on_link(_VerbsLink(provider.binding(), self._manager, event.identifier, event, provider.config))
         except ConnectFailed as error:
             self._log.log(logging.ERROR, "accept", "cannot accept a connection: %s", error)
 
     def close(self) -> None:
         _end(self._manager, self._identifiers)
         self._identifiers.clear()
+
+
+def _check_device(identifier: ConnectionIdentifier) -> None:
+    """Linux takes a loopback address for the addresses of all devices, at which the network would reach the server."""
+    if identifier.device is None and identifier.local[0] not in _ANY.values():
+        raise OSError(errno.ENODEV, "no RDMA device has the address")
 
 
 def _end(manager: ConnectionManager, identifiers: list[ConnectionIdentifier]) -> None:
@@ -132,7 +143,8 @@ class VerbsProvider:
 
     name = _NAME
 
-    def __init__(self, binding: Binding | None = None) -> None:
+    def __init__(self, binding: Binding | None = None, config: VerbsConfig | None = None) -> None:
+        self.config = config or VerbsConfig()
         self._binding = binding
         self._manager: ConnectionManager | None = None
 
@@ -161,7 +173,7 @@ class VerbsProvider:
                 if error.errno not in (errno.ENODEV, errno.ENOENT):
                     raise
                 # The kernel's modules are loaded by the first device; rdma_ucm is not.
-                raise OSError(error.errno, "there is no RDMA connection manager: modprobe rdma_ucm") from error
+                raise OSError(errno.ENOSYS, "there is no RDMA connection manager: modprobe rdma_ucm") from error
         return self._manager
 
     async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
@@ -180,11 +192,11 @@ class VerbsProvider:
             except OSError as error:
                 failure = error
             else:
-                return _VerbsLink(self.binding(), manager, identifier, None)
+                return _VerbsLink(self.binding(), manager, identifier, None, self.config)
         assert failure is not None, "a host has at least one address"
         raise ConnectFailed(
             f"cannot connect to {where}: no RDMA device reaches it ({_cause(failure)}); check with `rdma link` that "
-            "one is active in its network and that the module rdma_ucm is loaded, or leave out the provider"
+            "one is active in its network and that the module rdma_ucm is loaded, or take provider iwarp"
         ) from failure
 
     def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> LinkListener:

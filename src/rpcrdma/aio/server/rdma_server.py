@@ -14,11 +14,12 @@ from rpcrdma.aio.connections.negotiated import PropertyValue
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
-from rpcrdma.aio.drivers.provider import Link, ProviderChoice
-from rpcrdma.aio.drivers.provider_choice import chosen_provider
+from rpcrdma.aio.drivers.provider import Link, ProviderChoice, ProviderInUse
+from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.admission import Admission
+from rpcrdma.aio.server.rdma_listeners import RdmaListeners
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.limits import RDMA_IDLE_S, RDMA_STARTING_MAX, RPC_CONNECTIONS_MAX
 from rpcrdma.rpc.call_statistics import CallStatistics
@@ -34,6 +35,7 @@ from rpcrdma.transport import (
     version_choice,
 )
 from rpcrdma.verbs import ReceivePool
+from rpcrdma.verbs.device_config import VerbsConfig
 
 __all__ = ["RdmaServer", "RdmaServerConfig"]
 
@@ -61,9 +63,12 @@ class RdmaServerConfig:
     """One of `rpcrdma.transport.VERSION_CHOICES`: the only one that is spoken; "auto" takes each client's, of all that
     first messages tell apart."""
     provider: ProviderChoice = "auto"
-    """See `ConnectOptions.provider`."""
+    """As `ConnectOptions.provider`, but "auto" listens over the software RNIC and over the device of the address, if it
+    has one. `?provider=NAME` at the end of a URL to listen at goes before it."""
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
-    """Of the software RNIC; other providers have settings of their own."""
+    """Of the software RNIC; an object of your own has its own settings."""
+    verbs: VerbsConfig = field(default_factory=VerbsConfig)
+    """Of connections over RDMA devices."""
     capture: PacketCapture | None = None
     host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
     """Whether clients prove which hosts they are. Where it is required, what is offered over RDMA is not over TCP."""
@@ -105,8 +110,7 @@ class RdmaServer:
         self._authenticators = config.host_authentication.source(Role.SERVER)
         self._receive_pool = ReceivePool(receive_octets(config.transport, offered(self._version)))
         self._log = LimitedLog(_LOGGER)
-        provider = chosen_provider(config.provider, config.iwarp, config.capture)
-        self._listener = provider.listener(self._connected, self._log)
+        self._listeners = RdmaListeners(self._connected, self._log)
         # In order: a simulation must end them in the same order each time.
         self.connections: dict[RdmaConnection, None] = {}
         self.connections_made = 0
@@ -114,14 +118,18 @@ class RdmaServer:
         self._ended_statistics = TransportStatistics()
         self.calls_back = calls_back
 
-    async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
-        """See `LinkListener.listen`."""
+    async def listen(
+        self, host: str, port: int, provider: ProviderChoice | None = None
+    ) -> dict[tuple[str, int], list[ProviderInUse]]:
+        """See `RdmaListeners.listen`; `provider` goes before that of the configuration."""
+        config = self._config
+        providers = chosen_providers(provider or config.provider, config.iwarp, config.verbs, config.capture)
         self._sweep_later()
-        return await self._listener.listen(host, port)
+        return await self._listeners.listen(host, port, providers)
 
     def stop_accepting(self) -> None:
         """Takes no more connections, and no more calls on existing ones."""
-        self._listener.close()
+        self._listeners.close()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
             self._sweep_timer = None
@@ -195,10 +203,11 @@ class RdmaServer:
         self._log.log(
             logging.INFO,
             f"connected {connection.peer[0]}",
-            "rdma connection from %s: version %s, inline %d/%d octets, credits %d (back: %d), %s, "
+            "rdma connection from %s: version %s, provider %s, inline %d/%d octets, credits %d (back: %d), %s, "
             "remote invalidation %s, reads %d/%d%s%s",
             name,
             agreed.dialect,
+            ProviderInUse(agreed.provider, agreed.device),
             agreed.inline_receive_octets,
             agreed.inline_send_octets,
             agreed.credits_granted,

@@ -12,6 +12,7 @@ from typing import Any
 from rpcrdma.aio.answering.answering import Answering, AtMostOnce, HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.drivers.provider import ProviderInUse
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA
 from rpcrdma.aio.server.rdma_server import RdmaServer, RdmaServerConfig
@@ -73,6 +74,8 @@ class Server:
         )
         self.listening: list[str] = []
         """The URLs at which clients reach the server."""
+        self.providers: dict[str, list[ProviderInUse]] = {}
+        """By URL: the providers, with their devices, over which RDMA clients reach it; none of a URL of TCP."""
         self.takes_calls = True
         """Whether calls are taken: until `close`."""
 
@@ -121,23 +124,29 @@ class Server:
         )
 
     async def listen(self, url: str) -> None:
-        """Listens at one more URL; port 0 takes a free port.
+        """Listens at one more URL; port 0 takes a free port. `?provider=NAME` at its end chooses a provider for it.
 
         Raises:
             LocalProtocolError: `url` is no such URL.
             ConnectFailed: the address cannot be listened on; the message names cause and remedy.
         """
-        target = parse_url(url)
+        target = parse_url(url, listens=True)
         if target.mount_port is not None:
             raise LocalProtocolError(f"{url!r}: mountport is for clients, a server answers MOUNT wherever it has TCP")
         if target.scheme == "rdma" and self._options.tcp.xprtsec != "none":
             raise LocalProtocolError(f"{url}: {NO_TLS_OVER_RDMA}")
-        server = self._rdma if target.scheme == "rdma" else self._tcp
         try:
-            added = await server.listen(target.host, target.port)
+            if target.scheme == "rdma":
+                added = await self._rdma.listen(target.host, target.port, target.provider)
+            else:
+                added = {(host, port): [] for host, port, _ in await self._tcp.listen(target.host, target.port)}
         except OSError as error:
             raise ConnectFailed(f"cannot listen at {target}: {_listen_failure(error)}") from None
-        self.listening += [str(Url(scheme=target.scheme, host=host, port=port)) for host, port in added]
+        for (host, port), providers in added.items():
+            place = str(Url(scheme=target.scheme, host=host, port=port))
+            if place not in self.providers:
+                self.listening.append(place)
+            self.providers.setdefault(place, []).extend(providers)
 
     def reload_certificates(self) -> None:
         """Reads the files of the certificate for TLS again, for later connections; no effect without TLS.

@@ -15,6 +15,7 @@ from rpcrdma.aio.connections.calls_made import observer_of
 from rpcrdma.aio.connections.tcp_connection import ServerTls, TcpConnection
 from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
 from rpcrdma.aio.drivers.listener import Listener
+from rpcrdma.aio.drivers.provider import Listening
 from rpcrdma.aio.drivers.sockets import address_of, authority
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.host_options import HostAuthentication
@@ -148,7 +149,7 @@ class TcpServer:
         """Octets of these calls, without record headers."""
         return self._ended_octets + sum(connection.calls_taken.octets_taken for connection in self.connections)
 
-    async def listen(self, host: str = "127.0.0.1", port: int = 0) -> list[tuple[str, int]]:
+    async def listen(self, host: str = "127.0.0.1", port: int = 0) -> list[Listening]:
         """See `Listener.listen`; may be called again for further addresses."""
         return await self._listener.listen(host, port)
 

@@ -1,0 +1,82 @@
+"""The first of several providers over which a server can be connected to.
+
+That a device reaches a server's address does not tell whether the server listens over devices, and the kernel goes on
+asking for a minute. So the next provider begins when the one before has failed or has had its head start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from rpcrdma.aio.client.rdma_dialer import RdmaDialer
+from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, HostNotFound, NotPermitted
+
+__all__ = ["first_connection"]
+
+_LOGGER = logging.getLogger("rpcrdma.client")
+_HEAD_START_S = 1.0
+"""How long a provider tries before the next one tries as well: a server that listens over the first has answered by
+then, and a caller of a server that does not is not kept waiting for long."""
+
+
+async def first_connection(dialers: Sequence[RdmaDialer]) -> RdmaConnection:
+    """The connection of the dialer that makes one first; each has a provider of its own.
+
+    Raises:
+        ConnectFailed: no dialer makes one; the message names the causes, and the remedy of the last one.
+        HostNotFound, NotPermitted, HostAuthenticationFailed: a dialer's failure that another one would share.
+    """
+    waiting, running = list(dialers), dict[asyncio.Task[RdmaConnection], RdmaDialer]()
+    failures: dict[RdmaDialer, ConnectFailed] = {}
+    try:
+        while True:
+            if waiting:
+                dialer = waiting.pop(0)
+                running[asyncio.ensure_future(dialer.dial())] = dialer
+            timeout_s = _HEAD_START_S if waiting else None
+            await asyncio.wait(running, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            for task, dialer in list(running.items()):
+                if not task.done():
+                    _tell(dialer, f"no answer for {_HEAD_START_S:g} s", waiting)
+                    continue
+                del running[task]
+                try:
+                    return task.result()
+                except (HostAuthenticationFailed, HostNotFound, NotPermitted):
+                    raise
+                except ConnectFailed as error:
+                    failures[dialer] = error
+                    _tell(dialer, _cause(dialer, error), waiting)
+            if not running and not waiting:
+                raise _all_failed(failures, dialers[-1])
+    finally:
+        for task in running:
+            task.cancel()
+        for made in await asyncio.gather(*running, return_exceptions=True):
+            if isinstance(made, RdmaConnection):
+                made.abort("another provider was faster")
+
+
+def _tell(dialer: RdmaDialer, cause: str, waiting: Sequence[RdmaDialer]) -> None:
+    if waiting:
+        _LOGGER.info(
+            "%s by provider %s: %s; trying provider %s",
+            dialer.url.authority,
+            dialer.provider.name,
+            cause,
+            waiting[0].provider.name,
+        )
+
+
+def _cause(dialer: RdmaDialer, error: ConnectFailed) -> str:
+    return str(error).rpartition("; ")[0].removeprefix(f"cannot connect to {dialer.url.authority}: ")
+
+
+def _all_failed(failures: dict[RdmaDialer, ConnectFailed], last: RdmaDialer) -> ConnectFailed:
+    error = failures.pop(last)
+    message, _, remedy = str(error).rpartition("; ")
+    others = "".join(f", and by {dialer.provider.name}: {_cause(dialer, each)}" for dialer, each in failures.items())
+    return ConnectFailed(f"{message}{others}; {remedy}", refused=error.refused)

@@ -1,0 +1,261 @@
+"""The choice between an RDMA device and the software RNIC, over a device in memory and sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.client import first_to_connect
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.drivers import provider_choice, verbs_provider
+from rpcrdma.aio.drivers.capture import PacketCapture
+from rpcrdma.aio.drivers.provider import ProviderInUse
+from rpcrdma.aio.drivers.provider_choice import chosen_providers
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.serve import ServeOptions, serve
+from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.iwarp import IwarpConfig
+from rpcrdma.nfs import v3
+from rpcrdma.verbs.device_config import VerbsConfig
+from support.device_in_memory import DeviceInMemory
+
+VERBS, SOFTWARE = ProviderInUse("verbs", "memory0"), ProviderInUse("iwarp")
+
+
+class Nothing(v3.NFS_V3_Service):
+    """Answers NULL alone."""
+
+
+@pytest.fixture
+def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeviceInMemory:
+    """A machine whose loopback interface has an RDMA device."""
+    found = DeviceInMemory()
+    (tmp_path / "memory0").mkdir()
+    monkeypatch.setattr(provider_choice, "DEVICES", str(tmp_path))
+    monkeypatch.setattr(verbs_provider, "find", lambda: (found, ""))
+    return found
+
+
+def serving(*urls: str, provider: Any = "auto") -> Any:
+    config = RdmaServerConfig(provider=provider)
+    return serve([Nothing()], urls or ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config, drain_s=1.0))
+
+
+def connecting(url: str, provider: Any = "auto", **settings: Any) -> Any:
+    return connect(url, options=ConnectOptions(provider=provider, reconnect=False, **settings))
+
+
+async def called(client: Connection) -> ProviderInUse:
+    await client.call(v3.NULL, None)
+    assert client.negotiated is not None
+    return ProviderInUse(client.negotiated.provider, client.negotiated.device)
+
+
+def test_a_device_that_reaches_the_address_is_taken_at_both_ends(
+    device: DeviceInMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with serving() as server:
+            (url,) = server.listening
+            assert server.providers == {url: [VERBS, SOFTWARE]}
+            async with connecting(url) as client:
+                assert await called(client) == VERBS
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(main())
+    assert [line.count("provider verbs (memory0)") for line in caplog.messages if "version" in line] == [1, 1]
+
+
+def test_both_kinds_of_clients_reach_one_address(device: DeviceInMemory) -> None:
+    async def main() -> None:
+        async with serving() as server:
+            url = server.listening[0]
+            async with connecting(url, "iwarp") as over_tcp, connecting(url, "verbs") as over_device:
+                assert (await called(over_tcp), await called(over_device)) == (SOFTWARE, VERBS)
+
+    asyncio.run(main())
+
+
+def test_an_address_that_no_device_reaches_is_the_software_rnics(
+    device: DeviceInMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        device.reached.clear()
+        async with serving() as server, connecting(server.listening[0]) as client:
+            assert server.providers == {server.listening[0]: [SOFTWARE]}
+            assert await called(client) == SOFTWARE
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(main())
+    assert [line for line in caplog.messages if "no RDMA device reaches it" in line] != []
+    assert [line for line in caplog.messages if "not by provider verbs" in line] == []
+
+
+def test_a_server_that_refuses_the_device_gets_the_software_rnic_at_once(
+    device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_to_connect, "_HEAD_START_S", 1000.0)
+
+    async def main() -> None:
+        async with serving(provider="iwarp") as server, connecting(server.listening[0]) as client:
+            assert await called(client) == SOFTWARE
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(main())
+    assert [line for line in caplog.messages if "by provider verbs: " in line and "refused" in line] != []
+
+
+def test_a_server_that_does_not_answer_the_device_gets_the_software_rnic_after_its_head_start(
+    device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_to_connect, "_HEAD_START_S", 0.01)
+    ask = device.EventChannel
+
+    def channel() -> Any:
+        made = ask()
+        identifier = made.identifier
+
+        def silent() -> Any:
+            there = identifier()
+            monkeypatch.setattr(there, "connect", lambda *_: None)
+            return there
+
+        made.identifier = silent  # type: ignore[method-assign]
+        return made
+
+    monkeypatch.setattr(device, "EventChannel", channel)
+
+    async def main() -> None:
+        async with serving(provider="iwarp") as server, connecting(server.listening[0]) as client:
+            assert await called(client) == SOFTWARE
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(main())
+    assert [line for line in caplog.messages if "no answer for 0.01 s; trying provider iwarp" in line] != []
+
+
+def test_where_nothing_answers_both_causes_are_named(device: DeviceInMemory) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+
+        async def main() -> None:
+            await connecting(f"rdma://127.0.0.1:{port}")
+
+        with pytest.raises(
+            ConnectFailed,
+            match=rf"^cannot connect to 127.0.0.1:{port}: connection refused, and by verbs: .*refused; check",
+        ) as caught:
+            asyncio.run(main())
+        assert caught.value.refused
+
+
+def test_a_failure_that_both_would_share_ends_the_attempt(
+    device: DeviceInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async def unknown(*_: object, **__: object) -> None:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
+        with pytest.raises(ConnectFailed, match=r"^cannot connect to nowhere:20049: name or service not known; check"):
+            await connecting("rdma://nowhere")
+
+    asyncio.run(main())
+
+
+def test_a_listener_may_choose_its_provider(device: DeviceInMemory) -> None:
+    async def main() -> None:
+        urls = ["rdma://127.0.0.1:0?provider=verbs", "rdma://127.0.0.1:0?provider=iwarp"]
+        async with serving(*urls) as server:
+            over_device, over_tcp = server.listening
+            assert server.providers == {over_device: [VERBS], over_tcp: [SOFTWARE]}
+            async with connecting(over_device) as client:
+                assert await called(client) == VERBS
+            async with connecting(over_tcp) as client:
+                assert await called(client) == SOFTWARE
+
+    asyncio.run(main())
+
+
+def test_a_wildcard_address_is_listened_at_by_both(device: DeviceInMemory) -> None:
+    async def main() -> None:
+        async with serving("rdma://0.0.0.0:0") as server:
+            assert list(server.providers.values()) == [[ProviderInUse("verbs"), SOFTWARE]]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("provider", ["auto", "verbs"])
+def test_a_loopback_address_without_a_device_is_not_opened_to_the_network(
+    device: DeviceInMemory, provider: str
+) -> None:
+    async def main() -> None:
+        async with serving("rdma://127.0.0.2:0?provider=iwarp") as server:
+            assert device.listeners == {}
+            if provider == "auto":
+                await server.listen("rdma://127.0.0.2:0")
+            else:
+                with pytest.raises(ConnectFailed, match="no rdma device has the address"):
+                    await server.listen("rdma://127.0.0.2:0?provider=verbs")
+            assert device.listeners == {}
+            assert set(map(tuple, server.providers.values())) == {(SOFTWARE,)}
+
+    asyncio.run(main())
+
+
+def test_one_provider_is_enough_where_the_other_cannot_listen(
+    device: DeviceInMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As with an iWARP device, which takes the port of TCP: its peers and those of the software RNIC are the same."""
+
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            url = f"rdma://127.0.0.1:{taken.getsockname()[1]}"
+            async with serving(url) as server:
+                assert server.providers == {url: [VERBS]}
+                with pytest.raises(ConnectFailed, match="address already in use"):
+                    await server.listen(url)
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(main())
+    assert [line for line in caplog.messages if "not by provider iwarp: address already in use" in line] != []
+
+
+def test_a_machine_whose_devices_cannot_be_used_says_why(
+    device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verbs_provider, "find", lambda: (None, "rpcrdma_verbs is not installed; install it"))
+
+    async def main() -> None:
+        async with serving() as server, connecting(server.listening[0]) as client:
+            assert await called(client) == SOFTWARE
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(main())
+    assert [line.count("rpcrdma_verbs is not installed") for line in caplog.messages if "verbs: " in line] == [1, 1]
+
+
+def test_a_machine_without_a_device_loads_nothing_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verbs_provider, "VerbsProvider", None)
+    for directory in (tmp_path, tmp_path / "absent"):
+        monkeypatch.setattr(provider_choice, "DEVICES", str(directory))
+        assert [provider.name for provider in chosen_providers("auto", IwarpConfig(), VerbsConfig(), None)] == ["iwarp"]
+
+
+def test_packets_are_recorded_of_the_software_rnic(device: DeviceInMemory, tmp_path: Path) -> None:
+    capture = PacketCapture(tmp_path / "packets")
+    assert [provider.name for provider in chosen_providers("auto", IwarpConfig(), VerbsConfig(), capture)] == ["iwarp"]
+    with pytest.raises(LocalProtocolError, match="not those of provider 'verbs'"):
+        chosen_providers("verbs", IwarpConfig(), VerbsConfig(), capture)
+    capture.close()
+
+
+def test_an_unknown_name_is_no_provider() -> None:
+    with pytest.raises(LocalProtocolError, match="'roce' is not known: take auto, iwarp, verbs or an object"):
+        chosen_providers("roce", IwarpConfig(), VerbsConfig(), None)  # type: ignore[arg-type]
