@@ -13,12 +13,15 @@ import pytest
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.doctor import network
+from rpcrdma.cli.doctor import examination, network
 from rpcrdma.cli.doctor.checks import Mark
+from rpcrdma.cli.doctor.devices import rdma_devices
+from rpcrdma.cli.doctor.verbs_trial import try_verbs
 from rpcrdma.cli.main import main
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.transport import VERSION_CHOICES
 from rpcrdma.wire.native import DATA_PATH, native
+from support.device_in_memory import DeviceInMemory
 
 if TYPE_CHECKING:
     from conftest import Remote
@@ -39,6 +42,28 @@ def test_the_machine_is_examined(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert loopback["call_us"] > 0
 
 
+def test_a_machine_with_a_device_is_examined_for_its_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of another root tell of its devices, of which none is tried."""
+    ports = tmp_path / "sys/class/infiniband/memory0/ports/1"
+    ports.mkdir(parents=True)
+    (ports / "state").write_text("4: ACTIVE\n")
+    devices = rdma_devices(tmp_path)
+    assert main(["doctor", "--json", "--root", str(tmp_path)]) == ExitStatus.DONE
+    elsewhere = [finding["subject"] for finding in json.loads(capsys.readouterr().out)["findings"]]
+    monkeypatch.setattr(examination, "rdma_devices", lambda _root: devices)
+    monkeypatch.setattr(examination, "try_verbs", lambda: try_verbs(lambda: (DeviceInMemory(), "")))
+    assert main(["doctor", "--json"]) == ExitStatus.DONE
+    findings = {finding["subject"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]}
+    with_a_device = [{"rdma_devices": "rdma_device"}.get(name, name) for name in SUBJECTS]
+    with_a_device.insert(with_a_device.index("open_files"), "cgroup")
+    assert elsewhere == with_a_device
+    with_a_device.insert(with_a_device.index("kernel_modules"), "verbs")
+    assert list(findings) == with_a_device
+    assert findings["rdma_device"]["capabilities"]["outbound_reads"] == 16
+
+
 def test_people_get_one_line_a_finding_and_remedies_below(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,6 +82,7 @@ def test_a_server_that_answers(remote: Remote, tmp_path: Path) -> None:
     assert (server["mark"], server["url"]) == ("ok", remote.base)
     assert server["version"] == (int(remote.version) if remote.version else None)
     assert server["dialect"] == (remote.version or None)
+    assert (server["provider"], server["device"]) == ("iwarp" if remote.version else None, None)
 
 
 def test_a_bare_address_means_rdma(capsys: pytest.CaptureFixture[str]) -> None:

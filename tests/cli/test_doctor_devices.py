@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import resource
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rpcrdma.cli.doctor.checks import (
     Mark,
+    check_cgroup,
     check_data_path,
     check_devices,
     check_listening,
@@ -16,8 +19,18 @@ from rpcrdma.cli.doctor.checks import (
     check_modules,
     check_open_files,
     check_route,
+    check_verbs,
 )
-from rpcrdma.cli.doctor.devices import ModuleState, module_state, rdma_devices
+from rpcrdma.cli.doctor.devices import (
+    ModuleState,
+    cgroup_limits,
+    locks_without_limit,
+    module_state,
+    rdma_devices,
+)
+from rpcrdma.cli.doctor.verbs_trial import try_verbs
+from rpcrdma.verbs.binding import DeviceAttributes
+from support.device_in_memory import DeviceInMemory
 
 RELEASE = "6.1.0-test"
 
@@ -76,11 +89,115 @@ def hardware(tmp_path: Path) -> Path:
 def test_software_iwarp_is_found_with_its_interface(siw: Path) -> None:
     (device,) = rdma_devices(siw)
     assert (device.name, device.kind, device.interfaces, device.active) == ("siw0", "iWARP", ("eth0",), True)
-    (finding,) = check_devices([device])
+    (finding,) = check_devices([device], {})
     assert finding.mark is Mark.OK
-    assert finding.text.startswith(
-        "iWARP on eth0: port 1 active (Ethernet); rpcrdma uses its software RNIC all the same"
+    assert finding.text == "iWARP on eth0: port 1 active (Ethernet)"
+    assert finding.facts["capabilities"] is None
+
+
+def test_a_device_tells_its_capabilities(siw: Path) -> None:
+    attributes = DeviceInMemory().attributes
+    (finding,) = check_devices(rdma_devices(siw), {"siw0": attributes})
+    assert finding.text.endswith(
+        "; no memory windows, RDMA Reads outstanding 16 in and 16 out, 4 scatter entries, messages up to 65.5 kB"
     )
+    told = finding.facts["capabilities"]
+    assert (told["message_bytes"], told["scatter_entries"], told["registrations"]) == (65536, 4, 1000)
+    attributes["max_windows"] = 12
+    (finding,) = check_devices(rdma_devices(siw), {"siw0": attributes})
+    assert "; 12 memory windows, " in finding.text
+
+
+class Unusable(DeviceInMemory):
+    """A binding whose library calls fail."""
+
+    def __init__(self, call: str, error: OSError) -> None:
+        super().__init__()
+        self.call, self.error = call, error
+
+    def devices(self) -> list[DeviceAttributes]:
+        if self.call == "devices":
+            raise self.error
+        return super().devices()
+
+    def EventChannel(self) -> Any:  # noqa: N802 - the module's name
+        if self.call == "EventChannel":
+            raise self.error
+        return super().EventChannel()
+
+
+MISSING = OSError("libibverbs.so.1: cannot open shared object file; install libibverbs1, librdmacm1")
+NO_DEVICE = OSError(errno.ENODEV, "No such device", "rdma_create_event_channel")
+NOT_ALLOWED = OSError(errno.EACCES, "Permission denied", "ibv_open_device")
+
+
+@pytest.mark.parametrize(
+    ("found", "cause", "remedy", "known"),
+    [
+        ((None, "rpcrdma_verbs is not installed; install it with: pip"), "not installed", "install it with: pip", 0),
+        ((Unusable("devices", MISSING), ""), "libibverbs.so.1: cannot open", "install libibverbs1, librdmacm1", 0),
+        (
+            (Unusable("devices", NOT_ALLOWED), ""),
+            "ibv_open_device: permission denied",
+            "as root: modprobe ib_uverbs",
+            0,
+        ),
+        ((Unusable("EventChannel", NO_DEVICE), ""), "no such device", "as root: modprobe rdma_ucm", 1),
+    ],
+)
+def test_the_reason_for_which_devices_cannot_be_used_is_told_with_its_remedy(
+    found: tuple[Any, str], cause: str, remedy: str, known: int
+) -> None:
+    trial = try_verbs(lambda: found)
+    finding = check_verbs(trial)
+    assert (finding.mark, finding.facts, len(trial.attributes)) == (Mark.NOTE, {"usable": False}, known)
+    assert cause in finding.text
+    assert finding.text.endswith("provider auto takes the software RNIC")
+    assert finding.remedy.startswith(remedy)
+
+
+def test_devices_that_can_be_used_are_provider_autos() -> None:
+    trial = try_verbs(lambda: (DeviceInMemory(), ""))
+    assert list(trial.attributes) == ["memory0"]
+    assert (check_verbs(trial).mark, check_verbs(trial).remedy) == (Mark.OK, "")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_limits_of_control_groups_are_found_up_to_the_root(tmp_path: Path, version: int) -> None:
+    mount = "sys/fs/cgroup/rdma" if version == 1 else "sys/fs/cgroup"
+    write(
+        tmp_path,
+        {
+            "proc/self/cgroup": "9:memory:/other\n" + ("4:rdma:/a/b" if version == 1 else "0::/a/b"),
+            f"{mount}/rdma.max": "siw0 hca_handle=max hca_object=max",
+            f"{mount}/a/rdma.max": "siw0 hca_handle=3 hca_object=20\nmlx5_0 hca_handle=1 hca_object=max",
+            f"{mount}/a/b/rdma.max": "siw0 hca_handle=max hca_object=5000",
+            "sys/fs/rdma.max": "siw0 hca_handle=0 hca_object=0",
+        },
+    )
+    limits = cgroup_limits(tmp_path)
+    assert [(each.device, each.handles, each.objects) for each in limits] == [
+        ("siw0", None, 5000),
+        ("siw0", 3, 20),
+        ("mlx5_0", 1, None),
+    ]
+    finding = check_cgroup(limits)
+    assert finding.mark is Mark.NOTE
+    assert "of siw0 3 processes and 20 objects, of mlx5_0 1 process and any objects" in finding.text
+    assert finding.remedy.endswith(f"echo siw0 hca_handle=max hca_object=max > {tmp_path / mount / 'a/rdma.max'}")
+    assert check_cgroup(limits[:1]).mark is Mark.OK
+    assert (check_cgroup([]).mark, check_cgroup([]).text) == (Mark.OK, "no limit on RDMA devices")
+
+
+def test_a_machine_without_control_groups_has_no_limits(tmp_path: Path) -> None:
+    assert cgroup_limits(tmp_path) == []
+
+
+def test_root_may_lock_memory_beyond_its_limit(tmp_path: Path) -> None:
+    assert not locks_without_limit(tmp_path)
+    for rights, exempt in (("0000000000004000", True), ("000001ffffffffff", True), ("0000000000000000", False)):
+        write(tmp_path, {"proc/self/status": f"Name:\tx\nCapEff:\t{rights}"})
+        assert locks_without_limit(tmp_path) is exempt
 
 
 def test_hardware_is_found_with_its_ports_and_addresses(hardware: Path) -> None:
@@ -89,14 +206,14 @@ def test_hardware_is_found_with_its_ports_and_addresses(hardware: Path) -> None:
     assert [(port.number, port.state) for port in device.ports] == [(1, "DOWN"), (2, "ACTIVE")]
     assert device.ports[1].addresses == ("192.0.2.7",)
     assert len(device.ports[1].gids) == 2
-    (finding,) = check_devices([device])
+    (finding,) = check_devices([device], {})
     assert "port 1 down (Ethernet), port 2 active (Ethernet), 192.0.2.7" in finding.text
     assert finding.facts["ports"][1]["addresses"] == ["192.0.2.7"]
 
 
 def test_a_device_without_an_active_port_gets_advice(siw: Path) -> None:
     write(siw, {"sys/class/infiniband/siw0/ports/1/state": "1: DOWN"})
-    (finding,) = check_devices(rdma_devices(siw))
+    (finding,) = check_devices(rdma_devices(siw), {})
     assert finding.mark is Mark.NOTE
     assert "ip link set eth0 up" in finding.remedy
 
@@ -118,7 +235,7 @@ def test_infiniband_and_what_is_unknown(tmp_path: Path) -> None:
 
 def test_without_devices_nothing_is_wrong(tmp_path: Path) -> None:
     assert rdma_devices(tmp_path) == []
-    (finding,) = check_devices([])
+    (finding,) = check_devices([], {})
     assert (finding.mark, finding.remedy) == (Mark.OK, "")
 
 
@@ -144,16 +261,30 @@ def test_a_kernel_that_could_have_a_device_gets_advice(siw: Path) -> None:
     assert finding.text.startswith("siw: there to be loaded; rdma_rxe: not part of this kernel")
     assert "rdma link add siw0 type siw" in finding.remedy
     assert check_modules(states, rdma_devices(siw)).mark is Mark.OK
+    states = {"siw": ModuleState.MISSING, "rdma_rxe": ModuleState.AVAILABLE}
+    assert "modprobe -a crc32_generic rdma_rxe rdma_ucm; rdma link add rxe0" in check_modules(states, []).remedy
+
+
+def test_modules_that_programs_need_for_a_device_are_named(siw: Path) -> None:
+    states = {"ib_uverbs": ModuleState.LOADED, "rdma_ucm": ModuleState.AVAILABLE}
+    finding = check_modules(states, rdma_devices(siw))
+    assert (finding.mark, finding.remedy) == (
+        Mark.NOTE,
+        "for programs that use the devices: as root, modprobe -a rdma_ucm",
+    )
+    assert check_modules({**states, "rdma_ucm": ModuleState.LOADED}, rdma_devices(siw)).mark is Mark.OK
 
 
 def test_locked_memory_matters_to_devices_alone(siw: Path) -> None:
     devices = rdma_devices(siw)
-    assert check_memory_lock(8 << 20, []).mark is Mark.OK
-    short = check_memory_lock(8 << 20, devices)
+    assert check_memory_lock(8 << 20, [], exempt=False).mark is Mark.OK
+    assert check_memory_lock(8 << 20, devices, exempt=True).mark is Mark.OK
+    short = check_memory_lock(8 << 20, devices, exempt=False)
     assert (short.mark, short.facts) == (Mark.NOTE, {"limit_bytes": 8 << 20})
     assert short.text.startswith("8.4 MB")
-    assert "memlock" in short.remedy
-    unlimited = check_memory_lock(resource.RLIM_INFINITY, devices)
+    for remedy in ("ulimit -l unlimited", "LimitMEMLOCK=infinity", "* - memlock unlimited"):
+        assert remedy in short.remedy
+    unlimited = check_memory_lock(resource.RLIM_INFINITY, devices, exempt=False)
     assert (unlimited.mark, unlimited.facts) == (Mark.OK, {"limit_bytes": None})
 
 
@@ -182,12 +313,18 @@ def test_a_port_in_use_is_noted() -> None:
 def test_the_way_to_a_server_names_the_device_on_it(siw: Path) -> None:
     devices = rdma_devices(siw)
     through = check_route("192.0.2.1", "eth0", devices)
-    assert "through eth0, which has siw0 (iWARP, active)" in through.text
+    assert "through eth0, which has siw0 (iWARP, active): provider auto tries that first" in through.text
     assert through.facts["devices"] == ["siw0"]
     beside = check_route("192.0.2.1", "eth1", devices)
     assert "through eth1, without an RDMA device: by the software RNIC over TCP" in beside.text
     nowhere = check_route("192.0.2.1", None, devices)
     assert (nowhere.mark, nowhere.facts["devices"]) == (Mark.PROBLEM, [])
+
+
+def test_an_address_of_this_machine_is_its_devices(hardware: Path) -> None:
+    itself = check_route("192.0.2.7", "lo", rdma_devices(hardware))
+    assert "192.0.2.7 is an address of this machine, of mlx5_0 (RoCE, active): provider auto" in itself.text
+    assert itself.facts["devices"] == ["mlx5_0"]
 
 
 def test_the_native_step_is_recommended_where_it_is_lacking() -> None:

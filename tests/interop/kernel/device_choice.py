@@ -53,15 +53,25 @@ def verbs_are_chosen_where_a_device_reaches(lab: Lab) -> None:
     """Without --provider at either end; and the software RNIC where the server has no device, or does not use it."""
     guest = lab.devices
     place = f"rdma://ADDRESS:{_PORT}"
-    started, by_device, over_tcp = _serving(
+    started, by_device, over_tcp, examined = _serving(
         guest,
         f"--listen {place} --listen rdma://127.0.0.1:{_PORT}",
         _PING + place,
         f"{_PING} --provider iwarp {place}",
+        f"{_COMMAND} doctor {place}",
     )
     _expect(started, "over verbs (rxe0) and iwarp\n", f"rdma://127.0.0.1:{_PORT} over iwarp\n")
     _expect(by_device, "provider verbs (rxe0)\n", "provider verbs (rxe0), inline")
     _expect(over_tcp, "provider iwarp\n")
+    _expect(
+        examined,
+        "device rxe0     RoCE on eth0: port 1 active (Ethernet)",
+        "memory windows, RDMA Reads outstanding",
+        "provider verbs  provider auto uses a device",
+        "control group   no limit on RDMA devices",
+        "is an address of this machine, of rxe0 (RoCE, active): provider auto tries that first",
+        "over verbs (rxe0): connected in",
+    )
     started, by_device, over_tcp = _serving(
         guest,
         f"--listen '{place}?provider=iwarp' --listen 'rdma://ADDRESS:{_PORT + 1}?provider=verbs'",

@@ -87,6 +87,7 @@ class Lab:
             here = Path(__file__)
             files = {
                 "data/device_suite.py": here.with_name("device_suite.py"),
+                "data/device_cost.py": here.with_name("device_cost.py"),
                 "data/device_pairs.py": here.parents[2] / "support" / "device_pairs.py",
             }
             guest = Guest(self.image, _DEVICES, name="devices", layers=(self.python_layer,), files=files)

@@ -51,9 +51,10 @@ def build_python_layer(path: Path) -> None:
         assert spec is not None, "make install puts the package here"
         assert spec.origin is not None
         _add_folder(layer, Path(spec.origin).parent, f"{library}/site-packages/rpcrdma")
-        device_binding = importlib.util.find_spec("rpcrdma_verbs")
-        if device_binding is not None and device_binding.origin is not None:
-            _add_file(layer, Path(device_binding.origin), f"{library}/site-packages/{Path(device_binding.origin).name}")
+        for name in ("rpcrdma_verbs", "rpcrdma_native"):
+            module = importlib.util.find_spec(name)
+            if module is not None and module.origin is not None:
+                _add_file(layer, Path(module.origin), f"{library}/site-packages/{Path(module.origin).name}")
         required = [name for name in importlib.metadata.requires("rpcrdma") or [] if "extra ==" not in name]
         for name in (*(re.split(r"[^\w.-]", name)[0] for name in required), "uvloop"):
             for file in importlib.metadata.distribution(name).files or []:

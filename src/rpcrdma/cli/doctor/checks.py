@@ -10,14 +10,17 @@ from typing import Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.console import readable_octets
-from rpcrdma.cli.doctor.devices import ModuleState, RdmaDevice
+from rpcrdma.cli.doctor.devices import CgroupLimit, ModuleState, RdmaDevice
+from rpcrdma.cli.doctor.verbs_trial import VerbsTrial
 from rpcrdma.limits import BUFFER_OCTETS_MAX, RPC_CONNECTIONS_MAX
+from rpcrdma.verbs.binding import DeviceAttributes
 
 __all__ = [
     "KERNEL_MODULES",
     "Finding",
     "Mark",
     "as_json",
+    "check_cgroup",
     "check_data_path",
     "check_devices",
     "check_listening",
@@ -25,6 +28,7 @@ __all__ = [
     "check_modules",
     "check_open_files",
     "check_route",
+    "check_verbs",
     "show",
 ]
 
@@ -40,6 +44,8 @@ class Mark(enum.StrEnum):
 _TITLES = {
     "rdma_devices": "RDMA devices",
     "software_rnic": "software RNIC",
+    "verbs": "provider verbs",
+    "cgroup": "control group",
     "memory_lock": "locked memory",
     "route": "way there",
 }
@@ -97,21 +103,34 @@ def check_data_path(path: str, *, native: bool, turned_off: bool) -> Finding:
     return Finding(Mark.OK if native else Mark.NOTE, "data_path", text=path, remedy=remedy, facts={"native": native})
 
 
-KERNEL_MODULES = ("siw", "rdma_rxe", "rpcrdma")
-"""The kernel's software RNICs for iWARP and RoCE, and its NFS over RDMA."""
+KERNEL_MODULES = ("ib_uverbs", "rdma_ucm", "siw", "rdma_rxe", "crc32_generic", "rpcrdma")
+"""The modules that programs need for RDMA devices; the kernel's software RNICs for iWARP and RoCE, with a part of the
+second that it does not load by itself; and the kernel's NFS over RDMA."""
 
-_SOFTWARE_ALL_THE_SAME = "rpcrdma uses its software RNIC all the same; the device serves the kernel's NFS and others"
+_TRY_RXE = (
+    "to try RDMA devices without hardware: as root, modprobe -a crc32_generic rdma_rxe rdma_ucm; "
+    "rdma link add rxe0 type rxe netdev INTERFACE"
+)
+_TRY_SIW = (
+    "only to mount with the kernel over RDMA: as root, modprobe siw; rdma link add siw0 type siw netdev INTERFACE"
+)
+_LOCK_MORE = (
+    "ulimit -l unlimited in the shell that starts the program, LimitMEMLOCK=infinity in a systemd unit, or the line "
+    "'* - memlock unlimited' in /etc/security/limits.conf and a new login"
+)
+_CGROUP_OBJECTS_MIN = 1000
+"""Objects of a device for some tens of connections with their calls."""
 
 
-def check_devices(devices: Sequence[RdmaDevice]) -> list[Finding]:
-    """One finding for each device, or one that says that none is present."""
+def check_devices(devices: Sequence[RdmaDevice], attributes: Mapping[str, DeviceAttributes]) -> list[Finding]:
+    """One finding for each device, or one that says that none is present; `attributes` are those that are known."""
     if not devices:
         text = "none on this machine; none is needed: the software RNIC does without"
         return [Finding(Mark.OK, "rdma_devices", text=text)]
-    return [_device(device) for device in devices]
+    return [_device(device, attributes.get(device.name)) for device in devices]
 
 
-def _device(device: RdmaDevice) -> Finding:
+def _device(device: RdmaDevice, attributes: DeviceAttributes | None) -> Finding:
     ports = ", ".join(f"port {port.number} {port.state.lower()} ({port.link_layer})" for port in device.ports)
     addresses = [address for port in device.ports for address in port.addresses]
     where = f" on {', '.join(device.interfaces)}" if device.interfaces else ""
@@ -126,7 +145,7 @@ def _device(device: RdmaDevice) -> Finding:
         Mark.OK if device.active else Mark.NOTE,
         "rdma_device",
         title=f"device {device.name}",
-        text=f"{device.kind}{where}: {ports or 'no ports'}{reached}; {_SOFTWARE_ALL_THE_SAME}",
+        text=f"{device.kind}{where}: {ports or 'no ports'}{reached}{_capabilities(attributes)}",
         remedy=remedy,
         facts={
             "device": device.name,
@@ -143,12 +162,80 @@ def _device(device: RdmaDevice) -> Finding:
                 }
                 for port in device.ports
             ],
+            "capabilities": attributes
+            and {
+                "firmware": attributes["firmware"],
+                "memory_windows": attributes["max_windows"],
+                "inbound_reads": attributes["max_inbound_reads"],
+                "outbound_reads": attributes["max_outbound_reads"],
+                "scatter_entries": attributes["max_entries"],
+                "work_requests": attributes["max_queue_pair_work"],
+                "registrations": attributes["max_regions"],
+                "registration_bytes": attributes["max_region_octets"],
+                "message_bytes": _message_octets(attributes),
+            },
         },
     )
 
 
+def _capabilities(attributes: DeviceAttributes | None) -> str:
+    if attributes is None:
+        return ""
+    windows = attributes["max_windows"]
+    return (
+        f"; {f'{windows} memory windows' if windows else 'no memory windows'}, RDMA Reads outstanding "
+        f"{attributes['max_inbound_reads']} in and {attributes['max_outbound_reads']} out, "
+        f"{attributes['max_entries']} scatter entries, messages up to {readable_octets(_message_octets(attributes))}"
+    )
+
+
+def _message_octets(attributes: DeviceAttributes) -> int:
+    return min((port["max_message_octets"] for port in attributes["ports"]), default=0)
+
+
+def check_verbs(trial: VerbsTrial) -> Finding:
+    """Whether programs can use the RDMA devices of this machine."""
+    if trial.cause:
+        text = f"the devices cannot be used: {trial.cause}; provider auto takes the software RNIC"
+        return Finding(Mark.NOTE, "verbs", text=text, remedy=trial.remedy, facts={"usable": False})
+    text = "provider auto uses a device for each address that it reaches"
+    return Finding(Mark.OK, "verbs", text=text, facts={"usable": True})
+
+
+def check_cgroup(limits: Sequence[CgroupLimit]) -> Finding:
+    """The limits of control groups on RDMA devices."""
+    told = []
+    for limit in limits:
+        handles, objects = _count(limit.handles, "process", "processes"), _count(limit.objects, "object", "objects")
+        told.append(f"of {limit.device} {handles} and {objects}")
+    short = [
+        limit
+        for limit in limits
+        if limit.handles == 0 or (limit.objects is not None and limit.objects < _CGROUP_OBJECTS_MIN)
+    ]
+    remedy = ""
+    if short:
+        remedy = f"as root: echo {short[0].device} hca_handle=max hca_object=max > {short[0].file}"
+    return Finding(
+        Mark.NOTE if short else Mark.OK,
+        "cgroup",
+        text=f"its limits on RDMA devices: {', '.join(told)}" if told else "no limit on RDMA devices",
+        remedy=remedy,
+        facts={
+            "limits": [
+                {"device": limit.device, "handles": limit.handles, "objects": limit.objects, "file": str(limit.file)}
+                for limit in limits
+            ]
+        },
+    )
+
+
+def _count(number: int | None, one: str, several: str) -> str:
+    return f"any {several}" if number is None else f"{number} {one if number == 1 else several}"
+
+
 def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevice]) -> Finding:
-    """The kernel's own RDMA modules, which mounts with `proto=rdma` need and this program does not."""
+    """The kernel's modules for RDMA devices, which the software RNIC does not need."""
     by_state = {
         state: [name for name, found in states.items() if found is state]
         for state in (ModuleState(each) for each in ModuleState)
@@ -161,32 +248,36 @@ def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevic
     }
     text = "; ".join(f"{', '.join(names)}: {said[state]}" for state, names in by_state.items() if names)
     remedy = ""
-    if not devices and states.get("siw") in {ModuleState.LOADED, ModuleState.AVAILABLE}:
-        remedy = (
-            "only to mount with the kernel over RDMA: as root, modprobe siw; "
-            "rdma link add siw0 type siw netdev INTERFACE"
-        )
+    present = {name for name, state in states.items() if state in {ModuleState.LOADED, ModuleState.AVAILABLE}}
+    unloaded = [name for name in ("ib_uverbs", "rdma_ucm") if states.get(name) is ModuleState.AVAILABLE]
+    if devices and unloaded:
+        remedy = f"for programs that use the devices: as root, modprobe -a {' '.join(unloaded)}"
+    elif not devices and "siw" in present:
+        remedy = _TRY_SIW
+    elif not devices and "rdma_rxe" in present:
+        remedy = _TRY_RXE
     return Finding(
         Mark.NOTE if remedy else Mark.OK,
         "kernel_modules",
-        text=f"{text} (only the kernel's own NFS over RDMA needs them)",
+        text=f"{text} (for RDMA devices and the kernel's own NFS over RDMA)",
         remedy=remedy,
         facts={"modules": {name: str(state) for name, state in states.items()}},
     )
 
 
-def check_memory_lock(limit_octets: int, devices: Sequence[RdmaDevice]) -> Finding:
-    """RLIMIT_MEMLOCK: RDMA hardware needs memory that stays where it is; the software RNIC does not."""
-    unlimited = limit_octets == resource.RLIM_INFINITY
+def check_memory_lock(limit_octets: int, devices: Sequence[RdmaDevice], *, exempt: bool) -> Finding:
+    """RLIMIT_MEMLOCK: RDMA hardware needs memory that stays where it is; the software RNIC does not.
+
+    `exempt`: this process may exceed the limit.
+    """
+    unlimited = exempt or limit_octets == resource.RLIM_INFINITY
     size = "no limit" if unlimited else readable_octets(limit_octets)
     short = not unlimited and limit_octets < BUFFER_OCTETS_MAX and bool(devices)
     return Finding(
         Mark.NOTE if short else Mark.OK,
         "memory_lock",
         text=f"{size} of memory that a program may lock for an RDMA device; the software RNIC locks none",
-        remedy="for programs that use the device: ulimit -l unlimited, or memlock in /etc/security/limits.conf"
-        if short
-        else "",
+        remedy=_LOCK_MORE if short else "",
         facts={"limit_bytes": None if unlimited else limit_octets},
     )
 
@@ -223,11 +314,9 @@ def check_listening(port: int, listens: Callable[[int], str]) -> Finding:
 
 def check_route(address: str, interface: str | None, devices: Sequence[RdmaDevice]) -> Finding:
     """Whether the interface towards `address` has an RDMA device; `interface` None: no route leads there."""
-    facts = {
-        "address": address,
-        "interface": interface,
-        "devices": [d.name for d in devices if interface in d.interfaces],
-    }
+    own = [device for device in devices if any(address in port.addresses for port in device.ports)]
+    on = own or [device for device in devices if interface in device.interfaces]
+    facts = {"address": address, "interface": interface, "devices": [device.name for device in on]}
     if interface is None:
         return Finding(
             Mark.PROBLEM,
@@ -236,10 +325,11 @@ def check_route(address: str, interface: str | None, devices: Sequence[RdmaDevic
             remedy="check the address, and the network with: ip route",
             facts=facts,
         )
-    on = [device for device in devices if interface in device.interfaces]
-    if not on:
+    names = " and ".join(f"{d.name} ({d.kind}, {'active' if d.active else 'not active'})" for d in on)
+    if own:
+        text = f"{address} is an address of this machine, of {names}: provider auto tries that first"
+    elif not on:
         text = f"{address} is reached through {interface}, without an RDMA device: by the software RNIC over TCP"
     else:
-        names = " and ".join(f"{d.name} ({d.kind}, {'active' if d.active else 'not active'})" for d in on)
-        text = f"{address} is reached through {interface}, which has {names}; {_SOFTWARE_ALL_THE_SAME}"
+        text = f"{address} is reached through {interface}, which has {names}: provider auto tries that first"
     return Finding(Mark.OK, "route", text=text, facts=facts)

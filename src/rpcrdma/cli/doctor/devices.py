@@ -1,4 +1,4 @@
-"""RDMA devices and kernel modules, as the kernel shows them in its files.
+"""RDMA devices, kernel modules and limits, as the kernel shows them in its files.
 
 Everything is read below a root directory, so that a made-up tree can stand for a machine.
 """
@@ -12,8 +12,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ModuleState", "Port", "RdmaDevice", "module_state", "rdma_devices"]
+__all__ = [
+    "CgroupLimit",
+    "ModuleState",
+    "Port",
+    "RdmaDevice",
+    "cgroup_limits",
+    "locks_without_limit",
+    "module_state",
+    "rdma_devices",
+]
 
+_CAP_IPC_LOCK = 14
 _MAPPED = 0xFFFF << 32
 """Where an IPv4 address in the form of an IPv6 address starts: ::ffff:0.0.0.0."""
 
@@ -68,6 +78,54 @@ class ModuleState(enum.StrEnum):
     """This kernel was delivered without it."""
     UNKNOWN = "unknown"
     """The files of the kernel's modules are not visible, as in a container."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CgroupLimit:
+    """A limit of the rdma controller on one device; None: no limit. `file` has it."""
+
+    device: str
+    handles: int | None
+    """Contexts of the device that the group's processes may open: each process takes one."""
+    objects: int | None
+    """Queue pairs, completion queues, protection domains and registrations of these processes."""
+    file: Path
+
+
+def cgroup_limits(root: Path = Path("/")) -> list[CgroupLimit]:
+    """The limits of this process's control group, and of those that it is in, one for each device and group."""
+    found: list[CgroupLimit] = []
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        controllers, _, group = line.partition(":")[2].partition(":")
+        # The single hierarchy of version 2 names no controllers.
+        if controllers in ("", "rdma"):
+            mount = root / "sys/fs/cgroup" / controllers
+            place = mount / group.lstrip("/")
+            for directory in (place, *place.parents):
+                if directory == mount.parent:
+                    break
+                found += _limits_in(directory / "rdma.max")
+    return found
+
+
+def _limits_in(file: Path) -> Iterator[CgroupLimit]:
+    for line in _text(file).splitlines():
+        device, *words = line.split()
+        values = dict(word.split("=", 1) for word in words if "=" in word)
+        handles, objects = (
+            int(text) if (text := values.get(key, "")).isdigit() else None for key in ("hca_handle", "hca_object")
+        )
+        if handles is not None or objects is not None:
+            yield CgroupLimit(device=device, handles=handles, objects=objects, file=file)
+
+
+def locks_without_limit(root: Path = Path("/")) -> bool:
+    """Whether this process may lock memory beyond its limit (CAP_IPC_LOCK), as root may."""
+    for line in _text(root / "proc/self/status").splitlines():
+        name, _, value = line.partition(":")
+        if name == "CapEff":
+            return bool(int(value, 16) >> _CAP_IPC_LOCK & 1)
+    return False
 
 
 def rdma_devices(root: Path = Path("/")) -> list[RdmaDevice]:
@@ -147,7 +205,7 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _text(path: Path) -> str:
-    """A file's one line; "" where it cannot be read, as unused GIDs cannot."""
+    """A file's content; "" where it cannot be read, as unused GIDs cannot."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:

@@ -8,6 +8,7 @@ import os
 import platform
 import resource
 import socket
+from pathlib import Path
 
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url
 from rpcrdma.cli import console
@@ -17,6 +18,7 @@ from rpcrdma.cli.doctor.checks import (
     Finding,
     Mark,
     as_json,
+    check_cgroup,
     check_data_path,
     check_devices,
     check_listening,
@@ -24,10 +26,18 @@ from rpcrdma.cli.doctor.checks import (
     check_modules,
     check_open_files,
     check_route,
+    check_verbs,
     show,
 )
-from rpcrdma.cli.doctor.devices import RdmaDevice, module_state, rdma_devices
+from rpcrdma.cli.doctor.devices import (
+    RdmaDevice,
+    cgroup_limits,
+    locks_without_limit,
+    module_state,
+    rdma_devices,
+)
 from rpcrdma.cli.doctor.network import check_server, check_software_rnic, interface_towards, why_not_listening
+from rpcrdma.cli.doctor.verbs_trial import VerbsTrial, try_verbs
 from rpcrdma.cli.options import connect_options
 from rpcrdma.wire.native import DATA_PATH, native
 
@@ -40,12 +50,17 @@ async def examine(args: argparse.Namespace) -> ExitStatus:
     release = platform.release()
     devices = rdma_devices(args.root)
     modules = {name: module_state(name, release, args.root) for name in KERNEL_MODULES}
+    # The devices of another root, as of the host of a container, are none that could be tried here.
+    trial = try_verbs() if devices and args.root == Path("/") else VerbsTrial({})
+    exempt = locks_without_limit()
     findings = [
         await check_software_rnic(options),
         check_data_path(DATA_PATH, native=native is not None, turned_off=os.environ.get("RPCRDMA_NATIVE") == "0"),
-        *check_devices(devices),
+        *check_devices(devices, trial.attributes),
+        *([check_verbs(trial)] if trial.attributes or trial.cause else []),
         check_modules(modules, devices),
-        check_memory_lock(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0], devices),
+        check_memory_lock(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0], devices, exempt=exempt),
+        *([check_cgroup(cgroup_limits(args.root))] if devices else []),
         check_open_files(*resource.getrlimit(resource.RLIMIT_NOFILE)),
         check_listening(DEFAULT_PORTS["rdma"], why_not_listening),
     ]

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.connections.negotiated import Negotiated
+from rpcrdma.aio.drivers.provider import ProviderInUse
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
@@ -42,9 +43,9 @@ class _Nothing(v3.NFS_V3_Service):
 async def check_software_rnic(options: ConnectOptions) -> Finding:
     """An empty call over the software RNIC, from this process to itself."""
     try:
-        config = RdmaServerConfig(rpcrdma_version=options.rpcrdma_version)
+        config = RdmaServerConfig(provider="iwarp", rpcrdma_version=options.rpcrdma_version)
         async with serve([_Nothing()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
-            own = replace(options, reserved_port=False, host_authentication=HostAuthentication())
+            own = replace(options, provider="iwarp", reserved_port=False, host_authentication=HostAuthentication())
             agreed, connect_ms, call_us = await _measure(server.listening[0], own)
     except (RpcRdmaError, OSError) as error:
         message, hint, _ = describe(error)
@@ -92,7 +93,7 @@ async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, Exit
     return Finding(
         Mark.OK,
         "server",
-        text=f"{place} answers with {_named(agreed)}: connected in {connect_ms:.1f} ms, "
+        text=f"{place} answers with {_named(agreed)}{_over(agreed)}: connected in {connect_ms:.1f} ms, "
         f"an empty call takes {call_us:.0f} µs",
         facts={
             "url": place,
@@ -107,9 +108,15 @@ def _named(agreed: Negotiated | None) -> str:
     return "RPC over TCP" if agreed is None else f"RPC-over-RDMA version {agreed.dialect}"
 
 
+def _over(agreed: Negotiated | None) -> str:
+    return "" if agreed is None else f" over {ProviderInUse(agreed.provider, agreed.device)}"
+
+
 def _facts(agreed: Negotiated | None) -> dict[str, int | str | None]:
     return (
-        {"version": None, "dialect": None} if agreed is None else {"version": agreed.version, "dialect": agreed.dialect}
+        {"version": None, "dialect": None, "provider": None, "device": None}
+        if agreed is None
+        else {name: getattr(agreed, name) for name in ("version", "dialect", "provider", "device")}
     )
 
 

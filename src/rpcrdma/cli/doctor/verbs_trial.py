@@ -1,0 +1,48 @@
+"""The doctor's trial of the provider for RDMA devices: its module, the libraries and the connection manager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rpcrdma.verbs.binding import Binding, DeviceAttributes, find
+
+__all__ = ["VerbsTrial", "try_verbs"]
+
+
+class VerbsTrial(NamedTuple):
+    """What devices tell of themselves, by their names; `cause` and `remedy` if they cannot be used."""
+
+    attributes: dict[str, DeviceAttributes]
+    cause: str = ""
+    remedy: str = ""
+
+
+def try_verbs(find_binding: Callable[[], tuple[Binding | None, str]] = find) -> VerbsTrial:
+    """Asks each device for its attributes, and opens the connection manager."""
+    binding, missing = find_binding()
+    if binding is None:
+        return VerbsTrial({}, *_divided(missing))
+    try:
+        attributes = {device["name"]: device for device in binding.devices()}
+    except OSError as error:
+        # The library's absence has a message of its own, a failed call an error number and its name.
+        return VerbsTrial({}, *(_failed(error, _NO_DEVICES) if error.errno else _divided(str(error))))
+    try:
+        binding.EventChannel()
+    except OSError as error:
+        return VerbsTrial(attributes, *_failed(error, _NO_MANAGER))
+    return VerbsTrial(attributes)
+
+
+_NO_DEVICES = "as root: modprobe ib_uverbs; this user has to be allowed to read and write /dev/infiniband/uverbs*"
+_NO_MANAGER = "as root: modprobe rdma_ucm; this user has to be allowed to read and write /dev/infiniband/rdma_cm"
+
+
+def _failed(error: OSError, remedy: str) -> tuple[str, str]:
+    return f"{error.filename}: {(error.strerror or str(error)).lower()}", remedy
+
+
+def _divided(text: str) -> tuple[str, str]:
+    cause, _, remedy = text.rpartition("; ")
+    return (cause, remedy) if cause else (text, "")
