@@ -8,6 +8,9 @@ Client and server run in one process, each in a thread with a loop of its own, a
 Python function at its entry, and a function in C when Python calls it, such as a method of a dictionary. Classes are
 not functions. Worker threads of the server are not counted, nor are functions of the event loop, which may be replaced,
 and the functions in C that the loop calls. Versions of RPC-over-RDMA stand side by side.
+
+With `--provider verbs` the calls go over the RDMA device in memory of the tests. A call into it counts as the one
+function in C that it is with the extension module; the functions of the device itself are not counted.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from typing import Any
 import nfs_servers
 
 import rpcrdma
+from rpcrdma.aio.drivers.provider import ProviderChoice
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export, build_services, open_state
@@ -43,6 +47,7 @@ SMALL_OCTETS, LARGE_OCTETS = 4096, 1 << 20
 VERSIONS = ("1", "2")
 NOT_COUNTED = ("asyncio.", "selectors", "threading", __name__)
 """First parts of the names of modules that are not counted: the event loop's, and this one."""
+DEVICE = "support.device_in_memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,11 @@ class Counting:
         module = frame.f_globals["__name__"]
         if module.startswith(NOT_COUNTED):
             return
+        if module == DEVICE:
+            caller = frame.f_back.f_globals["__name__"] if frame.f_back and event == "call" else DEVICE
+            if caller.startswith("rpcrdma."):
+                self.entered_c[f"{caller}: {frame.f_code.co_qualname}"] += 1
+            return
         if event == "call":
             self.entered[frame.f_code] += 1
             self.modules[frame.f_code] = module
@@ -116,12 +126,26 @@ class Counting:
         return f"{self.modules[code] if made else code.co_filename.rpartition('/')[2]}:{code.co_qualname}"
 
 
+def both_ends(provider: str) -> tuple[ProviderChoice, ProviderChoice]:
+    """The providers of client and server: the software RNIC, or a device in memory with the limits of rxe."""
+    if provider == "iwarp":
+        return "iwarp", "iwarp"
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    from rpcrdma.aio.drivers.verbs_provider import VerbsProvider  # noqa: PLC0415
+    from support.device_in_memory import DeviceInMemory  # noqa: PLC0415
+
+    device = DeviceInMemory()
+    device.attributes["max_entries"] = 32
+    device.attributes["ports"][0]["max_message_octets"] = 8 << 20
+    return VerbsProvider(device), VerbsProvider(device)
+
+
 class ServerThread:
     """A server of one directory, in a thread with an event loop of its own, while the context is entered."""
 
-    def __init__(self, directory: Path, version: str) -> None:
+    def __init__(self, directory: Path, version: str, provider: ProviderChoice) -> None:
         self._directory = directory
-        self._options = rpcrdma.ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=version))
+        self._options = rpcrdma.ServeOptions(rdma=RdmaServerConfig(provider=provider, rpcrdma_version=version))
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
         self._loop: asyncio.AbstractEventLoop
@@ -165,12 +189,12 @@ class ServerThread:
 
 
 @contextlib.contextmanager
-def served(version: str) -> Iterator[ServerThread]:
+def served(version: str, provider: ProviderChoice) -> Iterator[ServerThread]:
     """A server of a directory in memory with one file, "data", of 1 MiB."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="rpcrdma-bench-", dir=memory if memory.is_dir() else None) as directory:
         Path(directory, "data").write_bytes(bytes(LARGE_OCTETS))
-        with ServerThread(Path(directory), version) as server:
+        with ServerThread(Path(directory), version, provider) as server:
             yield server
 
 
@@ -193,11 +217,13 @@ def calls(connection: rpcrdma.Connection, handle: v3.nfs_fh3) -> dict[Key, Calla
     return found
 
 
-async def count(server: ServerThread, version: str, names: Sequence[str]) -> dict[Key, tuple[Counting, Counting]]:
+async def count(
+    server: ServerThread, version: str, provider: ProviderChoice, names: Sequence[str]
+) -> dict[Key, tuple[Counting, Counting]]:
     """For each kind of call, or those of `names`, the counts at client and server, summed over all its calls."""
     handle = await nfs_servers.file_handle(server.addresses.tcp)
     counted = {}
-    options = rpcrdma.ConnectOptions(rpcrdma_version=version)
+    options = rpcrdma.ConnectOptions(provider=provider, rpcrdma_version=version)
     async with rpcrdma.connect(server.addresses.rdma, v3.PROGRAM, options=options) as connection:
         for key, call in calls(connection, handle).items():
             if names and key[0] not in names:
@@ -221,13 +247,14 @@ def entered(client: Counting, server: Counting) -> tuple[float, ...]:
     return *both[0], *both[1], sum(map(sum, both))
 
 
-def rows(versions: Sequence[str] = VERSIONS, names: Sequence[str] = ()) -> list[Row]:
+def rows(versions: Sequence[str] = VERSIONS, names: Sequence[str] = (), provider: str = "iwarp") -> list[Row]:
     """The rows of all kinds of call, or of those with `names`; those of each call together."""
     counted = {}
     for version in versions:
         # A server that speaks nothing else: 2 and 2-07 cannot be told apart.
-        with served(version) as server:
-            counted[version] = asyncio.run(count(server, version, names))
+        client, at_server = both_ends(provider)
+        with served(version, at_server) as server:
+            counted[version] = asyncio.run(count(server, version, client, names))
     return [
         Row(
             name,
@@ -254,10 +281,11 @@ def print_table(table: list[Row]) -> None:
         )
 
 
-def print_functions(name: str, version: str) -> None:
+def print_functions(name: str, version: str, provider: str) -> None:
     """Prints the functions that one kind of call enters, and how often, and the modules."""
-    with served(version) as server:
-        ((_, sides),) = asyncio.run(count(server, version, [name])).items()
+    client, at_server = both_ends(provider)
+    with served(version, at_server) as server:
+        ((_, sides),) = asyncio.run(count(server, version, client, [name])).items()
     for side, counting in zip(("client", "server"), sides, strict=True):
         in_python, in_c = counting.averages()
         print(
@@ -282,12 +310,13 @@ def main() -> None:
         default=VERSIONS,
         help="the versions (default: 1 2)",
     )
+    parser.add_argument("--provider", choices=("iwarp", "verbs"), default="iwarp", help="(default: %(default)s)")
     options = parser.parse_args()
     if options.functions:
         for version in options.rpcrdma_version:
-            print_functions(options.functions, version)
+            print_functions(options.functions, version, options.provider)
         return
-    table = rows(options.rpcrdma_version, options.calls)
+    table = rows(options.rpcrdma_version, options.calls, options.provider)
     if options.json:
         print(json.dumps([asdict(row) for row in table], indent=2))
     else:

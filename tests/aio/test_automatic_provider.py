@@ -6,23 +6,28 @@ import asyncio
 import logging
 import socket
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from rpcrdma.aio.client import first_to_connect
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.client.first_to_connect import first_connection
+from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.drivers import provider_choice, verbs_provider
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.provider import ProviderInUse
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
+from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.verbs.device_config import VerbsConfig
 from support.device_in_memory import DeviceInMemory
+from support.waiting import until
 
 VERBS, SOFTWARE = ProviderInUse("verbs", "memory0"), ProviderInUse("iwarp")
 
@@ -38,6 +43,7 @@ def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeviceInMemory:
     (tmp_path / "memory0").mkdir()
     monkeypatch.setattr(provider_choice, "DEVICES", str(tmp_path))
     monkeypatch.setattr(verbs_provider, "find", lambda: (found, ""))
+    monkeypatch.setattr(provider_choice, "lock_limit_octets", lambda: None)
     return found
 
 
@@ -131,12 +137,48 @@ def test_a_server_that_does_not_answer_the_device_gets_the_software_rnic_after_i
     monkeypatch.setattr(device, "EventChannel", channel)
 
     async def main() -> None:
-        async with serving(provider="iwarp") as server, connecting(server.listening[0]) as client:
+        async with (
+            serving(provider="iwarp") as server,
+            connecting(server.listening[0], connect_timeout_s=1000.0) as client,
+        ):
             assert await called(client) == SOFTWARE
 
     with caplog.at_level(logging.INFO):
         asyncio.run(main())
     assert [line for line in caplog.messages if "no answer for 0.01 s; trying provider iwarp" in line] != []
+
+
+class Made:
+    """A connection that notes its end."""
+
+    aborted = ""
+
+    def abort(self, reason: str) -> None:
+        self.aborted = reason
+
+
+def test_of_two_connections_at_the_same_time_the_devices_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_to_connect, "_HEAD_START_S", 0.0)
+    monkeypatch.setattr(first_to_connect, "RdmaConnection", Made)
+
+    async def main() -> None:
+        begun: list[asyncio.Future[Made]] = []
+
+        async def dial() -> Made:
+            begun.append(asyncio.get_running_loop().create_future())
+            return await begun[-1]
+
+        url = parse_url("rdma://127.0.0.1")
+        dialers = [SimpleNamespace(url=url, provider=SimpleNamespace(name=name), dial=dial) for name in ("a", "b")]
+        chosen = asyncio.ensure_future(first_connection(cast("list[RdmaDialer]", dialers)))
+        await until(lambda: len(begun) == 2)
+        made = [Made(), Made()]
+        for future, each in zip(begun, made, strict=True):
+            future.set_result(each)
+        assert cast("object", await chosen) is made[0]
+        assert [bool(each.aborted) for each in made] == [False, True]
+
+    asyncio.run(main())
 
 
 def test_where_nothing_answers_both_causes_are_named(device: DeviceInMemory) -> None:
@@ -246,6 +288,18 @@ def test_a_machine_without_a_device_loads_nothing_for_them(tmp_path: Path, monke
     for directory in (tmp_path, tmp_path / "absent"):
         monkeypatch.setattr(provider_choice, "DEVICES", str(directory))
         assert [provider.name for provider in chosen_providers("auto", IwarpConfig(), VerbsConfig(), None)] == ["iwarp"]
+
+
+def test_a_process_that_may_lock_little_memory_is_told_why_it_gets_no_device(
+    device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provider_choice, "lock_limit_octets", lambda: 8 << 20)
+    with caplog.at_level(logging.INFO):
+        assert [provider.name for provider in chosen_providers("auto", IwarpConfig(), VerbsConfig(), None)] == ["iwarp"]
+    assert caplog.messages == [
+        "provider iwarp: RDMA devices need more locked memory than the 8192 KiB of ulimit -l: raise it to 65536"
+    ]
+    assert [provider.name for provider in chosen_providers("verbs", IwarpConfig(), VerbsConfig(), None)] == ["verbs"]
 
 
 def test_packets_are_recorded_of_the_software_rnic(device: DeviceInMemory, tmp_path: Path) -> None:

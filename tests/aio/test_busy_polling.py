@@ -70,6 +70,23 @@ def test_a_connection_polls_for_its_time_and_then_sleeps_and_wakes_again() -> No
     asyncio.run(main())
 
 
+def test_a_connection_looks_for_the_answer_to_its_own_call() -> None:
+    """The device of this client is mute: its descriptor never becomes readable."""
+
+    async def main() -> None:
+        device = DeviceInMemory()
+        serving, connecting = connected(device, 1.0)
+        async with serving as server, connecting(server.listening[0]) as client:
+            await call(client, 1)
+            driver = client._present._driver
+            driver._awake_until_s = 0.0
+            await until(lambda: not driver._polls)
+            asyncio.get_running_loop().remove_reader(driver.queue_pair.fileno())
+            await asyncio.wait_for(call(client), 10)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("busy_poll_s", [-1e-6, 1.1, float("nan")])
 def test_the_time_has_a_bound(busy_poll_s: float) -> None:
     with pytest.raises(ValueError, match=r"from 0 to 1"):

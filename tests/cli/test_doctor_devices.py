@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.drivers.locked_memory import lock_limit_octets
 from rpcrdma.cli.doctor.checks import (
     Mark,
     check_cgroup,
@@ -24,7 +25,6 @@ from rpcrdma.cli.doctor.checks import (
 from rpcrdma.cli.doctor.devices import (
     ModuleState,
     cgroup_limits,
-    locks_without_limit,
     module_state,
     rdma_devices,
 )
@@ -193,11 +193,14 @@ def test_a_machine_without_control_groups_has_no_limits(tmp_path: Path) -> None:
     assert cgroup_limits(tmp_path) == []
 
 
-def test_root_may_lock_memory_beyond_its_limit(tmp_path: Path) -> None:
-    assert not locks_without_limit(tmp_path)
-    for rights, exempt in (("0000000000004000", True), ("000001ffffffffff", True), ("0000000000000000", False)):
+def test_root_may_lock_memory_beyond_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (8 << 20, 8 << 20))
+    assert lock_limit_octets(tmp_path) == 8 << 20
+    for rights, limit in (("0000000000004000", None), ("000001ffffffffff", None), ("0000000000000000", 8 << 20)):
         write(tmp_path, {"proc/self/status": f"Name:\tx\nCapEff:\t{rights}"})
-        assert locks_without_limit(tmp_path) is exempt
+        assert lock_limit_octets(tmp_path) == limit
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, 0))
+    assert lock_limit_octets(tmp_path) is None
 
 
 def test_hardware_is_found_with_its_ports_and_addresses(hardware: Path) -> None:
@@ -277,14 +280,14 @@ def test_modules_that_programs_need_for_a_device_are_named(siw: Path) -> None:
 
 def test_locked_memory_matters_to_devices_alone(siw: Path) -> None:
     devices = rdma_devices(siw)
-    assert check_memory_lock(8 << 20, [], exempt=False).mark is Mark.OK
-    assert check_memory_lock(8 << 20, devices, exempt=True).mark is Mark.OK
-    short = check_memory_lock(8 << 20, devices, exempt=False)
+    assert check_memory_lock(8 << 20, []).mark is Mark.OK
+    assert check_memory_lock(64 << 20, devices).mark is Mark.OK
+    short = check_memory_lock(8 << 20, devices)
     assert (short.mark, short.facts) == (Mark.NOTE, {"limit_bytes": 8 << 20})
     assert short.text.startswith("8.4 MB")
     for remedy in ("ulimit -l unlimited", "LimitMEMLOCK=infinity", "* - memlock unlimited"):
         assert remedy in short.remedy
-    unlimited = check_memory_lock(resource.RLIM_INFINITY, devices, exempt=False)
+    unlimited = check_memory_lock(None, devices)
     assert (unlimited.mark, unlimited.facts) == (Mark.OK, {"limit_bytes": None})
 
 

@@ -111,8 +111,8 @@ def add_arguments(parser: CommandParser) -> None:
         type=listening_url,
         metavar="URL",
         help="where to listen, port 0 for a free one; [::] is every address, of IPv4 as well; ?provider=NAME at the "
-        f"end of rdma:// goes before --provider; may be repeated (default: {' and '.join(DEFAULT_LISTEN)}; with --xprtsec "
-        "the latter alone)",
+        f"end of rdma:// goes before --provider; may be repeated (default: {' and '.join(DEFAULT_LISTEN)}; with "
+        "--xprtsec the latter alone)",
     )
     add("--read-only", action="store_true", help="export read-only")
     add(

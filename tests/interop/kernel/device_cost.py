@@ -1,14 +1,14 @@
-"""Runs in a guest: the cost of calls over its RDMA device and over the software RNIC, by turns.
+"""Runs in a guest: makes batches of calls over its RDMA device and over the software RNIC, by order.
 
-Argument: the device's address. Prints a JSON object for each batch of calls: subject, measure, calls, seconds, the
-median of the calls' seconds, and seconds of processor time of the client, the server and the whole machine.
+Argument: the device's address. An order is a line of the named pipe /run/orders: subject, measure and number of calls,
+with bars between them. The answer in /run/answers is the median of the calls' seconds. An order without a measure makes
+no call: it shows the cost of an order.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import statistics
 import subprocess
@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import rpcrdma
 from rpcrdma.nfs import mount, v3
@@ -24,27 +23,13 @@ from rpcrdma.verbs.device_config import VerbsConfig
 
 __all__: list[str] = []
 
-_SUBJECTS = (("iwarp", 0), ("verbs", 0), ("verbs", 20_000))
+_SUBJECTS = {"iwarp": ("iwarp", 0), "verbs": ("verbs", 0), "verbs, busy polling": ("verbs", 5_000)}
 """Provider, and microseconds of busy polling at both ends: some round trips of an emulated machine."""
-_ROUNDS, _BATCH_S, _WARM_UP_S = 6, 1.5, 0.5
 _LARGE_OCTETS = 1 << 20
 _SERVED = Path("/run/measured")
-_TICKS = os.sysconf("SC_CLK_TCK")
+_ORDERS, _ANSWERS = Path("/run/orders"), Path("/run/answers")
 
 Call = Callable[[], Awaitable[object]]
-
-
-def _processor_s(process: int | str) -> float:
-    """Seconds of a process with all its threads, by the kernel's account in nanoseconds."""
-    tasks = Path("/proc", str(process), "task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
-
-
-def _machine_s() -> float:
-    """Seconds for which processors were not idle, interrupts and the kernel's threads included."""
-    words = Path("/proc/stat").read_text().split()
-    user, nice, system, _, _, *interrupts = map(int, words[1:8])
-    return (user + nice + system + sum(interrupts)) / _TICKS
 
 
 def _server(provider: str, busy_poll: int, address: str, port: int) -> subprocess.Popen[str]:
@@ -89,13 +74,15 @@ def _measures(connection: rpcrdma.Connection, handle: v3.nfs_fh3) -> dict[str, t
     return found
 
 
-async def _batch(call: Call, in_flight: int, seconds: float) -> list[float]:
-    """Calls for so long; the seconds that each took."""
+async def _batch(call: Call, in_flight: int, calls: int) -> list[float]:
+    """So many calls; the seconds that each took."""
     taken: list[float] = []
-    end = time.monotonic() + seconds
 
     async def one_after_another() -> None:
-        while (start := time.monotonic()) < end:
+        nonlocal calls
+        while calls > 0:
+            calls -= 1
+            start = time.monotonic()
             await call()
             taken.append(time.monotonic() - start)
 
@@ -103,38 +90,42 @@ async def _batch(call: Call, in_flight: int, seconds: float) -> list[float]:
     return taken
 
 
-async def _measure(address: str) -> None:
+def _next_order() -> list[str]:
+    """Waits for an order; the event loop stands still meanwhile, because nothing is in flight."""
+    return _ORDERS.read_text().strip().split("|")
+
+
+def _tell(median_s: float) -> None:
+    _ANSWERS.write_text(f"{median_s}\n")
+
+
+async def _answer(address: str) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        subjects: dict[str, tuple[int, dict[str, tuple[int, Call]]]] = {}
-        for number, (provider, busy_poll) in enumerate(_SUBJECTS):
+        subjects: dict[str, dict[str, tuple[int, Call]]] = {}
+        for number, (name, (provider, busy_poll)) in enumerate(_SUBJECTS.items()):
             port = 21000 + number
             server = stack.enter_context(_server(provider, busy_poll, address, port))
             stack.callback(server.terminate)
             handle = await _handle(f"tcp://{address}:{port + 100}")
             config = VerbsConfig(busy_poll_s=busy_poll / 1e6)
-            options = rpcrdma.ConnectOptions(provider=provider, verbs=config, rpcrdma_version=1)
+            options = rpcrdma.ConnectOptions(provider=provider, verbs=config, rpcrdma_version=1, keepalive_s=None)
             connecting = rpcrdma.connect(f"rdma://{address}:{port}", v3.PROGRAM, options=options)
             connection = await stack.enter_async_context(connecting)
-            subject = provider + (f", busy polling {busy_poll} us" if busy_poll else "")
-            subjects[subject] = server.pid, _measures(connection, handle)
-        names = list(next(iter(subjects.values()))[1])
-        for turn in range(_ROUNDS):
-            for name in names:
-                for subject in list(subjects) if turn % 2 else reversed(list(subjects)):
-                    process, measures = subjects[subject]
-                    in_flight, call = measures[name]
-                    await _batch(call, in_flight, _WARM_UP_S)
-                    before = _processor_s("self"), _processor_s(process), _machine_s(), time.monotonic()
-                    taken = await _batch(call, in_flight, _BATCH_S)
-                    after = _processor_s("self"), _processor_s(process), _machine_s(), time.monotonic()
-                    client_s, server_s, machine_s, elapsed_s = (b - a for a, b in zip(before, after, strict=True))
-                    told: dict[str, Any] = {"subject": subject, "measure": name, "calls": len(taken)}
-                    told |= {"elapsed_s": elapsed_s, "median_s": statistics.median(taken)}
-                    told |= {"client_s": client_s, "server_s": server_s, "machine_s": machine_s}
-                    print(json.dumps(told), flush=True)
+            subjects[name] = _measures(connection, handle)
+            for in_flight, call in subjects[name].values():
+                await _batch(call, in_flight, 2 * in_flight)
+        os.mkfifo(_ANSWERS)
+        os.mkfifo(_ORDERS)
+        while True:
+            subject, measure, calls = _next_order()
+            taken = [0.0]
+            if measure:
+                in_flight, call = subjects[subject][measure]
+                taken = await _batch(call, in_flight, int(calls))
+            _tell(statistics.median(taken))
 
 
 if __name__ == "__main__":
     _SERVED.mkdir()
     (_SERVED / "data").write_bytes(bytes(_LARGE_OCTETS))
-    asyncio.run(_measure(sys.argv[1]))
+    asyncio.run(_answer(sys.argv[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import socket
 import subprocess
 import tempfile
@@ -176,6 +177,12 @@ class Guest:
         """All that the kernel has said."""
         path = self._home / "console"
         return path.read_text(errors="replace") if path.exists() else ""
+
+    @property
+    def processor_s(self) -> float:
+        """Processor time that the emulation has taken, in seconds."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def terminal(self) -> Path:

@@ -1,55 +1,92 @@
 """The cost of calls over rxe and over the software RNIC, in one guest by turns: see docs/hardware.md.
 
-Prints a Markdown table. Emulation is slow, so only the ratios mean something.
+Prints a Markdown table. The cost of a call is the processor time that the emulation of the whole guest takes for it:
+client, server and kernel. Emulation is slow, so only the ratios mean something.
 """
 
 from __future__ import annotations
 
-import json
+import argparse
 import statistics
 import sys
-from typing import Any
+from collections.abc import Callable
 
 from failures import CheckFailed, GuestDied, JobTimeout, Missing
+from guest import Guest
 from image import build_image
 from lab import Lab
 from network import enter_own_network
 from python_layer import PYTHON
 
-_QUIET_S = 400.0
+_SUBJECTS = ("iwarp", "verbs", "verbs, busy polling")
+_MEASURES = {
+    "NULL x1": 200,
+    "NULL x32": 800,
+    "READ 4 KiB x1": 100,
+    "WRITE 4 KiB x1": 100,
+    "READ 1 MiB x1": 15,
+    "WRITE 1 MiB x1": 15,
+    "READ 1 MiB x4": 24,
+    "WRITE 1 MiB x4": 24,
+}
+"""Calls of a batch, as many as take some tenths of a second."""
+_START_S, _BATCH_S = 120.0, 60.0
+_START = f"""set -e
+{PYTHON}
+ulimit -l unlimited
+python3 /data/device_cost.py ADDRESS >/run/cost.log 2>&1 &
+until [ -p /run/orders ]; do kill -0 $! || {{ cat /run/cost.log; exit 1; }}; sleep 0.2; done
+"""
 
 
 def main() -> int:
     """Exit status 0, or 2 if this machine lacks something."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7, help="batches of each kind (default: %(default)s)")
+    args = parser.parse_args()
     try:
         image = build_image()
         enter_own_network()
         with Lab(image) as lab:
             guest = lab.devices
-            script = f"set -e\n{PYTHON}ulimit -l unlimited\npython3 /data/device_cost.py {guest.address}"
-            said = guest.run(script, _QUIET_S).output
+            guest.run(_START.replace("ADDRESS", guest.address), _START_S)
+            found = _by_turns(args.rounds, lambda order: _batch(guest, order))
     except (Missing, GuestDied, JobTimeout, CheckFailed) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    batches = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-    print(
-        "| call | provider | latency | client | server | whole guest | ratio (guest) |\n|---|---|---|---|---|---|---|"
-    )
-    for name in dict.fromkeys(batch["measure"] for batch in batches):
-        first = 0.0
-        for subject in dict.fromkeys(batch["subject"] for batch in batches):
-            found = [batch for batch in batches if (batch["measure"], batch["subject"]) == (name, subject)]
-            latency_us = statistics.median(batch["median_s"] for batch in found) * 1e6
-            sides = [_of_a_call(found, side) for side in ("client_s", "server_s", "machine_s")]
-            first = first or sides[-1]
-            cells = [f"{value:,.0f} us" for value in (latency_us, *sides)]
-            print(f"| {name} | {subject} | {' | '.join(cells)} | {sides[-1] / first:.2f} |")
+    print("| call | provider | latency | processor time | ratio |\n|---|---|---|---|---|")
+    for measure in _MEASURES:
+        first = [cost_us for _, cost_us in found[_SUBJECTS[0], measure]]
+        for subject in _SUBJECTS:
+            costs = [cost_us for _, cost_us in found[subject, measure]]
+            latency_us = min(median_us for median_us, _ in found[subject, measure])
+            ratio = statistics.median(own / other for own, other in zip(costs, first, strict=True))
+            cost_us = statistics.median(costs)
+            print(f"| {measure} | {subject} | {latency_us:,.0f} µs | {cost_us:,.0f} µs | {ratio:.2f} |")
     return 0
 
 
-def _of_a_call(batches: list[dict[str, Any]], side: str) -> float:
-    """The median of the processor time of a call, in microseconds."""
-    return statistics.median(batch[side] / batch["calls"] for batch in batches) * 1e6
+def _by_turns(
+    rounds: int, batch: Callable[[str], tuple[float, float]]
+) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """By subject and measure: latency and cost of a call in each round, in microseconds."""
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for turn in range(rounds):
+        _, order_s = batch("||")
+        for measure, calls in _MEASURES.items():
+            for subject in _SUBJECTS if turn % 2 else reversed(_SUBJECTS):
+                median_s, taken_s = batch(f"{subject}|{measure}|{calls}")
+                cost_us = max(taken_s - order_s, 0.0) / calls * 1e6
+                found.setdefault((subject, measure), []).append((median_s * 1e6, cost_us))
+        print(f"round {turn + 1} of {rounds}", file=sys.stderr)
+    return found
+
+
+def _batch(guest: Guest, order: str) -> tuple[float, float]:
+    """The median of the calls' seconds, and the seconds of processor time."""
+    before_s = guest.processor_s
+    said = guest.run(f"echo '{order}' >/run/orders; cat /run/answers", _BATCH_S).output
+    return float(said), guest.processor_s - before_s
 
 
 if __name__ == "__main__":

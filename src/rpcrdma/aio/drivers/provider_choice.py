@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 from rpcrdma.aio.drivers.capture import PacketCapture
+from rpcrdma.aio.drivers.locked_memory import LOCKED_OCTETS_MIN, lock_limit_octets
 from rpcrdma.aio.drivers.provider import PROVIDERS, Provider, ProviderChoice
 from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
 from rpcrdma.errors import LocalProtocolError
@@ -13,6 +15,7 @@ from rpcrdma.verbs.device_config import VerbsConfig
 
 __all__ = ["DEVICES", "chosen_providers"]
 
+_LOGGER = logging.getLogger("rpcrdma.provider")
 DEVICES = "/sys/class/infiniband"
 """The directory in which Linux lists the RDMA devices of this machine, or of its network namespace."""
 
@@ -23,7 +26,7 @@ def chosen_providers(
     """The providers to be used, in the order in which a client tries them.
 
     "auto" is the RDMA devices, where this machine has one, and then the software RNIC, which runs anywhere. Where
-    packets are recorded it is the software RNIC alone.
+    packets are recorded, or this process may lock too little memory, it is the software RNIC alone.
 
     Raises:
         LocalProtocolError: there is no such choice, or packets are to be recorded of a provider whose packets do not
@@ -31,7 +34,7 @@ def chosen_providers(
     """
     if isinstance(choice, str) and choice not in PROVIDERS:
         raise LocalProtocolError(f"provider={choice!r} is not known: take {', '.join(PROVIDERS)} or an object")
-    if choice == "iwarp" or (choice == "auto" and (capture is not None or not _any_device())):
+    if choice == "iwarp" or (choice == "auto" and (capture is not None or not _any_device() or _locks_little())):
         return (SoftwareRnic(iwarp, capture),)
     if capture is not None:
         name = choice if isinstance(choice, str) else choice.name
@@ -54,3 +57,15 @@ def _any_device() -> bool:
             return any(found)
     except OSError:
         return False
+
+
+def _locks_little() -> bool:
+    limit_octets = lock_limit_octets()
+    if limit_octets is None or limit_octets >= LOCKED_OCTETS_MIN:
+        return False
+    _LOGGER.info(
+        "provider iwarp: RDMA devices need more locked memory than the %d KiB of ulimit -l: raise it to %d",
+        limit_octets >> 10,
+        LOCKED_OCTETS_MIN >> 10,
+    )
+    return True

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rpcrdma.aio.drivers.locked_memory import LOCKED_OCTETS_MIN
 from rpcrdma.cli import console
 from rpcrdma.cli.console import readable_octets
 from rpcrdma.cli.doctor.devices import CgroupLimit, ModuleState, RdmaDevice
 from rpcrdma.cli.doctor.verbs_trial import VerbsTrial
-from rpcrdma.limits import BUFFER_OCTETS_MAX, RPC_CONNECTIONS_MAX
+from rpcrdma.limits import RPC_CONNECTIONS_MAX
 from rpcrdma.verbs.binding import DeviceAttributes
 
 __all__ = [
@@ -123,7 +124,7 @@ _CGROUP_OBJECTS_MIN = 1000
 
 
 def check_devices(devices: Sequence[RdmaDevice], attributes: Mapping[str, DeviceAttributes]) -> list[Finding]:
-    """One finding for each device, or one that says that none is present; `attributes` are those that are known."""
+    """One finding for each device, or one that says that none is present; `attributes` are the known ones."""
     if not devices:
         text = "none on this machine; none is needed: the software RNIC does without"
         return [Finding(Mark.OK, "rdma_devices", text=text)]
@@ -265,20 +266,17 @@ def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevic
     )
 
 
-def check_memory_lock(limit_octets: int, devices: Sequence[RdmaDevice], *, exempt: bool) -> Finding:
-    """RLIMIT_MEMLOCK: RDMA hardware needs memory that stays where it is; the software RNIC does not.
-
-    `exempt`: this process may exceed the limit.
-    """
-    unlimited = exempt or limit_octets == resource.RLIM_INFINITY
-    size = "no limit" if unlimited else readable_octets(limit_octets)
-    short = not unlimited and limit_octets < BUFFER_OCTETS_MAX and bool(devices)
+def check_memory_lock(limit_octets: int | None, devices: Sequence[RdmaDevice]) -> Finding:
+    """RLIMIT_MEMLOCK: RDMA hardware needs memory that stays where it is; the software RNIC does not."""
+    size = "no limit" if limit_octets is None else readable_octets(limit_octets)
+    short = limit_octets is not None and limit_octets < LOCKED_OCTETS_MIN and bool(devices)
     return Finding(
         Mark.NOTE if short else Mark.OK,
         "memory_lock",
-        text=f"{size} of memory that a program may lock for an RDMA device; the software RNIC locks none",
+        text=f"{size} of memory that a program may lock for an RDMA device"
+        f"{', too little for provider auto' if short else ''}; the software RNIC locks none",
         remedy=_LOCK_MORE if short else "",
-        facts={"limit_bytes": None if unlimited else limit_octets},
+        facts={"limit_bytes": limit_octets},
     )
 
 

@@ -18,12 +18,10 @@ __all__ = [
     "Port",
     "RdmaDevice",
     "cgroup_limits",
-    "locks_without_limit",
     "module_state",
     "rdma_devices",
 ]
 
-_CAP_IPC_LOCK = 14
 _MAPPED = 0xFFFF << 32
 """Where an IPv4 address in the form of an IPv6 address starts: ::ffff:0.0.0.0."""
 
@@ -93,7 +91,7 @@ class CgroupLimit:
 
 
 def cgroup_limits(root: Path = Path("/")) -> list[CgroupLimit]:
-    """The limits of this process's control group, and of those that it is in, one for each device and group."""
+    """The limits of this process's control group and of the groups around it, one for each device and group."""
     found: list[CgroupLimit] = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         controllers, _, group = line.partition(":")[2].partition(":")
@@ -117,15 +115,6 @@ def _limits_in(file: Path) -> Iterator[CgroupLimit]:
         )
         if handles is not None or objects is not None:
             yield CgroupLimit(device=device, handles=handles, objects=objects, file=file)
-
-
-def locks_without_limit(root: Path = Path("/")) -> bool:
-    """Whether this process may lock memory beyond its limit (CAP_IPC_LOCK), as root may."""
-    for line in _text(root / "proc/self/status").splitlines():
-        name, _, value = line.partition(":")
-        if name == "CapEff":
-            return bool(int(value, 16) >> _CAP_IPC_LOCK & 1)
-    return False
 
 
 def rdma_devices(root: Path = Path("/")) -> list[RdmaDevice]:

@@ -10,6 +10,7 @@ import resource
 import socket
 from pathlib import Path
 
+from rpcrdma.aio.drivers.locked_memory import lock_limit_octets
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
@@ -32,7 +33,6 @@ from rpcrdma.cli.doctor.checks import (
 from rpcrdma.cli.doctor.devices import (
     RdmaDevice,
     cgroup_limits,
-    locks_without_limit,
     module_state,
     rdma_devices,
 )
@@ -52,14 +52,13 @@ async def examine(args: argparse.Namespace) -> ExitStatus:
     modules = {name: module_state(name, release, args.root) for name in KERNEL_MODULES}
     # The devices of another root, as of the host of a container, are none that could be tried here.
     trial = try_verbs() if devices and args.root == Path("/") else VerbsTrial({})
-    exempt = locks_without_limit()
     findings = [
         await check_software_rnic(options),
         check_data_path(DATA_PATH, native=native is not None, turned_off=os.environ.get("RPCRDMA_NATIVE") == "0"),
         *check_devices(devices, trial.attributes),
         *([check_verbs(trial)] if trial.attributes or trial.cause else []),
         check_modules(modules, devices),
-        check_memory_lock(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0], devices, exempt=exempt),
+        check_memory_lock(lock_limit_octets(), devices),
         *([check_cgroup(cgroup_limits(args.root))] if devices else []),
         check_open_files(*resource.getrlimit(resource.RLIMIT_NOFILE)),
         check_listening(DEFAULT_PORTS["rdma"], why_not_listening),

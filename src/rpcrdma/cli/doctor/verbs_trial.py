@@ -11,7 +11,7 @@ __all__ = ["VerbsTrial", "try_verbs"]
 
 
 class VerbsTrial(NamedTuple):
-    """What devices tell of themselves, by their names; `cause` and `remedy` if they cannot be used."""
+    """The attributes of each device, by its name; `cause` and `remedy` if the devices cannot be used."""
 
     attributes: dict[str, DeviceAttributes]
     cause: str = ""
