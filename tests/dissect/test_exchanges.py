@@ -162,3 +162,15 @@ def test_a_page_leaves_out_calls_beyond_its_bound_and_says_so(grouped, monkeypat
     page = exchange_page("a capture", grouped(script))
     assert (page.shown, page.left_out) == (1, 2)
     assert page.text.count("<details") == 1
+
+
+def test_a_message_whose_header_cannot_be_read_is_the_call_that_an_error_refuses(grouped) -> None:
+    def script(capture: HandMadeCapture) -> None:
+        capture.send(CLIENT, words(7, 9, 32, 0, 0, 0, 0))
+        capture.send(SERVER, words(7, 9, 32, 4, 1, 1, 2))
+        capture.send(CLIENT, words(8, 1, 32, 5))
+        capture.send(SERVER, words(8, 1, 32, 4, ERR_CHUNK))
+
+    found = grouped(script)
+    assert numbers(found) == [(7, [3, 4]), (8, [5, 6])]
+    assert [exchange.outcome for exchange in found] == ["ERR_VERS", "ERR_CHUNK"]

@@ -21,6 +21,7 @@ __all__ = [
     "DRAFTS",
     "add_choice_options",
     "add_input_options",
+    "add_program_option",
     "chooses",
     "chosen",
     "draft_of",
@@ -43,6 +44,11 @@ def add_input_options(parser: CommandParser, forms: str) -> None:
         help="which draft messages of version 2 follow: 2 is the first (-00), 2-07 the last; their octets do not say "
         "(default: 2). Version 1 is always known",
     )
+    add_program_option(parser)
+
+
+def add_program_option(parser: CommandParser) -> None:
+    """The option for definitions of programs."""
     parser.add_argument(
         "--program",
         metavar="FILE.x",

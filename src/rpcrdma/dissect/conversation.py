@@ -193,7 +193,12 @@ class Conversation:
         if (header.kind.endswith("NOMSG") and not header.segments and not header.xid) or header.kind == "RDMA2_GRANT":
             message.facts["message"] = "grant"
             return "a grant of credits"
-        if is_call is None or header.xid is None or "CONNPROP" in header.kind:
+        if header.xid is None or "CONNPROP" in header.kind:
+            return ""
+        if is_call is None and header.faults and (1 - end, header.xid) not in self._calls:
+            # An error with its XID will refuse it.
+            is_call = True
+        if is_call is None:
             return ""
         message.facts["message"] = "call" if is_call else "reply"
         if is_call:

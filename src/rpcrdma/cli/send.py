@@ -1,0 +1,163 @@
+"""`rpcrdma send`: says a scripted conversation to a server, and shows what came as ladders."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rpcrdma.cli import console
+from rpcrdma.cli.capture_input import add_program_option, settings_for
+from rpcrdma.cli.console import ExitStatus
+from rpcrdma.cli.definition import read_text
+from rpcrdma.cli.options import CommandParser, add_json, service_url
+from rpcrdma.errors import ConnectFailed
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.drivers.capture import PacketCapture
+    from rpcrdma.dissect.connection import Settings
+    from rpcrdma.dissect.exchanges import Exchange
+    from rpcrdma.scripted import Outcome
+
+__all__ = ["add_arguments", "run"]
+
+_EXAMPLES = """\
+  rpcrdma send rdma://server null.json
+  rpcrdma send --given size=4096 rdma://server read.json
+  rpcrdma send --json --pcap talk.pcap rdma://server broken.json
+  echo '{"steps": [{"say": {"rpc": {}}}, {"hear": {"message": {}}}]}' | rpcrdma send rdma://server -
+"""
+_ANSWER_S = 5.0
+_FORM = 'a conversation is {"steps": [...]}; examples/conversations has some'
+
+
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "URL FILE", _EXAMPLES)
+    parser.add_argument("url", type=service_url, metavar="URL", help="rdma://HOST[:PORT]")
+    parser.add_argument("file", metavar="FILE", help="a conversation as JSON, - for standard input; docs/send.md")
+    parser.add_argument(
+        "--given",
+        type=_given,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a number, or octets as hex:DIGITS, for the places where the conversation says {'given': NAME}",
+    )
+    add_program_option(parser)
+    add_json(parser)
+
+
+def _given(text: str) -> tuple[str, int | bytes]:
+    name, equals, value = text.partition("=")
+    try:
+        if name and equals:
+            return name, bytes.fromhex(value[4:]) if value.startswith("hex:") else int(value, 0)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE: write size=4096, or handle=hex:01020304")
+
+
+async def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    from rpcrdma.scripted import RawTarget, run_conversation  # noqa: PLC0415
+
+    if args.url.scheme != "rdma":
+        return console.error("messages with headers need rdma://", f"rdma://{args.url.host}", status=ExitStatus.USAGE)
+    conversation = _read_conversation(args.file)
+    if conversation is None:
+        return ExitStatus.USAGE
+    version = conversation.get("version")
+    args.rpcrdma_version = version if isinstance(version, str) else "2"
+    settings = settings_for(args)
+    if settings is None:
+        return ExitStatus.FAILED
+    with tempfile.TemporaryDirectory(prefix="rpcrdma-send-") as directory:
+        path = args.pcap or Path(directory) / "sent.pcap"
+        capture = args.capture or _new_capture(path)
+        target = RawTarget(
+            host=args.url.host,
+            port=args.url.port,
+            timeout_s=_ANSWER_S if args.timeout is None else args.timeout,
+            crc=not args.no_crc,
+            capture=capture,
+        )
+        try:
+            outcome = await run_conversation(conversation, target, dict(args.given))
+        except OSError as error:
+            reason = error.strerror or "nothing answers in time"
+            raise ConnectFailed(
+                f"{args.url.authority}: {reason}", refused=isinstance(error, ConnectionError)
+            ) from error
+        finally:
+            capture.close()
+        return _report(args, outcome, list(_exchanges(path, settings)))
+
+
+def _read_conversation(file: str) -> dict[str, Any] | None:
+    """The conversation; None after an error, which is printed."""
+    text = read_text(file)
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        console.error(f"{file}: not JSON: {error}", _FORM, status=ExitStatus.USAGE)
+        return None
+    if not isinstance(found, dict):
+        console.error(f"{file}: not a conversation", _FORM, status=ExitStatus.USAGE)
+        return None
+    return found
+
+
+def _new_capture(path: Path) -> PacketCapture:
+    from rpcrdma.aio.drivers.capture import PacketCapture  # noqa: PLC0415
+
+    return PacketCapture(path)
+
+
+def _exchanges(path: Path, settings: Settings) -> Iterator[Exchange]:
+    from rpcrdma.dissect.capture_dissector import CaptureDissector  # noqa: PLC0415
+    from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets  # noqa: PLC0415
+    from rpcrdma.dissect.exchanges import Exchanges  # noqa: PLC0415
+
+    with Path(path).open("rb") as file:
+        packets = read_packets(file, file.read(MAGIC_OCTETS))
+        yield from Exchanges().each(CaptureDissector(settings).messages(packets))
+
+
+def _report(args: argparse.Namespace, outcome: Outcome, exchanges: list[Exchange]) -> int:
+    from rpcrdma.dissect.exchange_text import exchange_lines  # noqa: PLC0415
+
+    failure = outcome.failure
+    if args.json:
+        _print_json(outcome, exchanges)
+    else:
+        for exchange in exchanges:
+            for line in exchange_lines(exchange):
+                console.data(line)
+    if failure is not None:
+        place = "the start-up" if failure.step < 0 else f"steps[{failure.step}]"
+        return console.error(f"{place}: expected {failure.expected}, found {failure.found}", in_report=True)
+    if not args.json:
+        console.talk("all answers are as expected")
+    return ExitStatus.DONE
+
+
+def _print_json(outcome: Outcome, exchanges: list[Exchange]) -> None:
+    failure = outcome.failure
+    names = ("step", "expected", "found", "silent")
+    console.json_line(
+        {
+            "as_expected": failure is None,
+            "failure": None if failure is None else {name: getattr(failure, name) for name in names},
+            "passages": [
+                {"at_s": round(one.at_s, 6), "ours": one.ours, "text": one.text, "octets": one.octets.hex()}
+                for one in outcome.passages
+            ],
+            "exchanges": [exchange.as_json() for exchange in exchanges],
+        }
+    )

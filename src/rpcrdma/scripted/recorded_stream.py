@@ -1,0 +1,64 @@
+"""A TCP connection whose octets of both directions go to a packet capture, those of broken frames included."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from rpcrdma.aio.drivers.capture import CapturedStream, PacketCapture
+
+__all__ = ["open_recorded"]
+
+
+async def open_recorded(
+    host: str, port: int, capture: PacketCapture | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connects as `asyncio.open_connection` does; with `capture`, the connection is recorded until it is lost.
+
+    Raises:
+        OSError: the server cannot be reached.
+    """
+    if capture is None:
+        return await asyncio.open_connection(host, port)
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(loop=loop)
+    protocol = _RecordedProtocol(reader, capture)
+    transport, _ = await loop.create_connection(lambda: protocol, host, port)
+    return reader, _RecordedWriter(transport, protocol, reader)
+
+
+class _RecordedProtocol(asyncio.StreamReaderProtocol):
+    """Records arrivals, and the end."""
+
+    def __init__(self, reader: asyncio.StreamReader, capture: PacketCapture) -> None:
+        super().__init__(reader)
+        self._capture = capture
+        self.stream: CapturedStream | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        local, remote = (transport.get_extra_info(name)[:2] for name in ("sockname", "peername"))
+        self.stream = self._capture.stream(local, remote, active=True)
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self.stream is not None:
+            self.stream.received([data], len(data))
+        super().data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.stream is not None:
+            self.stream.close()
+        super().connection_lost(exc)
+
+
+class _RecordedWriter(asyncio.StreamWriter):
+    """Records octets when they are written."""
+
+    def __init__(self, transport: Any, protocol: _RecordedProtocol, reader: asyncio.StreamReader) -> None:
+        super().__init__(transport, protocol, reader, asyncio.get_running_loop())
+        self._recorded = protocol
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._recorded.stream is not None:
+            self._recorded.stream.sent([data], len(data))
+        super().write(data)

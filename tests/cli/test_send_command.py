@@ -1,0 +1,160 @@
+"""`rpcrdma send`: conversations that a user has written, said to a server, and shown as ladders."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rpcrdma.cli.main import main
+
+if TYPE_CHECKING:
+    from conftest import Served, StartServer
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "conversations"
+NULL: dict[str, Any] = {"say": {"rpc": {}}}
+ANSWERED: dict[str, Any] = {"hear": {"message": {"rpc": {"accepted": 0}}}}
+Sent = tuple[int, str, str]
+
+
+@pytest.fixture(scope="module")
+def peer(start: StartServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server that may complain."""
+    with start(tmp_path_factory.mktemp("root"), tmp_path_factory.mktemp("state")) as served:
+        yield served
+
+
+@pytest.fixture
+def sent(peer: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Sent]:
+    """Sends a conversation: (status, standard output, standard error)."""
+
+    def send(conversation: object, *options: str, url: str | None = None) -> Sent:
+        file = tmp_path / "conversation.json"
+        file.write_text(conversation if isinstance(conversation, str) else json.dumps(conversation))
+        try:
+            status = main(["send", *options, url or peer.urls["rdma"], str(file)])
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        shown = capsys.readouterr()
+        return status, shown.out, shown.err
+
+    return send
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda path: path.stem)
+def test_the_examples_come_out_as_they_expect(path: Path, sent, start: StartServer, tmp_path: Path) -> None:
+    conversation = json.loads(path.read_text())
+    if conversation.get("version") != "2-07":
+        status, _, err = sent(conversation)
+    else:
+        with start(tmp_path, tmp_path / "state", "--rpcrdma-version", "2-07") as served:
+            status, _, err = sent(conversation, url=served.urls["rdma"])
+    assert (status, err) == (0, "all answers are as expected\n")
+
+
+def test_the_ladder_shows_both_sides(sent) -> None:
+    status, out, _ = sent({"steps": [NULL, ANSWERED]})
+    assert status == 0
+    lines = out.splitlines()
+    (title,) = [line for line in lines if line.startswith("2. ")]
+    assert title.startswith("2. NFS_V3 NULL, xid 0x0badcafe: SUCCESS after ")
+    assert any("Send, RDMA_MSG call -" in line and line.endswith(">|") for line in lines)
+    assert any("Send, RDMA_MSG reply -" in line and "|<-" in line for line in lines)
+
+
+def test_another_answer_is_told_with_the_step_and_both_sides(sent) -> None:
+    steps = [NULL, ANSWERED, NULL, {"hear": {"message": {"header": {"type": 4}}}}]
+    status, out, err = sent({"steps": steps})
+    assert status == 1
+    assert "NFS_V3 NULL" in out, "the ladder helps to find the reason"
+    assert err.startswith("error: steps[3]: expected ")
+    assert "RDMA_MSG" in err
+
+
+def test_mistakes_are_shown_as_the_rules_that_they_break(sent) -> None:
+    steps = [NULL, ANSWERED, {"say": {"header": {"xid": 5}, "rpc": {"xid": 6}}}, {"hear": {"message": {}}}]
+    _, out, _ = sent({"steps": steps}, "--json")
+    exchanges = json.loads(out)["exchanges"]
+    faults = [fault for one in exchanges for message in one["messages"] for fault in message["faults"]]
+    assert "V1-38" in [fault["requirement"] for fault in faults]
+
+
+def test_json_has_the_verdict_the_passages_and_the_calls(sent) -> None:
+    status, out, err = sent({"steps": [NULL, ANSWERED]}, "--json")
+    assert (status, err) == (0, "")
+    report = json.loads(out)
+    assert list(report) == ["as_expected", "failure", "passages", "exchanges"]
+    assert (report["as_expected"], report["failure"]) == (True, None)
+    assert [passage["ours"] for passage in report["passages"]] == [True, False, True, False]
+    assert [one["procedure"] for one in report["exchanges"]] == [None, "NFS_V3 NULL"]
+    status, out, _ = sent({"steps": [NULL, {"hear": {"message": {"rpc": {"accepted": 1}}}}]}, "--json")
+    report = json.loads(out)
+    assert status == 1
+    assert (report["as_expected"], report["failure"]["step"]) == (False, 1)
+
+
+def test_silence_is_told_after_the_time_that_is_given(sent) -> None:
+    status, _, err = sent({"steps": [{"hear": {"message": {}}}]}, "--timeout", "0.05")
+    assert status == 1
+    assert "found nothing for 0.05 s" in err
+
+
+def test_values_are_given_on_the_command_line(sent) -> None:
+    call = {"say": {"header": {"xid": {"given": "number"}}, "rpc": {"args": {"given": "data"}}}}
+    answer = {"hear": {"message": {"header": {"xid": 0x77}, "rpc": {"accepted": 0}}}}
+    status, out, err = sent({"steps": [call, answer]}, "--given", "number=0x77", "--given", "data=hex:", "--json")
+    assert status == 0, err
+    assert json.loads(out)["exchanges"][1]["xid"] == 0x77
+    for wrong in ("number", "=1", "number=x", "data=hex:0"):
+        status, _, err = sent({"steps": []}, "--given", wrong)
+        assert status == 2
+        assert "is not NAME=VALUE" in err
+
+
+def test_the_capture_is_kept_where_pcap_says(sent, tmp_path: Path, capsys) -> None:
+    file = tmp_path / "talk.pcap"
+    status, out, _ = sent({"steps": [NULL, ANSWERED]}, "--pcap", str(file))
+    assert status == 0
+    assert main(["explain", str(file)]) == 0
+    assert capsys.readouterr().out == out
+
+
+@pytest.mark.parametrize(
+    ("conversation", "message"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not a conversation"),
+        ("[" * 100_000, "not JSON"),
+        ({}, "steps"),
+        ({"steps": [{"shout": {}}]}, "steps[0]"),
+        ({"steps": [{"say": {"header": {"xid": "seven"}}}]}, "steps[0].say.header.xid: 'seven' is not a number"),
+        ({"steps": [], "version": "9"}, "version '9' is none of 1, 2, 2-07"),
+    ],
+)
+def test_what_is_no_conversation_is_refused_with_the_place(sent, conversation: object, message: str) -> None:
+    status, out, err = sent(conversation)
+    assert (status, out) == (2, "")
+    assert message in err
+
+
+def test_headers_need_rdma(sent, peer: Served) -> None:
+    status, _, err = sent({"steps": []}, url=peer.urls["tcp"])
+    assert status == 2
+    assert "rdma://" in err
+
+
+def test_a_server_that_is_not_there(sent, nobody_listens: int) -> None:
+    status, _, _ = sent({"steps": []}, url=f"rdma://127.0.0.1:{nobody_listens}")
+    assert status == 3
+
+
+def test_a_conversation_comes_from_standard_input(peer: Served, monkeypatch, capsys) -> None:
+    text = json.dumps({"steps": [NULL, ANSWERED]})
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    assert main(["send", peer.urls["rdma"], "-"]) == 0
+    assert "as expected" in capsys.readouterr().err
