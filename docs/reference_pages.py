@@ -11,6 +11,7 @@ import enum
 import inspect
 import itertools
 import textwrap
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path

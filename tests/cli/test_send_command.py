@@ -99,9 +99,9 @@ def test_json_has_the_verdict_the_passages_and_the_calls(sent) -> None:
 
 
 def test_silence_is_told_after_the_time_that_is_given(sent) -> None:
-    status, _, err = sent({"steps": [{"hear": {"message": {}}}]}, "--timeout", "0.05")
+    status, _, err = sent({"steps": [{"hear": {"message": {}}}]}, "--timeout", "0.5")
     assert status == 1
-    assert "found nothing for 0.05 s" in err
+    assert "found nothing for 0.5 s" in err
 
 
 def test_values_are_given_on_the_command_line(sent) -> None:
@@ -114,6 +114,14 @@ def test_values_are_given_on_the_command_line(sent) -> None:
         status, _, err = sent({"steps": []}, "--given", wrong)
         assert status == 2
         assert "is not NAME=VALUE" in err
+
+
+def test_a_check_is_a_conversation(sent, capsys) -> None:
+    assert main(["check", "--list", "--json", "--only", "v1.type.5"]) == 0
+    status, out, err = sent(capsys.readouterr().out, "--json")
+    assert status == 0, err
+    outcomes = [exchange["outcome"] for exchange in json.loads(out)["exchanges"]]
+    assert outcomes == [None, "ERR_CHUNK", "SUCCESS"]
 
 
 def test_the_capture_is_kept_where_pcap_says(sent, tmp_path: Path, capsys) -> None:

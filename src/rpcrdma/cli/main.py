@@ -42,6 +42,7 @@ _COMMANDS = {
     "doctor": "check this machine for RDMA and NFS, and name the remedies",
     "decode": "show the messages in a packet capture or in hex text, field by field, with their faults",
     "explain": "show each call in a packet capture as a ladder: its Sends, RDMA Reads and Writes, chunks and credits",
+    "send": "say a conversation, message by message, to a server: right ones and deliberately wrong ones",
     "xdr": "compile, check and extract XDR interface definitions",
     "help": "show the options that all commands with a connection share",
     "completion": "print the completion of this command for a shell",

@@ -1,4 +1,4 @@
-"""`rpcrdma send`: says a scripted conversation to a server, and shows what came as ladders."""
+"""`rpcrdma send`: says a scripted conversation to a server, and shows both sides as ladders."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ def _given(text: str) -> tuple[str, int | bytes]:
 
 async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
+    from rpcrdma.aio.drivers.sockets import unanswered  # noqa: PLC0415
     from rpcrdma.scripted import RawTarget, run_conversation  # noqa: PLC0415
 
     if args.url.scheme != "rdma":
@@ -87,11 +88,11 @@ async def run(args: argparse.Namespace) -> int:
         )
         try:
             outcome = await run_conversation(conversation, target, dict(args.given))
+        except TimeoutError:
+            raise unanswered(target.host, target.port, target.timeout_s) from None
         except OSError as error:
-            reason = error.strerror or "nothing answers in time"
-            raise ConnectFailed(
-                f"{args.url.authority}: {reason}", refused=isinstance(error, ConnectionError)
-            ) from error
+            cause = f"cannot connect to {args.url.authority}: {error.strerror or error}"
+            raise ConnectFailed(f"{cause}; check that the server runs and listens there") from None
         finally:
             capture.close()
         return _report(args, outcome, list(_exchanges(path, settings)))
@@ -110,7 +111,9 @@ def _read_conversation(file: str) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         console.error(f"{file}: not a conversation", _FORM, status=ExitStatus.USAGE)
         return None
-    return found
+    # A check, as `rpcrdma check --list --json` prints it.
+    inner = found.get("conversation", found)
+    return inner if isinstance(inner, dict) else found
 
 
 def _new_capture(path: Path) -> PacketCapture:

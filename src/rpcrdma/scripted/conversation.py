@@ -26,12 +26,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.scripted.frames import make_startup
 from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.matching import difference
 from rpcrdma.scripted.messages import make_message, message_words, read_message
 from rpcrdma.scripted.peer import Heard, Passage, RawMemory, RawPeer
+from rpcrdma.scripted.recorded_stream import open_recorded
 from rpcrdma.scripted.values import Names, number, octets
 
 __all__ = ["Failure", "LiveConversation", "Outcome", "RawTarget", "open_conversation", "run_conversation"]
@@ -56,6 +58,8 @@ class RawTarget:
     port: int
     timeout_s: float = 5.0
     crc: bool = True
+    capture: PacketCapture | None = None
+    """Records the connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,7 @@ async def open_conversation(
         }
     )
     async with asyncio.timeout(target.timeout_s):
-        reader, writer = await asyncio.open_connection(target.host, target.port)
+        reader, writer = await open_recorded(target.host, target.port, target.capture)
     outcome = Outcome()
     peer = RawPeer(reader, writer, version, outcome.passages, names)
     peer.crc = target.crc
@@ -330,7 +334,11 @@ def _pattern_words(version: str, pattern: Mapping[str, Any]) -> str:
     if kind == "terminate":
         codes = fields.get("code", "of any code")
         codes = codes.get("any", []) if isinstance(codes, Mapping) else codes
-        told = ", ".join(f"{each:#06x}" for each in codes) if isinstance(codes, list) else f"{codes}"
+        told = (
+            ", ".join(f"{number(each, Names(), 'code'):#06x}" for each in codes)
+            if isinstance(codes, list)
+            else f"{codes}"
+        )
         return f"Terminate {told}"
     if kind != "message":
         return f"a {kind} frame"
