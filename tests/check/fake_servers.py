@@ -7,8 +7,11 @@ import contextlib
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
-from rpcrdma.scripted import RawTarget
+from rpcrdma.check.catalogue.version_2 import Draft
+from rpcrdma.scripted import RawTarget, make_message, read_message
+from rpcrdma.scripted.values import Names
 from support import raw_calls, raw_replies
 from support.raw_iwarp import fpdu, startup_frame, terminate
 
@@ -19,9 +22,12 @@ __all__ = [
     "REPLY_START",
     "FakeServer",
     "Frame",
+    "Version2",
+    "as_properties_or_reply",
     "closing",
     "null_reply",
     "obliging",
+    "refusing",
     "serving",
 ]
 
@@ -98,7 +104,8 @@ class FakeServer:
                 with contextlib.suppress(asyncio.IncompleteReadError):
                     await self._answer_all(reader, writer)
             if self._stays:
-                await asyncio.Event().wait()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.Event().wait()
         writer.close()
 
     async def end(self) -> None:
@@ -146,6 +153,53 @@ def refusing(frame: Frame, received: int) -> bytes:
     if frame.is_plain_call(received):
         return null_reply(frame.xid)
     return struct.pack(">5I", frame.xid, 1, 32, 4, 2)
+
+
+class Version2:
+    """Answers in one draft of version 2, by its numbers: `answer` is for all but properties and usual empty calls."""
+
+    def __init__(self, draft: Draft, answer: Callable[[Version2, Frame], bytes | None]) -> None:
+        self.draft = draft
+        self._other = answer
+
+    def __call__(self, frame: Frame, received: int) -> bytes | None:
+        """The answer to a frame."""
+        found = read_message(self.draft.version, frame.payload)
+        usual = frame.right and frame.segment[:10] == _PLAIN_FLAGS and "broken" not in found
+        header = found["header"]
+        if usual and header["type"] == self.draft.properties and header["properties"] == {2: struct.pack(">I", 4096)}:
+            return self.properties(frame)
+        plain = self.made({"header": {"xid": frame.xid}, "rpc": {}})
+        if usual and frame.payload == plain and received > 1:
+            return self.reply(frame)
+        return self._other(self, frame)
+
+    def made(self, message: dict[str, Any]) -> bytes:
+        """A message of this draft."""
+        names = Names({"program": 100003, "program_version": 3})
+        return make_message(self.draft.version, message, names)
+
+    def properties(self, frame: Frame) -> bytes:
+        """The properties of the server."""
+        told = {"type": self.draft.properties, "properties": [[2, {"words": [4096]}]]}
+        return self.made({"header": {"xid": frame.xid, **told}})
+
+    def reply(self, frame: Frame) -> bytes:
+        """The reply to an empty call."""
+        header = {"type": 0, "flags": 1} if self.draft.version == "2" else {"type": 13}
+        return self.made({"header": {"xid": frame.xid, **header}, "rpc": {"xid": frame.xid, "accepted": 0}})
+
+    def refusal(self, frame: Frame) -> bytes:
+        """BAD_XDR."""
+        flags = {"flags": 1} if self.draft.version == "2" else {}
+        return self.made({"header": {"xid": frame.xid, "type": 4, "error": 2, **flags}})
+
+
+def as_properties_or_reply(server: Version2, frame: Frame) -> bytes:
+    """Success for everything in version 2."""
+    header = read_message(server.draft.version, frame.payload)["header"]
+    told = header.get("type") == server.draft.properties
+    return server.properties(frame) if told else server.reply(frame)
 
 
 OBLIGING = FakeServer(obliging, any_start=True)

@@ -15,13 +15,17 @@ from fake_servers import (
     REPLY_START,
     FakeServer,
     Frame,
+    Version2,
+    as_properties_or_reply,
     closing,
     null_reply,
     obliging,
+    refusing,
     serving,
 )
 
 from rpcrdma.check import CATALOGUE, READINGS, Check, Result, Verdict, run_checks
+from rpcrdma.check.catalogue.version_2 import DRAFTS
 from rpcrdma.iwarp import IwarpQueuePair
 from rpcrdma.transport import responder
 from rpcrdma.transport.dialects.v1 import Version1
@@ -30,17 +34,25 @@ from support.raw_iwarp import startup_frame
 if TYPE_CHECKING:
     from conftest import Judge
 
-GIVEN = {"file": b"handle", "content": bytes(9000), "program": 100003, "program_version": 3, "granted": 8}
+GIVEN: dict[str, int | bytes] = {
+    "file": b"handle",
+    "content": bytes(9000),
+    "program": 100003,
+    "program_version": 3,
+    "granted": 8,
+    "write_position": 92,
+}
+GIVEN |= {"credential": bytes(8), "written": b"handle"}
 
 
 def chosen(*patterns: str) -> list[Check]:
     return [check for check in CATALOGUE if any(fnmatch.fnmatchcase(check.id, each) for each in patterns)]
 
 
-def before(server: FakeServer, *patterns: str) -> list[Result]:
+def before(server: FakeServer, version: str, *patterns: str) -> list[Result]:
     async def main() -> list[Result]:
         async with serving(server) as target:
-            return await run_checks(chosen(*patterns), target, GIVEN, {"1", "nfs", "file"})
+            return await run_checks(chosen(*patterns), target, GIVEN, {version, "nfs", "file", "write"})
 
     return asyncio.run(main())
 
@@ -72,11 +84,16 @@ def half_of_them(frame: Frame, received: int) -> bytes:
     return null_reply(frame.xid) if received < 5 else b""
 
 
+def refused_once(frame: Frame, received: int) -> bytes | None:
+    return refusing(frame, received) if received == 1 else None
+
+
 class Fake(NamedTuple):
     """A server made of octets, and the checks that are for it."""
 
     server: FakeServer
     patterns: Sequence[str] = ("*",)
+    version: str = "1"
 
 
 RESERVED_BITS = startup_frame("Rep", 0x5F, 2, REPLY_START[20:])
@@ -85,26 +102,44 @@ FAKES = {
     "accepts everything": Fake(OBLIGING),
     "closes at everything unusual": Fake(CLOSING),
     "refuses everything unusual": Fake(REFUSING),
-    "sets reserved bits": Fake(FakeServer(obliging, start=RESERVED_BITS), ["mpa.startup.reply"]),
+    "sets reserved bits": Fake(FakeServer(obliging, any_start=True, start=RESERVED_BITS), ["mpa.startup.[lr]*"]),
     "takes TCP segments for frames": Fake(FakeServer(obliging, aligned=True), ["mpa.frame.in-pieces"]),
     "keeps ended connections": Fake(FakeServer(obliging, stays=True), ["rdmap.half-closed"]),
     "takes the first TCP segment for the Request": Fake(FakeServer(closing), ["mpa.startup.in-pieces"]),
     "grants nothing": Fake(FakeServer(none_granted), ["v1.null"]),
     "answers under the XID of the first call": Fake(FakeServer(with_first_xid()), ["rpc.two-calls"]),
     "loses calls": Fake(FakeServer(half_of_them), ["v1.credits.all-granted"]),
+    "refuses one and closes": Fake(FakeServer(refused_once), ["v1.type.5"]),
     "ends with swapped codes": Fake(FakeServer(closing, terminates=0x2106), ["ddp.version.untagged-0"]),
     "ends with other codes": Fake(FakeServer(closing, terminates=0x0207), ["ddp.version.untagged-0"]),
     "rejects unenhanced start-ups": Fake(FakeServer(obliging, any_start=True, start=REJECTING), ["mpa.startup.un*"]),
 }
 
 
+for draft in DRAFTS:
+    for told, other in (
+        ("accepts everything", as_properties_or_reply),
+        ("closes at everything unusual", lambda *_: None),
+        ("refuses everything unusual", Version2.refusal),
+    ):
+        server = FakeServer(Version2(draft, other))
+        FAKES[f"version {draft.version}: {told}"] = Fake(server, [f"{draft.family}.*"], draft.version)
+    name = f"version {draft.version}: answers calls with properties"
+    server = FakeServer(lambda frame, _, draft=draft: Version2(draft, Version2.refusal).properties(frame))  # type: ignore[misc]
+    FAKES[name] = Fake(server, [f"{draft.family}.null"], draft.version)
+
+
 def test_each_check_catches_a_broken_server_and_each_reading_occurs() -> None:
-    results = {name: before(fake.server, *fake.patterns) for name, fake in FAKES.items()}
+    results = {name: before(fake.server, fake.version, *fake.patterns) for name, fake in FAKES.items()}
     everything = [result for found in results.values() for result in found]
-    with_version_1 = [check.id for check in CATALOGUE if check.conversation.get("version", "1") == "1"]
-    left = set(with_version_1) - caught(everything)
-    assert {name for name in left if "write" not in name} == set(), "give each check a broken server"
+    left = {check.id for check in CATALOGUE} - caught(everything)
+    assert left == set(), "give each check a broken server"
     assert set(READINGS) - read(everything) == set(), "a reading that never occurs is no reading"
+    usual = {"v1.null", "v2.null", "v207.null"}
+    for name, found in results.items():
+        if len(found) > 10:
+            right = {result.check.id for result in found if result.verdict is Verdict.CONFORMS}
+            assert usual & right, f"{name}: not even the usual course"
     useless = [name for name, found in results.items() if not caught(found) and not read(found)]
     assert useless == []
 

@@ -64,7 +64,7 @@ def test_violations_end_with_1_and_show_cause_section_and_messages(command: Comm
     assert ran.status == 1
     assert "1 conforms, 1 violates a MUST" in ran.text
     assert "v1.type.5: An unknown type is refused\n    RFC 8166 4.5.2 (V1-60)\n    expected RDMA_ERROR" in ran.text
-    assert ran.text.count("--->") == 2, "the start-up and the call"
+    assert ran.text.count(">|") == 2, "the start-up and the call"
     assert "00000001 00000020 00000005" in ran.text.replace("\n" + " " * 19, " ")
 
 

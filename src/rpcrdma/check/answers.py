@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 _XID = {"given": "xid"}
+_ENDED = {"end": {}, "reading": "ended-after-error"}
 
 
 def say(**message: Any) -> Step:
@@ -55,9 +56,9 @@ ANSWERED: Step = hear(accepted())
 """The answer to an empty call."""
 
 
-def afterwards(plus: int = 1) -> list[Step]:
-    """The connection goes on: an empty call is answered next."""
-    return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(accepted(plus=plus))]
+def afterwards(plus: int = 1, *others: dict[str, Any]) -> list[Step]:
+    """The connection goes on: an empty call is answered next; or one of the `others` comes."""
+    return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(accepted(plus=plus), *others)]
 
 
 def discarded() -> list[Step]:
@@ -73,12 +74,12 @@ def error(code: int, *numbers: Any, version: Any = 1) -> dict[str, Any]:
 
 def refused() -> list[Step]:
     """ERR_CHUNK, and the connection goes on."""
-    return [hear(error(2)), *afterwards()]
+    return [hear(error(2)), *afterwards(1, _ENDED)]
 
 
 def either(first: dict[str, Any], *others: dict[str, Any]) -> list[Step]:
     """One of several answers, and the connection goes on."""
-    return [hear(first, *others), *afterwards()]
+    return [hear(first, *others), *afterwards(1, _ENDED)]
 
 
 def ended() -> list[Step]:

@@ -5,7 +5,9 @@ Looking them up is no part of any verdict: the checks themselves use no code of 
 
 from __future__ import annotations
 
+import os
 import secrets
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -36,14 +38,14 @@ class Prepared:
 async def prepared_export(
     url: Url, options: ConnectOptions, *, mount_port: int | None = None, write: str | None = None
 ) -> AsyncIterator[Prepared]:
-    """The file at the URL's path, or the first large enough one in that directory; a new file in the directory `write`.
+    """The file at the URL's path, or the first large enough one in that directory; new files in the directory `write`.
 
-    The new file is removed at the end. Where MOUNT does not answer or no file is found, the notes tell.
+    The new files are removed at the end. Where MOUNT does not answer or no file is found, the notes tell.
 
     Raises:
-        OSError: the file in `write` cannot be made or removed.
+        OSError: the files in `write` cannot be made or removed.
     """
-    prepared = Prepared(met={"nfs"})
+    prepared = Prepared(given={"credential": _own_credential()}, met={"nfs"})
     try:
         opening = nfs_open(str(url), mount_port=mount_port, options=replace(options, reconnect=False))
         filesystem = await opening
@@ -59,14 +61,22 @@ async def prepared_export(
             yield prepared
             return
         name = f"{write.rstrip('/') or '.'}/.rpcrdma-check-{secrets.token_hex(4)}"
-        await filesystem.write_bytes(name, bytes(index * 5 & 0xFF for index in range(_CONTENT_OCTETS)))
-        try:
-            await _take(filesystem, name, prepared)
-            prepared.given["written"] = prepared.given["file"]
+        async with _new_file(filesystem, f"{name}-read"), _new_file(filesystem, f"{name}-written"):
+            await _take(filesystem, f"{name}-read", prepared)
+            handle, _ = await filesystem.handle_of(f"{name}-written")
+            prepared.given |= {"written": handle, "write_position": _write_position(handle, _own_credential())}
             prepared.met.add("write")
             yield prepared
-        finally:
-            await filesystem.unlink(name)
+
+
+@asynccontextmanager
+async def _new_file(filesystem: NfsFilesystem, name: str) -> AsyncIterator[None]:
+    """A file that is removed at the end."""
+    await filesystem.write_bytes(name, bytes(index * 5 & 0xFF for index in range(_CONTENT_OCTETS)))
+    try:
+        yield
+    finally:
+        await filesystem.unlink(name)
 
 
 async def _find(filesystem: NfsFilesystem, prepared: Prepared) -> None:
@@ -95,3 +105,16 @@ async def _take(filesystem: NfsFilesystem, path: str, prepared: Prepared) -> Non
         return
     prepared.given |= {"file": handle, "content": content}
     prepared.met.add("file")
+
+
+def _own_credential() -> bytes:
+    """AUTH_SYS of this process (RFC 5531 appendix A): Linux gives files to no other caller."""
+    name = b"rpcrdma"
+    body = struct.pack(">II", 0, len(name)) + name + bytes(-len(name) % 4)
+    body += struct.pack(">III", os.geteuid(), os.getegid(), 0)
+    return struct.pack(">II", 1, len(body)) + body
+
+
+def _write_position(handle: bytes, credential: bytes) -> int:
+    """The Position of the data of a WRITE at this handle."""
+    return 24 + len(credential) + 8 + 4 + (len(handle) + 3 & ~3) + 20

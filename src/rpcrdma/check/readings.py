@@ -45,6 +45,14 @@ READINGS: Mapping[str, Reading] = MappingProxyType(
             "a message of fewer than 28 octets is refused with RDMA_ERROR; we discard it",
             "RFC 8166 section 4.5, against the 20 octets of its own RDMA_ERROR; Linux svcrdma answers ERR_CHUNK",
         ),
+        "long-private-data-refused": Reading(
+            "512 octets of private data end the connection; we accept them",
+            "RFC 5044 section 7.1.2 rule 9 for a receiver with smaller buffers",
+        ),
+        "ended-after-error": Reading(
+            "the connection ends after RDMA_ERROR; we keep it",
+            "RFC 8166 section 4.5 demands the error and says nothing of the connection",
+        ),
         "unused-chunk-ignored": Reading(
             "a chunk that the procedure has no item for is passed over; we answer ERR_CHUNK",
             "RFC 8166 section 6.1 speaks of reduced items, and of no chunk that stands for none; Linux svcrdma",

@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from rpcrdma.check.statements import STATEMENTS
 from rpcrdma.check.verdicts import Result, Verdict, judged
+from rpcrdma.dissect.ladder import LadderShape, Rung, ladder_head, ladder_line
 from rpcrdma.scripted import Passage
 
 __all__ = ["as_html", "as_json", "as_junit", "ladder_lines", "summary_lines"]
@@ -16,6 +17,7 @@ __all__ = ["as_html", "as_json", "as_junit", "ladder_lines", "summary_lines"]
 _HEX_OCTETS_MAX = 512
 """Octets of a message that reports show."""
 _SAID = {True: "check", False: "server"}
+_SHAPE = LadderShape(ends=2, margin=11, first=2, step=92)
 
 
 def as_json(url: str, versions: Sequence[str], notes: Sequence[str], results: Sequence[Result]) -> dict[str, Any]:
@@ -93,9 +95,10 @@ def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
 
 def ladder_lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Messages as a ladder, each with its octets in hex below."""
+    yield ladder_head(_SHAPE, list(_SAID.values()))
     for message in messages:
-        arrow = "--->" if message["sender"] == _SAID[True] else "<---"
-        yield f"{message['at_us'] / 1e6:9.6f} {arrow} {message['text']}"
+        end = list(_SAID.values()).index(message["sender"])
+        yield ladder_line(_SHAPE, Rung(f"{message['at_us'] / 1e6:9.6f}", message["text"], end, 1 - end))
         digits = message["hex"]
         for at in range(0, len(digits), 64):
             line = digits[at : at + 64]

@@ -39,7 +39,7 @@ from rpcrdma.scripted.values import Names, number, octets
 __all__ = ["Failure", "LiveConversation", "Outcome", "RawTarget", "open_conversation", "run_conversation"]
 
 _KEYS = frozenset({"version", "memory", "startup", "steps", "title"})
-_CRC_ENHANCED, _ENHANCED = 0x50, 0x10
+_CRC, _ENHANCED = 0x40, 0x10
 _BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
 """RFC 8797: 4096 octets each way, remote invalidation."""
 _HANDLE, _OFFSET = 0x00C0FFEE, 0x1_0000_0000
@@ -136,7 +136,7 @@ async def open_conversation(
         {
             "xid": 0x0BADCAFE,
             "private_data": _BOTH_PRIVATE,
-            "startup_flags": _CRC_ENHANCED if target.crc else _ENHANCED,
+            "startup_flags": _CRC | _ENHANCED if target.crc else _ENHANCED,
             **(given or {}),
         }
     )
@@ -241,6 +241,7 @@ class LiveConversation:
             await self._peer.send_stream(made, f"{len(made)} octets of the stream", pieces)
         elif "startup" in content:
             made = make_startup(content["startup"], names, f"{where}.startup")
+            self._peer.crc = self._peer.crc or (len(made) > 16 and bool(made[16] & _CRC))
             told = ", ".join(f"{name} {value}" for name, value in content["startup"].items())
             await self._peer.send_stream(made, "MPA start-up" + (f" [{told}]" if told else ""))
         else:
@@ -279,7 +280,8 @@ class LiveConversation:
         raise _Left(expected, found + "".join(f"; {miss}" for miss in misses[:1]))
 
     async def _next(self, patterns: Sequence[Mapping[str, Any]]) -> Heard:
-        idle_wanted = any(each.get("message", {}).get("header", {}).get("type") is not None for each in patterns)
+        idle = LAYOUTS[self._peer.version].idle
+        idle_wanted = any(each.get("message", {}).get("header", {}).get("type") in idle for each in patterns)
         while True:
             heard = await self._awaited()
             if heard.kind != "message" or idle_wanted or not _is_idle(self._peer.version, heard.fields):

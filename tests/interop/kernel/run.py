@@ -15,6 +15,7 @@ import capture_vectors
 import device_checks
 import device_choice
 import errors_across
+import judged_kernel
 import kernel_client_files
 import kernel_client_recovery
 import kernel_client_tree
@@ -38,6 +39,7 @@ CHECK_MODULES = (
     our_client_data,
     our_client_recovery,
     errors_across,
+    judged_kernel,
     kernel_reverse,
     capture_vectors,
     device_checks,

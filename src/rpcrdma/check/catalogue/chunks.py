@@ -9,6 +9,7 @@ from rpcrdma.check.entry import Check, check
 
 __all__ = ["CHECKS"]
 
+_CALLER = {"credential": {"given": "credential"}}
 _HANDLE = {"given": "sink.handle"}
 _INVALIDATION = {"any": [None, _HANDLE]}
 
@@ -16,7 +17,7 @@ _INVALIDATION = {"any": [None, _HANDLE]}
 def _read(count: int, **header: Any) -> dict[str, Any]:
     """READ from the start of the file."""
     args = [{"opaque": {"given": "file"}}, {"longs": [0]}, {"words": [count]}]
-    return {"say": {"header": header, "rpc": {"procedure": 6, "args": args}}}
+    return {"say": {"header": header, "rpc": {"procedure": 6, "args": args, **_CALLER}}}
 
 
 def _content(count: int) -> dict[str, Any]:
@@ -82,6 +83,80 @@ def _inline(name: str, title: str, statements: str, **header: Any) -> Check:
     return check(name, title, statements, _read(100, **header), *either(answer, *also), needs="nfs file")
 
 
+_SOURCE = {"given": "source.handle"}
+
+
+def _write(count: int, *lengths: int, pad: int = 0, title: str, name: str, statements: str, at: int = 0) -> Check:
+    """WRITE whose data is in a Read chunk of segments with these lengths, the last with `pad` octets behind the data.
+
+    A READ compares the file.
+    """
+    reads, start = [], 0
+    for length in lengths:
+        offset = {"given": "source.offset", "plus": start}
+        reads.append({"position": {"given": "write_position"}, "handle": _SOURCE, "length": length, "offset": offset})
+        start += length
+    data = {"pattern": count}
+    args = [{"opaque": {"given": "written"}}, {"longs": [at]}, {"words": [count, 2, count]}]
+    answer = accepted(rpc={"result_status": 0})["message"]
+    shown = min(count, 900)
+    back = [{"opaque": {"given": "written"}}, {"longs": [at]}, {"words": [shown]}]
+    again = {"xid": {"given": "xid", "plus": 1}}
+    read = accepted(plus=1, rpc={"result_status": 0, "results": {"ends": {"opaque": {"pattern": shown}}}})
+    return check(
+        f"v1.write.{name}",
+        title,
+        statements,
+        say(header={"reads": reads}, rpc={"procedure": 7, "args": args, **_CALLER}),
+        hear({"message": {**answer, "invalidates": {"any": [None, _SOURCE]}}}),
+        say(header=again, rpc={"procedure": 6, "args": back, **_CALLER}),
+        hear(read),
+        needs="nfs write",
+        memory={"source": {"content": [data, {"zeros": pad}]}},
+    )
+
+
+def _long_write(name: str, title: str, statements: str, *, reduced: bool) -> Check:
+    """WRITE in a Position-Zero chunk, whose data is in it or in a chunk of its own."""
+    count = 64
+    call = {"words": [{"given": "xid"}, 0, 2, {"given": "program"}, {"given": "program_version"}, 7]}
+    head = [call, {"given": "credential"}, {"zeros": 8}, {"opaque": {"given": "written"}}, {"longs": [0]}]
+    data = {"pattern": count}
+    content = [*head, {"words": [count, 2, count]}, *([] if reduced else [data])]
+    reads: list[dict[str, Any]] = [{"position": 0, "memory": "source"}]
+    memory: dict[str, Any] = {"source": {"content": content}}
+    handles: list[Any] = [None, _SOURCE]
+    if reduced:
+        reads.append({"position": {"given": "write_position"}, "memory": "data"})
+        memory["data"] = {"content": data}
+        handles.append({"given": "data.handle"})
+    answer = accepted(rpc={"result_status": 0})["message"]
+    steps = [say(header={"type": 1, "reads": reads}), hear({"message": answer | {"invalidates": {"any": handles}}})]
+    return check(f"v1.write.{name}", title, statements, *steps, needs="nfs write", memory=memory)
+
+
+_WRITES = (
+    *(
+        _write(count, count, name=f"{count}", title=f"WRITE of {count} octets is read from a chunk without padding",
+               statements="V1-24 V1-20 V1-15")
+        for count in (1, 2, 3, 4, 5, 1000, 5001)
+    ),
+    *(
+        _write(count, count + -count % 4, pad=-count % 4, name=f"{count}-padded",
+               title=f"WRITE of {count} octets is read from a chunk with padding", statements="V1-23")
+        for count in (1, 3, 5, 5001)
+    ),
+    _write(5, 5, 3, pad=3, name="5-padded-apart", title="WRITE takes padding in a segment of its own",
+           statements="V1-23 V1-92"),
+    _write(10, 1, 2, 3, 4, name="10-in-segments-1-2-3-4", title="WRITE joins segments of 1, 2, 3 and 4 octets",
+           statements="V1-92 V1-14"),
+    _write(5001, 1001, 4000, name="5001-in-segments-1001-4000", title="WRITE joins segments of 1001 and 4000 octets",
+           statements="V1-92 V1-14"),
+    _long_write("long", "WRITE in a Position-Zero chunk with its data is run", "V1-33 V1-35 V1-32", reduced=False),
+    _long_write("long-and-reduced", "WRITE in a Position-Zero chunk is run with its data in another chunk",
+                "V1-33 V1-92", reduced=True),
+)  # fmt: skip
+
 _SINK = {"sink": {"octets": 512, "may": "write"}}
 _STALE = [{"opaque": {"zeros": 32}}, {"longs": [0]}, {"words": [64]}]
 _SMALL_PEER = "f6ab0e18 01 00 00 00"
@@ -114,7 +189,7 @@ CHECKS: tuple[Check, ...] = (
                   {**error(2), "reading": "chunk-list-too-complex"}),
           needs="nfs file", memory=_SINK),
     check("v1.read.failed", "A READ that fails returns its Write chunk unused", "V1-48 V1-46",
-          say(header={"writes": [[_segment(64)]]}, rpc={"procedure": 6, "args": _STALE}),
+          say(header={"writes": [[_segment(64)]]}, rpc={"procedure": 6, "args": _STALE, **_CALLER}),
           *either(accepted(rpc={"result_status": {"min": 1}}, writes=[[_segment(0)]])),
           {"memory": {"sink": {"written": 0}}}, needs="nfs file", memory=_SINK),
     check("v1.read.write-and-reply-chunk", "Data takes the Write chunk where a Reply chunk is offered, too",
@@ -150,5 +225,6 @@ CHECKS: tuple[Check, ...] = (
     check("v1.invalidation.errors", "An error invalidates nothing", "PD-6",
           say(header={"writes": [[_segment(64)]], "reads_end": 2}, rpc={}),
           hear(error(2)), memory=_SINK),
+    *_WRITES,
 )  # fmt: skip
 """Checks of chunks."""

@@ -16,8 +16,10 @@ __all__ = ["CHECKS"]
 
 def _wrong(name: str, title: str, statements: str, code: int, *also: int, **message: Any) -> Check:
     """A call in a wrong frame or segment, which a Terminate answers."""
-    wrong = {"rpc": {}, "header": {"xid": {"given": "xid", "plus": 1}}} if "payload" not in message else {}
-    return check(name, title, statements, NULL, ANSWERED, say(**{**wrong, **message}), *terminated(code, *also))
+    call = {"rpc": {}, "header": {"xid": {"given": "xid", "plus": 1}}} if "payload" not in message else {}
+    startup = message.pop("startup", {})
+    steps = [say(**call, **message), *terminated(code, *also)]
+    return check(name, title, statements, NULL, ANSWERED, *steps, startup=startup)
 
 
 def _unseen(name: str, title: str, statements: str, **message: Any) -> Check:
@@ -30,7 +32,7 @@ def _unseen(name: str, title: str, statements: str, **message: Any) -> Check:
 CHECKS: tuple[Check, ...] = (
     # FPDUs
     _wrong("mpa.crc.wrong", "A wrong CRC is reported, and its FPDU not delivered", "MPA-25 MPA-47 MPA-49", 0x2002,
-           mpa={"crc": 1}),
+           mpa={"crc": 1}, startup={"flags": 0x50}),
     _unseen("mpa.pad.not-zero", "Padding is not looked at", "MPA-8",
             ddp={"segment_octets": 17}, mpa={"pad": "ffffff"}),
     _unseen("mpa.frame.in-pieces", "A frame that comes in pieces of seven octets is taken", "MPA-29 MPA-51 MPA-30",

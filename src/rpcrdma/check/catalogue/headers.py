@@ -45,7 +45,7 @@ class Mistake(NamedTuple):
 
 
 def _first_or_second() -> Step:
-    return {"hear": [accepted(plus=1), {**error(2), "reading": "short-message-refused"}]}
+    return {"hear": [accepted(plus=1), {"message": {"header": {"type": 4}}, "reading": "short-message-refused"}]}
 
 
 def _call(**header: Any) -> dict[str, Any]:

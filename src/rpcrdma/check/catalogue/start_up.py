@@ -101,6 +101,9 @@ CHECKS: tuple[Check, ...] = (
         "longest-private-data",
         "Private data of 508 octets behind the depths is accepted",
         "MPA-36 MPA-44",
+        {"startup": _REPLY},
+        {"end": {}, "reading": "long-private-data-refused"},
+        then=(),
         data=[{"zeros": 500}, "f6ab0e18 01 01 03 03"],
     ),
     check(

@@ -45,7 +45,7 @@ def add_arguments(parser: CommandParser) -> None:
     add(
         "--details", action="store_true", help="show the messages of checks that do not conform, as a ladder and in hex"
     )
-    add("--write", metavar="DIR", help="make a file in this directory of the export, write to it, and remove it")
+    add("--write", metavar="DIR", help="make files in this directory of the export, write to them, and remove them")
     add("--program", type=Path, metavar="FILE.x", help="call procedure 0 of the program in FILE.x, in place of NFSv3")
     add("--junit", type=Path, metavar="FILE", help="write the verdicts as JUnit XML")
     add("--html", type=Path, metavar="FILE", help="write the report as one HTML file")
