@@ -486,6 +486,10 @@ EXPLAINED_PAGE_MESSAGES_MAX = 10_000
 EXPLAINED_PAGE_OCTETS_MAX = 2048
 """Octets of one message that an HTML page shows as hex: two header sizes of the largest inline thresholds in use."""
 
+PROXY_HELD_OCTETS_MAX = 16 << 20
+"""Octets of one direction that a proxy holds until their message is whole: 16 RDMA Writes of the size that NFS uses.
+More are forwarded without a look at them."""
+
 PROBED_PROGRAMS_MAX = 256
 """Programs at ports that `rpcrdma programs` asks because a port mapper lists them: several times as many as a busy
 server has."""

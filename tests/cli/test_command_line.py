@@ -37,6 +37,7 @@ COMMANDS = [
     "decode",
     "explain",
     "send",
+    "proxy",
     "xdr",
     "help",
     "completion",

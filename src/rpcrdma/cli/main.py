@@ -43,6 +43,7 @@ _COMMANDS = {
     "decode": "show the messages in a packet capture or in hex text, field by field, with their faults",
     "explain": "show each call in a packet capture as a ladder: its Sends, RDMA Reads and Writes, chunks and credits",
     "send": "say a conversation, message by message, to a server: right ones and deliberately wrong ones",
+    "proxy": "forward connections to a server, and delay, drop, change or cut what rules select",
     "xdr": "compile, check and extract XDR interface definitions",
     "help": "show the options that all commands with a connection share",
     "completion": "print the completion of this command for a shell",

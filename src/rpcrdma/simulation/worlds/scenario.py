@@ -15,7 +15,7 @@ from rpcrdma.simulation.model import PROFILES
 from rpcrdma.simulation.worlds.faults import FIELDS, SIDES, FaultKind, FaultRule, Range, Side
 from rpcrdma.transport import VERSION_CHOICES
 
-__all__ = ["WORK", "Scenario", "ScenarioError", "named_scenario", "parse_scenario", "scenario_names"]
+__all__ = ["WORK", "Scenario", "ScenarioError", "ScenarioTable", "named_scenario", "parse_scenario", "scenario_names"]
 
 WORK = ("null", "transfer", "statement", "extract", "write", "read", "rename", "remove", "list")
 """Kinds of calls: NULL and three of the bank; the rest are operations on files, each of several calls."""
@@ -81,7 +81,7 @@ def parse_scenario(text: str, name: str, file: str) -> Scenario:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(file, "the file", "TOML", str(error)) from None
-    top = _Table(file, "", values)
+    top = ScenarioTable(file, "", values)
     rules = top.take("fault", [])
     if not isinstance(rules, list):
         raise ScenarioError(file, "fault", "tables of the form [[fault]]", rules)
@@ -99,7 +99,7 @@ def parse_scenario(text: str, name: str, file: str) -> Scenario:
         extension=top.weights("extension", EXTENSION_CHOICES, "auto"),
         profiles=top.weights("profiles", PROFILES, next(iter(PROFILES))),
         work=top.weights("work", WORK, "transfer"),
-        rules=tuple(_rule(_Table(file, f"fault[{number}].", rule)) for number, rule in enumerate(rules)),
+        rules=tuple(_rule(ScenarioTable(file, f"fault[{number}].", rule)) for number, rule in enumerate(rules)),
     )
     if scenario.faults[1] and not scenario.rules:
         raise ScenarioError(file, "faults", "0, or at least one [[fault]] to draw from", list(scenario.faults))
@@ -107,7 +107,7 @@ def parse_scenario(text: str, name: str, file: str) -> Scenario:
     return scenario
 
 
-def _rule(table: _Table) -> FaultRule:
+def _rule(table: ScenarioTable) -> FaultRule:
     kind = FaultKind(table.choice("kind", FaultKind))
     possible = SIDES.get(kind, frozenset(Side))
     side = table.choice("side", sorted(possible), "")
@@ -126,7 +126,7 @@ def _rule(table: _Table) -> FaultRule:
     return rule
 
 
-class _Table:
+class ScenarioTable:
     """One table of the file; keys that no method takes are unknown ones."""
 
     def __init__(self, file: str, prefix: str, values: Any) -> None:
@@ -138,13 +138,16 @@ class _Table:
         self._known: set[str] = set()
 
     def fail(self, key: str, need: str, have: object) -> None:
+        """Raises the error about a key."""
         raise ScenarioError(self._file, self._prefix + key, need, have)
 
     def take(self, key: str, default: Any) -> Any:
+        """The value of a key, as it is."""
         self._known.add(key)
         return self.values.get(key, default)
 
     def number(self, key: str, default: float) -> float:
+        """A number, at least 0."""
         value = self.take(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
             self.fail(key, "a number, at least 0", value)
@@ -167,6 +170,7 @@ class _Table:
         return bool(value)
 
     def choice(self, key: str, choices: Iterable[str], default: str | None = None) -> str:
+        """One of some words; without a default there must be one."""
         value = self.take(key, default)
         known = [str(choice) for choice in choices]
         if value == default and default is not None:
@@ -179,7 +183,7 @@ class _Table:
         """A table from choices to weights; without one the default alone."""
         value = self.take(key, {default: 1})
         known = list(choices)
-        table = _Table(self._file, f"{self._prefix}{key}.", value)
+        table = ScenarioTable(self._file, f"{self._prefix}{key}.", value)
         weights = {choice: table.number(choice, 0.0) for choice in known}
         table.done()
         if not any(weights.values()):

@@ -1,0 +1,95 @@
+"""`rpcrdma proxy`: forwards connections to a server, and makes faults by rules."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING
+
+from rpcrdma.cli import console
+from rpcrdma.cli.capture_input import add_program_option, settings_for
+from rpcrdma.cli.console import ExitStatus
+from rpcrdma.cli.definition import read_text
+from rpcrdma.cli.options import CommandParser, add_json, service_url
+
+if TYPE_CHECKING:
+    from rpcrdma.cli.proxy.rules import Decision
+    from rpcrdma.dissect.fields import Message
+    from rpcrdma.simulation.worlds.faults import Side
+
+__all__ = ["add_arguments", "run"]
+
+_EXAMPLES = """\
+  rpcrdma proxy --listen rdma://127.0.0.1:20050 --to rdma://server --rules faults.toml
+  rpcrdma proxy --json --seed 7 --listen rdma://0.0.0.0 --to rdma://server:20051 --rules worlds.toml
+"""
+
+
+def add_arguments(parser: CommandParser) -> None:
+    """Adds the command's arguments."""
+    parser.describe(run, "--listen URL --to URL --rules FILE", _EXAMPLES, connects=False)
+    for option, words in (("--listen", "where clients connect; port 0 is any"), ("--to", "the server")):
+        parser.add_argument(option, type=service_url, required=True, metavar="URL", help=f"{words}: rdma://HOST[:PORT]")
+    parser.add_argument("--rules", required=True, metavar="FILE", help="faults as TOML, - for standard input")
+    parser.add_argument("--seed", type=int, default=0, help="draws values from ranges in the rules (default: 0)")
+    parser.add_argument(
+        "--rpcrdma-version",
+        choices=("2", "2-07"),
+        default=argparse.SUPPRESS,
+        help="which draft messages of version 2 follow (default: 2, the first)",
+    )
+    add_program_option(parser)
+    add_json(parser, "one JSON object for each event, a line each")
+
+
+async def run(args: argparse.Namespace) -> int:
+    """Runs the command until a signal ends it."""
+    from rpcrdma.cli.proxy.relay import Relay  # noqa: PLC0415
+    from rpcrdma.cli.proxy.rules import read_rules  # noqa: PLC0415
+
+    for url in (args.listen, args.to):
+        if url.scheme != "rdma":
+            return console.error(f"{url} is not rdma://", "the proxy forwards iWARP", status=ExitStatus.USAGE)
+    text = read_text(args.rules)
+    if text is None or (settings := settings_for(args)) is None:
+        return ExitStatus.FAILED
+    rules, left_out = read_rules(text, args.rules, args.seed)
+    if left_out:
+        console.talk(f"warning: no proxy can make {', '.join(left_out)}; left out")
+    relay = Relay((args.to.host, args.to.port), rules, lambda: settings, _Teller(as_json=args.json).told)
+    server = await asyncio.start_server(relay.take, args.listen.host, args.listen.port)
+    port = server.sockets[0].getsockname()[1]
+    _say(args, {"event": "listening", "url": f"rdma://{args.listen.host}:{port}", "rules": len(rules)})
+    try:
+        async with server:
+            await server.serve_forever()
+    except asyncio.CancelledError:
+        # A signal is the usual end.
+        return ExitStatus.DONE
+    return ExitStatus.DONE
+
+
+def _say(args: argparse.Namespace, event: dict[str, object]) -> None:
+    if args.json:
+        console.json_line(event)
+    else:
+        console.talk(f"listening at {event['url']}, {event['rules']} rules")
+
+
+class _Teller:
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def told(self, connection: int, at_s: float, side: Side, message: Message, decision: Decision) -> None:
+        """Prints one fault."""
+        if self._as_json:
+            event = {"event": "fault", "connection": connection, "at_s": round(at_s, 6), "side": str(side)}
+            event |= {"message": message.number, "summary": message.summary, "faults": decision.words}
+            console.json_line(event)
+            return
+        words = ", ".join(decision.words)
+        console.data(
+            console.printable(
+                f"{at_s:.6f} connection {connection}, {side}: {words}: #{message.number} {message.summary}"
+            )
+        )
