@@ -20,7 +20,7 @@ from typing import Any
 from ledger_page import ledger_page
 from pictures import TABLES, words
 
-from rpcrdma.check import CATALOGUE, READINGS, STATEMENTS
+from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE, READINGS, STATEMENTS
 from rpcrdma.cli.main import build_parser
 
 __all__ = ["PAGES", "write"]
@@ -147,11 +147,12 @@ def ledger() -> str:
 def checks() -> str:
     """Every check of `rpcrdma check`, the readings of unclear texts, and the statements that are reached."""
     levels = {name: f"{each.source}, {each.section}" for name, each in STATEMENTS.items()}
+    every_check = CATALOGUE + CLIENT_CATALOGUE
     tried: dict[str, list[str]] = defaultdict(list)
-    for check in CATALOGUE:
+    for check in every_check:
         for name in check.statements:
             tried[name].append(f"`{check.id}`")
-    rows = [(f"`{check.id}`", check.title, ", ".join(check.statements)) for check in CATALOGUE]
+    rows = [(f"`{check.id}`", check.title, ", ".join(check.statements)) for check in every_check]
     every = [
         row
         for path in sorted((ROOT / "specs" / "requirements").glob("*.toml"))

@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from ledger_guard import read_rows
-from rpcrdma.check import CATALOGUE, READINGS, STATEMENTS, Statement
+from rpcrdma.check import CATALOGUE as SERVERS
+from rpcrdma.check import CLIENT_CATALOGUE, READINGS, STATEMENTS, Statement
 from rpcrdma.check.catalogue.headers import CUTS, MISTAKES, OUTCOMES
 from rpcrdma.scripted.layouts import LAYOUTS
 
+CATALOGUE = SERVERS + CLIENT_CATALOGUE
 ROWS = read_rows(Path(__file__).parents[2] / "specs" / "requirements")
 
 
 def test_ids_are_unique_and_sorted_into_families() -> None:
     ids = [check.id for check in CATALOGUE]
     assert len(set(ids)) == len(ids)
-    assert [name for name in ids if not re.fullmatch(r"(mpa|ddp|rdmap|rpc|v1|v2|v207)(\.[a-z0-9-]+)+", name)] == []
+    assert [
+        name for name in ids if not re.fullmatch(r"(mpa|ddp|rdmap|rpc|v1|v2|v207|client)(\.[a-z0-9-]+)+", name)
+    ] == []
 
 
 def test_statements_are_those_of_the_ledger() -> None:
@@ -31,7 +35,8 @@ def test_statements_are_those_of_the_ledger() -> None:
 def test_a_title_is_a_sentence() -> None:
     titles = [check.title for check in CATALOGUE]
     assert [title for title in titles if not title[0].isupper() or title.endswith(".") or len(title) > 110] == []
-    assert len(set(titles)) == len(titles)
+    for catalogue in (SERVERS, CLIENT_CATALOGUE):
+        assert len({check.title for check in catalogue}) == len(catalogue)
 
 
 def test_a_conversation_is_json() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from fake_servers import OBLIGING, serving
 
 from rpcrdma.check import CATALOGUE
+from support.command_process import CommandProcess
 
 if TYPE_CHECKING:
     from conftest import Command, StartServer
@@ -114,6 +117,30 @@ def test_writing_leaves_the_directory_as_it_was(command: Command, ours: tuple[st
     report = command.done("check", ours[0], "--write", ".", "--only", "v1.*", "--json").json
     assert [row["id"] for row in report["checks"] if row["verdict"] == "not seen"] == []
     assert sorted(ours[1].iterdir()) == before
+
+
+def test_a_client_is_judged_by_a_server_that_listens() -> None:
+    chosen = ["--only", "client.calls", "--only", "client.reply.done"]
+    command = ["check", "--listen", "rdma://127.0.0.1:0", "--json", *chosen]
+    server = CommandProcess(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    assert server.stderr is not None
+    with server.stdout, server.stderr:
+        url = server.stderr.readline().split()[2].rstrip(";")
+        # A client that connects again meets one check after another.
+        client = CommandProcess(["ping", "-c", "1000", url], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            report = json.loads(server.stdout.read())
+            assert server.wait(20) == 0
+        finally:
+            client.kill()
+            server.kill()
+            client.wait(20)
+            server.wait(20)
+    assert {row["id"]: row["verdict"] for row in report["checks"]} == {
+        "client.calls": "conforms",
+        "client.reply.done": "conforms",
+    }
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rpcrdma.check.catalogue import CATALOGUE
+from rpcrdma.check.catalogue import CATALOGUE, CLIENT_CATALOGUE
 from rpcrdma.check.entry import Check
+from rpcrdma.check.listening import ClientTrial, listening
 from rpcrdma.check.readings import READINGS, Reading
 from rpcrdma.check.runner import run_checks, spoken_versions
 from rpcrdma.check.statements import STATEMENTS, Statement
@@ -11,13 +12,16 @@ from rpcrdma.check.verdicts import Result, Verdict
 
 __all__ = [
     "CATALOGUE",
+    "CLIENT_CATALOGUE",
     "READINGS",
     "STATEMENTS",
     "Check",
+    "ClientTrial",
     "Reading",
     "Result",
     "Statement",
     "Verdict",
+    "listening",
     "run_checks",
     "spoken_versions",
 ]

@@ -7,6 +7,7 @@ back, `frames` does so below them, `run_conversation` speaks to a server as its 
 
 from __future__ import annotations
 
+from rpcrdma.scripted.answering import answer_conversation
 from rpcrdma.scripted.conversation import (
     Failure,
     LiveConversation,
@@ -27,6 +28,7 @@ __all__ = [
     "RawMemory",
     "RawPeer",
     "RawTarget",
+    "answer_conversation",
     "make_message",
     "open_conversation",
     "read_message",

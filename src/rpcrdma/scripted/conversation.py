@@ -15,6 +15,8 @@ A conversation is a mapping with these keys, of which only "steps" must be there
   the specification, whose name is noted. Messages that only grant credits or tell properties are passed over.
   {"memory": {NAME: {"written": NUMBER, "data": OCTETS}}}: how much has been written, and how the region begins.
   {"repeat": {"times": NUMBER, "steps": STEPS}}: {"given": "index"} counts from zero.
+  {"first": PATTERN}: as "hear", for servers: a first message of another version is answered with ERR_VERS before.
+  {"quiet": {"milliseconds": NUMBER}}: nothing comes for so long.
   {"end": {}}: the own direction of the stream ends.
 """
 
@@ -160,13 +162,17 @@ async def open_conversation(
 class LiveConversation:
     """A conversation while it takes place; `outcome` has all that was said so far."""
 
-    def __init__(self, peer: RawPeer, names: Names, timeout_s: float, outcome: Outcome) -> None:
+    def __init__(
+        self, peer: RawPeer, names: Names, timeout_s: float, outcome: Outcome, *, initiates: bool = True
+    ) -> None:
         self.outcome = outcome
         self._peer = peer
         self._names = names
         self._timeout_s = timeout_s
         self._regions: dict[str, RawMemory] = {}
-        self._anything_heard = False
+        # A responder may send nothing before it has heard something.
+        self._anything_heard = not initiates
+        self._begun: asyncio.Future[Heard] | None = None
 
     async def run(self, steps: Sequence[Mapping[str, Any]], **given: int | bytes) -> bool:
         """Takes steps, with these values besides those of the conversation; False if it has left its course.
@@ -189,6 +195,8 @@ class LiveConversation:
 
     async def close(self) -> None:
         """Closes the connection without a word."""
+        if self._begun is not None:
+            self._begun.cancel()
         await self._peer.close()
 
     def register(self, memory: Mapping[str, Any]) -> None:
@@ -221,6 +229,10 @@ class LiveConversation:
             await self._say(content, where)
         elif kind == "hear":
             await self._hear(content if isinstance(content, list) else [content])
+        elif kind == "first":
+            await self._hear_first(content)
+        elif kind == "quiet":
+            await self._be_quiet(number(content["milliseconds"], self._names, where) / 1000)
         elif kind == "memory":
             self._compare_memory(content, where)
         elif kind == "repeat":
@@ -231,7 +243,7 @@ class LiveConversation:
         elif kind == "end":
             self._peer.end()
         else:
-            raise LocalProtocolError(f"{where}: a step is say, hear, memory, repeat or end")
+            raise LocalProtocolError(f"{where}: a step is say, hear, first, quiet, memory, repeat or end")
 
     async def _say(self, content: Mapping[str, Any], where: str) -> None:
         names = self._names
@@ -280,15 +292,45 @@ class LiveConversation:
         raise _Left(expected, found + "".join(f"; {miss}" for miss in misses[:1]))
 
     async def _next(self, patterns: Sequence[Mapping[str, Any]]) -> Heard:
-        idle = LAYOUTS[self._peer.version].idle
+        # A pattern's type may also be a condition.
+        idle = list(LAYOUTS[self._peer.version].idle)
         idle_wanted = any(each.get("message", {}).get("header", {}).get("type") in idle for each in patterns)
         while True:
             heard = await self._awaited()
             if heard.kind != "message" or idle_wanted or not _is_idle(self._peer.version, heard.fields):
                 return heard
 
+    async def _hear_first(self, pattern: Mapping[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                heard = await self._awaited()
+        except TimeoutError:
+            raise _Left("a first call", f"nothing for {self._timeout_s:g} s", silent=True) from None
+        known = LAYOUTS[self._peer.version].defaults["version"]
+        header = heard.fields.get("header", {})
+        if header.get("version", known) == known:
+            self._begun = asyncio.get_running_loop().create_future()
+            self._begun.set_result(heard)
+        else:
+            refusal = {"type": 4, "error": 1, "numbers": [known, known]}
+            told = {"xid": header["xid"], "version": header["version"], **refusal}
+            await self._say({"header": told}, "first")
+        await self._hear([pattern])
+
+    async def _be_quiet(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                # The event may still come after this time, when it is heard by a later step.
+                self._begun = self._begun or asyncio.ensure_future(self._peer.next())
+                heard = await asyncio.shield(self._begun)
+        except TimeoutError:
+            return
+        if heard.kind != "end":
+            raise _Left(f"nothing for {seconds:g} s", _heard_words(self._peer.version, heard))
+
     async def _awaited(self) -> Heard:
-        task = asyncio.ensure_future(self._peer.next())
+        task = self._begun or asyncio.ensure_future(self._peer.next())
+        self._begun = None
         try:
             if not self._anything_heard and self._peer.started:
                 with contextlib.suppress(TimeoutError):
@@ -299,7 +341,7 @@ class LiveConversation:
             heard = await task
         finally:
             task.cancel()
-        self._anything_heard = self._peer.started and heard.kind != "startup"
+        self._anything_heard = self._anything_heard or (self._peer.started and heard.kind != "startup")
         return heard
 
     def _compare_memory(self, content: Mapping[str, Any], where: str) -> None:

@@ -1,4 +1,4 @@
-"""`rpcrdma check` judges the kernel's NFS server over siw; the verdicts are those that docs/check.md tells of."""
+"""`rpcrdma check` judges the kernel's NFS server over siw; the verdicts are those of docs/check-linux.md."""
 
 from __future__ import annotations
 

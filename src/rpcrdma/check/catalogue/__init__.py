@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rpcrdma.check.catalogue import calls, chunks, frames, headers, start_up, version_2
+from rpcrdma.check.catalogue import calls, chunks, clients, frames, headers, start_up, version_2
 from rpcrdma.check.entry import Check
 
-__all__ = ["CATALOGUE"]
+__all__ = ["CATALOGUE", "CLIENT_CATALOGUE"]
 
 CATALOGUE: tuple[Check, ...] = (
     *start_up.CHECKS,
@@ -15,4 +15,7 @@ CATALOGUE: tuple[Check, ...] = (
     *chunks.CHECKS,
     *version_2.CHECKS,
 )
-"""The checks in the order in which they run."""
+"""The checks of servers in the order in which they run."""
+
+CLIENT_CATALOGUE: tuple[Check, ...] = clients.CLIENT_CHECKS
+"""The checks of clients in the order in which their connections meet them."""

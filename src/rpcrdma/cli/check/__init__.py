@@ -14,6 +14,7 @@ _EXAMPLES = """\
   rpcrdma check rdma://server/export/file --only 'v1.*' --skip 'v1.read.*' --details
   rpcrdma check rdma://server/export --write scratch --junit report.xml --html report.html
   rpcrdma check rdma://server:4791 --program auction.x
+  rpcrdma check --listen rdma://127.0.0.1:20049
   rpcrdma check --list
 
 verdicts:
@@ -44,6 +45,12 @@ def add_arguments(parser: CommandParser) -> None:
     add("--list", action="store_true", help="list the checks with their statements; with --json, their conversations")
     add(
         "--details", action="store_true", help="show the messages of checks that do not conform, as a ladder and in hex"
+    )
+    add(
+        "--listen",
+        type=service_url,
+        metavar="URL",
+        help="judge clients instead: offer procedure 0 of any program there, with a mistake on each connection",
     )
     add("--write", metavar="DIR", help="make files in this directory of the export, write to them, and remove them")
     add("--program", type=Path, metavar="FILE.x", help="call procedure 0 of the program in FILE.x, in place of NFSv3")

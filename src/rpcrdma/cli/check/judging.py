@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import fnmatch
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 
+from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.urls import Url
-from rpcrdma.check import CATALOGUE, Check, Result, Verdict, run_checks, spoken_versions
+from rpcrdma.check import (
+    CATALOGUE,
+    CLIENT_CATALOGUE,
+    Check,
+    ClientTrial,
+    Result,
+    Verdict,
+    listening,
+    run_checks,
+    spoken_versions,
+)
 from rpcrdma.check.export_files import Prepared, prepared_export
 from rpcrdma.check.reports import as_html, as_json, as_junit, summary_lines
 from rpcrdma.cli import console
@@ -22,18 +34,22 @@ from rpcrdma.scripted import Outcome, RawTarget
 __all__ = ["judge"]
 
 _TIMEOUT_S = 3.0
+_CLIENT_S = 30.0
+"""How long a client may leave its connection without a call."""
 _NFS = (100003, 3)
 _GRANTED_MAX = 64
 
 
 async def judge(args: argparse.Namespace) -> ExitStatus:
     """Runs the command."""
-    checks = _chosen(args.only, args.skip)
+    checks = _chosen(args)
     if not checks:
         return console.error("no check matches", "rpcrdma check --list names all", status=ExitStatus.USAGE)
     if args.list:
         _list(checks, json=args.json)
         return ExitStatus.DONE
+    if args.listen is not None:
+        return await _judge_client(args, checks)
     wrong = _wrong_usage(args)
     if wrong:
         return console.error(*wrong, status=ExitStatus.USAGE)
@@ -54,7 +70,7 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
         given = {**prepared.given, "granted": _granted(versions)}
         met = {*prepared.met, *versions}
         results = await run_checks(checks, target, given, met, first_xid=secrets.randbits(31))
-    return _report(args, list(versions), prepared.notes, results)
+    return _report(args, str(args.url), list(versions), prepared.notes, results)
 
 
 def _wrong_usage(args: argparse.Namespace) -> tuple[str, str] | None:
@@ -69,11 +85,31 @@ def _wrong_usage(args: argparse.Namespace) -> tuple[str, str] | None:
     return None
 
 
-def _chosen(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
+async def _judge_client(args: argparse.Namespace, checks: Sequence[Check]) -> ExitStatus:
+    """Listens until the client has met all checks or the command is interrupted."""
+    if args.url is not None:
+        return console.error("--listen judges clients, a URL a server", "leave out one", status=ExitStatus.USAGE)
+    url: Url = args.listen
+    trial = ClientTrial(
+        checks, args.timeout or _CLIENT_S, lambda result: console.talk(f"{result.check.id}: {result.verdict.value}")
+    )
+    async with listening(trial, url.host, url.port) as (host, port):
+        console.talk(f"listening at rdma://{authority(host, port)}; each connection meets one of {len(checks)} checks")
+        with contextlib.suppress(asyncio.CancelledError):
+            await trial.done.wait()
+    return _report(args, str(url), ["1"], [], trial.results())
+
+
+def _chosen(args: argparse.Namespace) -> list[Check]:
+    only, skip = args.only, args.skip
+    catalogue = CATALOGUE if args.listen is None else CLIENT_CATALOGUE
+    if args.list:
+        catalogue = CATALOGUE + CLIENT_CATALOGUE
+
     def matches(check: Check, patterns: Sequence[str]) -> bool:
         return any(fnmatch.fnmatchcase(check.id, pattern) for pattern in patterns)
 
-    return [check for check in CATALOGUE if (not only or matches(check, only)) and not matches(check, skip)]
+    return [check for check in catalogue if (not only or matches(check, only)) and not matches(check, skip)]
 
 
 def _list(checks: Sequence[Check], *, json: bool) -> None:
@@ -133,11 +169,13 @@ def _granted(versions: Mapping[str, Outcome]) -> int:
     return max(1, min(int(granted), _GRANTED_MAX))
 
 
-def _report(args: argparse.Namespace, versions: list[str], notes: list[str], results: list[Result]) -> ExitStatus:
-    report = as_json(str(args.url), versions, notes, results)
+def _report(
+    args: argparse.Namespace, url: str, versions: list[str], notes: list[str], results: list[Result]
+) -> ExitStatus:
+    report = as_json(url, versions, notes, results)
     try:
         if args.junit is not None:
-            args.junit.write_text(as_junit(str(args.url), results), encoding="utf-8")
+            args.junit.write_text(as_junit(url, results), encoding="utf-8")
         if args.html is not None:
             args.html.write_text(as_html(report), encoding="utf-8")
     except UnicodeEncodeError as error:
