@@ -57,7 +57,11 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
     if program is None:
         return ExitStatus.FAILED
     target = RawTarget(
-        host=args.url.host, port=args.url.port, timeout_s=args.timeout or _TIMEOUT_S, crc=not args.no_crc
+        host=args.url.host,
+        port=args.url.port,
+        timeout_s=args.timeout or _TIMEOUT_S,
+        crc=not args.no_crc,
+        capture=args.capture,
     )
     async with _prepared(args, program) as prepared:
         versions = await _spoken(target, prepared)
