@@ -203,3 +203,27 @@ def test_a_server_whose_terminal_is_gone_stops(
         return await done
 
     assert asyncio.run(work()) == outcome
+
+
+def test_programs_without_an_event_loop_and_data_tools_take_the_same_options(
+    start: StartServer, hosts: Hosts, tmp_path: Path
+) -> None:
+    import rpcrdma.sync
+    from rpcrdma.fsspec import TcpFileSystem
+
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").write_text("secret")
+    certificate = hosts.authority.issue("127.0.0.1")
+    exports = ["--export", f"secret={tmp_path}/data:xprtsec=tls"]
+    known = rpcrdma.HostAuthentication(authorities=hosts.authority.path)
+    with start(tmp_path, tmp_path / "state", *exports, "--tls-cert", str(certificate)) as served:
+        url = f"{served.urls['tcp']}/secret"
+        options = rpcrdma.ConnectOptions(xprtsec="tls", host_authentication=known)
+        with rpcrdma.sync.nfs_open(url, options=options) as fs:
+            assert fs.read_bytes("a") == b"secret"
+            assert fs.connection.xprtsec == "tls"
+            assert fs.connection.host_identity.names == ("127.0.0.1",)
+        tables = TcpFileSystem(options={"xprtsec": "tls", "host_authentication": known}, skip_instance_cache=True)
+        assert tables.cat_file("nfs" + url + "/a") == b"secret"
+        tables.close()
+        assert served.stop() == 0

@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import packages
@@ -18,7 +18,7 @@ from archive import Archive
 from failures import Missing
 from linux_kernel import boot_image, build_siw, extract_source, module_closure
 
-__all__ = ["TLS_RECIPE", "Image", "Recipe", "build_image", "cache_directory"]
+__all__ = ["KERNELS", "Image", "build_image", "cache_directory"]
 
 
 def _each(folder: str, names: str) -> list[str]:
@@ -55,43 +55,45 @@ MODULES = _each(
 SOURCE_FOLDERS = ["drivers/infiniband", "fs/nfs", "fs/nfsd", "fs/lockd", "fs/ext2", "net/sunrpc", "include/trace"]
 SIW_FOLDER = "drivers/infiniband/sw/siw"
 _TREE_FOLDERS = ["fs/nfs", "fs/lockd", "fs/ext2", "net/sunrpc", "drivers/infiniband/sw", "include/trace"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """The parts of an image."""
-
-    suite: str = ""
-    """The suite of Debian whose packages are taken; empty: that of the machine's own sources."""
-    programs: dict[str, list[str]]
-    layers: dict[str, list[str]]
-    modules: list[str]
-    with_source: bool
-    """Whether siw is built from the kernel's source, and some of that is kept as a tree of files."""
-
-
-_RECIPE = Recipe(programs=PROGRAMS, layers=EXTRA_PROGRAMS, modules=MODULES, with_source=True)
-TLS_RECIPE = Recipe(
-    suite="trixie",
-    programs={
-        **{name: paths for name, paths in PROGRAMS.items() if not name.startswith(("ibverbs", "rdmacm"))},
-        "ktls-utils": ["usr/sbin/tlshd"],
-    },
-    layers={},
-    modules=_each(
-        "",
-        "virtio_pci virtio_net virtio_console virtio_rng crc32c_generic nfsd nfsv3 tls gcm ccm ctr ghash_generic"
-        " ghash_clmulni_intel aesni_intel",
-    ),
-    with_source=False,
-)
-"""A kernel that has TLS for NFS, which began with 6.5, and the daemon that makes its handshakes."""
-
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 _LOADER = "ld-linux-x86-64.so.2"
 _USERS = {"root": 0, "_rpc": 101, "statd": 102, "user": 1000, "nobody": 65534}
 """rpcbind and statd do not run without their users `_rpc` and `statd`; `user` is for checks of permissions."""
 _CACHE_VARIABLE = "RPCRDMA_KERNEL_CACHE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Recipe:
+    """The parts of an image. An empty suite is that of this machine's own sources."""
+
+    kernel_suite: str = ""
+    program_suite: str = ""
+    programs: dict[str, list[str]]
+    layers: dict[str, list[str]]
+    modules: list[str]
+    with_siw: bool = False
+    """Whether siw is built from the kernel's source, and some of that is kept as a tree of files."""
+
+
+_STABLE = _Recipe(programs=PROGRAMS, layers=EXTRA_PROGRAMS, modules=MODULES, with_siw=True)
+_TLS_PROGRAMS = {name: paths for name, paths in PROGRAMS.items() if not name.startswith(("ibverbs", "rdmacm"))}
+_TLS_MODULES = (
+    "virtio_pci virtio_net virtio_console virtio_rng crc32c_generic nfsd nfsv3 tls gcm ccm ctr ghash_generic"
+    " ghash_clmulni_intel aesni_intel"
+)
+_RECIPES = {
+    "stable": _STABLE,
+    "newer": replace(_STABLE, kernel_suite="bookworm-backports", with_siw=False),
+    "tls": _Recipe(
+        kernel_suite="trixie",
+        program_suite="trixie",
+        programs={**_TLS_PROGRAMS, "ktls-utils": ["usr/sbin/tlshd"]},
+        layers={},
+        modules=_each("", _TLS_MODULES),
+    ),
+}
+KERNELS = tuple(_RECIPES)
+"""Debian's kernel; that of its backports, without siw; and that of its next release, with programs for NFS in TLS."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +106,8 @@ class Image:
     """The base system: a root file system whose /init is yet to come."""
     layers: dict[str, Path]
     """Further programs by name, each an archive to be unpacked over the base system."""
-    source_tree: Path
-    """A tar of some folders of the kernel's source: about a thousand files of all sizes."""
+    source_tree: Path | None
+    """A tar of some folders of the kernel's source: about a thousand files of all sizes. None without siw."""
     versions: dict[str, str]
 
 
@@ -116,8 +118,8 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rpcrdma-kernel"
 
 
-def build_image(recipe: Recipe = _RECIPE) -> Image:
-    """The image for the archive's present packages; builds it if it is not kept yet.
+def build_image(kernel_choice: str = "stable") -> Image:
+    """The image for the archive's present packages, with one of KERNELS; builds it if it is not kept yet.
 
     Raises:
         Missing: The image cannot be built on this machine.
@@ -126,23 +128,32 @@ def build_image(recipe: Recipe = _RECIPE) -> Image:
         raise Missing("the guests are built from Debian's x86-64 packages; this machine is of another kind")
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
-    suite = packages.Suite(recipe.suite, cache / recipe.suite) if recipe.suite else None
+    recipe = _RECIPES[kernel_choice]
+    suite, program_suite = (
+        packages.other_suite(name, cache / name) if name else [] for name in (recipe.kernel_suite, recipe.program_suite)
+    )
     release = packages.kernel_release(suite)
-    programs = packages.runtime_packages([*recipe.programs, *recipe.layers], suite)
+    series = ".".join(release.split(".")[:2])
+    programs = packages.runtime_packages([*recipe.programs, *recipe.layers], program_suite)
+    flavour = re.sub(r"amd64$", "common", release)
     kernel = [f"linux-image-{release}"]
-    if recipe.with_source:
-        series = ".".join(release.split(".")[:2])
-        flavour = re.sub(r"amd64$", "common", release)
-        kernel += [f"linux-headers-{release}", f"linux-headers-{flavour}"]
-        kernel += [f"linux-kbuild-{series}", f"linux-source-{series}"]
-    versions = packages.versions([*programs, *kernel], suite)
+    if recipe.with_siw:
+        kernel += [
+            f"linux-headers-{release}",
+            f"linux-headers-{flavour}",
+            f"linux-kbuild-{series}",
+            f"linux-source-{series}",
+        ]
+    program_versions, kernel_versions = packages.versions(programs, program_suite), packages.versions(kernel, suite)
+    versions = {**program_versions, **kernel_versions}
     directory = cache / f"image-{_digest(versions)}"
     complete = directory / "complete"
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not complete.exists():
             _forget_old(cache)
-            files = packages.download(versions, cache / "packages", suite)
+            files = packages.download(program_versions, cache / "packages", program_suite)
+            files |= packages.download(kernel_versions, cache / "packages", suite)
             print("building the guests' kernel module and file system", flush=True)
             _build(directory, files, release, recipe)
         complete.touch()
@@ -151,7 +162,7 @@ def build_image(recipe: Recipe = _RECIPE) -> Image:
         kernel=directory / "vmlinux",
         system=directory / "system.cpio",
         layers={name: directory / f"{name}.cpio" for name in recipe.layers},
-        source_tree=directory / "source.tar",
+        source_tree=directory / "source.tar" if recipe.with_siw else None,
         versions=versions,
     )
 
@@ -170,15 +181,14 @@ def _forget_old(cache: Path) -> None:
             shutil.rmtree(path.parent) if path.name == "complete" else path.unlink()
 
 
-def _build(directory: Path, files: dict[str, Path], release: str, recipe: Recipe) -> None:
+def _build(directory: Path, files: dict[str, Path], release: str, recipe: _Recipe) -> None:
     shutil.rmtree(directory, ignore_errors=True)
     work = directory / "work"
     tree = work / "tree"
     for path in files.values():
         packages.unpack(path, tree)
-    # Newer packages have the files of /lib in /usr.
-    modules = [path for path in (tree / "lib/modules", tree / "usr/lib/modules") if path.is_dir()]
-    if recipe.with_source:
+    modules = [tree / "lib/modules", tree / "usr/lib/modules"]
+    if recipe.with_siw:
         source = extract_source(tree, work / "source", SOURCE_FOLDERS)
         command = ["tar", "-cf", directory / "source.tar", "--sort=name", "--owner=0", "--group=0", *_TREE_FOLDERS]
         subprocess.run(command, cwd=source, check=True)
@@ -214,6 +224,7 @@ def _build(directory: Path, files: dict[str, Path], release: str, recipe: Recipe
 
 def _add_programs(to: Archive, programs: dict[str, list[str]], tree: Path, libraries: dict[str, Path]) -> None:
     for package, paths in programs.items():
+        # Newer packages have the files of /bin in /usr.
         there = [path for name in paths for path in (name, f"usr/{name}") if (tree / path).is_file()]
         if paths and not there:
             raise Missing(f"the package {package} no longer holds {paths[0]}")

@@ -52,7 +52,7 @@ class Lab:
     """Guests stay up from one check to the next, and are replaced when a check has failed in them."""
 
     def __init__(self, image: Image, tls_image: Image | None = None) -> None:
-        """`tls_image` is that of `TLS_RECIPE`, for checks that use the guest `tls`."""
+        """`tls_image` is the image "tls", for checks that use the guest of this name."""
         self.image = image
         self._tls_image = tls_image
         self._guests: dict[str, Guest] = {}
@@ -69,6 +69,7 @@ class Lab:
     def client(self) -> Guest:
         """A guest that mounts; the source tree is unpacked in /data/original, its checksums are in /data/sums."""
         if "client" not in self._guests:
+            assert self.image.source_tree is not None, "siw is built for Debian's own kernel alone"
             layers = (self.image.layers["fio"], self.python_layer)
             exerciser = Path(__file__).with_name("file_exerciser.py")
             files = {"data/source.tar": self.image.source_tree, "data/file_exerciser.py": exerciser}

@@ -5,84 +5,79 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 from failures import Missing
 
-__all__ = ["Suite", "download", "kernel_release", "runtime_packages", "unpack", "versions"]
+__all__ = ["download", "kernel_release", "other_suite", "runtime_packages", "unpack", "versions"]
 
 _RELATIONS = ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
-_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-_DAY_S = 24 * 3600
 _LIBRARY = re.compile(r"z?lib(?!perl|python|.*-perl$|.*-common$|pam|nss-)")
 """Dependencies that programs can load; a guest has no use for maintainer scripts and what they call."""
 
 
-class Suite:
-    """A suite of Debian whose packages are looked up apart from the machine's own sources."""
-
-    def __init__(self, name: str, home: Path) -> None:
-        """Fetches its lists into `home` unless they are there, and not a day old."""
-        self.name = name
-        lists, cache = home / "lists", home / "cache"
-        for directory in (lists / "partial", cache / "archives" / "partial"):
-            directory.mkdir(parents=True, exist_ok=True)
-        sources = home / "sources.list"
-        sources.write_text(f"deb [signed-by={_KEYRING}] http://deb.debian.org/debian {name} main\n")
-        settings = {"Etc::sourcelist": sources, "Etc::sourceparts": "-", "State::lists": lists, "Cache": cache}
-        self.options = [word for key, value in settings.items() for word in ("-o", f"Dir::{key}={value}")]
-        fetched = home / "fetched"
-        if not fetched.exists() or fetched.stat().st_mtime < time.time() - _DAY_S:
-            _apt("apt-get", "-qq", "update", suite=self)
-            fetched.touch()
+def other_suite(name: str, directory: Path) -> list[str]:
+    """Options of apt for another suite of Debian, with lists of its own: this machine's sources stay as they are."""
+    (directory / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+    sources = directory / "sources.list"
+    sources.write_text(
+        f"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian {name} main\n"
+    )
+    settings = {
+        "Dir::Etc::sourcelist": sources,
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State::lists": directory / "lists",
+        "Dir::Cache::pkgcache": "",
+        "Dir::Cache::srcpkgcache": "",
+    }
+    return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
 
 
-def kernel_release(suite: Suite | None = None) -> str:
+def kernel_release(suite: list[str]) -> str:
     """The release of the archive's newest kernel, such as 6.1.0-56-amd64: old ones leave the archive."""
     if found := _image_dependency(suite):
         return found
-    _apt("apt-get", "-qq", "update", suite=suite)
+    _apt("apt-get", *suite, "-qq", "update")
     if found := _image_dependency(suite):
         return found
     raise Missing("apt knows no package linux-image-amd64; the guests need Debian's archive and an x86-64 machine")
 
 
-def _image_dependency(suite: Suite | None) -> str | None:
-    shown = _apt("apt-cache", "show", "--no-all-versions", "linux-image-amd64", check=False, suite=suite)
+def _image_dependency(suite: list[str]) -> str | None:
+    shown = _apt("apt-cache", *suite, "show", "--no-all-versions", "linux-image-amd64", check=False)
     found = re.search(r"^Depends:.*\blinux-image-(\d[\w.+-]*-amd64)\b", shown, re.MULTILINE)
     return found and found[1]
 
 
-def runtime_packages(programs: list[str], suite: Suite | None = None) -> list[str]:
+def runtime_packages(programs: list[str], suite: list[str]) -> list[str]:
     """The named packages and the packages of the libraries that they need."""
     options = [f"--no-{relation}" for relation in _RELATIONS]
-    shown = _apt("apt-cache", "depends", "--recurse", *options, *programs, suite=suite)
+    shown = _apt("apt-cache", *suite, "depends", "--recurse", *options, *programs)
     names = {line for line in shown.splitlines() if re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", line)}
     return sorted({*programs, *(name for name in names if _LIBRARY.match(name))})
 
 
-def versions(names: list[str], suite: Suite | None = None) -> dict[str, str]:
+def versions(names: list[str], suite: list[str]) -> dict[str, str]:
     """The version of each package that would be fetched now."""
-    shown = _apt("apt-cache", "show", "--no-all-versions", *names, suite=suite)
+    shown = _apt("apt-cache", *suite, "show", "--no-all-versions", *names)
     found = dict(re.findall(r"^Package: (\S+)\n(?:.+\n)*?Version: (\S+)$", shown, re.MULTILINE))
     if missing := sorted(set(names) - set(found)):
         raise Missing(f"apt does not know {', '.join(missing)}\n  hint: run apt-get update")
     return {name: found[name] for name in sorted(names)}
 
 
-def download(wanted: dict[str, str], into: Path, suite: Suite | None = None) -> dict[str, Path]:
+def download(wanted: dict[str, str], into: Path, suite: list[str]) -> dict[str, Path]:
     """The package files of these names and versions, fetched where they are not there yet."""
     into.mkdir(parents=True, exist_ok=True)
     if lacking := [name for name, version in wanted.items() if _package_file(into, name, version) is None]:
         print(f"fetching {len(lacking)} Debian packages", flush=True)
-        command = ["apt-get", "-qq", "download", *(f"{name}={wanted[name]}" for name in lacking)]
+        command = ["apt-get", *suite, "-qq", "download", *(f"{name}={wanted[name]}" for name in lacking)]
         try:
-            _apt(*command, cwd=into, suite=suite)
+            _apt(*command, cwd=into)
         except Missing:
             # Versions in the local lists may have left the archive since the lists were fetched.
-            _apt("apt-get", "-qq", "update", suite=suite)
-            _apt(*command, cwd=into, suite=suite)
+            _apt("apt-get", *suite, "-qq", "update")
+            _apt(*command, cwd=into)
     files = {name: _package_file(into, name, version) for name, version in wanted.items()}
     if lost := [name for name, path in files.items() if path is None]:
         raise Missing(f"apt-get download did not bring {', '.join(lost)}")
@@ -107,12 +102,12 @@ def unpack(package: Path, into: Path) -> None:
     subprocess.run(["dpkg-deb", "-x", package, into], check=True)
 
 
-def _apt(program: str, *arguments: str, cwd: Path | None = None, check: bool = True, suite: Suite | None = None) -> str:
-    command = [program, *(suite.options if suite is not None else []), *arguments]
+def _apt(*command: str, cwd: Path | None = None, check: bool = True) -> str:
     if shutil.which(command[0]) is None:
         raise Missing(f"{command[0]} is needed: the guests are made from Debian packages")
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     if check and done.returncode:
         said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise Missing(f"{program} {arguments[0]} failed: {said}")
+        words = " ".join(word for word in command if "::" not in word and word != "-o")
+        raise Missing(f"{words[:40]} failed: {said}")
     return done.stdout

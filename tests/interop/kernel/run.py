@@ -25,7 +25,7 @@ import our_client_procedures
 import our_client_recovery
 import tls_checks
 from failures import CheckFailed, GuestDied, JobTimeout, Missing
-from image import TLS_RECIPE, build_image
+from image import build_image
 from lab import CHECKS, Check, Lab
 from network import enter_own_network
 
@@ -67,7 +67,7 @@ def main() -> int:
     try:
         image = build_image()
         in_tls = any(check.run.__module__ == tls_checks.__name__ for check in chosen)
-        tls_image = build_image(TLS_RECIPE) if in_tls else None
+        tls_image = build_image("tls") if in_tls else None
         enter_own_network()
         return _run(Lab(image, tls_image), chosen)
     except Missing as error:

@@ -114,7 +114,7 @@ class TlsSocket:
         """Reads octets of the handshake once, and answers them; whether the handshake is finished.
 
         Raises:
-            HostAuthenticationFailed: one end does not accept the other, or the peer sends other octets than TLS.
+            HostAuthenticationFailed: the peer is not accepted, does not accept this end, or sends no TLS.
             BlockingIOError: nothing has arrived.
             ConnectionError: the peer has closed the connection.
             OSError: the connection has failed.
