@@ -197,7 +197,9 @@ def test_octets_in_the_clear_behind_the_probe_end_the_connection_unanswered(host
 @pytest.mark.req("TLS-25", "TLS-26")
 def test_octets_in_the_clear_instead_of_the_handshake_end_the_connection_unanswered(hosts: Hosts) -> None:
     async def work() -> None:
-        for instead in (CALL, PROBE, b"GET / HTTP/1.1\r\n\r\n", bytes(100), os.urandom(100)):
+        # To the last one OpenSSL itself would answer with an alert.
+        too_long = b"\x16\x03\x01\xff\xff" + bytes(100)
+        for instead in (CALL, PROBE, b"GET / HTTP/1.1\r\n\r\n", bytes(100), os.urandom(100), too_long):
             async with serving(hosts) as (server, service):
                 raw = await (await Raw.connected(server)).offered()
                 await raw.send(instead)

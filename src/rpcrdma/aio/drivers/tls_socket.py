@@ -10,6 +10,7 @@ import contextlib
 import errno
 import socket
 import ssl
+import threading
 from collections.abc import Sequence
 from typing import Final
 
@@ -22,12 +23,15 @@ from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["ALPN", "TlsSocket"]
 
+_SHARED = threading.local()
+"""The memory for encrypted octets, which no connection of a thread holds beyond a call."""
+
 ALPN: Final = "sunrpc"
 """The application protocol of RPC-with-TLS (RFC 9289 section 7.2)."""
 _BINDING_LABEL: Final = b"rpcrdma RPC-with-TLS"
-_CIPHERTEXT_OCTETS: Final = 1 << 18
-"""Octets that one system call reads: sixteen records."""
-_PLAINTEXT_OCTETS: Final = 1 << 18
+_CIPHERTEXT_OCTETS: Final = 1 << 16
+"""Octets that one system call reads: four records. OpenSSL keeps as much memory for each direction of a connection."""
+_PLAINTEXT_OCTETS: Final = 1 << 16
 """Octets that are encrypted before the socket is asked to take them."""
 _RECORD_OCTETS: Final = 1 << 14
 """Octets of a TLS record (RFC 8446 section 5.1). Shorter parts are joined: each record costs 22 octets and a call."""
@@ -56,7 +60,9 @@ class TlsSocket:
         self._session = context.wrap_bio(
             self._incoming, self._outgoing, server_side=server_side, server_hostname=None if server_side else host
         )
-        self._ciphertext = memoryview(bytearray(0))
+        if not hasattr(_SHARED, "ciphertext"):
+            _SHARED.ciphertext = memoryview(bytearray(_CIPHERTEXT_OCTETS))
+        self._ciphertext: memoryview = _SHARED.ciphertext
         self._unsent = memoryview(b"")
         self._heard = 0
         self._ended = False
@@ -147,7 +153,6 @@ class TlsSocket:
         if not self._session.server_side or self._session.getpeercert(binary_form=True) is not None:
             self.identity = proved_host(self._session, _BINDING_LABEL, self._names, wildcards=False)
         self.secured = self.more = True
-        self._ciphertext = memoryview(bytearray(_CIPHERTEXT_OCTETS))
         self._send_out()
 
     def _send_out(self) -> None:
