@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -229,3 +230,15 @@ def test_programs_without_an_event_loop_and_data_tools_take_the_same_options(
         assert tables.cat_file("nfs" + url + "/a") == b"secret"
         tables.close()
         assert served.stop() == 0
+
+
+def test_the_port_mapper_is_not_asked_in_the_clear(capfd: pytest.CaptureFixture[str]) -> None:
+    for words in (["call", "tcp://127.0.0.1", "nfs3.x", "NFSPROC3_NULL"], ["programs", "tcp://127.0.0.1"]):
+        assert main([words[0], "--xprtsec", "tls", *words[1:]]) == 3
+        assert "error: the port mapper has no TLS\nhint: " in capfd.readouterr().err
+
+
+def test_doctor_tries_its_own_rnic_without_tls(capfd: pytest.CaptureFixture[str], nobody_listens: int) -> None:
+    main(["doctor", "--json", "--xprtsec", "tls", f"tcp://127.0.0.1:{nobody_listens}"])
+    told = json.loads(capfd.readouterr().out)
+    assert "RPC over RDMA has no TLS" not in json.dumps(told)

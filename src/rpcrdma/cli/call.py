@@ -237,11 +237,12 @@ class _Call:
 
     async def _located(self, options: ConnectOptions) -> Url:
         """The URL with its port; over TCP the port mapper knows it, where the user does not say."""
-        from rpcrdma.nfs.client.port_mapper import registered_port  # noqa: PLC0415
+        from rpcrdma.nfs.client.port_mapper import check_may_be_asked, registered_port  # noqa: PLC0415
 
         url: Url = self.args.url
         if url.scheme != "tcp" or url.port_given:
             return url
+        check_may_be_asked(options)
         version = self.found.version
         port = await registered_port(
             url.host, version.program_number, version.number, timeout_s=options.connect_timeout_s

@@ -99,13 +99,14 @@ class _Probed:
 
 async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    from rpcrdma.nfs.client.port_mapper import registrations  # noqa: PLC0415
+    from rpcrdma.nfs.client.port_mapper import check_may_be_asked, registrations  # noqa: PLC0415
 
     url: Url = args.url
     options = replace(connect_options(args), reconnect=False)
     listed: list[Registration] = []
     mapper: dict[str, Any] = {"port": args.port_mapper, "version": None, "error": None}
     try:
+        check_may_be_asked(options)
         timeout_s = options.connect_timeout_s
         mapper["version"], listed = await registrations(url.host, port=args.port_mapper, timeout_s=timeout_s)
     except (CallTimeout, ConnectFailed) as error:

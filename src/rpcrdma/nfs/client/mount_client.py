@@ -27,7 +27,7 @@ from rpcrdma.errors import (
     TransportClosed,
 )
 from rpcrdma.nfs import mount, port_mapper, v3
-from rpcrdma.nfs.client.port_mapper import PORT_MAPPER_PORT, PROTOCOL_TCP
+from rpcrdma.nfs.client.port_mapper import PORT_MAPPER_PORT, PROTOCOL_TCP, check_may_be_asked
 from rpcrdma.nfs.errors import NfsError, NfsNotFound, NfsPermission, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.rpc.program import Caller
@@ -251,10 +251,8 @@ async def _ports(url: Url, mount_port: int | None, options: ConnectOptions, trie
         yield url.port
     if url.scheme != "tcp" or url.port != MOUNT_PORT:
         yield MOUNT_PORT
-    if options.xprtsec != "none" and not options.mount_in_clear:
-        tried.append("port mapper: not asked, it has no TLS")
-        return
     try:
+        check_may_be_asked(options)
         async with await _connected(url, PORT_MAPPER_PORT, options) as caller:
             wanted = port_mapper.mapping(mount.MOUNT_V3.number, mount.MOUNT_V3.version, PROTOCOL_TCP, 0)
             port = await caller.call(port_mapper.PMAPPROC_GETPORT, wanted, timeout_s=options.connect_timeout_s)

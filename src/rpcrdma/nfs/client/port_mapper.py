@@ -5,9 +5,10 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import NamedTuple
 
+from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.sockets import authority
-from rpcrdma.errors import ConnectFailed, NoAnswer, RpcError, TransportClosed
+from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, NoAnswer, RpcError, TransportClosed
 from rpcrdma.nfs import port_mapper
 from rpcrdma.rpc.program import Caller
 
@@ -16,6 +17,7 @@ __all__ = [
     "PROTOCOL_TCP",
     "WITHOUT_IPV6",
     "Registration",
+    "check_may_be_asked",
     "reaches",
     "registered_port",
     "registrations",
@@ -41,6 +43,19 @@ class Registration(NamedTuple):
     address: str
     port: int | None
     owner: str | None = None
+
+
+def check_may_be_asked(options: ConnectOptions) -> None:
+    """Checks that the port mapper, which has no TLS, may be asked in the clear.
+
+    Raises:
+        HostAuthenticationFailed: the options ask for TLS.
+    """
+    if options.xprtsec != "none" and not options.mount_in_clear:
+        raise HostAuthenticationFailed(
+            "the port mapper has no TLS; write the port of the server, or ask in the clear (--mount-in-clear)",
+            cause="absent",
+        )
 
 
 def reaches(host: str, netid: str) -> bool:
