@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import ssl
@@ -320,7 +321,9 @@ def test_a_handshake_that_does_not_end_is_ended(hosts: Hosts, monkeypatch: pytes
     asyncio.run(work())
 
 
-def test_a_handshake_of_many_octets_is_ended(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handshake_of_many_octets_is_ended(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(tls_socket, "TLS_HANDSHAKE_OCTETS_MAX", 64)
 
     async def work() -> None:
@@ -330,7 +333,9 @@ def test_a_handshake_of_many_octets_is_ended(hosts: Hosts, monkeypatch: pytest.M
             assert await raw.to_the_end() == b""
             monkeypatch.setattr(tls_socket, "TLS_HANDSHAKE_OCTETS_MAX", 128 << 10)
 
-    asyncio.run(work())
+    with caplog.at_level(logging.INFO):
+        asyncio.run(work())
+    assert "(more than 64 octets)" in caplog.text
 
 
 def test_unfinished_handshakes_give_way_to_a_newcomer_and_are_bounded(
