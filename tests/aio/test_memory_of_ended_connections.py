@@ -84,7 +84,8 @@ class Served:
             env=environment,
         )
         assert self.process.stdout is not None
-        self.tcp_port, self.rdma_port = (int(self.process.stdout.readline().rpartition(":")[2]) for _ in range(2))
+        urls = [self.process.stdout.readline().split()[2] for _ in range(2)]
+        self.tcp_port, self.rdma_port = (int(url.rpartition(":")[2]) for url in urls)
         self.metrics = self.process.stdout.readline().split()[-1]
 
     def __enter__(self) -> Served:
