@@ -31,14 +31,20 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-enum { IBV_LOCAL_WRITE = 1, IBV_REMOTE_WRITE = 2, IBV_REMOTE_READ = 4 };
-enum { IBV_WR_RDMA_WRITE = 0, IBV_WR_SEND = 2, IBV_WR_RDMA_READ = 4, IBV_WR_SEND_WITH_INV = 9 };
+enum { IBV_LOCAL_WRITE = 1, IBV_REMOTE_WRITE = 2, IBV_REMOTE_READ = 4, IBV_MW_BIND = 16 };
+enum { IBV_WR_RDMA_WRITE = 0, IBV_WR_SEND = 2, IBV_WR_RDMA_READ = 4, IBV_WR_BIND_MW = 8, IBV_WR_SEND_WITH_INV = 9 };
+enum { IBV_MW_TYPE_2 = 2, IBV_WC_WITH_INV = 8 };
+/* The extensions with Send with Invalidate, and either kind of memory window of type 2. */
+enum { IBV_DEVICE_MEM_MGT_EXTENSIONS = 1 << 21, IBV_DEVICE_MEM_WINDOW_TYPE_2A = 1 << 23 };
+enum { IBV_DEVICE_MEM_WINDOW_TYPE_2B = 1 << 24 };
 enum { IBV_QPT_RC = 2, IBV_QP_STATE = 1, IBV_QPS_ERR = 6, IBV_TRANSPORT_IWARP = 1, IBV_PORT_ACTIVE = 4 };
 enum { IBV_WC_SUCCESS = 0, IBV_LINK_LAYER_ETHERNET = 2 };
 enum { RDMA_PS_TCP = 0x0106 };
 enum { RDMA_CM_CONNECT_REQUEST = 4, RDMA_CM_CONNECT_RESPONSE = 5, RDMA_CM_REJECTED = 8, RDMA_CM_ESTABLISHED = 9 };
 
 struct ibv_cq;
+struct ibv_mw;
+struct ibv_pd;
 struct ibv_qp;
 struct ibv_wc;
 struct ibv_send_wr;
@@ -53,7 +59,11 @@ struct ibv_device {
 };
 
 struct ibv_context_ops {
-    void *unused[11];
+    void *unused[7];
+    struct ibv_mw *(*alloc_mw)(struct ibv_pd *domain, int type);
+    void *unused_between;
+    int (*dealloc_mw)(struct ibv_mw *window);
+    void *unused_before;
     int (*poll_cq)(struct ibv_cq *cq, int count, struct ibv_wc *completions);
     int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
     void *unused_too[12];
@@ -85,6 +95,13 @@ struct ibv_mr {
     uint32_t handle, lkey, rkey;
 };
 
+struct ibv_mw {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    uint32_t rkey, handle;
+    int type;
+};
+
 struct ibv_sge {
     uint64_t addr;
     uint32_t length, lkey;
@@ -99,7 +116,14 @@ struct ibv_send_wr {
     uint32_t invalidate_rkey;
     uint64_t remote_addr;
     uint32_t rkey;
-    uint64_t unused[9];
+    uint64_t unused[3];
+    struct {
+        struct ibv_mw *mw;
+        uint32_t rkey;
+        struct ibv_mr *mr;
+        uint64_t addr, length;
+        unsigned int access;
+    } bind_mw;
 };
 
 struct ibv_recv_wr {
@@ -112,7 +136,9 @@ struct ibv_recv_wr {
 struct ibv_wc {
     uint64_t wr_id;
     int status, opcode;
-    uint32_t vendor_err, byte_len, unused[6];
+    uint32_t vendor_err, byte_len, invalidated_rkey, unused[2];
+    unsigned int wc_flags;
+    uint32_t unused_too[2];
 };
 
 struct ibv_qp_init_attr {
@@ -173,6 +199,8 @@ struct rdma_cm_event {
 #define AT(type, field, offset) _Static_assert(offsetof(struct type, field) == (offset), #type "." #field)
 #define OF(type, octets) _Static_assert(sizeof(struct type) == (octets), "size of " #type)
 AT(ibv_device, transport_type, 20);
+AT(ibv_context, ops.alloc_mw, 64);
+AT(ibv_context, ops.dealloc_mw, 80);
 AT(ibv_context, ops.poll_cq, 96);
 AT(ibv_context, ops.req_notify_cq, 104);
 AT(ibv_context, ops.post_send, 208);
@@ -184,12 +212,17 @@ AT(ibv_mr, rkey, 40);
 AT(ibv_send_wr, invalidate_rkey, 36);
 AT(ibv_send_wr, remote_addr, 40);
 AT(ibv_send_wr, rkey, 48);
+AT(ibv_send_wr, bind_mw.mw, 80);
+AT(ibv_send_wr, bind_mw.access, 120);
 AT(ibv_send_wr, num_sge, offsetof(struct ibv_recv_wr, num_sge));
 AT(ibv_send_wr, sg_list, offsetof(struct ibv_recv_wr, sg_list));
 OF(ibv_send_wr, 128);
 OF(ibv_recv_wr, 32);
 OF(ibv_sge, 16);
 OF(ibv_wc, 48);
+AT(ibv_wc, invalidated_rkey, 24);
+AT(ibv_wc, wc_flags, 36);
+AT(ibv_mw, rkey, 16);
 AT(ibv_qp_init_attr, max_send_wr, 32);
 AT(ibv_qp_init_attr, qp_type, 52);
 OF(ibv_qp_init_attr, 64);

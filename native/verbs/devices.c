@@ -36,11 +36,14 @@ PyObject *rv_attributes(const Calls *calls, struct ibv_context *context) {
         }
         Py_DECREF(port);
     }
-    attributes = Py_BuildValue("{s:s,s:O,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:K,s:O}", "name",
+    const int windows = device.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS &&
+        device.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B);
+    attributes = Py_BuildValue("{s:s,s:O,s:s,s:i,s:i,s:i,s:i,s:i,s:O,s:i,s:i,s:K,s:O}", "name",
         calls->ibv_get_device_name(context->device), "iwarp",
         context->device->transport_type == IBV_TRANSPORT_IWARP ? Py_True : Py_False, "firmware", device.fw_ver,
         "max_queue_pair_work", device.max_qp_wr, "max_entries", device.max_sge, "max_completions", device.max_cqe,
-        "max_regions", device.max_mr, "max_windows", device.max_mw, "max_inbound_reads", device.max_qp_rd_atom,
+        "max_regions", device.max_mr, "max_windows", device.max_mw, "type_2_windows",
+        windows ? Py_True : Py_False, "max_inbound_reads", device.max_qp_rd_atom,
         "max_outbound_reads", device.max_qp_init_rd_atom, "max_region_octets",
         (unsigned long long)device.max_mr_size, "ports", ports);
     Py_DECREF(ports);

@@ -1,7 +1,7 @@
-/* Protection domains and registered memory. */
+/* Protection domains, registered memory and memory windows. */
 #include "verbs.h"
 
-PyTypeObject *rv_domain_type, *rv_region_type;
+PyTypeObject *rv_domain_type, *rv_region_type, *rv_window_type;
 
 PyObject *rv_new_domain(PyObject *self, PyObject *unused) {
     Identifier *identifier = (Identifier *)self;
@@ -49,14 +49,15 @@ static void domain_free(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* Domain.register(buffer, access) -> Region: pins the memory, and keeps the buffer until `deregister`. */
+/* Domain.register(buffer, access, keep) -> Region: pins the memory. The region keeps the buffer until `deregister`, or
+   leaves that to the caller, who ends the region before the memory is freed. */
 static PyObject *domain_register(PyObject *self, PyObject *args) {
     Domain *domain = (Domain *)self;
     PyObject *given;
     Region *region;
     struct ibv_mr *mr;
-    int access;
-    if (!PyArg_ParseTuple(args, "Oi", &given, &access)) return NULL;
+    int access, keep;
+    if (!PyArg_ParseTuple(args, "Oip", &given, &access, &keep)) return NULL;
     region = (Region *)PyType_GenericAlloc(rv_region_type, 0);
     if (!region) return NULL;
     if (PyObject_GetBuffer(given, &region->buffer,
@@ -71,10 +72,63 @@ static PyObject *domain_register(PyObject *self, PyObject *args) {
     }
     region->mr = mr;
     region->domain = (Domain *)Py_NewRef(self);
+    if (!keep) PyBuffer_Release(&region->buffer);
     return (PyObject *)region;
 failed:
     Py_DECREF(region);
     return NULL;
+}
+
+/* Domain.window() -> MemoryWindow: not bound yet */
+static PyObject *domain_window(PyObject *self, PyObject *unused) {
+    Domain *domain = (Domain *)self;
+    Window *window = (Window *)PyType_GenericAlloc(rv_window_type, 0);
+    struct ibv_mw *mw;
+    (void)unused;
+    if (!window) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    mw = domain->pd->context->ops.alloc_mw(domain->pd, IBV_MW_TYPE_2);
+    Py_END_ALLOW_THREADS
+    if (!mw) {
+        Py_DECREF(window);
+        return rv_failed(0, "ibv_alloc_mw");
+    }
+    window->mw = mw;
+    window->domain = (Domain *)Py_NewRef(self);
+    return (PyObject *)window;
+}
+
+/* Returns the result of the call, 0 where the window had ended. */
+static int end_window(Window *window) {
+    struct ibv_mw *mw = window->mw;
+    int failed = 0;
+    if (!mw) return 0;
+    window->mw = NULL;
+    Py_BEGIN_ALLOW_THREADS
+    failed = mw->context->ops.dealloc_mw(mw);
+    Py_END_ALLOW_THREADS
+    return failed;
+}
+
+/* MemoryWindow.end(): when it returns, no peer reaches memory through the window. */
+static PyObject *window_end(PyObject *self, PyObject *unused) {
+    const int failed = end_window((Window *)self);
+    (void)unused;
+    return failed ? rv_failed(failed, "ibv_dealloc_mw") : Py_NewRef(Py_None);
+}
+
+static void window_free(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    end_window((Window *)self);
+    Py_XDECREF((PyObject *)((Window *)self)->domain);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *window_handle(PyObject *self, void *unused) {
+    const struct ibv_mw *mw = ((Window *)self)->mw;
+    (void)unused;
+    return PyLong_FromUnsignedLong(mw ? mw->rkey : 0);
 }
 
 /* Returns the result of the call, 0 where the memory was not registered any more. */
@@ -102,6 +156,20 @@ static PyObject *region_deregister(PyObject *self, PyObject *unused) {
     return failed ? rv_failed(failed, "ibv_dereg_mr") : Py_NewRef(Py_None);
 }
 
+/* Region.start_of(buffer) -> the place in the region at which the buffer begins */
+static PyObject *region_start_of(PyObject *self, PyObject *given) {
+    const struct ibv_mr *mr = ((Region *)self)->mr;
+    uintptr_t start, octets;
+    Py_buffer buffer;
+    if (PyObject_GetBuffer(given, &buffer, PyBUF_SIMPLE)) return NULL;
+    start = (uintptr_t)buffer.buf - (mr ? (uintptr_t)mr->addr : 0);
+    octets = (uintptr_t)buffer.len;
+    PyBuffer_Release(&buffer);
+    if (mr && start <= mr->length && octets <= mr->length - start) return PyLong_FromUnsignedLongLong(start);
+    PyErr_SetString(PyExc_ValueError, "the buffer is outside of the registered memory");
+    return NULL;
+}
+
 static void region_free(PyObject *self) {
     Region *region = (Region *)self;
     PyTypeObject *type = Py_TYPE(self);
@@ -127,21 +195,33 @@ static PyObject *domain_device(PyObject *self, void *unused) {
 }
 
 int rv_add_memory(PyObject *module) {
-    static PyMethodDef domain_methods[] = {{"register", domain_register, METH_VARARGS, NULL}, {0}};
+    static PyMethodDef domain_methods[] = {
+        {"register", domain_register, METH_VARARGS, NULL}, {"window", domain_window, METH_NOARGS, NULL}, {0}};
     static PyGetSetDef domain_fields[] = {{"device", domain_device, NULL, NULL, NULL}, {0}};
     static PyType_Slot domain_slots[] = {{Py_tp_dealloc, domain_free}, {Py_tp_methods, domain_methods},
         {Py_tp_getset, domain_fields}, {0, NULL}};
     static PyType_Spec domain_spec = {"rpcrdma_verbs.Domain", sizeof(Domain), 0,
         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, domain_slots};
-    static PyMethodDef region_methods[] = {{"deregister", region_deregister, METH_NOARGS, NULL}, {0}};
+    static PyMethodDef region_methods[] = {
+        {"deregister", region_deregister, METH_NOARGS, NULL}, {"start_of", region_start_of, METH_O, NULL}, {0}};
     static PyGetSetDef region_fields[] = {{"handle", region_number, NULL, NULL, NULL},
         {"address", region_number, NULL, NULL, "address"}, {0}};
     static PyType_Slot region_slots[] = {{Py_tp_dealloc, region_free}, {Py_tp_methods, region_methods},
         {Py_tp_getset, region_fields}, {0, NULL}};
     static PyType_Spec region_spec = {"rpcrdma_verbs.Region", sizeof(Region), 0,
         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, region_slots};
+    static PyMethodDef window_methods[] = {{"end", window_end, METH_NOARGS, NULL}, {0}};
+    static PyGetSetDef window_fields[] = {{"handle", window_handle, NULL, NULL, NULL}, {0}};
+    static PyType_Slot window_slots[] = {{Py_tp_dealloc, window_free}, {Py_tp_methods, window_methods},
+        {Py_tp_getset, window_fields}, {0, NULL}};
+    static PyType_Spec window_spec = {"rpcrdma_verbs.MemoryWindow", sizeof(Window), 0,
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, window_slots};
     rv_domain_type = (PyTypeObject *)PyType_FromSpec(&domain_spec);
     rv_region_type = (PyTypeObject *)PyType_FromSpec(&region_spec);
-    if (!rv_domain_type || !rv_region_type) return -1;
-    return PyModule_AddType(module, rv_domain_type) || PyModule_AddType(module, rv_region_type) ? -1 : 0;
+    rv_window_type = (PyTypeObject *)PyType_FromSpec(&window_spec);
+    if (!rv_domain_type || !rv_region_type || !rv_window_type) return -1;
+    return PyModule_AddType(module, rv_domain_type) || PyModule_AddType(module, rv_region_type) ||
+                   PyModule_AddType(module, rv_window_type)
+               ? -1
+               : 0;
 }

@@ -7,11 +7,13 @@
 #include <string.h>
 
 enum { TAKEN = 64 }; /* completions in one call of the library */
+/* The flag by which rxe tells of an invalidated handle, as the kernel has it: to libibverbs it is another. */
+enum { RXE_WC_WITH_INV = 4 };
 
 typedef struct {
     PyObject_HEAD
     Identifier *identifier;
-    PyObject *domain, *posted; /* (object, entries) by the number of the work request */
+    PyObject *domain, *posted; /* (object, entries, window) by the number of the work request */
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
     struct ibv_qp *qp; /* NULL once it has ended */
@@ -178,10 +180,10 @@ static int read_entries(const QueuePair *pair, PyObject *entries, int most, stru
     return (int)count;
 }
 
-/* Keeps the object and the entries of the next work request; returns its number, or 0 with an exception set. */
-static uint64_t keep(QueuePair *pair, PyObject *object, PyObject *entries) {
+/* Keeps the objects of the next work request; returns its number, or 0 with an exception set. */
+static uint64_t keep(QueuePair *pair, PyObject *object, PyObject *entries, PyObject *window) {
     PyObject *number = PyLong_FromUnsignedLongLong(++pair->last_number);
-    PyObject *kept = PyTuple_Pack(2, object, entries);
+    PyObject *kept = PyTuple_Pack(3, object, entries, window);
     const int failed = !number || !kept || PyDict_SetItem(pair->posted, number, kept);
     Py_XDECREF(number);
     Py_XDECREF(kept);
@@ -200,6 +202,32 @@ static void forget_from(QueuePair *pair, uint64_t first) {
     PyErr_Restore(kind, value, trace);
 }
 
+/* Makes a work request that binds a window to its only entry, with rights and under a new handle: 0, or -1 with an
+   exception set. */
+static int read_bind(
+    QueuePair *pair, struct ibv_send_wr *work, PyObject *window, PyObject *entries, uint32_t handle, uint64_t access) {
+    struct ibv_mw *mw = Py_IS_TYPE(window, rv_window_type) ? ((Window *)window)->mw : NULL;
+    if (!mw || (PyObject *)((Window *)window)->domain != pair->domain || work->num_sge != 1) {
+        PyErr_SetString(PyExc_ValueError, "a window is bound to one entry, and both are of the queue pair's domain");
+        return -1;
+    }
+    Region *region = (Region *)PyTuple_GetItem(PyTuple_GetItem(entries, 0), 0);
+    work->num_sge = 0;
+    work->bind_mw.mw = mw;
+    work->bind_mw.rkey = handle;
+    work->bind_mw.mr = region->mr;
+    work->bind_mw.addr = work->sg_list->addr;
+    work->bind_mw.length = work->sg_list->length;
+    work->bind_mw.access = (unsigned int)access;
+    return 0;
+}
+
+/* Stores the handles of the windows that were bound, as the library leaves it to its user. */
+static void store_handles(const struct ibv_send_wr *work, const struct ibv_send_wr *bad) {
+    for (; work && work != bad; work = work->next)
+        if (work->opcode == IBV_WR_BIND_MW) work->bind_mw.mw->rkey = work->bind_mw.rkey;
+}
+
 /* Reads a list of work requests into arrays of the batch: 0, or -1 with an exception set. */
 static int read_batch(QueuePair *pair, PyObject *list, int most, Batch *batch) {
     const Py_ssize_t count = PyList_Size(list);
@@ -209,17 +237,22 @@ static int read_batch(QueuePair *pair, PyObject *list, int most, Batch *batch) {
     if (!PyErr_Occurred() && !pair->qp) PyErr_SetString(PyExc_ValueError, "the queue pair has ended");
     for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++) {
         struct ibv_send_wr *work = &batch->works[i];
-        PyObject *object, *entries;
+        PyObject *object, *entries, *window = Py_None;
         unsigned long long address = 0;
         unsigned int handle = 0;
-        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "OO!|iIK", &object, &PyTuple_Type, &entries, &work->opcode,
-                &handle, &address))
+        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "OO!|iIKO", &object, &PyTuple_Type, &entries, &work->opcode,
+                &handle, &address, &window))
             return -1;
         work->sg_list = batch->entries + i * most;
         work->num_sge = read_entries(pair, entries, most, work->sg_list);
-        if (work->num_sge < 0 || !(work->wr_id = keep(pair, object, entries))) return -1;
-        work->invalidate_rkey = work->rkey = handle;
-        work->remote_addr = address;
+        if (work->num_sge < 0) return -1;
+        if (work->opcode == IBV_WR_BIND_MW) {
+            if (read_bind(pair, work, window, entries, handle, address)) return -1;
+        } else {
+            work->invalidate_rkey = work->rkey = handle;
+            work->remote_addr = address;
+        }
+        if (!(work->wr_id = keep(pair, object, entries, window))) return -1;
         if (i) work[-1].next = work;
     }
     return PyErr_Occurred() ? -1 : 0;
@@ -237,6 +270,7 @@ static PyObject *post(QueuePair *pair, PyObject *list, int receives) {
         failed = receives ? ops->post_recv(pair->qp, (struct ibv_recv_wr *)batch.works, (struct ibv_recv_wr **)&bad)
                           : ops->post_send(pair->qp, batch.works, &bad);
         Py_END_ALLOW_THREADS
+        if (!receives) store_handles(batch.works, failed ? bad : NULL);
         if (failed && bad) unposted = bad->wr_id;
         if (failed) rv_failed(failed, receives ? "ibv_post_recv" : "ibv_post_send");
     }
@@ -247,21 +281,24 @@ static PyObject *post(QueuePair *pair, PyObject *list, int receives) {
     return NULL;
 }
 
-/* QueuePair.post_sends([(object, entries, opcode, handle, address)]): entries are (region, start, octets) */
+/* QueuePair.post_sends([(object, entries, opcode, handle, address)]): entries are (region, start, octets); BIND_WINDOW
+   has rights in place of an address, and a window as its last item */
 static PyObject *queue_pair_post_sends(PyObject *self, PyObject *list) { return post((QueuePair *)self, list, 0); }
 
 /* QueuePair.post_receives([(object, entries)]): at most one entry */
 static PyObject *queue_pair_post_receives(PyObject *self, PyObject *list) { return post((QueuePair *)self, list, 1); }
 
-/* Appends (object, status, octets) of one completion: 0, or -1 with an exception set. */
+/* Appends (object, status, octets, invalidated handle) of one completion: 0, or -1 with an exception set. */
 static int append(QueuePair *pair, PyObject *found, const struct ibv_wc *completion) {
     PyObject *number = PyLong_FromUnsignedLongLong(completion->wr_id);
     PyObject *kept = number ? PyDict_GetItemWithError(pair->posted, number) : NULL;
     PyObject *report = NULL;
     int failed = PyErr_Occurred() != NULL;
     if (kept) {
-        report = Py_BuildValue("(OiI)", PyTuple_GetItem(kept, 0), completion->status,
-            completion->status == IBV_WC_SUCCESS ? completion->byte_len : 0);
+        const int done = completion->status == IBV_WC_SUCCESS;
+        const int invalidated = done && completion->wc_flags & (IBV_WC_WITH_INV | RXE_WC_WITH_INV);
+        report = Py_BuildValue("(OiII)", PyTuple_GetItem(kept, 0), completion->status, done ? completion->byte_len : 0,
+            invalidated ? completion->invalidated_rkey : 0);
         failed = !report || PyDict_DelItem(pair->posted, number) || PyList_Append(found, report);
     }
     Py_XDECREF(number);
@@ -269,8 +306,8 @@ static int append(QueuePair *pair, PyObject *found, const struct ibv_wc *complet
     return failed ? -1 : 0;
 }
 
-/* QueuePair.completions(most, arm) -> [(object, status, octets)]: at most so many; with `arm`, and less than `most`,
-   the file descriptor becomes readable at the next one */
+/* QueuePair.completions(most, arm) -> [(object, status, octets, handle)]: at most so many; with `arm`, and less than
+   `most`, the file descriptor becomes readable at the next one */
 static PyObject *queue_pair_completions(PyObject *self, PyObject *args) {
     QueuePair *pair = (QueuePair *)self;
     long most;
@@ -328,7 +365,8 @@ int rv_add_queue_pair(PyObject *module) {
     return PyModule_AddIntConstant(module, "RDMA_WRITE", IBV_WR_RDMA_WRITE) ||
                    PyModule_AddIntConstant(module, "SEND", IBV_WR_SEND) ||
                    PyModule_AddIntConstant(module, "SEND_WITH_INVALIDATE", IBV_WR_SEND_WITH_INV) ||
-                   PyModule_AddIntConstant(module, "RDMA_READ", IBV_WR_RDMA_READ)
+                   PyModule_AddIntConstant(module, "RDMA_READ", IBV_WR_RDMA_READ) ||
+                   PyModule_AddIntConstant(module, "BIND_WINDOW", IBV_WR_BIND_MW)
                ? -1
                : 0;
 }

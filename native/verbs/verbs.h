@@ -85,7 +85,7 @@ typedef struct {
     PyObject *device;
 } Domain;
 
-/* Registered memory, and the buffer that it keeps. */
+/* Registered memory, and the buffer that it keeps unless its owner does. */
 typedef struct {
     PyObject_HEAD
     struct ibv_mr *mr;
@@ -93,7 +93,14 @@ typedef struct {
     Py_buffer buffer;
 } Region;
 
-extern PyTypeObject *rv_domain_type, *rv_region_type;
+/* A memory window of type 2; `mw` is NULL once it has ended. */
+typedef struct {
+    PyObject_HEAD
+    struct ibv_mw *mw;
+    Domain *domain;
+} Window;
+
+extern PyTypeObject *rv_domain_type, *rv_region_type, *rv_window_type;
 PyObject *rv_new_domain(PyObject *identifier, PyObject *unused);
 PyObject *rv_new_queue_pair(PyObject *identifier, PyObject *args);
 

@@ -156,6 +156,18 @@ VERSIONS_KNOWN_MAX = 1024
 """Servers whose version is remembered, some 500 octets each: more than a program talks to in VERSION_AGAIN_S. Beyond
 them the one that was connected to longest ago is met as for the first time."""
 
+REGISTRATIONS_KEPT_MAX = 4096
+"""Registrations of pooled memory with RDMA devices, for all connections of a server, or of a client: 32 for each of 128
+calls. Each takes an entry of the device's tables, of which rxe has 524,287."""
+
+REGISTRATIONS_KEPT_OCTETS_MAX = 256 << 20
+"""Octets of that memory, which stays locked: the pools for results and for arguments of two connections, or 2 MiB for
+each of 128. The limit of locked memory counts a buffer once for each connection that it is registered for."""
+
+MEMORY_WINDOWS_KEPT_MAX = 256
+"""Memory windows of one connection that wait for another call: two for each of RPC_OUTSTANDING_CALLS_MAX, one for an
+argument and one for a result. A window takes no memory of ours, and rxe has 524,287."""
+
 READ_CHUNKS_MAX = 16
 """Read chunks of one call, Position Zero included: no known client sends more than two (RFC 8267 section 6.4.2)."""
 

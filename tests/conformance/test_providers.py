@@ -71,15 +71,16 @@ def test_simulated_provider_of_an_unreliable_service() -> None:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_provider_of_devices(check: Check) -> None:
-    pairs = DevicePairs(DeviceInMemory(), "127.0.0.1", quiet_s=0.0)
-    check(pairs.make)
-    pairs.close()
+    for windows in (1000, 0):
+        pairs = DevicePairs(DeviceInMemory(windows=windows), "127.0.0.1", quiet_s=0.0)
+        check(pairs.make)
+        pairs.close()
 
 
 @pytest.mark.parametrize("deviation", [field.name for field in dataclasses.fields(DEVICE_DEVIATIONS)])
 def test_a_pair_that_does_not_declare_a_deviation_is_judged_by_the_rule(deviation: str) -> None:
     declared = dataclasses.replace(DEVICE_DEVIATIONS, **{deviation: ""})
-    pairs = DevicePairs(DeviceInMemory(), "127.0.0.1", quiet_s=0.0, deviations=declared)
+    pairs = DevicePairs(DeviceInMemory(windows=0), "127.0.0.1", quiet_s=0.0, deviations=declared)
     broken = 0
     for check in CHECKS:
         try:

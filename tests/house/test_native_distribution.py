@@ -73,6 +73,7 @@ def test_the_module_for_devices_has_the_names_that_the_package_describes() -> No
         "ConnectionIdentifier": binding.ConnectionIdentifier,
         "QueuePair": binding.QueuePairHandle,
         "Region": binding.Region,
+        "MemoryWindow": binding.MemoryWindow,
     }
     assert names(binding.Binding) | set(types) == {name for name in vars(module) if not name.startswith("__")}
     for name, described in types.items():

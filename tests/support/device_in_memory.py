@@ -2,26 +2,48 @@
 
 Work is done when it is posted, so that a run is the same each time. The connection manager appends zeros to private
 data. A fault stops the queue pair of either end; a message without a receive stops the sender's alone.
+
+Memory windows are those of type 2B: a window belongs to one protection domain and is bound for one queue pair. A handle
+is good while it is bound, with the rights of the binding. A Send with Invalidate ends a binding of the receiving queue
+pair, and breaks the connection with any other handle, that of a region included. A region to which a window is bound
+cannot be deregistered.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import itertools
 import os
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from rpcrdma.verbs.binding import DeviceAttributes, Entry, ManagerEventKind, Right, WorkStatus
+from rpcrdma.verbs.binding import INTERFACE, DeviceAttributes, Entry, ManagerEventKind, Right, SendWork, WorkStatus
 
 __all__ = ["DeviceInMemory"]
 
 _PRIVATE_OCTETS = 56
 _LENGTH, _REMOTE_LENGTH, _NOT_READY, _NOT_LISTENED_TO = 1, 9, 13, 8
 """Local length error, remote invalid request, and receiver not ready, as statuses; invalid service as a reason."""
-_WRITE, _SEND, _READ, _SEND_WITH_INVALIDATE = 0, 2, 4, 9
+_WRITE, _SEND, _READ, _BIND, _SEND_WITH_INVALIDATE = 0, 2, 4, 8, 9
+_BINDING_FAILED = 6
+"""The status of a binding against the rules (`IBV_WC_MW_BIND_ERR`)."""
+
+
+def _address(buffer: object) -> tuple[int, int]:
+    """The address and the length of a buffer, whether writable or not."""
+
+    class Fields(ctypes.Structure):
+        _fields_ = (("address", ctypes.c_void_p), ("owner", ctypes.c_void_p), ("octets", ctypes.c_ssize_t))
+
+    found = (ctypes.c_char * 128)()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(buffer), ctypes.byref(found), 0)
+    fields = Fields.from_buffer_copy(found)
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(found))
+    return fields.address or 0, fields.octets
 
 
 class _Descriptor:
@@ -45,18 +67,74 @@ class _Descriptor:
 
 
 class _Region:
-    def __init__(self, domain: _Domain, buffer: object, access: int) -> None:
-        self.view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        if access & (Right.LOCAL_WRITE | Right.REMOTE_WRITE) and self.view.readonly:
+    def __init__(self, domain: _Domain, buffer: object, access: int, *, keep: bool) -> None:
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        if access & (Right.LOCAL_WRITE | Right.REMOTE_WRITE) and view.readonly:
             raise BufferError("Object is not writable.")
+        self._view: memoryview | None = view if keep else None
+        self._lent = None if keep else weakref.ref(buffer)  # type: ignore[call-overload]
+        self._place, self.octets = _address(buffer)
         self.access = access
         self.handle = domain.world.handle()
         self.address = self.handle << 12
-        self._domain = domain
+        self.windows = 0
+        self.domain = domain
         domain.regions[self.handle] = self
 
+    @property
+    def view(self) -> memoryview:
+        if self._view is not None:
+            return self._view
+        assert self._lent is not None
+        memory = self._lent()
+        assert memory is not None, "the memory of a region was freed before the region ended"
+        return memoryview(memory)
+
+    def start_of(self, buffer: object) -> int:
+        place, octets = _address(buffer)
+        if not self._place <= place <= place + octets <= self._place + self.octets:
+            raise ValueError("the buffer is outside of the registered memory")
+        return place - self._place
+
     def deregister(self) -> None:
-        self._domain.regions.pop(self.handle, None)
+        if self.windows:
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), "ibv_dereg_mr")
+        self.domain.regions.pop(self.handle, None)
+        self._view = None
+
+
+class _Window:
+    """`bound` is a region, its first octet and its length for the peer, the rights, and the queue pair."""
+
+    def __init__(self, domain: _Domain) -> None:
+        self.domain = domain
+        self.handle = domain.world.handle() & ~0xFF
+        self.bound: tuple[_Region, int, int, int, _QueuePair] | None = None
+
+    def bind(self, entry: Entry, handle: int, rights: int, queue_pair: _QueuePair) -> bool:
+        region, start, octets = entry
+        assert isinstance(region, _Region)
+        assert self.domain is region.domain is queue_pair.domain
+        assert region.access & Right.WINDOW
+        assert not rights & Right.REMOTE_WRITE or region.access & Right.LOCAL_WRITE
+        _view(entry)
+        if self.bound is not None or (handle ^ self.handle) & ~0xFF or handle == self.handle:
+            return False
+        self.handle = handle
+        self.bound = region, region.address + start, octets, rights, queue_pair
+        region.windows += 1
+        self.domain.windows[handle] = self
+        return True
+
+    def unbind(self) -> None:
+        if self.bound is not None:
+            self.bound[0].windows -= 1
+            self.bound = None
+            del self.domain.windows[self.handle]
+
+    def end(self) -> None:
+        self.unbind()
+        self.domain.made_windows.discard(self)
 
 
 class _Domain:
@@ -64,26 +142,46 @@ class _Domain:
         self.world = world
         self.device = world.attributes
         self.regions: dict[int, _Region] = {}
+        self.windows: dict[int, _Window] = {}
+        self.made_windows: weakref.WeakSet[_Window] = weakref.WeakSet()
 
-    def register(self, buffer: object, access: int) -> _Region:
+    def register(self, buffer: object, access: int, keep: bool) -> _Region:
         if len(self.regions) >= self.device["max_regions"]:
             raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), "ibv_reg_mr")
-        return _Region(self, buffer, access)
+        self.world.registered += 1
+        return _Region(self, buffer, access, keep=keep)
 
-    def reach(self, handle: int, address: int, octets: int, right: Right) -> memoryview | None:
+    def window(self) -> _Window:
+        if len(self.made_windows) >= self.device["max_windows"]:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), "ibv_alloc_mw")
+        window = _Window(self)
+        self.made_windows.add(window)
+        return window
+
+    def reach(self, handle: int, address: int, octets: int, right: Right, queue_pair: _QueuePair) -> memoryview | None:
         """Memory that the peer names, or None where it may not have it."""
-        region = self.regions.get(handle)
-        if region is None or not region.access & right:
+        window = self.windows.get(handle)
+        if window is not None:
+            assert window.bound is not None
+            region, first, length, access, bound_to = window.bound
+            if bound_to is not queue_pair:
+                return None
+        else:
+            found = self.regions.get(handle)
+            if found is None:
+                return None
+            region, first, length, access = found, found.address, found.octets, found.access
+        if not access & right or not 0 <= address - first <= length - octets:
             return None
         start = address - region.address
-        return region.view[start : start + octets] if 0 <= start <= len(region.view) - octets else None
+        return region.view[start : start + octets]
 
 
 def _view(entry: Entry) -> memoryview:
     region, start, octets = entry
     assert isinstance(region, _Region)
-    assert region.handle in region._domain.regions, "work names memory that is not registered any more"
-    assert start + octets <= len(region.view)
+    assert region.handle in region.domain.regions, "work names memory that is not registered any more"
+    assert start + octets <= region.octets
     return region.view[start : start + octets]
 
 
@@ -96,12 +194,11 @@ class _QueuePair(_Descriptor):
         self._stopped = False
         self._armed = True
         self.receives: deque[tuple[object, tuple[Entry, ...]]] = deque()
-        self.done: deque[tuple[object, int, int]] = deque()
-        self.posted = [0, 0]
+        self.done: deque[tuple[int, tuple[object, int, int, int]]] = deque()
+        self._sends_posted = 0
 
-    def _complete(self, queue: int, work: object, status: int, octets: int = 0) -> None:
-        self.done.append((work, status, octets))
-        self.posted[queue] += 1
+    def _complete(self, queue: int, work: object, status: int, octets: int = 0, invalidated: int = 0) -> None:
+        self.done.append((queue, (work, status, octets, invalidated)))
         if self._armed:
             self._armed = False
             self.raise_()
@@ -112,10 +209,20 @@ class _QueuePair(_Descriptor):
         if self._stopped:
             self.stop()
 
-    def post_sends(self, works: Sequence[tuple[object, tuple[Entry, ...], int, int, int]]) -> None:
-        assert len(works) <= self._depths[0]
-        for work, entries, opcode, handle, address in works:
+    def post_sends(self, works: Sequence[SendWork]) -> None:
+        self._sends_posted += len(works)
+        assert self._sends_posted <= self._depths[0], "more work than the send queue holds"
+        for work, entries, opcode, handle, address, *windows in works:
             peer = self._identifier.far_queue_pair()
+            if windows and not self._stopped:
+                assert opcode == _BIND
+                window = windows[0]
+                assert isinstance(window, _Window)
+                bound = window.bind(entries[0], handle, address, self)
+                self._complete(0, work, WorkStatus.SUCCESS if bound else _BINDING_FAILED)
+                if not bound:
+                    self.stop()
+                continue
             if self._stopped or peer is None or peer._stopped:
                 self._complete(0, work, WorkStatus.FLUSHED)
                 continue
@@ -128,11 +235,11 @@ class _QueuePair(_Descriptor):
         """Does the peer's work; returns its status."""
         octets = sum(map(len, pieces))
         if opcode in (_SEND, _SEND_WITH_INVALIDATE):
-            return self._take_send(b"".join(pieces), invalidate=opcode == _SEND_WITH_INVALIDATE)
+            return self._take_send(b"".join(pieces), handle if opcode == _SEND_WITH_INVALIDATE else None)
         if not octets:
             return WorkStatus.SUCCESS
         right = Right.REMOTE_READ if opcode == _READ else Right.REMOTE_WRITE
-        memory = self.domain.reach(handle, address, octets, right)
+        memory = self.domain.reach(handle, address, octets, right, self)
         if memory is None:
             self.stop()
             return WorkStatus.REMOTE_ACCESS
@@ -144,13 +251,15 @@ class _QueuePair(_Descriptor):
             memory = memory[len(piece) :]
         return WorkStatus.SUCCESS
 
-    def _take_send(self, message: bytes, *, invalidate: bool) -> int:
+    def _take_send(self, message: bytes, invalidated: int | None) -> int:
         if not self.receives:
             return _NOT_READY
-        if invalidate:
-            # No region is a memory window.
-            self.stop()
-            return WorkStatus.REMOTE_ACCESS
+        window = None
+        if invalidated is not None:
+            window = self.domain.windows.get(invalidated)
+            if window is None or window.bound is None or window.bound[-1] is not self:
+                self.stop()
+                return WorkStatus.REMOTE_ACCESS
         work, entries = self.receives.popleft()
         place = _view(entries[0]) if entries else memoryview(b"")
         if len(message) > len(place):
@@ -158,7 +267,9 @@ class _QueuePair(_Descriptor):
             self.stop()
             return _REMOTE_LENGTH
         place[: len(message)] = message
-        self._complete(1, work, WorkStatus.SUCCESS, len(message))
+        if window is not None:
+            window.unbind()
+        self._complete(1, work, WorkStatus.SUCCESS, len(message), invalidated or 0)
         return WorkStatus.SUCCESS
 
     def stop(self) -> None:
@@ -166,12 +277,14 @@ class _QueuePair(_Descriptor):
         while self.receives:
             self._complete(1, self.receives.popleft()[0], WorkStatus.FLUSHED)
 
-    def completions(self, most: int, arm: bool) -> list[tuple[Any, int, int]]:
+    def completions(self, most: int, arm: bool) -> list[tuple[Any, int, int, int]]:
         self.clear()
         if arm and not self._armed:
             self._armed = True
             self.domain.world.armed += 1
-        return [self.done.popleft() for _ in range(min(most, len(self.done)))]
+        found = [self.done.popleft() for _ in range(min(most, len(self.done)))]
+        self._sends_posted -= sum(queue == 0 for queue, _ in found)
+        return [completion for _, completion in found]
 
     def broken(self) -> bool:
         return self._stopped
@@ -317,12 +430,16 @@ class _EventChannel(_Descriptor):
 
 
 class DeviceInMemory:
-    """One device, which reaches 127.0.0.1; change `attributes` before the first connection."""
+    """One device, which reaches 127.0.0.1; change `attributes` before the first connection.
 
-    INTERFACE = 2
+    `registered` counts the registrations.
+    """
+
+    INTERFACE = INTERFACE
     RDMA_WRITE, SEND, RDMA_READ, SEND_WITH_INVALIDATE = _WRITE, _SEND, _READ, _SEND_WITH_INVALIDATE
+    BIND_WINDOW = _BIND
 
-    def __init__(self) -> None:
+    def __init__(self, *, windows: int = 1000) -> None:
         self.attributes = DeviceAttributes(
             name="memory0",
             iwarp=False,
@@ -331,7 +448,8 @@ class DeviceInMemory:
             max_entries=4,
             max_completions=4096,
             max_regions=1000,
-            max_windows=0,
+            max_windows=windows,
+            type_2_windows=windows > 0,
             max_inbound_reads=16,
             max_outbound_reads=16,
             max_region_octets=1 << 40,
@@ -340,6 +458,7 @@ class DeviceInMemory:
         self.reached = {"127.0.0.1"}
         self.armed = 0
         """How often a completion queue was told to report the next completion."""
+        self.registered = 0
         self.listeners: dict[tuple[str, int], _Identifier] = {}
         self.ports = itertools.count(49152)
         self._handles = itertools.count(0x1234)

@@ -48,6 +48,6 @@ def test_errors_name_the_call_that_failed_or_the_library_that_is_missing() -> No
 
 @pytest.mark.skipif(MODULE is None, reason=find()[1])
 def test_objects_of_the_device_come_from_the_connection_manager_alone() -> None:
-    for kind in (MODULE.Domain, MODULE.ConnectionIdentifier, MODULE.QueuePair, MODULE.Region):
+    for kind in (MODULE.Domain, MODULE.ConnectionIdentifier, MODULE.QueuePair, MODULE.Region, MODULE.MemoryWindow):
         with pytest.raises(TypeError, match="cannot create"):
             kind()

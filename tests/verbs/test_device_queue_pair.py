@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -12,6 +12,7 @@ from rpcrdma.verbs import Access, Completion, Disconnected, Established, Receive
 from rpcrdma.verbs.binding import ManagerEvent, ManagerEventKind
 from rpcrdma.verbs.device_memory import DeviceProtectionDomain, MemorySlots
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
+from rpcrdma.verbs.device_registrations import KeptRegistrations
 from support.device_in_memory import DeviceInMemory
 from support.device_pairs import DevicePairs
 
@@ -72,12 +73,51 @@ def test_work_that_the_device_reports_too_early_is_reported_in_its_order(
     joined.far.post_receive("r", memoryview(bytearray(8)))
     joined.near.post_read("read", sink, 0, 8, source.handle, source.offset)
     joined.near.post_send("send", [b"x"])
+    joined.far.flush()
     joined.near.flush()
     read, send = joined.near._device.completions(2, True)
     for early, reported in ((send, []), (read, ["read", "send"])):
         monkeypatch.setattr(joined.near._device, "completions", lambda _most, _arm, early=early: [early])
         joined.near.poll()
         assert [each.wr for each in joined.near.completions] == reported
+
+
+def test_no_more_reads_are_posted_than_the_ends_have_agreed_on(joined: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = joined.far.pd.register(bytes(range(10)), Access.REMOTE_READ)
+    memory = bytearray(10)
+    sink = joined.near.pd.register(memory, Access.LOCAL_WRITE)
+    joined.far.flush()
+    joined.near.outbound_reads = 3
+    outstanding: list[int] = []
+    post = joined.near._device.post_sends
+
+    def post_sends(works: Any) -> None:
+        outstanding.append(len(works))
+        post(works)
+
+    monkeypatch.setattr(joined.near._device, "post_sends", post_sends)
+    for place in range(10):
+        joined.near.post_read(place, sink, place, 1, source.handle, source.offset + place)
+    joined.near.post_send("s", [b"after"])
+    joined.far.post_receive("r", memoryview(bytearray(8)))
+    joined.progress()
+    assert outstanding == [3, 3, 3, 2]
+    assert memory == bytes(range(10))
+    assert [each.wr for each in joined.near.completions] == [*range(10), "s"]
+
+
+def test_no_more_work_is_posted_than_the_send_queue_holds() -> None:
+    device = DeviceInMemory()
+    device.attributes["max_queue_pair_work"] = 4
+    joined = Joined(device)
+    memory = bytearray(50)
+    region = joined.far.pd.register(memory, Access.REMOTE_WRITE)
+    joined.far.flush()
+    for place in range(50):
+        joined.near.post_write(place, [bytes([place])], region.handle, region.offset + place)
+    joined.progress()
+    assert memory == bytes(range(50))
+    assert [each.wr for each in joined.near.completions] == list(range(50))
 
 
 def test_memory_that_the_device_does_not_take_ends_the_connection_with_the_remedy(joined: Joined) -> None:
@@ -163,7 +203,7 @@ def test_nothing_stays_registered_when_the_connection_is_released(joined: Joined
 def test_slots_are_registered_together_and_used_again() -> None:
     device = DeviceInMemory()
     domain = device.EventChannel().identifier().domain()
-    slots = MemorySlots(DeviceProtectionDomain(domain), 4096, 0)
+    slots = MemorySlots(DeviceProtectionDomain(domain, KeptRegistrations()), 4096, 0)
     taken = [slots.take() for _ in range(16)]
     assert len(domain.regions) == 1
     assert len({slot.start for slot in taken}) == 16

@@ -91,7 +91,9 @@ _LABELLED = (
     ("rpcrdma_calls_resent", "Calls of this side sent again after a refusal, by their new form.", "form", _RESENT),
 )
 _COUNTERS = {
-    "registrations": "Memory regions registered.",
+    "registrations": "Memory regions exposed to the peer, or registered to be filled by RDMA Read.",
+    "device_registrations": "System calls by which an RDMA device registered the memory of a call.",
+    "registrations_reused": "Uses of memory that the RDMA device had registered for an earlier one.",
     "remote_invalidations": "Handles of requesters ended along with a reply.",
     "errors_sent": "RDMA_ERROR messages sent.",
     "messages_continued": "Messages sent in several Sends.",

@@ -71,7 +71,7 @@ class Requester:
         self._session = session
         self._outbox = outbox
         self._direction = direction
-        self._memory = ResultMemory()
+        self._memory = ResultMemory(registers=session.pd.counts is not None)
         self._allowed = direction is CallDirection.FORWARD
         self.carrier: Carrier | None = None
         self.calls: dict[int, Call] = {}

@@ -11,11 +11,15 @@ import sys
 from collections.abc import Sequence
 
 from rpcrdma.limits import RESULT_OCTETS_KEPT_MAX
+from rpcrdma.wire.buffers import PooledMemory
 
 __all__ = ["ResultMemory"]
 
 _FRESH_OCTETS_MAX = 1 << 15
 """Smaller memory comes warm from the allocator of Python or of the C library."""
+
+_FRESH_REGISTERED_OCTETS_MAX = (1 << 12) - 1
+"""The same where a device registers memory, which it does by pages."""
 
 _TRIED = 4
 """Buffers that are looked at, the oldest first, before fresh memory is taken."""
@@ -30,18 +34,22 @@ _ALONE = _references([bytearray()], 0)
 
 
 class ResultMemory:
-    """The memory for results of one connection; it keeps at most RESULT_OCTETS_KEPT_MAX octets, lent ones included."""
+    """The memory for results of one connection; it keeps at most RESULT_OCTETS_KEPT_MAX octets, lent ones included.
 
-    __slots__ = ("_buffers", "_octets")
+    `registers`: fresh memory costs a registration with a device as well.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_buffers", "_fresh_octets_max", "_octets")
+
+    def __init__(self, *, registers: bool = False) -> None:
+        self._fresh_octets_max = _FRESH_REGISTERED_OCTETS_MAX if registers else _FRESH_OCTETS_MAX
         # The one that was lent longest ago comes first.
-        self._buffers: list[bytearray] = []
+        self._buffers: list[PooledMemory] = []
         self._octets = 0
 
     def take(self, octets: int) -> memoryview:
         """Returns writable memory of `octets` with unspecified content, whose holder may keep it."""
-        if octets <= _FRESH_OCTETS_MAX or octets > RESULT_OCTETS_KEPT_MAX:
+        if octets <= self._fresh_octets_max or octets > RESULT_OCTETS_KEPT_MAX:
             return memoryview(bytearray(octets))
         buffers = self._buffers
         for index in range(min(_TRIED, len(buffers))):
@@ -49,7 +57,7 @@ class ResultMemory:
                 buffer = buffers.pop(index)
                 break
         else:
-            buffer = bytearray(octets)
+            buffer = PooledMemory(octets)
             self._octets += octets
         buffers.append(buffer)
         while self._octets > RESULT_OCTETS_KEPT_MAX:

@@ -40,6 +40,10 @@ class TransportStatistics:
     octets_read: int = 0
     octets_written: int = 0
     registrations: int = 0
+    device_registrations: int = 0
+    """System calls by which an RDMA device registered the memory of a call or a Send; 0 without a device."""
+    registrations_reused: int = 0
+    """Uses of memory that the device had registered for an earlier one."""
     remote_invalidations: int = 0
     """Handles that the peer ended along with its reply (client), or that this side ended so (server)."""
     discarded: int = 0

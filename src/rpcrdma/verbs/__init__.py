@@ -1,6 +1,12 @@
 """The vocabulary between the transport and an RDMA provider: memory, work requests, completions, connections."""
 
-from rpcrdma.verbs.memory import Access, MemoryRegion, ProtectionDomain, SoftwareProtectionDomain
+from rpcrdma.verbs.memory import (
+    Access,
+    MemoryRegion,
+    ProtectionDomain,
+    RegistrationCounts,
+    SoftwareProtectionDomain,
+)
 from rpcrdma.verbs.queue_pair import (
     Completion,
     ConnectRequested,
@@ -26,6 +32,7 @@ __all__ = [
     "ReceiveBuffer",
     "ReceivePool",
     "ReceiveSource",
+    "RegistrationCounts",
     "ScatteredBuffer",
     "SoftwareProtectionDomain",
     "Status",

@@ -21,10 +21,12 @@ __all__ = [
     "EventChannel",
     "ManagerEvent",
     "ManagerEventKind",
+    "MemoryWindow",
     "PortAttributes",
     "QueuePairHandle",
     "Region",
     "Right",
+    "SendWork",
     "WorkStatus",
     "find",
 ]
@@ -39,6 +41,8 @@ class Right(enum.IntFlag):
     LOCAL_WRITE = 1
     REMOTE_WRITE = 2
     REMOTE_READ = 4
+    WINDOW = 16
+    """That windows may be bound to it. A window that lets the peer write takes the local right to write as well."""
 
 
 class WorkStatus(enum.IntEnum):
@@ -79,7 +83,11 @@ class PortAttributes(TypedDict):
 
 
 class DeviceAttributes(TypedDict):
-    """A device and its limits. `iwarp`: the device speaks iWARP, not InfiniBand or RoCE."""
+    """A device and its limits.
+
+    `iwarp`: the device speaks iWARP, not InfiniBand or RoCE. `type_2_windows`: work requests bind memory windows, and a
+    peer's Send with Invalidate ends the binding.
+    """
 
     name: str
     iwarp: bool
@@ -89,6 +97,7 @@ class DeviceAttributes(TypedDict):
     max_completions: int
     max_regions: int
     max_windows: int
+    type_2_windows: bool
     max_inbound_reads: int
     max_outbound_reads: int
     max_region_octets: int
@@ -96,7 +105,7 @@ class DeviceAttributes(TypedDict):
 
 
 class Region(Protocol):
-    """Registered memory. It keeps the buffer until `deregister`."""
+    """Registered memory."""
 
     @property
     def handle(self) -> int:
@@ -106,8 +115,22 @@ class Region(Protocol):
     def address(self) -> int:
         """The offset of its first octet for the peer, and its address here."""
 
+    def start_of(self, buffer: object, /) -> int:
+        """The place in the region at which a buffer begins, all of which lies in it (ValueError)."""
+
     def deregister(self) -> None:
         """Ends the registration: when it returns, the device does not touch the memory any more."""
+
+
+class MemoryWindow(Protocol):
+    """A memory window of type 2: a handle for a part of a region, while it is bound."""
+
+    @property
+    def handle(self) -> int:
+        """The handle since it was bound last. The lower 8 bits of the next one must be others."""
+
+    def end(self) -> None:
+        """When it returns, no peer reaches memory through the window."""
 
 
 Entry: TypeAlias = tuple[Region, int, int]
@@ -121,8 +144,20 @@ class Domain(Protocol):
     def device(self) -> DeviceAttributes:
         """The attributes of its device when it was made."""
 
-    def register(self, buffer: object, access: int, /) -> Region:
-        """Registers a buffer with rights from `Right`; a right to write takes a writable buffer (BufferError)."""
+    def register(self, buffer: object, access: int, keep: bool, /) -> Region:
+        """Registers a buffer with rights from `Right`; a right to write takes a writable buffer (BufferError).
+
+        The region keeps the buffer until `deregister`; without `keep` its owner calls that before the buffer is freed.
+        """
+
+    def window(self) -> MemoryWindow:
+        """A window, not bound yet."""
+
+
+SendWork: TypeAlias = (
+    tuple[object, tuple[Entry, ...], int, int, int] | tuple[object, tuple[Entry, ...], int, int, int, MemoryWindow]
+)
+"""(object, entries, opcode, handle, offset), where BIND_WINDOW has rights in place of an offset, and its window."""
 
 
 class QueuePairHandle(Protocol):
@@ -134,14 +169,16 @@ class QueuePairHandle(Protocol):
     def fileno(self) -> int:
         """Becomes readable when there may be completions."""
 
-    def post_sends(self, works: Sequence[tuple[object, tuple[Entry, ...], int, int, int]], /) -> None:
-        """Posts a list of (object, entries, opcode, handle, offset) to the send queue in one call."""
+    def post_sends(self, works: Sequence[SendWork], /) -> None:
+        """Posts a list of work requests to the send queue in one call."""
 
     def post_receives(self, works: Sequence[tuple[object, tuple[Entry, ...]]], /) -> None:
         """Posts a list of (object, entries), of one entry at most, to the receive queue in one call."""
 
-    def completions(self, most: int, arm: bool, /) -> list[tuple[Any, int, int]]:
-        """Takes up to `most` completions (object, status, octets received).
+    def completions(self, most: int, arm: bool, /) -> list[tuple[Any, int, int, int]]:
+        """Takes up to `most` completions (object, status, octets received, handle that the peer invalidated or 0).
+
+        A flag that rxe sets for an invalidated handle is one for checksums elsewhere: the handle may be any number.
 
         The descriptor becomes readable for later ones only with `arm`, and when fewer than `most` were taken.
         """
@@ -242,6 +279,7 @@ class Binding(Protocol):
     SEND: int
     SEND_WITH_INVALIDATE: int
     RDMA_READ: int
+    BIND_WINDOW: int
 
     @property
     def EventChannel(self) -> Callable[[], EventChannel]:  # noqa: N802 - the type's name

@@ -1,82 +1,201 @@
-"""Memory registered with an RDMA device: regions for peers, and slots for small messages."""
+"""Memory registered with an RDMA device: exposures to the peer, memory of work requests, slots for small messages."""
 
 from __future__ import annotations
 
-from rpcrdma.errors import LocalProtocolError
-from rpcrdma.verbs.binding import Domain, Entry, Region, Right
-from rpcrdma.verbs.memory import Access, MemoryRegion
-from rpcrdma.wire.buffers import Buffer, as_view
+from typing import NamedTuple, Protocol
 
-__all__ = ["DeviceProtectionDomain", "DeviceRegion", "MemorySlot", "MemorySlots"]
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.limits import MEMORY_WINDOWS_KEPT_MAX
+from rpcrdma.verbs.binding import DeviceAttributes, Domain, Entry, MemoryWindow, Region, Right
+from rpcrdma.verbs.device_registrations import KeptRegistration, KeptRegistrations
+from rpcrdma.verbs.memory import Access, MemoryRegion, RegistrationCounts
+from rpcrdma.wire.buffers import Buffer, PooledMemory, as_view
+
+__all__ = [
+    "DeviceProtectionDomain",
+    "DeviceRegion",
+    "MemorySlot",
+    "MemorySlots",
+    "Pinned",
+    "WindowBinder",
+    "has_windows",
+]
 
 _SLAB_OCTETS = 1 << 16
 """Slots are registered together: a registration costs a system call, and pins whole pages."""
 
 
+def has_windows(device: DeviceAttributes) -> bool:
+    """Whether a peer reaches memory through windows of type 2 of the device, which its Sends can invalidate.
+
+    A Send with Invalidate of any other handle breaks the connection.
+    """
+    return device["type_2_windows"] and device["max_windows"] > 0 and not device["iwarp"]
+
+
+class Pinned(NamedTuple):
+    """Memory that work requests can name: `region` from `start` on, registered for this use alone or kept."""
+
+    region: Region
+    start: int
+    kept: KeptRegistration | None
+
+
 class DeviceRegion(MemoryRegion):
-    """A region that the device guards. `registered` is the registration; None where it has ended."""
+    """A region that the device guards. `pinned` is None after its end; `window` is the bound window, if any."""
 
-    __slots__ = ("registered",)
+    __slots__ = ("pinned", "window")
 
-    def __init__(self, registered: Region, view: memoryview, access: Access) -> None:
-        super().__init__(registered.handle, registered.address, view, access)
-        self.registered: Region | None = registered
+    def __init__(
+        self,
+        pinned: Pinned,
+        view: memoryview,
+        access: Access,
+        window: MemoryWindow | None = None,
+        handle: int | None = None,
+    ) -> None:
+        region = pinned.region
+        super().__init__(region.handle if handle is None else handle, region.address + pinned.start, view, access)
+        self.pinned: Pinned | None = pinned
+        self.window = window
+
+
+class WindowBinder(Protocol):
+    """The queue pair that binds memory windows."""
+
+    def bind(self, window: MemoryWindow, entry: Entry, handle: int, rights: int) -> None:
+        """Posts the binding of a window to memory, with rights from `Right` under a new handle."""
+
+    def unbind(self, window: MemoryWindow) -> None:
+        """Withdraws a binding that is not with the device yet."""
 
 
 class DeviceProtectionDomain:
-    """Registers memory for each exposure alone, and deregisters it when that ends.
+    """Guards the memory of one connection.
+
+    Where the device has memory windows, an exposure is a window with the one right that it needs. Its memory is
+    registered without remote rights, so that no handle is usable before or after. Elsewhere memory is registered with
+    the right for each exposure alone.
 
     InfiniBand places the data of an RDMA Read in memory without remote rights. So a sink, which has LOCAL_WRITE along
     with REMOTE_WRITE, gets no remote right there; iWARP names the sink on the wire and needs the right.
     """
 
-    __slots__ = ("_domain", "_iwarp", "device")
+    __slots__ = ("_bound", "_domain", "_free", "_iwarp", "_kept", "_windows", "binder", "counts", "device")
 
-    def __init__(self, domain: Domain) -> None:
+    def __init__(self, domain: Domain, kept: KeptRegistrations) -> None:
         self._domain: Domain | None = domain
+        self._kept = kept
         self.device = domain.device
         self._iwarp = self.device["iwarp"]
+        self._windows = Right.WINDOW if has_windows(self.device) else 0
+        self._free: list[MemoryWindow] = []
+        self._bound: dict[int, DeviceRegion] = {}
+        self.counts = RegistrationCounts()
+        self.binder: WindowBinder | None = None
 
     def register(self, buffer: object, access: Access) -> DeviceRegion:
         view = as_view(buffer)
-        rights = 0
-        if access & Access.REMOTE_READ:
-            rights |= Right.REMOTE_READ
-        if access & (Access.LOCAL_WRITE | Access.REMOTE_WRITE):
-            rights |= Right.LOCAL_WRITE
-        if access & Access.REMOTE_WRITE and (self._iwarp or not access & Access.LOCAL_WRITE):
-            rights |= Right.REMOTE_WRITE
-        if rights & Right.LOCAL_WRITE and view.readonly:
+        local = Right.LOCAL_WRITE if access & (Access.LOCAL_WRITE | Access.REMOTE_WRITE) else 0
+        if local and view.readonly:
             raise LocalProtocolError(
                 "a read-only buffer was registered for writing: pass a bytearray or a writable view"
             )
-        return DeviceRegion(self.pin(view, rights), view, access)
+        remote = Right.REMOTE_READ if access & Access.REMOTE_READ else 0
+        if access & Access.REMOTE_WRITE and (self._iwarp or not access & Access.LOCAL_WRITE):
+            remote |= Right.REMOTE_WRITE
+        if not remote:
+            return DeviceRegion(self.pin(view, local), view, access)
+        if not self._windows or not view:
+            self.counts.made += 1
+            return DeviceRegion(Pinned(self._register(view, local | remote), 0, None), view, access)
+        window = self._window()
+        try:
+            pinned = self.pin(view, local)
+        except LocalProtocolError:
+            self._free.append(window)
+            raise
+        # The upper 24 bits name the window; the owner chooses the others, anew for each binding.
+        handle = (window.handle & ~0xFF) | (window.handle + 1 & 0xFF)
+        region = DeviceRegion(pinned, view, access, window, handle)
+        self._bound[handle] = region
+        if self.binder is not None:
+            self.binder.bind(window, (pinned.region, pinned.start, len(view)), handle, remote)
+        return region
 
-    def pin(self, data: Buffer, rights: int) -> Region:
-        """Registers memory that work requests name, with rights from `Right`; none at all for data to be sent.
+    def _window(self) -> MemoryWindow:
+        if self._free:
+            return self._free.pop()
+        if self._domain is None:
+            raise _closed()
+        try:
+            return self._domain.window()
+        except OSError as error:
+            raise LocalProtocolError(
+                f"{self.device['name']} has no further memory window: {error.strerror}; it has "
+                f"{self.device['max_windows']}: make fewer calls with bulk data at a time, or close other connections"
+            ) from error
+
+    def pin(self, data: Buffer, rights: int) -> Pinned:
+        """Memory for work requests, with local rights: none for data to be sent. Ended by `unpin`.
 
         Raises:
             LocalProtocolError: the device or the limit of locked memory has no room for it.
         """
-        view = memoryview(data)
+        memory = data.obj if isinstance(data, memoryview) else data
+        if type(memory) is not PooledMemory or not data:
+            self.counts.made += 1
+            return Pinned(self._register(data, rights | self._windows), 0, None)
+        made = self.counts.made
+        kept = self._kept.take(self, memory, self._register_pooled)
+        self.counts.reused += made == self.counts.made
+        return Pinned(kept.region, kept.region.start_of(data), kept)
+
+    def unpin(self, pinned: Pinned) -> None:
+        """Ends the use of `pin`.
+
+        Raises:
+            OSError: the device does not let go of the memory.
+        """
+        if pinned.kept is None:
+            pinned.region.deregister()
+        else:
+            self._kept.give_back(pinned.kept)
+
+    def register_slab(self, slab: memoryview, rights: int) -> Region:
+        """Memory that stays registered as long as the domain; errors as those of `pin`."""
+        return self._register(slab, rights)
+
+    def _register_pooled(self, memory: PooledMemory) -> Region:
+        self.counts.made += 1
+        return self._register(memory, Right.LOCAL_WRITE | self._windows, keep=False)
+
+    def _register(self, data: Buffer, rights: int, *, keep: bool = True) -> Region:
         if self._domain is None:
-            raise LocalProtocolError("memory is to be registered for a connection that is closed")
-        try:
+            raise _closed()
+        if not data:
             # A device registers no empty memory; no peer can reach the octet that stands for it.
-            return self._domain.register(view, rights) if view else self._domain.register(bytearray(1), 0)
+            data, rights = bytearray(1), 0
+        try:
+            try:
+                return self._domain.register(data, rights, keep)
+            except OSError:
+                self._kept.clear()
+            return self._domain.register(data, rights, keep)
         except OSError as error:
             raise LocalProtocolError(
-                f"{self.device['name']} registers no {len(view)} octets: {error.strerror}; raise the limit of locked "
+                f"{self.device['name']} registers no {len(data)} octets: {error.strerror}; raise the limit of locked "
                 "memory (ulimit -l, or LimitMEMLOCK= of a systemd unit)"
             ) from error
 
     def invalidate(self, region: MemoryRegion) -> None:
         assert isinstance(region, DeviceRegion)
-        registered = region.registered
-        if registered is not None:
-            region.registered = None
+        pinned = region.pinned
+        if pinned is not None:
+            region.pinned = None
             try:
-                registered.deregister()
+                self._end_window(region)
+                self.unpin(pinned)
             except OSError as error:
                 raise LocalProtocolError(
                     f"{self.device['name']} does not let go of registered memory: {error.strerror}"
@@ -84,9 +203,51 @@ class DeviceProtectionDomain:
 
     abandon = invalidate
 
+    def _end_window(self, region: DeviceRegion) -> None:
+        """Ends the binding of a region's window at once.
+
+        The completion of a Local Invalidate would come after those of all earlier Sends, and a peer could delay it.
+        """
+        window = region.window
+        if window is None:
+            return
+        region.window = None
+        del self._bound[region.handle]
+        if self.binder is not None:
+            self.binder.unbind(window)
+        window.end()
+
+    def invalidated(self, handle: int) -> bool:
+        """Takes note that the peer has invalidated a handle; False if none of the domain's windows had it."""
+        region = self._bound.pop(handle, None)
+        if region is None:
+            return False
+        window, region.window = region.window, None
+        assert window is not None
+        # Beyond the bound the window ends with its last reference.
+        if len(self._free) < MEMORY_WINDOWS_KEPT_MAX:
+            self._free.append(window)
+        return True
+
+    def end_windows(self) -> None:
+        """Ends all windows: a bound window would hold the queue pair."""
+        for region in list(self._bound.values()):
+            try:
+                self._end_window(region)
+            except OSError:
+                # The end of the queue pair ends its bindings.
+                continue
+        self._free.clear()
+
     def close(self) -> None:
-        """Lets go of the domain, which ends with its last region."""
-        self._domain = None
+        """Lets go of the domain, which ends with its last region, and of the queue pair."""
+        self.end_windows()
+        self._kept.end(self)
+        self._domain = self.binder = None
+
+
+def _closed() -> LocalProtocolError:
+    return LocalProtocolError("memory is to be registered for a connection that is closed")
 
 
 class MemorySlot:
@@ -124,7 +285,7 @@ class MemorySlots:
         if not self._free:
             octets = self.octets
             slab = memoryview(bytearray(octets * max(1, _SLAB_OCTETS // octets)))
-            region = self._pd.pin(slab, self._rights)
+            region = self._pd.register_slab(slab, self._rights)
             self._free.extend(
                 MemorySlot(region, start, slab[start : start + octets]) for start in range(0, len(slab), octets)
             )

@@ -2,8 +2,8 @@
 
 It waits for nothing: its driver calls `poll` when the completion queue may hold something and `on_event` with each
 event of the connection manager, and the connection's owner takes completions and events. Short data is copied into
-registered slots; other data is registered for its work request alone, and deregistered when that has completed. Data
-that arrives in receives of a pool is copied from a slot into the pool's memory.
+registered slots; other data is pinned until its work request has completed. Data that arrives in receives of a pool is
+copied from a slot into the pool's memory. A memory window is bound by a work request before the Send that names it.
 
 When the connection ends, the device's queue pair is destroyed first, so that the device reaches no memory any more;
 then all outstanding work is reported as flushed.
@@ -23,11 +23,13 @@ from rpcrdma.verbs.binding import (
     Entry,
     ManagerEvent,
     ManagerEventKind,
-    Region,
+    MemoryWindow,
     Right,
+    SendWork,
 )
 from rpcrdma.verbs.binding import WorkStatus as Work
-from rpcrdma.verbs.device_memory import DeviceProtectionDomain, DeviceRegion, MemorySlot, MemorySlots
+from rpcrdma.verbs.device_memory import DeviceProtectionDomain, DeviceRegion, MemorySlot, MemorySlots, Pinned
+from rpcrdma.verbs.device_registrations import KeptRegistrations
 from rpcrdma.verbs.memory import MemoryRegion
 from rpcrdma.verbs.posting import EndState
 from rpcrdma.verbs.queue_pair import (
@@ -59,29 +61,32 @@ _COMPLETIONS = 64
 
 
 class _Send:
-    """Work of the send queue, which is one or more work requests of the device: `left` have not completed."""
+    """Work of the send queue, which is one or more work requests of the device: `left` have not completed.
 
-    __slots__ = ("left", "length", "regions", "signaled", "slot", "status", "verb", "wr")
+    `verb` None stands for the binding of a window, which the owner of the queue pair has not posted.
+    """
 
-    def __init__(self, wr: object, verb: Verb, length: int, *, signaled: bool) -> None:
+    __slots__ = ("left", "length", "pinned", "signaled", "slot", "status", "verb", "wr")
+
+    def __init__(self, wr: object, verb: Verb | None, length: int, *, signaled: bool) -> None:
         self.wr = wr
         self.verb = verb
         self.length = length
         self.signaled = signaled
-        self.regions: list[Region] = []
+        self.pinned: list[Pinned] = []
         self.slot: MemorySlot | None = None
         self.left = 0
         self.status = Status.FLUSHED
 
 
 class _Receive:
-    """A posted receive: of a buffer of the owner, registered as `region`, or of a slot for memory of a pool."""
+    """A posted receive: of a buffer of the owner, or of a slot for memory of a pool."""
 
-    __slots__ = ("region", "slot", "wr")
+    __slots__ = ("pinned", "slot", "wr")
 
-    def __init__(self, wr: object, region: Region | None, slot: MemorySlot | None) -> None:
+    def __init__(self, wr: object, pinned: Pinned | None, slot: MemorySlot | None) -> None:
         self.wr = wr
-        self.region = region
+        self.pinned = pinned
         self.slot = slot
 
 
@@ -97,11 +102,13 @@ class DeviceQueuePair:
         binding: Binding,
         identifier: ConnectionIdentifier,
         domain: Domain,
+        kept: KeptRegistrations,
         private_data: bytes,
         request: ManagerEvent | None,
     ) -> None:
         device = domain.device
-        self.pd = DeviceProtectionDomain(domain)
+        self.pd = DeviceProtectionDomain(domain, kept)
+        self.pd.binder = self
         self._binding = binding
         self._identifier = identifier
         self._entries = min(_ENTRIES, device["max_entries"])
@@ -119,7 +126,8 @@ class DeviceQueuePair:
         self._pool: ReceiveSource | None = None
         self._receives: deque[_Receive] = deque()
         self._sends: deque[_Send] = deque()
-        self._unposted: deque[tuple[object, tuple[Entry, ...], int, int, int]] = deque()
+        self._unposted: deque[SendWork] = deque()
+        self._reads = 0
         self._leaving = False
         self.parted = True
         """Whether the connection manager has nothing more to do for the connection."""
@@ -151,6 +159,11 @@ class DeviceQueuePair:
         """Whether the device has no work for the peer."""
         return not self._sends or self.state is not EndState.ESTABLISHED
 
+    @property
+    def binds(self) -> bool:
+        """Whether a handle is not usable before the next `flush`, since its window is to be bound."""
+        return any(isinstance(work[0], _Send) and work[0].verb is None for work in self._unposted)
+
     # Posting
 
     def post_receive(self, wr: object, buffer: memoryview) -> None:
@@ -158,12 +171,13 @@ class DeviceQueuePair:
             self.completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
             return
         try:
-            region = self.pd.pin(buffer, Right.LOCAL_WRITE)
+            pinned = self.pd.pin(buffer, Right.LOCAL_WRITE)
         except LocalProtocolError as error:
             self.abort(str(error))
             self.completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
             return
-        self._post_receives([(_Receive(wr, region, None), ((region, 0, len(buffer)),) if buffer else ())])
+        entry = pinned.region, pinned.start, len(buffer)
+        self._post_receives([(_Receive(wr, pinned, None), (entry,) if buffer else ())])
 
     def post_receives(self, count: int, pool: ReceiveSource) -> None:
         if self.state is EndState.CLOSED:
@@ -209,10 +223,28 @@ class DeviceQueuePair:
     def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
         assert isinstance(sink, DeviceRegion)
         send = _Send(wr, Verb.RDMA_READ, length, signaled=True)
-        if self.state is EndState.CLOSED or sink.registered is None:
+        if self.state is EndState.CLOSED or sink.pinned is None:
             self.completions.append(Completion(wr, Verb.RDMA_READ, Status.FLUSHED))
             return
-        self._queue(send, self._binding.RDMA_READ, [(sink.registered, sink_start, length)], handle, offset)
+        entry = sink.pinned.region, sink.pinned.start + sink_start, length
+        self._queue(send, self._binding.RDMA_READ, [entry], handle, offset)
+
+    def bind(self, window: MemoryWindow, entry: Entry, handle: int, rights: int) -> None:
+        """See `WindowBinder`: the device binds it before it sends a message that is posted later."""
+        if self.state is not EndState.CLOSED:
+            send = _Send(None, None, 0, signaled=False)
+            send.left = 1
+            self._sends.append(send)
+            self._unposted.append((send, (entry,), self._binding.BIND_WINDOW, handle, rights, window))
+
+    def unbind(self, window: MemoryWindow) -> None:
+        """See `WindowBinder`."""
+        for work in self._unposted:
+            if work[-1] is window:
+                assert isinstance(work[0], _Send)
+                self._unposted.remove(work)
+                self._sends.remove(work[0])
+                break
 
     def _post(self, send: _Send, opcode: int, gather: Sequence[Buffer], handle: int, offset: int) -> None:
         if self.state is not EndState.CLOSED:
@@ -223,6 +255,7 @@ class DeviceQueuePair:
                 self.abort(str(error))
             else:
                 return
+        assert send.verb is not None
         self.completions.append(Completion(send.wr, send.verb, Status.FLUSHED))
 
     def _pinned(self, send: _Send, gather: Sequence[Buffer]) -> list[Entry]:
@@ -237,9 +270,9 @@ class DeviceQueuePair:
         entries: list[Entry] = []
         for piece in gather:
             if piece:
-                region = self.pd.pin(piece, 0)
-                send.regions.append(region)
-                entries.append((region, 0, len(piece)))
+                pinned = self.pd.pin(piece, 0)
+                send.pinned.append(pinned)
+                entries.append((pinned.region, pinned.start, len(piece)))
         return entries
 
     def _queue(self, send: _Send, opcode: int, entries: list[Entry], handle: int, offset: int) -> None:
@@ -286,10 +319,8 @@ class DeviceQueuePair:
                 self._fail(error)
         if self.state is not EndState.ESTABLISHED:
             return
-        unposted = self._unposted
-        if unposted and self._send_room:
-            works = [unposted.popleft() for _ in range(min(self._send_room, len(unposted)))]
-            self._send_room -= len(works)
+        works = self._next_works()
+        if works:
             try:
                 self._device.post_sends(works)
             except OSError as error:
@@ -297,6 +328,20 @@ class DeviceQueuePair:
                 return
         if self._leaving and not self._sends:
             self._end("disconnected", by_peer=False)
+
+    def _next_works(self) -> list[SendWork]:
+        """The work for which the send queue has room, up to an RDMA Read beyond the agreed number."""
+        unposted = self._unposted
+        works: list[SendWork] = []
+        while unposted and self._send_room:
+            if unposted[0][2] == self._binding.RDMA_READ:
+                # Without any slot the device says that the Read is invalid.
+                if self._reads >= max(1, self.outbound_reads):
+                    break
+                self._reads += 1
+            works.append(unposted.popleft())
+            self._send_room -= 1
+        return works
 
     def on_event(self, event: ManagerEvent) -> None:
         """Takes an event of the connection manager."""
@@ -367,16 +412,18 @@ class DeviceQueuePair:
         except OSError:
             # There is no connection any more that could be ended.
             self.parted = True
+        self.pd.end_windows()
         self._device.end()
         self._unposted.clear()
         while self._sends:
             send = self._sends.popleft()
             self._release(send)
-            self.completions.append(Completion(send.wr, send.verb, send.status))
+            if send.verb is not None:
+                self.completions.append(Completion(send.wr, send.verb, send.status))
         while self._receives:
             receive = self._receives.popleft()
-            if receive.region is not None:
-                receive.region.deregister()
+            if receive.pinned is not None:
+                self.pd.unpin(receive.pinned)
                 self.completions.append(Completion(receive.wr, Verb.RECEIVE, Status.FLUSHED))
         self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
 
@@ -397,7 +444,7 @@ class DeviceQueuePair:
             self._fail(error)
             return False
         flushed = False
-        for work, status, octets in found:
+        for work, status, octets, invalidated in found:
             if self.state is EndState.CLOSED:
                 return False
             if status == Work.FLUSHED:
@@ -405,7 +452,7 @@ class DeviceQueuePair:
             elif status != Work.SUCCESS:
                 self._failed(work, status)
             elif isinstance(work, _Receive):
-                self._received(work, octets)
+                self._received(work, octets, invalidated)
             else:
                 self._done(work)
         if len(found) == _COMPLETIONS:
@@ -415,7 +462,7 @@ class DeviceQueuePair:
             self._ended_by_peer()
         return False
 
-    def _received(self, receive: _Receive, octets: int) -> None:
+    def _received(self, receive: _Receive, octets: int, invalidated: int) -> None:
         if self.state is EndState.ACCEPTED:
             # A message can overtake the event that says that the connection stands.
             self._establish()
@@ -423,17 +470,19 @@ class DeviceQueuePair:
         assert popped is receive, "receives complete in the order of posting"
         wr = receive.wr
         slot = receive.slot
-        if receive.region is not None:
-            receive.region.deregister()
+        if receive.pinned is not None:
+            self.pd.unpin(receive.pinned)
         if slot is not None:
             assert self._pool is not None
             assert self._receive_slots is not None
             wr = _delivered(self._pool, slot.view[:octets])
             self._receive_slots.give_back(slot)
-        self.completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, octets))
+        ended = invalidated if invalidated and self.pd.invalidated(invalidated) else None
+        self.completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, octets, ended))
 
     def _done(self, send: _Send) -> None:
         self._send_room += 1
+        self._reads -= send.verb is Verb.RDMA_READ
         send.left -= 1
         if send.left:
             return
@@ -442,21 +491,24 @@ class DeviceQueuePair:
         # Linux's siw reports a Send before an RDMA Read that was posted earlier.
         while self._sends and self._sends[0].status is Status.SUCCESS:
             first = self._sends.popleft()
-            if first.signaled:
+            if first.signaled and first.verb is not None:
                 self.completions.append(Completion(first.wr, first.verb, Status.SUCCESS, first.length))
 
     def _failed(self, work: _Send | _Receive, status: int) -> None:
         """Ends the connection because the device could not do the work."""
         if isinstance(work, _Send) and status == Work.REMOTE_ACCESS:
             work.status = Status.REMOTE_ACCESS
-        if status == Work.RETRIES_EXCEEDED:
+        if isinstance(work, _Send) and work.verb is None:
+            reason = f"the device binds no memory window: {self._binding.status_text(status)}"
+            self._end(reason, by_peer=False)
+        elif status == Work.RETRIES_EXCEEDED:
             self._end("the peer does not answer any more: check it and the network", by_peer=True)
         else:
             self._end(self._binding.status_text(status), by_peer=isinstance(work, _Receive), protocol_error=True)
 
     def _release(self, send: _Send) -> None:
-        while send.regions:
-            send.regions.pop().deregister()
+        while send.pinned:
+            self.pd.unpin(send.pinned.pop())
         if send.slot is not None:
             self._slots.give_back(send.slot)
             send.slot = None

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from rpcrdma.errors import LocalProtocolError, RemoteAccessError
 from rpcrdma.wire.buffers import Buffer, as_view
 
-__all__ = ["Access", "MemoryRegion", "ProtectionDomain", "SoftwareProtectionDomain"]
+__all__ = ["Access", "MemoryRegion", "ProtectionDomain", "RegistrationCounts", "SoftwareProtectionDomain"]
 
 _DISCARD = memoryview(bytearray(1 << 16))
 """Data for abandoned regions is placed here and never read; no FPDU carries more (RFC 5044 section 3)."""
@@ -53,8 +54,20 @@ class MemoryRegion:
         )
 
 
+@dataclass(slots=True)
+class RegistrationCounts:
+    """Uses of memory by calls and Sends: with a registration `made` for it, or with one of an earlier use `reused`."""
+
+    made: int = 0
+    reused: int = 0
+
+
 class ProtectionDomain(Protocol):
     """Registers memory; one for each connection, so that no peer reaches another's memory (RFC 8166 section 8.1)."""
+
+    @property
+    def counts(self) -> RegistrationCounts | None:
+        """The work of the device; None without one."""
 
     def register(self, buffer: object, access: Access) -> MemoryRegion:
         """Exposes `buffer` (anything with the buffer protocol; writable if a peer may write) under a new handle.
@@ -82,6 +95,7 @@ class SoftwareProtectionDomain:
     """
 
     __slots__ = ("_random_bits", "max_regions", "regions")
+    counts = None
 
     def __init__(self, random_bits: Callable[[int], int], *, max_regions: int = 1 << 16) -> None:
         self._random_bits = random_bits

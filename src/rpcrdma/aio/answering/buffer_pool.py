@@ -18,6 +18,7 @@ from rpcrdma.limits import (
     REPLY_OCTETS_MAX,
     UNCOUNTED_RESULT_OCTETS,
 )
+from rpcrdma.wire.buffers import PooledMemory
 
 __all__ = ["BufferPool", "BufferShare", "OutOfBuffers", "octets_reserved", "octets_taken", "room"]
 
@@ -88,8 +89,8 @@ class BufferPool:
         self.octets_max = octets_max
         self.lent_octets = 0
         self._pooled = 0
-        self._free: dict[int, list[bytearray]] = {}
-        self._lent: dict[int, tuple[bytearray, list[bytearray] | None, BufferShare | None]] = {}
+        self._free: dict[int, list[PooledMemory]] = {}
+        self._lent: dict[int, tuple[PooledMemory, list[PooledMemory] | None, BufferShare | None]] = {}
         """By the identity of the whole buffer: that, the free buffers of the size class that it goes back to, and the
         share that it was lent to."""
         self.lock = threading.Lock()
@@ -132,7 +133,7 @@ class BufferPool:
         """A connection's share; `client` is the address, which all connections of one client have in common."""
         return BufferShare(self, self.turns.join(client))
 
-    def take(self, length: int, room: int, share: BufferShare | None = None) -> bytearray | None:
+    def take(self, length: int, room: int, share: BufferShare | None = None) -> PooledMemory | None:
         """For shares, under the lock: lends a buffer, whole, if it takes at most `room` octets."""
         if length > room:
             return None
@@ -148,7 +149,7 @@ class BufferPool:
             else:
                 free = None
                 size = length
-            buffer = bytearray(size)
+            buffer = PooledMemory(size)
         self._lent[id(buffer)] = buffer, free, share
         self.lent_octets += size
         return buffer

@@ -171,7 +171,11 @@ class RdmaConnection(CallsMade):
     @property
     def statistics(self) -> TransportStatistics:
         """The connection's counters; they go on counting."""
-        return self._endpoint.statistics
+        statistics = self._endpoint.statistics
+        counts = self._driver.protection_domain.counts
+        if counts is not None:
+            statistics.device_registrations, statistics.registrations_reused = counts.made, counts.reused
+        return statistics
 
     @property
     def calls_in_progress(self) -> int:

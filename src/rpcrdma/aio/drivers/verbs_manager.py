@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 
 from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, ManagerEvent, ManagerEventKind
+from rpcrdma.verbs.device_registrations import KeptRegistrations
 
 __all__ = ["ConnectionManager"]
 
@@ -24,6 +25,7 @@ class ConnectionManager:
     def __init__(self, binding: Binding) -> None:
         self._channel = binding.EventChannel()
         self.loop = asyncio.get_running_loop()
+        self.registrations = KeptRegistrations()
         self._handlers: dict[ConnectionIdentifier, Callable[[ManagerEvent], None]] = {}
 
     def identifier(self, handler: Callable[[ManagerEvent], None]) -> ConnectionIdentifier:

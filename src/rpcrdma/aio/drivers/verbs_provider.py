@@ -18,8 +18,9 @@ from rpcrdma.aio.drivers.sockets import address_of, addresses_of, authority, tak
 from rpcrdma.aio.drivers.verbs_driver import VerbsDriver
 from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
 from rpcrdma.errors import ConnectFailed
-from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, ManagerEvent, ManagerEventKind, find
+from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, Domain, ManagerEvent, ManagerEventKind, find
 from rpcrdma.verbs.device_config import VerbsConfig
+from rpcrdma.verbs.device_memory import has_windows
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 
 __all__ = ["VerbsProvider"]
@@ -36,8 +37,6 @@ class _VerbsLink:
 
     provider = _NAME
     settle_s = 0.0
-    remote_invalidation = False
-    """Only memory windows can be invalidated by a peer, and there are none yet for the exposures of a call."""
 
     def __init__(
         self,
@@ -55,13 +54,34 @@ class _VerbsLink:
         self._identifier = identifier
         self._request = request
         self._config = config
+        self._domain: Domain | None = None
+
+    @property
+    def remote_invalidation(self) -> bool:
+        """With memory windows alone; where the device makes no domain, `open` tells why."""
+        try:
+            if self._domain is None:
+                self._domain = self._identifier.domain()
+        except OSError:
+            return False
+        return has_windows(self._domain.device)
 
     def open(
         self, private_data: bytes, timer: DeadlineTimer, on_turn: Callable[[], None], on_closed: Callable[[], None]
     ) -> VerbsDriver:
-        identifier = self._identifier
+        identifier, kept = self._identifier, self._manager.registrations
         try:
-            queue_pair = DeviceQueuePair(self._binding, identifier, identifier.domain(), private_data, self._request)
+            domain = self._domain or identifier.domain()
+
+            def made() -> DeviceQueuePair:
+                return DeviceQueuePair(self._binding, identifier, domain, kept, private_data, self._request)
+
+            try:
+                queue_pair = made()
+            except OSError:
+                # Queue pairs may take locked memory, too.
+                kept.clear()
+                queue_pair = made()
         except OSError as error:
             self.refuse()
             raise ConnectFailed(
@@ -75,6 +95,7 @@ class _VerbsLink:
             # The peer may have gone meanwhile.
             with contextlib.suppress(OSError):
                 self._identifier.reject(b"")
+        self._domain = None
         self._manager.forget(self._identifier)
         self._identifier.close()
 

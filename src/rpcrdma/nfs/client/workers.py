@@ -6,6 +6,8 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+from rpcrdma.wire.buffers import PooledMemory
+
 __all__ = ["BufferRing", "run_together", "run_workers"]
 
 
@@ -52,7 +54,7 @@ class BufferRing:
             return self._free.pop()
         if self._left:
             self._left -= 1
-            return memoryview(bytearray(self.size))
+            return memoryview(PooledMemory(self.size))
         future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         try:

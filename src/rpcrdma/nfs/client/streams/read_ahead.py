@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rpcrdma.aio.own_loop import check_loop
+from rpcrdma.wire.buffers import PooledMemory
 
 __all__ = ["Fetch", "ReadAhead", "SequentialRun"]
 
@@ -161,7 +162,7 @@ class ReadAhead:
             buffer = self._free.pop()
         else:
             self._allocated += 1
-            buffer = memoryview(bytearray(self._block))
+            buffer = memoryview(PooledMemory(self._block))
         task = self._start(self._fill(offset, buffer[:length]))
         self._row.append(_Block(offset, offset + length, buffer, task))
 

@@ -17,6 +17,7 @@ from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.streams.direct_calls import stability, write_direct, write_whole
 from rpcrdma.nfs.v3 import stable_how
+from rpcrdma.wire.buffers import PooledMemory
 
 __all__ = ["WriteBehind"]
 
@@ -193,7 +194,7 @@ class WriteBehind:
         if self._free:
             return self._free.pop()
         self._left -= 1
-        return memoryview(bytearray(self._block))
+        return memoryview(PooledMemory(self._block))
 
     async def _send_current(self) -> None:
         extent = self._current

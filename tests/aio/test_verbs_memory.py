@@ -1,0 +1,232 @@
+"""The memory of calls over an RDMA device: registered once where a pool lends it, and shown in the counters."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import rpcrdma
+from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
+from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
+from rpcrdma.aio.metrics import transport_metrics
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.client.streams.read_ahead import ReadAhead
+from rpcrdma.nfs.client.streams.write_behind import WriteBehind
+from rpcrdma.nfs.client.workers import BufferRing
+from rpcrdma.wire.buffers import PooledMemory
+from support import device_in_memory
+from support.device_in_memory import DeviceInMemory
+from support.late_accesses import Files
+
+FILE = v3.nfs_fh3(b"file")
+OCTETS = 1 << 16
+
+
+async def read(client: rpcrdma.Connection, octets: int = OCTETS, into: bytearray | None = None) -> None:
+    reply = await client.call(v3.READ, v3.READ3args(FILE, 0, octets), into=into)
+    assert isinstance(reply.value, v3.READ3resok)
+    assert reply.value.data == b"r" * octets
+
+
+async def write(client: rpcrdma.Connection, data: memoryview) -> None:
+    reply = await client.call(v3.WRITE, v3.WRITE3args(FILE, 0, len(data), v3.stable_how.FILE_SYNC, data))
+    assert isinstance(reply.value, v3.WRITE3resok)
+
+
+def over(
+    device: DeviceInMemory,
+    use: Callable[[rpcrdma.Connection, Any], Awaitable[None]],
+    shared: VerbsProvider | None = None,
+) -> None:
+    """Runs `use` with a client and its server, which share a provider."""
+
+    async def main() -> None:
+        provider = shared or VerbsProvider(device)
+        serving = rpcrdma.ServeOptions(rdma=RdmaServerConfig(provider=provider))
+        options = rpcrdma.ConnectOptions(provider=provider, rpcrdma_version=1)
+        async with (
+            rpcrdma.serve([Files()], ["rdma://127.0.0.1:0"], options=serving) as server,
+            rpcrdma.connect(server.listening[0], v3.PROGRAM, options=options) as client,
+        ):
+            await client.call(v3.NULL, None)
+            await use(client, server)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("octets", [4096, OCTETS, 1 << 20])
+def test_calls_in_memory_of_pools_register_nothing_after_the_first_ones(octets: int) -> None:
+    device = DeviceInMemory()
+
+    async def use(client: rpcrdma.Connection, _server: Any) -> None:
+        data = memoryview(PooledMemory(octets))
+        for number in range(20):
+            await read(client, octets)
+            await write(client, data)
+            if number == 4:
+                registered, counted = device.registered, client.statistics
+        assert device.registered == registered
+        told = client.statistics
+        assert told.device_registrations == counted.device_registrations
+        assert told.device_registrations + told.registrations_reused == told.registrations
+        assert told.registrations_reused > 0.8 * told.registrations
+        assert told.remote_invalidations == told.registrations
+
+    over(device, use)
+
+
+def test_a_callers_memory_is_registered_for_each_call() -> None:
+    device = DeviceInMemory()
+
+    async def use(client: rpcrdma.Connection, _server: Any) -> None:
+        memory = bytearray(OCTETS)
+        for _ in range(3):
+            await read(client, into=memory)
+        assert (client.statistics.device_registrations, client.statistics.registrations_reused) == (3, 0)
+
+    over(device, use)
+
+
+def test_a_server_registers_its_pooled_memory_once_and_counts_it() -> None:
+    async def use(client: rpcrdma.Connection, server: Any) -> None:
+        for _ in range(5):
+            await read(client)
+            await write(client, memoryview(bytes(OCTETS)))
+        (connection,) = server.connections
+        told = connection.statistics
+        assert (told.device_registrations, told.registrations_reused) == (2, 8)
+        assert server.statistics().counters.registrations_reused == 8
+        (kept,) = [each for each in transport_metrics(told) if "reused" in each.name]
+        assert kept.samples[0].value == 8
+
+    over(DeviceInMemory(), use)
+
+
+@pytest.mark.parametrize("type_2", [False, True])
+def test_without_memory_windows_remote_invalidation_is_not_offered_and_local_memory_is_kept(type_2: bool) -> None:
+    device = DeviceInMemory(windows=0)
+    device.attributes["type_2_windows"] = type_2
+
+    async def use(client: rpcrdma.Connection, server: Any) -> None:
+        assert client.negotiated is not None
+        assert not client.negotiated.remote_invalidation
+        for _ in range(5):
+            await read(client)
+        assert client.statistics.remote_invalidations == 0
+        assert (client.statistics.device_registrations, client.statistics.registrations_reused) == (5, 0)
+        (connection,) = server.connections
+        assert connection.statistics.registrations_reused == 4
+
+    over(device, use)
+
+
+def test_an_iwarp_device_is_not_asked_for_windows() -> None:
+    device = DeviceInMemory()
+    device.attributes["iwarp"] = True
+
+    async def use(client: rpcrdma.Connection, _server: Any) -> None:
+        assert client.negotiated is not None
+        assert not client.negotiated.remote_invalidation
+        await read(client)
+        await write(client, memoryview(bytes(OCTETS)))
+
+    over(device, use)
+
+
+def test_a_call_without_a_further_window_fails_and_the_connection_goes_on() -> None:
+    device = DeviceInMemory(windows=1)
+
+    async def use(client: rpcrdma.Connection, _server: Any) -> None:
+        several = await asyncio.gather(*(read(client) for _ in range(3)), return_exceptions=True)
+        assert [type(each) for each in several] == [type(None), LocalProtocolError, LocalProtocolError]
+        assert "no further memory window" in str(several[1])
+        await read(client)
+        assert client.reconnects == 0
+
+    over(device, use)
+
+
+def test_a_device_that_makes_no_domain_is_told_when_the_connection_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = DeviceInMemory()
+
+    async def use(_client: rpcrdma.Connection, server: Any) -> None:
+        def domain(_identifier: Any) -> Any:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory", "ibv_alloc_pd")
+
+        monkeypatch.setattr("support.device_in_memory._Identifier.domain", domain)
+        options = rpcrdma.ConnectOptions(provider=VerbsProvider(device))
+        with pytest.raises(ConnectFailed, match="ibv_alloc_pd: cannot allocate memory; close other connections"):
+            async with rpcrdma.connect(server.listening[0], v3.PROGRAM, options=options) as second:
+                await second.call(v3.NULL, None)
+
+    over(device, use)
+
+
+def test_a_device_without_room_for_a_connection_gets_it_from_kept_registrations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device = DeviceInMemory()
+    provider = VerbsProvider(device)
+
+    async def use(client: rpcrdma.Connection, server: Any) -> None:
+        await read(client)
+        (far,) = server.connections
+        kept = far._driver.protection_domain._kept
+        assert len(kept) == 2
+        made = device_in_memory._Identifier.queue_pair
+
+        def queue_pair(identifier: Any, *depths: Any) -> Any:
+            if len(kept):
+                raise OSError(errno.ENOMEM, "Cannot allocate memory", "rdma_create_qp")
+            return made(identifier, *depths)
+
+        monkeypatch.setattr(device_in_memory._Identifier, "queue_pair", queue_pair)
+        options = rpcrdma.ConnectOptions(provider=provider)
+        async with rpcrdma.connect(server.listening[0], v3.PROGRAM, options=options) as second:
+            await second.call(v3.NULL, None)
+
+    over(device, use, provider)
+
+
+def test_the_registrations_of_a_connection_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    managers: list[ConnectionManager] = []
+    made = ConnectionManager.__init__
+
+    def noted(manager: ConnectionManager, *args: Any) -> None:
+        made(manager, *args)
+        managers.append(manager)
+
+    monkeypatch.setattr(ConnectionManager, "__init__", noted)
+
+    async def use(client: rpcrdma.Connection, _server: Any) -> None:
+        await read(client)
+        (manager,) = managers
+        assert len(manager.registrations) == 2
+
+    over(DeviceInMemory(), use)
+    assert len(managers[0].registrations) == 0
+
+
+def test_blocks_of_files_and_copies_are_memory_that_stays_registered() -> None:
+    fetched: list[object] = []
+
+    async def fetch(_offset: int, buffer: memoryview) -> tuple[int, bool]:
+        fetched.append(buffer.obj)
+        return len(buffer), False
+
+    async def main() -> None:
+        ahead = ReadAhead(fetch, asyncio.ensure_future, block=100, blocks=2, size=1000)
+        await ahead.at(0, 10, 0)
+        fetched.append((await BufferRing(100, 1).acquire()).obj)
+        nothing: Any = None
+        behind = WriteBehind(nothing, nothing, asyncio.ensure_future, block=100, blocks=2, octets_max=1000)
+        fetched.append((await behind._buffer()).obj)
+
+    asyncio.run(main())
+    assert {type(each) for each in fetched} == {PooledMemory}
