@@ -20,7 +20,7 @@ mkdir -p /run/served
 {_COMMAND} serve --provider verbs --no-root-squash --state-dir /run/state --listen rdma://ADDRESS:{_OUR_PORT} \\
     --listen tcp://ADDRESS:{_TCP_PORT} VERSION /run/served >/run/serve.log 2>&1 &
 echo $! >/run/serve.pid
-until [ $(grep -c 'listening at' /run/serve.log) = 2 ]; do
+until [ $(grep -cE 'listening at|"listening"' /run/serve.log) = 2 ]; do
     kill -0 $(cat /run/serve.pid) || {{ cat /run/serve.log; exit 1; }}
     sleep 0.2
 done
@@ -70,6 +70,7 @@ def verbs_at_both_ends_move_a_file(lab: Lab) -> None:
 
 @check()
 def verbs_client_at_the_kernels_server(lab: Lab) -> None:
+    """The server ends the memory windows of each call by its reply: Send with Invalidate of Linux's svcrdma."""
     guest = lab.devices
     start_kernel_server(guest)
     url = f"rdma://ADDRESS:{PORT}{EXPORT}"
@@ -77,26 +78,52 @@ def verbs_client_at_the_kernels_server(lab: Lab) -> None:
     if "provider verbs" not in said:
         raise CheckFailed(f"ping named another provider:\n{said}")
     guest.run(f"cmp /run/original {EXPORT}/copy")
+    _run(guest, f"python3 /data/device_memory.py use {url} 20048")
+
+
+@check(quick=True)
+def verbs_invalidate_remotely_and_keep_registrations(lab: Lab) -> None:
+    """Our client at our server, in each version: the server's replies end windows, and memory stays registered."""
+    for version in _VERSIONS[:3]:
+        script = _START.replace("VERSION", version)
+        script += f"{_COMMAND} ping --count 3 --provider verbs rdma://ADDRESS:{_OUR_PORT}\n"
+        script += f"python3 /data/device_memory.py use rdma://ADDRESS:{_OUR_PORT} {_TCP_PORT}\n"
+        said = _run(lab.devices, script + _STOP)
+        if "remote invalidation on" not in said:
+            raise CheckFailed(f"remote invalidation was not offered:\n{said}")
+
+
+@check(quick=True)
+def verbs_break_the_connection_of_late_accesses(lab: Lab) -> None:
+    """A peer uses handles of calls that have ended, against a whole client and a whole server."""
+    _run(lab.devices, "python3 /data/device_memory.py attack ADDRESS", _SUITE_S)
 
 
 @check()
 def verbs_server_mounted_by_the_kernel(lab: Lab) -> None:
+    """The server's replies end the memory of Linux's client, by Send with Invalidate."""
     guest = lab.devices
     options = MOUNT_OPTIONS.replace("20049", str(_OUR_PORT)).replace("20048", str(_TCP_PORT))
-    _run(guest, _FILE + _START.replace("VERSION", "") + f"mount.nfs ADDRESS:/ /mnt -o {options}")
+    _run(guest, _FILE + _START.replace("VERSION", "--json") + f"mount.nfs ADDRESS:/ /mnt -o {options}")
     guest.run("set -e; cp /run/original /mnt/copy; sync; cmp /run/original /run/served/copy", _FILES_S)
     guest.run(f"set -e; umount /mnt; mount.nfs {guest.address}:/ /mnt -o {options}; cmp /run/original /mnt/copy")
     guest.run("umount /mnt")
-    _run(guest, _STOP)
+    _run(guest, _STOP + "python3 /data/device_memory.py invalidated /run/serve.log")
 
 
 @check()
 def verbs_over_siw_meet_the_software_rnic(lab: Lab) -> None:
-    """Our client in the guest at our server outside, and the other way round within the guest."""
+    """Our client in the guest at our server outside, and the other way round within the guest.
+
+    siw has no memory windows: remote invalidation is not offered.
+    """
     guest = lab.client
     script = "ulimit -l unlimited\n" + _FILE
     with lab.our_server() as server:
         _run(guest, script + _copied(f"rdma://{HOST}:20049", 20048))
+        said = _run(guest, f"ulimit -l unlimited\n{_COMMAND} ping --count 3 --provider verbs rdma://{HOST}:20049")
+        if "remote invalidation off" not in said:
+            raise CheckFailed(f"remote invalidation was offered:\n{said}")
         if (server.directory / "copy").stat().st_size != 8_000_001:
             raise CheckFailed("the file at our server is of another size")
     served = script + _START.replace("VERSION", "")

@@ -7,10 +7,9 @@ import sys
 import time
 import traceback
 
-from device_pairs import DEVICE_DEVIATIONS, DevicePairs
-
 from rpcrdma.testing.provider_suite import CHECKS
 from rpcrdma.verbs.binding import find
+from support.device_pairs import DEVICE_DEVIATIONS, DevicePairs
 
 __all__: list[str] = []
 

@@ -86,11 +86,10 @@ class Lab:
         """A guest whose RDMA device is rxe0 (RoCE), with Python for the provider `verbs`."""
         if "devices" not in self._guests:
             here = Path(__file__)
-            files = {
-                "data/device_suite.py": here.with_name("device_suite.py"),
-                "data/device_cost.py": here.with_name("device_cost.py"),
-                "data/device_pairs.py": here.parents[2] / "support" / "device_pairs.py",
-            }
+            programs = ("device_suite", "device_cost", "device_memory")
+            files = {f"data/{name}.py": here.with_name(f"{name}.py") for name in programs}
+            for name in ("__init__", "device_pairs", "late_accesses", "waiting"):
+                files[f"data/support/{name}.py"] = here.parents[2] / "support" / f"{name}.py"
             guest = Guest(self.image, _DEVICES, name="devices", layers=(self.python_layer,), files=files)
             self._guests["devices"] = guest
             guest.run(
