@@ -65,10 +65,38 @@ def test_memory_of_another_length_is_not_used() -> None:
     assert not is_used_again(memory, OCTETS + 4)
 
 
+def test_memory_of_other_lengths_stands_in_no_ones_way() -> None:
+    memory = ResultMemory()
+    lengths = [OCTETS - 4 * number for number in range(8)]
+    for octets in lengths:
+        view = written(memory, octets)
+        del view
+    assert all(is_used_again(memory, octets) for octets in lengths)
+
+
+def test_beyond_the_limit_the_length_goes_that_was_asked_for_longest_ago() -> None:
+    memory = ResultMemory()
+    third = RESULT_OCTETS_KEPT_MAX // 3
+    for octets in (third, third - 4, third, third - 8, third - 12):
+        view = written(memory, octets)
+        del view
+    assert sorted(memory._buffers) == [third - 12, third - 8, third]
+    assert memory._octets == sum(memory._buffers)
+
+
+@pytest.mark.parametrize(("octets", "again"), [(4095, False), (4096, True)])
+def test_where_a_device_registers_memory_a_page_is_used_again(octets: int, again: bool) -> None:
+    memory = ResultMemory(registers=True)
+    view = written(memory, octets)
+    del view
+    assert is_used_again(memory, octets) is again
+
+
 def test_no_more_is_kept_than_the_limit() -> None:
     memory = ResultMemory()
     views = [written(memory) for _ in range(RESULT_OCTETS_KEPT_MAX // OCTETS + 5)]
-    assert sum(map(len, memory._buffers)) == memory._octets == RESULT_OCTETS_KEPT_MAX
+    kept = [len(each) for same in memory._buffers.values() for each in same]
+    assert sum(kept) == memory._octets == RESULT_OCTETS_KEPT_MAX
     views.clear()
     views = [memory.take(OCTETS) for _ in range(RESULT_OCTETS_KEPT_MAX // OCTETS + 5)]
     assert [bytes(view[:4]) for view in views].count(b"mark") == RESULT_OCTETS_KEPT_MAX // OCTETS
@@ -78,6 +106,6 @@ def test_memory_that_is_given_up_stays_its_holders() -> None:
     memory = ResultMemory()
     view = written(memory)
     memory.clear()
-    assert (memory._buffers, memory._octets) == ([], 0)
+    assert (memory._buffers, memory._octets) == ({}, 0)
     assert not is_used_again(memory)
     assert view[:4] == b"mark"

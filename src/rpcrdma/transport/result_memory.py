@@ -43,17 +43,18 @@ class ResultMemory:
 
     def __init__(self, *, registers: bool = False) -> None:
         self._fresh_octets_max = _FRESH_REGISTERED_OCTETS_MAX if registers else _FRESH_OCTETS_MAX
-        # The one that was lent longest ago comes first.
-        self._buffers: list[PooledMemory] = []
+        # By their length, the length that was asked for longest ago first; of each, the one lent longest ago first.
+        self._buffers: dict[int, list[PooledMemory]] = {}
         self._octets = 0
 
     def take(self, octets: int) -> memoryview:
         """Returns writable memory of `octets` with unspecified content, whose holder may keep it."""
         if octets <= self._fresh_octets_max or octets > RESULT_OCTETS_KEPT_MAX:
             return memoryview(bytearray(octets))
-        buffers = self._buffers
+        buffers = self._buffers.pop(octets, None) or []
+        self._buffers[octets] = buffers
         for index in range(min(_TRIED, len(buffers))):
-            if len(buffers[index]) == octets and _references(buffers, index) == _ALONE:
+            if _references(buffers, index) == _ALONE:
                 buffer = buffers.pop(index)
                 break
         else:
@@ -61,8 +62,16 @@ class ResultMemory:
             self._octets += octets
         buffers.append(buffer)
         while self._octets > RESULT_OCTETS_KEPT_MAX:
-            self._octets -= len(buffers.pop(0))
+            self._drop()
         return memoryview(buffer)
+
+    def _drop(self) -> None:
+        """Keeps one buffer less, of the length that was asked for longest ago."""
+        length, buffers = next(iter(self._buffers.items()))
+        buffers.pop(0)
+        self._octets -= length
+        if not buffers:
+            del self._buffers[length]
 
     def clear(self) -> None:
         """Keeps nothing; memory that callers have stays theirs."""

@@ -29,8 +29,8 @@ __all__: list[str] = []
 OCTETS = 1 << 20
 PIECE_OCTETS = 1 << 16
 FILE_OCTETS = 64 << 20
-TURNS = 3
-CALLS = {4096: 160, OCTETS: 32}
+TURNS = 8
+CALLS = {4096: 48, OCTETS: 16}
 """Calls of one measured turn, by their size."""
 
 
