@@ -21,6 +21,7 @@ __all__ = [
     "RpcError",
     "RpcRdmaError",
     "TransportClosed",
+    "UserAuthenticationFailed",
 ]
 
 
@@ -100,6 +101,10 @@ class HostAuthenticationFailed(ConnectFailed):
         super().__init__(message)
         self.cause = cause
         self.alert = alert
+
+
+class UserAuthenticationFailed(ConnectFailed):
+    """A user or a server did not prove who it is by RPCSEC_GSS, or cannot; the message names cause and remedy."""
 
 
 class HostNotFound(ConnectFailed):

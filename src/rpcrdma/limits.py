@@ -18,6 +18,34 @@ each, success and the statuses of this side included. Only procedures that this 
 some 1,400 octets, 4,600 where calls have waited, and 78 series of 180 octets at a metrics endpoint, so
 METRICS_PAGE_OCTETS_MAX has room for as many pairs over RDMA and as many over TCP."""
 
+GSS_TOKEN_OCTETS_MAX = 64 << 10
+"""Octets of one token that makes a context: a Kerberos ticket that lists the groups of a large
+directory has 64 KiB at most."""
+
+GSS_CONTEXTS_MAX = 4096
+"""Contexts of RPCSEC_GSS that a server keeps, a few KiB each: four for each of its usual 1,024 connections. Beyond that
+the one that was used longest ago ends; its client makes another one."""
+
+GSS_PRINCIPAL_CONTEXTS_MAX = 256
+"""Contexts of one principal: the machine credential of a cluster's nodes, or a user who is logged in on all of them."""
+
+GSS_CREATING_MAX = 256
+"""Contexts that wait for a further token of their makers, about whom nothing is proved. Kerberos makes a context
+with one token, so none of its contexts waits."""
+
+GSS_ADDRESS_CREATING_MAX = 16
+"""Of these, those of one address: users of a large machine who begin at the same moment."""
+
+GSS_CREATION_S = 30.0
+"""Seconds that making a context may take: the time of a client that asks a distant KDC between two tokens."""
+
+GSS_IDLE_S = 3600.0
+"""Seconds without a call after which a context ends: its client makes another one, as long as its ticket is valid."""
+
+GSS_WINDOW = 256
+"""Sequence numbers behind the highest that a context still takes: twice the calls that a connection may have in flight,
+since a context may be used on several connections."""
+
 RPC_RECORD_OCTETS_MAX = (1 << 20) + (1 << 16)
 """Octets of one record: a READ or WRITE of 1 MiB and its headers. Programs with larger messages set their own limit."""
 

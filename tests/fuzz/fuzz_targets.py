@@ -7,6 +7,7 @@ from definition_targets import DEFINITIONS
 from dialect_targets import DIALECTS
 from dissect_targets import DISSECTORS
 from endpoint_targets import ENDPOINT_MACHINES
+from gss_targets import GSS
 from host_targets import HOST_MACHINES
 from iwarp_targets import IWARP_MACHINES
 from message_endpoint_targets import MESSAGE_ENDPOINT_MACHINES
@@ -24,4 +25,5 @@ TARGETS = [
     *MESSAGE_ENDPOINT_MACHINES,
     *TRANSMISSION_MACHINES,
     *HOST_MACHINES,
+    *GSS,
 ]

@@ -16,19 +16,22 @@ from __future__ import annotations
 import enum
 import struct
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from rpcrdma.errors import LocalProtocolError
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 __all__ = [
     "AUTH_BODY_MAX",
     "NO_AUTH",
     "AuthFlavor",
+    "AuthGss",
     "AuthNone",
     "AuthStat",
     "AuthSys",
     "Credential",
+    "LocalUser",
     "OpaqueAuth",
     "decode_auth_sys",
     "encode_auth_sys",
@@ -94,11 +97,14 @@ NO_AUTH = OpaqueAuth(AuthFlavor.AUTH_NONE, b"")
 class AuthNone:
     """No identity."""
 
+    principal: ClassVar[None] = None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthSys:
     """A Unix identity as the caller states it: unproven."""
 
+    principal: ClassVar[None] = None
     stamp: int = 0
     machine: str = ""
     uid: int
@@ -106,7 +112,27 @@ class AuthSys:
     gids: tuple[int, ...] = ()
 
 
-Credential: TypeAlias = AuthNone | AuthSys
+class LocalUser(NamedTuple):
+    """A user of this machine, with the groups that this machine's database has."""
+
+    uid: int
+    gid: int
+    gids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthGss:
+    """An identity that a context of RPCSEC_GSS has proved; there is one object for all calls of a context and service.
+
+    `user` is the local user that the principal stands for; None for principals of services and unknown users.
+    """
+
+    principal: str
+    flavor: SecurityFlavor
+    user: LocalUser | None = None
+
+
+Credential: TypeAlias = AuthNone | AuthSys | AuthGss
 
 
 def encode_auth_sys(enc: Encoder, credential: AuthSys) -> None:
@@ -144,10 +170,12 @@ def opaque_auth(credential: Credential) -> OpaqueAuth:
     """The credential as it travels.
 
     Raises:
-        LocalProtocolError: the credential cannot be encoded: see `encode_auth_sys`.
+        LocalProtocolError: the credential cannot be encoded: see `encode_auth_sys`; or it is an `AuthGss`.
     """
     if isinstance(credential, AuthNone):
         return NO_AUTH
+    if isinstance(credential, AuthGss):
+        raise LocalProtocolError("an identity of RPCSEC_GSS has to be proved: use ConnectOptions(security=...)")
     enc = Encoder()
     encode_auth_sys(enc, credential)
     return OpaqueAuth(AuthFlavor.AUTH_SYS, bytes(enc.reduced))

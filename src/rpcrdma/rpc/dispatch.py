@@ -1,7 +1,7 @@
 """The responder's half of a call: which handler answers, with which arguments, or why none does.
 
-The order of checks: RPC version, credential, program, version, procedure, arguments. The first check that fails decides
-the reply.
+The order of checks: RPC version, credential, program, version, procedure, security flavor, arguments. The first check
+that fails decides the reply.
 """
 
 from __future__ import annotations
@@ -15,12 +15,26 @@ from typing import Any, Protocol
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.limits import RPC_CREDENTIALS_REMEMBERED
-from rpcrdma.rpc.auth import AUTH_BODY_MAX, AuthFlavor, AuthNone, AuthStat, Credential, decode_auth_sys
+from rpcrdma.rpc.auth import (
+    AUTH_BODY_MAX,
+    NO_AUTH,
+    AuthFlavor,
+    AuthGss,
+    AuthNone,
+    AuthStat,
+    Credential,
+    OpaqueAuth,
+    decode_auth_sys,
+)
 from rpcrdma.rpc.call_statistics import CallStatistics
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from rpcrdma.rpc.gss.messages import InitResult, decode_token, encode_init_result, encode_token
+from rpcrdma.rpc.gss.protection import CallDropped, CallOpener, CredentialRefused, OpenedCall
 from rpcrdma.rpc.message import (
     CALL_HEADER_OCTETS,
     RPC_VERSION,
     AcceptStat,
+    CallHeader,
     CallRefused,
     MessageType,
     RejectStat,
@@ -30,7 +44,7 @@ from rpcrdma.rpc.message import (
 )
 from rpcrdma.rpc.program import Procedure, null_procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, Service, execution_of
+from rpcrdma.rpc.service import CallContext, Service, execution_of, in_worker
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition
 
 __all__ = ["ArrivedCall", "Dispatcher", "Route", "refusal"]
@@ -51,14 +65,23 @@ class Route:
 
     `at_most_once`: the service does not declare the procedure idempotent. `reserves`: it may have bulk results besides,
     for which memory is reserved before the handler begins, since a handler that found none could not be run again.
+    `security`: the flavors that calls may have; None: any.
     """
 
-    __slots__ = ("at_most_once", "calls", "decode_args", "execution", "handler", "name", "procedure", "reserves")
+    __slots__ = (
+        "at_most_once", "calls", "decode_args", "execution", "handler", "name", "procedure", "reserves", "security",
+    )  # fmt: skip
 
     def __init__(
-        self, procedure: Procedure[Any, Any], handler: Callable[[Any, CallContext], Any], *, at_most_once: bool
+        self,
+        procedure: Procedure[Any, Any],
+        handler: Callable[[Any, CallContext], Any],
+        *,
+        at_most_once: bool,
+        security: frozenset[SecurityFlavor] | None = None,
     ) -> None:
         self.procedure = procedure
+        self.security = security
         self.calls = 0
         self.at_most_once = at_most_once
         bound = procedure.bound
@@ -81,20 +104,64 @@ class ArrivedCall(Protocol):
     """None while no procedure is known that it could be for."""
     status: int | str
     """Of a call that no handler answers: the name of the refusal."""
+    protection: OpenedCall | None
+    """Of a call under RPCSEC_GSS: protects its reply."""
+
+    @property
+    def peer(self) -> str:
+        """See `CallContext.peer`."""
+
+
+def _make_context(token: bytes, context: Any) -> InitResult:
+    """The handler of calls that make a context, and of those that go on making it."""
+    result: InitResult = context.protection.step(token)
+    return result
+
+
+def _decode_nothing(_dec: Decoder) -> None:
+    pass
+
+
+_CONTEXT_CALLS = Route(
+    Procedure(
+        program=0,
+        version=0,
+        number=0,
+        name="RPCSEC_GSS_INIT",
+        method="make_context",
+        encode_args=encode_token,
+        decode_args=decode_token,
+        encode_result=encode_init_result,
+        decode_result=_decode_nothing,
+    ),
+    in_worker(_make_context),
+    at_most_once=False,
+)
 
 
 class Dispatcher:
     """Finds the handlers of `services`, one for each program and version.
+
+    `acceptor` has the contexts of RPCSEC_GSS, whose calls are refused without it. `security`: the flavors that calls
+    may have, except procedure 0 and the services with `ANY_SECURITY`; None: any.
 
     Raises:
         LocalProtocolError: two services offer the same version of a program, one offers version 0, or a handler does
             not take the two arguments of every handler.
     """
 
-    __slots__ = ("_auth_sys", "_routes", "_versions", "services", "statistics")
+    __slots__ = ("_acceptor", "_auth_sys", "_routes", "_security", "_versions", "services", "statistics")
 
-    def __init__(self, services: Iterable[Service]) -> None:
+    def __init__(
+        self,
+        services: Iterable[Service],
+        *,
+        acceptor: CallOpener | None = None,
+        security: Iterable[SecurityFlavor] | None = None,
+    ) -> None:
         self.services = tuple(services)
+        self._acceptor = acceptor
+        self._security = None if security is None else frozenset(security)
         self._routes: dict[tuple[int, int, int], Route] = {}
         self._versions: dict[int, set[int]] = {}
         self.statistics = CallStatistics(served=True)
@@ -117,7 +184,9 @@ class Dispatcher:
             if handler is not None:
                 _check_handler(service, procedure, handler)
                 once = number != 0 and number not in service.IDEMPOTENT
-                self._routes[program.number, program.version, number] = Route(procedure, handler, at_most_once=once)
+                security = self._security if number and not service.ANY_SECURITY else None
+                route = Route(procedure, handler, at_most_once=once, security=security)
+                self._routes[program.number, program.version, number] = route
         # Procedure 0 answers by convention whether the program is there (RFC 5531 section 12.1).
         null = (program.number, program.version, 0)
         if null not in self._routes:
@@ -131,6 +200,7 @@ class Dispatcher:
             ReducedIneligibleItem: an argument that must stay in the stream came in a Read chunk. The transport's own
                 error answers that (RFC 8166 section 6.1); every other fault in the arguments is GARBAGE_ARGS.
             DecodeError: the message cannot be answered: it is no call, or its header is cut short.
+            CallDropped: the call is not to be answered.
         """
         decoder = call.decoder
         start = decoder.pos
@@ -147,7 +217,7 @@ class Dispatcher:
             # The usual header: the verifier is empty.
             decoder.pos = after
             body = bytes(decoder.data[start + 32 : start + 32 + length])
-            verifier_flavor = 0
+            verifier = NO_AUTH
         else:
             try:
                 header = decode_call(decoder)
@@ -158,8 +228,9 @@ class Dispatcher:
             except DecodeError as error:
                 _check_passed_chunks(decoder, error)
                 raise
-            xid, program, version, number, (flavor, body), (verifier_flavor, _) = header
+            xid, program, version, number, (flavor, body), verifier = header
         call.xid = xid
+        protection: OpenedCall | None = None
         if flavor == AuthFlavor.AUTH_NONE:
             call.credential = _NO_IDENTITY
         elif flavor == AuthFlavor.AUTH_SYS:
@@ -169,17 +240,30 @@ class Dispatcher:
                 return _auth_error(call, AuthStat.AUTH_BADCRED)
         elif flavor == AuthFlavor.AUTH_TLS:
             return _auth_error(call, AuthStat.AUTH_BADCRED)
+        elif flavor == AuthFlavor.RPCSEC_GSS and self._acceptor is not None:
+            header = CallHeader(xid, program, version, number, OpaqueAuth(flavor, body), verifier)
+            try:
+                call.protection = protection = self._protection(self._acceptor, call, header, start)
+            except CredentialRefused as refused:
+                return _auth_error(call, refused.stat)
         else:
             return _auth_error(call, AuthStat.AUTH_REJECTEDCRED)
-        if verifier_flavor != AuthFlavor.AUTH_NONE:
+        if protection is None and verifier.flavor != AuthFlavor.AUTH_NONE:
             return _auth_error(call, AuthStat.AUTH_BADVERF)
         try:
             route = self._routes[program, version, number]
         except KeyError:
             return self._unavailable(call, program, version)
+        if route.security is not None and _security_of(call.credential, flavor) not in route.security:
+            return _auth_error(call, AuthStat.AUTH_TOOWEAK)
+        if protection is not None and protection.creates:
+            route = _CONTEXT_CALLS
         call.route = route
         call.procedure = route.procedure
         try:
+            if protection is not None:
+                protection.open()
+                decoder = protection.arguments
             call.args = route.decode_args(decoder)
             if decoder.pos != decoder.end or decoder.placed is not None:
                 decoder.done(route.name)
@@ -201,6 +285,23 @@ class Dispatcher:
         encode_accepted(enc, xid, AcceptStat.PROG_MISMATCH, low=min(versions), high=max(versions))
         return enc
 
+    def _protection(self, acceptor: CallOpener, call: ArrivedCall, header: CallHeader, start: int) -> OpenedCall:
+        """Checks a header of RPCSEC_GSS, which begins at `start` of the call's octets; sets the credential.
+
+        Raises:
+            CredentialRefused: a check has failed.
+            CallDropped: the call is not to be answered.
+        """
+        signed = bytes(call.decoder.data[start : start + 32 + (len(header.credential.body) + 3 & ~3)])
+        try:
+            protection = acceptor.open(header, signed, call.decoder, call.peer)
+        except CallDropped:
+            route = self._routes.get(header[1:4], _CONTEXT_CALLS)
+            call.procedure = route.procedure
+            raise
+        call.credential = protection.credential
+        return protection
+
     def calls_of_procedures(self) -> dict[str, int]:
         """Calls whose arguments decoded, by the name of the procedure; procedures without calls are left out."""
         calls: Counter[str] = Counter()
@@ -219,6 +320,10 @@ class Dispatcher:
         stat = AcceptStat.PROG_UNAVAIL if versions is None else AcceptStat.PROC_UNAVAIL
         call.status = stat.name
         return refusal(call.xid, stat)
+
+
+def _security_of(credential: Credential, flavor: int) -> SecurityFlavor:
+    return credential.flavor if isinstance(credential, AuthGss) else SecurityFlavor(flavor)
 
 
 def _check_handler(service: Service, procedure: Procedure[Any, Any], handler: Callable[..., Any]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RpcError
@@ -35,6 +36,7 @@ __all__ = [
     "MessageType",
     "RejectStat",
     "ReplyStat",
+    "auth_octets",
     "call_tail",
     "decode_call",
     "decode_reply",
@@ -113,7 +115,12 @@ class CallRefused(DecodeError):
     reply: bytes | bytearray
 
 
-def _auth_octets(auth: OpaqueAuth, what: str) -> bytes:
+def auth_octets(auth: OpaqueAuth, what: str) -> bytes:
+    """A credential or verifier as it travels.
+
+    Raises:
+        LocalProtocolError: its body is too long.
+    """
     flavor, body = auth
     if len(body) > AUTH_BODY_MAX:
         raise LocalProtocolError(f"{what}: {len(body)} octets, the limit is {AUTH_BODY_MAX}")
@@ -131,8 +138,8 @@ def call_tail(
     try:
         return (
             _FIVE.pack(MessageType.CALL, RPC_VERSION, program, version, procedure)
-            + _auth_octets(credential, "credential")
-            + _auth_octets(verifier, "verifier")
+            + auth_octets(credential, "credential")
+            + auth_octets(verifier, "verifier")
         )
     except struct.error as error:
         raise LocalProtocolError(f"a number of the call header does not fit: {error}") from None
@@ -222,8 +229,11 @@ def peek_is_call(message: Buffer) -> bool:
     return len(message) >= 8 and _U32.unpack_from(message, 4)[0] == MessageType.CALL
 
 
-def decode_reply(dec: Decoder, xid: int) -> None:
+def decode_reply(dec: Decoder, xid: int, check: Callable[[OpaqueAuth], None] | None = None) -> None:
     """The header of the reply to call `xid`; on return the cursor stands before the results.
+
+    `check` is called with the verifier of an accepted reply, before anything after it is read; without `check` any
+    verifier is taken.
 
     Raises:
         RpcError: the responder answered with an error; see `rpcrdma.rpc.errors`.
@@ -238,9 +248,11 @@ def decode_reply(dec: Decoder, xid: int) -> None:
         _raise_rejected(dec)
     if reply_stat != ReplyStat.MSG_ACCEPTED:
         raise DecodeError("reply_stat", 8, "MSG_ACCEPTED or MSG_DENIED", str(reply_stat), rfc="5531 9")
-    dec.u32("verifier flavor")
+    flavor = dec.u32("verifier flavor")
     length = dec.count(AUTH_BODY_MAX, "verifier")
-    dec.view(length + padding(length), "verifier")
+    body = dec.view(length + padding(length), "verifier")
+    if check is not None:
+        check(OpaqueAuth(flavor, bytes(body[:length])))
     _raise_unless_success(dec, dec.u32("accept_stat"))
 
 

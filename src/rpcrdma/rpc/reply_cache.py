@@ -4,6 +4,7 @@ A repeated call is recognized by its client's address (a new connection comes fr
 version and procedure, and by length and checksum of the call, credential and data included: another program on that
 host may use the same XID, or a restarted one may use it again. Length and checksum are those of the unreduced stream,
 so that they do not depend on which items travel in chunks, nor on the handles of the memory that a repeat exposes.
+Under RPCSEC_GSS they are those of the unwrapped arguments, and the principal takes the place of the credential.
 
 The checksum always covers all data: 70 us for 1 MiB, a thirtieth of the processor time that a WRITE of it takes. No
 shortcut is safe for calls whose credential has a stamp (RFC 5531 appendix A): many clients take their stamp from the
@@ -51,10 +52,15 @@ class CallKey(NamedTuple):
     checksum: int
 
 
-def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Decoder) -> CallKey:
-    """The key of the call that was decoded from `stream`, from `client`, its network address without port."""
+def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Decoder, skipped: int = 0) -> CallKey:
+    """The key of the call that was decoded from `stream`, from `client`, its network address without port.
+
+    The first `skipped` octets do not count. Under RPCSEC_GSS these are header and sequence number, which differ with
+    each transmission, and `client` names the principal as well.
+    """
     octets = memoryview(stream.data)[stream.start : stream.end]
-    removed = checksum = at = 0
+    removed = checksum = 0
+    at = skipped
     if isinstance(stream.placed, PlacedByPosition):
         for position, item in stream.placed.taken:
             until = position - removed
@@ -65,7 +71,7 @@ def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Deco
                 checksum = crc32c(bytes(pad), checksum)
                 removed += pad
             at = until
-    length, checksum = octets.nbytes + removed, crc32c(octets[at:], checksum)
+    length, checksum = octets.nbytes + removed - skipped, crc32c(octets[at:], checksum)
     return _tuple(CallKey, (client, xid, procedure.program, procedure.version, procedure.number, length, checksum))
 
 

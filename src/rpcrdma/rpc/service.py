@@ -17,6 +17,7 @@ from rpcrdma.wire.buffers import Buffer
 
 __all__ = [
     "CallContext",
+    "CredentialTooWeak",
     "Execution",
     "ProcedureUnavailable",
     "ReverseCaller",
@@ -51,6 +52,10 @@ class Execution(enum.Enum):
 
 class ProcedureUnavailable(RpcRdmaError):
     """Raised by a handler (and by every one that a service leaves out): answered with PROC_UNAVAIL."""
+
+
+class CredentialTooWeak(RpcRdmaError):
+    """Raised by a handler that asks for another security flavor: answered with AUTH_TOOWEAK (RFC 5531 section 9)."""
 
 
 class ReverseCaller(Caller, Protocol):
@@ -112,7 +117,11 @@ class CallContext(Protocol):
 
     @property
     def credential(self) -> Credential:
-        """Who calls: AUTH_NONE or AUTH_SYS (RFC 5531 section 8.2)."""
+        """Who calls: AUTH_NONE or AUTH_SYS (RFC 5531 section 8.2), or the identity that RPCSEC_GSS has proved."""
+
+    @property
+    def principal(self) -> str | None:
+        """The principal that RPCSEC_GSS has proved, such as "alice@EXAMPLE.ORG"; None: nothing was proved."""
 
     @property
     def peer(self) -> str:
@@ -147,8 +156,8 @@ class CallContext(Protocol):
 class Service:
     """Base of generated service classes: one method a procedure, named as `Procedure.method`.
 
-    A handler takes (args, context) and returns the result. An exception that is not `ProcedureUnavailable` is
-    answered with SYSTEM_ERR and reported to the log of the server.
+    A handler takes (args, context) and returns the result. An exception that is neither `ProcedureUnavailable` nor
+    `CredentialTooWeak` is answered with SYSTEM_ERR and reported to the log of the server.
     """
 
     PROGRAM: ClassVar[Program]
@@ -158,6 +167,9 @@ class Service:
     """Numbers of the procedures that do no harm when a call runs again because its reply was lost: their replies are
     not remembered. Calls of the others run at most once while the server lives. Procedure 0 always counts as
     idempotent."""
+    ANY_SECURITY: ClassVar[bool] = False
+    """Whether calls with every security flavor are answered, also where the server asks for certain ones: for programs
+    that tell clients which, as MOUNT does."""
 
 
 def in_worker(handler: H) -> H:

@@ -58,6 +58,11 @@ class Connection(Waits[asynchronous.Connection]):
         return self._asynchronous.xprtsec
 
     @property
+    def principal(self) -> str | None:
+        """See `rpcrdma.Connection.principal`."""
+        return self._asynchronous.principal
+
+    @property
     def statistics(self) -> TransportStatistics | None:
         """See `rpcrdma.Connection.statistics`."""
         return self._asynchronous.statistics

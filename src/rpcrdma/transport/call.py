@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rpcrdma.rpc.gss.protection import CallProtection
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call_states import CallState
@@ -41,7 +42,7 @@ class Call(Outgoing):
     __slots__ = (
         "args", "began_ns", "bound", "carried", "deadline_s", "ended_ns", "error", "exposure", "form", "future", "into",
         "long_reply", "octets_received", "octets_sent", "over_tcp", "payload", "peer", "placement", "procedure",
-        "sending", "sent_ns", "state", "status", "timeout_s", "transmissions",
+        "protection", "sending", "sent_ns", "state", "status", "timeout_s", "transmissions",
     )  # fmt: skip
 
     kind = Kind.CALL
@@ -70,6 +71,8 @@ class Call(Outgoing):
         self.timeout_s = timeout_s
         self.deadline_s: float | None = None
         """When it times out, in the event loop's time."""
+        self.protection: CallProtection | None = None
+        """Makes and reads its messages under RPCSEC_GSS; None: the connection does, with its credential."""
         self.placement = placement
         """How the round-trip extension is to move the bulk items; "" as the connection's options say."""
         self.peer = ""

@@ -14,26 +14,28 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from time import perf_counter_ns
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from rpcrdma.aio.answering.buffer_pool import BufferShare, OutOfBuffers, octets_reserved, octets_taken
+from rpcrdma.aio.answering.buffer_pool import OutOfBuffers, octets_reserved, octets_taken
+from rpcrdma.aio.answering.call_source import CallSource
 from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
 from rpcrdma.aio.drivers.effects import effects_of
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.errors import DecodeError, TransportClosed
 from rpcrdma.limits import UNCOUNTED_RESULT_OCTETS
-from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.auth import AuthStat, Credential
 from rpcrdma.rpc.call_statistics import DROPPED, REFUSED, REPEATED, CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher, Route, refusal
+from rpcrdma.rpc.gss.protection import CallDropped, OpenedCall
 from rpcrdma.rpc.host_identity import HostIdentity
-from rpcrdma.rpc.message import SUCCESS_TAIL, AcceptStat
+from rpcrdma.rpc.message import SUCCESS_TAIL, AcceptStat, RejectStat, encode_auth_error
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, call_key, detached
-from rpcrdma.rpc.service import Execution, ProcedureUnavailable, ReverseCaller, Surroundings
+from rpcrdma.rpc.service import CredentialTooWeak, Execution, ProcedureUnavailable, ReverseCaller, Surroundings
 from rpcrdma.transport import IncomingCall
 from rpcrdma.xdr.codec import Encoder, Payload
 
-__all__ = ["Answering", "AtMostOnce", "CallSource", "HandlerRunner", "ServerCall"]
+__all__ = ["Answering", "AtMostOnce", "HandlerRunner", "ServerCall"]
 
 _Result: TypeAlias = tuple[Payload, BaseException | None]
 """The reply, and why it reports a failure."""
@@ -49,39 +51,6 @@ _REPLY_NOT_KEPT = RuntimeError("the reply to the call that this one repeats is n
 """The error that a refused repeat gets where the transport has no refusal of its own."""
 
 
-class CallSource(Protocol):
-    """The part of a connection on which calls arrive.
-
-    It ends each call by one of `reply`, `drop` and a `refuse` that returns True. Then, or once the reply has left, it
-    releases the call's memory.
-    """
-
-    @property
-    def client(self) -> ReverseCaller:
-        """The connection, which calls the peer back."""
-
-    @property
-    def host(self) -> str:
-        """The peer's address, without port."""
-
-    @property
-    def results(self) -> BufferShare:
-        """Memory for the results of handlers."""
-
-    def reply(self, call: ServerCall, reply: Payload) -> None:
-        """Sends the reply and sets `octets_sent`; drops the reply if the connection has ended.
-
-        Sets `refusal` if the reply fits nothing that the call has offered. The requester has been told; it may call
-        again. A reply that is too long for the transport is replaced by an error.
-        """
-
-    def refuse(self, call: ServerCall) -> bool:
-        """Refuses the call in the transport's own way; False: there is none, and nothing was done."""
-
-    def drop(self, call: ServerCall) -> None:
-        """Sends nothing."""
-
-
 class ServerCall(IncomingCall):
     """A call with the handler that answers it. It is the handler's `CallContext`, and statistics count it.
 
@@ -91,11 +60,13 @@ class ServerCall(IncomingCall):
     """
 
     transmissions: ClassVar[int] = 1
-    source: CallSource
+    source: CallSource[ServerCall]
     client: ReverseCaller
     route: Route
     args: Any
     credential: Credential
+    protection: OpenedCall | None = None
+    """Of a call under RPCSEC_GSS. Replies are made, and kept, without it."""
     procedure: Procedure[Any, Any] | None = None
     status: int | str = REPEATED
     may_block: bool = False
@@ -126,6 +97,11 @@ class ServerCall(IncomingCall):
         return self.source.host
 
     @property
+    def principal(self) -> str | None:
+        """See `CallContext.principal`."""
+        return self.credential.principal
+
+    @property
     def host_identity(self) -> HostIdentity | None:
         """See `CallContext.host_identity`."""
         return self.client.host_identity
@@ -148,7 +124,15 @@ class ServerCall(IncomingCall):
         return enc
 
     def failure(self, error: BaseException) -> Payload:
-        """The reply for a handler that raised `error`: PROC_UNAVAIL for `ProcedureUnavailable`, else SYSTEM_ERR."""
+        """The reply for a handler that raised `error`.
+
+        PROC_UNAVAIL for `ProcedureUnavailable`, AUTH_TOOWEAK for `CredentialTooWeak`, else SYSTEM_ERR.
+        """
+        if isinstance(error, CredentialTooWeak):
+            self.status = RejectStat.AUTH_ERROR.name
+            enc = Encoder()
+            encode_auth_error(enc, self.xid, AuthStat.AUTH_TOOWEAK)
+            return enc
         unavailable = isinstance(error, ProcedureUnavailable)
         stat = AcceptStat.PROC_UNAVAIL if unavailable else AcceptStat.SYSTEM_ERR
         self.status = stat.name
@@ -159,6 +143,8 @@ class ServerCall(IncomingCall):
         if self.once is not None:
             self.once.answer(reply)
             return
+        if self.protection is not None:
+            reply = self.protection.protect(reply)
         statistics = self.statistics
         if statistics is None:
             self.source.reply(self, reply)
@@ -287,7 +273,7 @@ class Answering:
         self.runner = runner
         self._at_most_once = at_most_once or AtMostOnce(runner)
 
-    def take(self, call: ServerCall, source: CallSource) -> None:
+    def take(self, call: ServerCall, source: CallSource[ServerCall]) -> None:
         """Answers a call that has arrived on `source`: at once, or when its handler is done."""
         call.source, call.client = source, source.client
         if self._statistics is not None:
@@ -298,6 +284,9 @@ class Answering:
         except DecodeError:
             if not source.refuse(call):
                 source.drop(call)
+            return
+        except CallDropped:
+            call.drop()
             return
         if call.statistics is not None:
             call.octets_received = call.decoder.position
@@ -366,7 +355,12 @@ class AtMostOnce:
 
     def run(self, call: ServerCall) -> None:
         """Runs the handler, unless it runs or has run; the call ends as by `HandlerRunner.run`, or is refused."""
-        key = call_key(call.peer, call.xid, call.route.procedure, call.decoder)
+        protection = call.protection
+        if protection is not None:
+            client = f"{call.peer} {call.principal}"
+            key = call_key(client, call.xid, call.route.procedure, protection.arguments, protection.skipped)
+        else:
+            key = call_key(call.peer, call.xid, call.route.procedure, call.decoder)
         known = self.cache.find(key, self.time())
         if known is None:
             known = self.cache.begin(key)
@@ -492,7 +486,7 @@ class HandlerRunner:
         elif isinstance(error, OutOfBuffers):
             # Clients bring this about, not the handler.
             self._log.log(logging.WARNING, "buffers", "%s was answered with SYSTEM_ERR: %s", name, error)
-        elif not isinstance(error, ProcedureUnavailable):
+        elif not isinstance(error, ProcedureUnavailable | CredentialTooWeak):
             kind = f"{name} {type(error).__qualname__}"
             became = "; its connection has ended" if call.ended else " and was answered with SYSTEM_ERR"
             self._log.log(logging.ERROR, kind, f"%s failed{became}", name, error=error)

@@ -30,13 +30,15 @@ from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA, HostAuthentication, TlsSettings
 from rpcrdma.aio.own_loop import AsynchronousOnly
+from rpcrdma.aio.security_options import Kerberos
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, NoAnswer, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
-from rpcrdma.rpc.auth import AuthSys, Credential
+from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.gss.flavors import security_flavor
 from rpcrdma.rpc.host_identity import printable
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
@@ -80,6 +82,10 @@ class ConnectOptions:
     answers over it, and iwarp otherwise; with `capture` it is iwarp."""
     rpcrdma_version: str | int = "auto"
     """One of `rpcrdma.transport.VERSION_CHOICES`; "auto" is the newest that the server speaks."""
+    security: Kerberos | str | None = None
+    """How calls prove their user: a `Kerberos`, or the name of a flavor: "krb5", "krb5i" and "krb5p" are a `Kerberos`
+    with the system's tickets, "sys" is `credential`, which proves nothing. None is "sys" too, except for `nfs_open`,
+    which takes the flavor that the export prefers."""
     credential: Credential = field(default_factory=own_credential)
     """An AUTH_SYS credential whose stamp is 0 gets one at random for each `Connection`: it tells the calls of one from
     those of another where a server looks for repeats."""
@@ -145,6 +151,15 @@ class ConnectOptions:
         if self.xprtsec not in XPRTSEC_CHOICES:
             raise ValueError(f"xprtsec is {self.xprtsec!r}, not one of {', '.join(XPRTSEC_CHOICES)}")
         self.all_extensions()
+        if isinstance(self.security, str):
+            security_flavor(self.security)
+
+    @property
+    def kerberos(self) -> Kerberos | None:
+        """How calls prove their user; None: they do not."""
+        if isinstance(self.security, str):
+            return None if security_flavor(self.security).service is None else Kerberos(self.security)
+        return self.security
 
     @property
     def counts(self) -> bool:
@@ -212,6 +227,7 @@ class _Connecting:
             on_call=options.on_call,
             answering=answering,
             metrics=options.metrics,
+            kerberos=options.kerberos,
         )
 
 
@@ -226,6 +242,7 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
         NotPermitted: when entered or awaited: `reserved_port` is wanted, but not allowed.
         HostAuthenticationFailed: when entered or awaited: the hosts are not content with each other, or a file of
             `host_authentication` is unfit.
+        UserAuthenticationFailed: by calls under Kerberos: there is no ticket, or the server does not take it.
         ConnectFailed: when entered or awaited: no connection could be made; the message names cause and remedy.
     """
     return _Connecting(parse_url(url), program, options or ConnectOptions())
@@ -233,6 +250,9 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
 
 def _stamped(options: ConnectOptions) -> ConnectOptions:
     credential = options.credential
+    if options.kerberos is not None:
+        # Calls of this process itself, such as the one that asks whether the server is there, claim no user.
+        return replace(options, credential=AuthNone())
     if isinstance(credential, AuthSys) and not credential.stamp:
         return replace(options, credential=replace(credential, stamp=random_bits(32)))
     return options

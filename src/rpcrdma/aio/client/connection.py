@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from time import perf_counter_ns
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.client.client_metrics import ClientMetrics, ConnectionToTell
@@ -16,15 +16,20 @@ from rpcrdma.aio.client.reconnecting import BREACHES_MAX, ConnectionKeeper, Reco
 from rpcrdma.aio.connections.calls_made import CallObserver, ended, observer_of
 from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.aio.own_loop import AsynchronousOnly, check_loop
+from rpcrdma.aio.security_options import Kerberos
 from rpcrdma.aio.urls import Url
 from rpcrdma.errors import CallTimeout, LocalProtocolError, RpcError, TransportClosed
 from rpcrdma.rpc.call_statistics import CallStatistics
+from rpcrdma.rpc.calling import XidSource
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.rtr import Preference
 from rpcrdma.transport import Call, ExtensionLink, TransportStatistics, add_up
 from rpcrdma.wire.buffers import Buffer
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.client.gss_sessions import GssSessions
 
 __all__ = ["Connection"]
 
@@ -36,8 +41,8 @@ class Connection:
     """A connection to one server; implements `rpcrdma.rpc.program.Caller` over RDMA or TCP.
 
     Any number of calls may be in flight. Ends with `close`, or as a context manager. `connection` is the first one;
-    `dial`, `policy` and `no_answer` are those of `ConnectionKeeper`. `statistics` counts the calls; `on_call` gets each
-    one that has ended.
+    `dial`, `policy` and `no_answer` are those of `ConnectionKeeper`. With `kerberos` all calls are under RPCSEC_GSS.
+    `statistics` counts the calls; `on_call` gets each one that has ended.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class Connection:
         on_call: CallObserver | None = None,
         answering: Answering | None = None,
         metrics: ClientMetrics | None = None,
+        kerberos: Kerberos | None = None,
     ) -> None:
         self._answering = answering
         self._call_statistics = statistics
@@ -70,6 +76,7 @@ class Connection:
             self._observer,
             takes_calls=answering is not None,
         )
+        self._gss = None if kerberos is None else _gss_sessions(kerberos, url.host, self._keeper.xids)
         self._call_timeout_s = call_timeout_s
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -125,9 +132,10 @@ class Connection:
         if observer is not None:
             call.began_ns = perf_counter_ns()
         connection = keeper.connection
+        gss = self._gss
         try:
             try:
-                result = await connection.start(call)
+                result = await (connection.start(call) if gss is None else gss.start(call, connection))
             except TransportClosed as error:
                 result = await self._call_again(call, connection, error)
         except BaseException as error:
@@ -146,7 +154,8 @@ class Connection:
         """Makes a call that failed, or could not begin, because `connection` was lost; on the next one.
 
         The call keeps its XID and, through the credential, its octets, so that a server with a reply cache sees that it
-        is a repeat. Its buffers are exposed anew, after the lost connection has fenced them.
+        is a repeat. Under RPCSEC_GSS it keeps its XID and its arguments. Its buffers are exposed anew, after the lost
+        connection has fenced them.
         """
         keeper = self._keeper
         policy = keeper.policy
@@ -165,7 +174,7 @@ class Connection:
                     raise keeper.final(failure) from None
             connection = await keeper.wait_connection(call, first=not lost)
             try:
-                return await connection.start(call)
+                return await (connection.start(call) if self._gss is None else self._gss.start(call, connection))
             except TransportClosed as error:
                 keeper.lost(connection, error)
                 failure, lost = error, True
@@ -190,6 +199,11 @@ class Connection:
     def xprtsec(self) -> XprtSec:
         """How TLS protects the present connection: as `ConnectOptions.xprtsec` says, "none" over RDMA."""
         return self._present.xprtsec
+
+    @property
+    def principal(self) -> str | None:
+        """The Kerberos principal of this client; None before the first call, and without Kerberos."""
+        return None if self._gss is None else self._gss.principal
 
     @property
     def statistics(self) -> ClientStatistics:
@@ -227,6 +241,8 @@ class Connection:
     async def close(self) -> None:
         """Ends the connection; calls still waiting fail with `TransportClosed`, handlers of own services end."""
         try:
+            if self._gss is not None:
+                await self._gss.close(self._present)
             await self._keeper.close()
             if self._answering is not None:
                 await self._answering.runner.drain(0)
@@ -243,3 +259,10 @@ class Connection:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _gss_sessions(kerberos: Kerberos, host: str, xids: XidSource) -> GssSessions:
+    """The contexts of a connection; the modules for them are imported where they are needed."""
+    from rpcrdma.aio.client.gss_sessions import GssSessions  # noqa: PLC0415
+
+    return GssSessions(kerberos, host, xids)

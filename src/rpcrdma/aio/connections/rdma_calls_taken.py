@@ -18,7 +18,7 @@ __all__ = ["RdmaCallsTaken"]
 
 
 class RdmaCallsTaken:
-    """Answers calls with `answering`; implements `rpcrdma.aio.answering.answering.CallSource`.
+    """Answers calls with `answering`; implements `rpcrdma.aio.answering.call_source.CallSource`.
 
     `on_answered` is called after each reply that is made outside of a turn of the connection, `on_fault` with a fault
     of our own, which ends the connection.

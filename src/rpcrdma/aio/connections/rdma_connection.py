@@ -257,11 +257,13 @@ class RdmaConnection(CallsMade):
             raise TransportClosed(end.reason, protocol_error=end.protocol_error)
         if self._requester is None:
             raise LocalProtocolError("this end of the connection makes no calls")
-        call.payload = payload = self._encoder.encode(call.xid, call.procedure, call.args)
+        protection = call.protection
+        encode = self._encoder.encode if protection is None else protection.encode
+        call.payload = payload = encode(call.xid, call.procedure, call.args)
         bound = call.procedure.bound
         if type(bound) is not ReplyBound or bound.items or bound.results > self._small_results:
             bound = self._offered(call)
-        call.bound = bound
+        call.bound = bound if protection is None else protection.bound(bound)
         try:
             self._requester.start(call)
         except InternalError as error:
@@ -476,7 +478,10 @@ class RdmaConnection(CallsMade):
         if call.began_ns:
             call.ended_ns = perf_counter_ns()
         try:
-            value = decode_result(decoder, call.xid, call.procedure)
+            if call.protection is None:
+                value = decode_result(decoder, call.xid, call.procedure)
+            else:
+                value = call.protection.decode(decoder, call.xid, call.procedure, call.into)
         except RpcRdmaError as error:
             future.set_exception(error)
         else:

@@ -35,7 +35,7 @@ class _Connection(ReverseCaller, Protocol):
 
 
 class TcpCallsTaken:
-    """Answers calls with `answering`; implements `rpcrdma.aio.answering.answering.CallSource`.
+    """Answers calls with `answering`; implements `rpcrdma.aio.answering.call_source.CallSource`.
 
     At the `active` end, a client, calls beyond the bounds are refused: it reads on, because the replies to its own
     calls come after them. Without `answering` it drops and counts them. A server reads nothing more instead. While
@@ -214,6 +214,8 @@ class TcpCallsTaken:
             assert self._answering is not None
             self._answering.runner.log_unfit_reply(call, str(error))
             reply = call.failure(error)
+            if call.protection is not None:
+                reply = call.protection.protect(reply)
             self._send(reply, call)
         call.octets_sent = reply.length
 

@@ -265,7 +265,8 @@ class TcpConnection(CallsMade):
             raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
         if call.xid in self._pending:
             raise LocalProtocolError(f"a call with XID {call.xid:#010x} is outstanding")
-        call.payload = self._encoder.encode(call.xid, call.procedure, call.args)
+        encode = self._encoder.encode if call.protection is None else call.protection.encode
+        call.payload = encode(call.xid, call.procedure, call.args)
         call.over_tcp = self._called = True
         call.peer = self.name
         future = self._future(call)
@@ -339,7 +340,10 @@ class TcpConnection(CallsMade):
         decoder = ResultDecoder(message, 0, None, call.into) if call.into else Decoder(message)
         future: CallFuture = call.future
         try:
-            value = decode_result(decoder, call.xid, call.procedure)
+            if call.protection is None:
+                value = decode_result(decoder, call.xid, call.procedure)
+            else:
+                value = call.protection.decode(decoder, call.xid, call.procedure, call.into)
         except Exception as error:  # noqa: BLE001 - the caller's, whose procedure decodes the result
             future.fail(_too_long_perhaps(octets) if _may_be_too_long(error, octets) else error)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -12,19 +13,28 @@ from typing import Any
 from rpcrdma.aio.answering.answering import Answering, AtMostOnce, HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.drivers.effects import random_bits
+from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import ProviderInUse
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA
+from rpcrdma.aio.security_options import KerberosKeys
 from rpcrdma.aio.server.rdma_server import RdmaServer, RdmaServerConfig
 from rpcrdma.aio.server.server_statistics import ConnectionStatistics, ListenerStatistics, ServerStatistics
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.aio.urls import Url, parse_url
-from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.errors import ConnectFailed, LocalProtocolError, UserAuthenticationFailed
 from rpcrdma.limits import BUFFER_OCTETS_MAX
 from rpcrdma.rpc.call_statistics import CallStatistics, OperationStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.gss.acceptor import Acceptor
+from rpcrdma.rpc.gss.flavors import SecurityFlavor, security_flavor
+from rpcrdma.rpc.gss.mechanism import GssFailure, GssMechanism
+from rpcrdma.rpc.host_identity import printable
 from rpcrdma.rpc.service import Service
 from rpcrdma.transport.authenticator import HostPolicy
+
+_LOGGER = logging.getLogger("rpcrdma.server")
 
 __all__ = ["ServeOptions", "Server", "serve"]
 
@@ -39,24 +49,51 @@ class ServeOptions:
     """Memory for the arguments of calls in progress, and as much for their results; further calls wait."""
     rdma: RdmaServerConfig = field(default_factory=RdmaServerConfig)
     tcp: TcpServerConfig = field(default_factory=TcpServerConfig)
+    security: Sequence[SecurityFlavor | str] = (SecurityFlavor.SYS, SecurityFlavor.NONE)
+    """The security flavors of calls that are answered; others get AUTH_TOOWEAK. Procedure 0 answers with any, as do
+    services with `ANY_SECURITY`."""
+    kerberos: KerberosKeys = field(default_factory=KerberosKeys)
+    """The keys for the flavors of Kerberos."""
     count_calls: bool = False
     """Whether `Server.statistics` tells of calls, by procedure and status, how many there were and how long they took:
     as `ConnectOptions.count_calls`."""
     drain_s: float = 5.0
     """How long running calls may take to be answered when a context manager ends."""
 
+    def __post_init__(self) -> None:
+        self.flavors()
+
+    def flavors(self) -> tuple[SecurityFlavor, ...]:
+        """The flavors.
+
+        Raises:
+            ValueError: there is none, or none of that name.
+        """
+        if not self.security:
+            raise ValueError("security: name at least one flavor")
+        return tuple(security_flavor(each) if isinstance(each, str) else each for each in self.security)
+
 
 class Server:
     """Listeners and connections; ends with `close`, or as a context manager."""
 
-    def __init__(self, services: Sequence[Service], options: ServeOptions) -> None:
+    def __init__(
+        self, services: Sequence[Service], options: ServeOptions, mechanism: GssMechanism | None = None
+    ) -> None:
         self._options = options
+        self._log = LimitedLog(_LOGGER)
+        acceptor = None if mechanism is None else self._acceptor(mechanism)
+        flavors = frozenset(options.flavors())
+        # Without contexts no call has another flavor than these two.
+        security = None if acceptor is None and flavors >= {SecurityFlavor.SYS, SecurityFlavor.NONE} else flavors
         # Two pools: a call holds its arguments while it waits for a result buffer, so calls that wait for one shared
         # pool could block each other.
         most = options.memory_octets_max
         self._pools = results, arguments = BufferPool(octets_max=most), BufferPool(octets_max=most)
         self._runner = HandlerRunner(workers=options.workers)
-        self._over_rdma = over_rdma = Dispatcher(service for service in services if service.OVER_RDMA)
+        self._over_rdma = over_rdma = Dispatcher(
+            (service for service in services if service.OVER_RDMA), acceptor=acceptor, security=security
+        )
         once = AtMostOnce(self._runner)
         # Over TCP no host proves which one it is, unless all do in TLS.
         hidden = options.rdma.host_authentication.wanted is HostPolicy.REQUIRED and options.tcp.xprtsec != "mtls"
@@ -64,7 +101,11 @@ class Server:
         answering = Answering(over_rdma, self._runner, once, count_calls=options.count_calls)
         self._rdma = RdmaServer(answering, results, arguments, options.rdma, back_rdma)
         self._tcp = TcpServer(
-            Dispatcher(service for service in services if not (hidden and service.OVER_RDMA)),
+            Dispatcher(
+                (service for service in services if not (hidden and service.OVER_RDMA)),
+                acceptor=acceptor,
+                security=security,
+            ),
             runner=self._runner,
             pool=results,
             arguments=arguments,
@@ -78,6 +119,21 @@ class Server:
         """By URL: the providers, with their devices, over which RDMA clients reach it; none of a URL of TCP."""
         self.takes_calls = True
         """Whether calls are taken: until `close`."""
+
+    def _acceptor(self, mechanism: GssMechanism) -> Acceptor:
+        def refused(peer: str, failure: GssFailure) -> None:
+            self._log.log(logging.WARNING, f"gss {peer}", "%s could not prove its user: %s", peer, failure)
+
+        def made(peer: str, principal: str) -> None:
+            self._log.log(logging.INFO, f"principal {peer}", "%s is at %s", printable(principal), peer)
+
+        return Acceptor(
+            mechanism,
+            clock=asyncio.get_running_loop().time,
+            random_octets=lambda length: random_bits(8 * length).to_bytes(length, "big"),
+            on_failure=refused,
+            on_made=made,
+        )
 
     @property
     def connections(self) -> frozenset[RdmaConnection]:
@@ -163,6 +219,7 @@ class Server:
         self._rdma.stop_accepting()
         await asyncio.gather(self._tcp.stop(deadline_s), self._runner.drain(deadline_s))
         await self._rdma.stop()
+        self._log.flush()
 
     async def __aenter__(self) -> Server:
         return self
@@ -196,7 +253,15 @@ class _Starting:
             await self._server.close()
 
     async def _start(self) -> Server:
-        server = Server(self._services, self._options)
+        options = self._options
+        mechanism = None
+        if any(flavor.service is not None for flavor in options.flavors()):
+            mechanism = options.kerberos.made()
+            try:
+                await asyncio.to_thread(mechanism.check_keys)
+            except GssFailure as failure:
+                raise UserAuthenticationFailed(str(failure)) from None
+        server = Server(self._services, options, mechanism)
         try:
             for url in self._listen:
                 await server.listen(url)
@@ -218,6 +283,7 @@ def serve(
         LocalProtocolError: a URL of `listen` is not valid, two services offer the same program and version, or
             `xprtsec` is asked for over RDMA.
         HostAuthenticationFailed: when entered or awaited: a file of `host_authentication` is unfit.
+        UserAuthenticationFailed: when entered or awaited: there is no key for a flavor of Kerberos.
         ConnectFailed: when entered or awaited: an address cannot be listened on.
     """
     return _Starting(services, listen, options or ServeOptions())

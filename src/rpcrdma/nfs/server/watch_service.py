@@ -48,7 +48,7 @@ _BATCH_OCTETS = 16 + 8 + 4
 _NUMBER_MAX = 1 << 63
 """No subscription reaches this number: a client that claims a higher one has not counted."""
 
-_Identity: TypeAlias = tuple[int, int, tuple[int, ...]] | None
+_Identity: TypeAlias = tuple[int, int, tuple[int, ...]] | str | None
 
 
 class _Refusal(Exception):
@@ -64,6 +64,7 @@ class _BlockingContext:
 
     def __init__(self, context: CallContext) -> None:
         self.credential = context.credential
+        self.principal = context.principal
         self.peer = context.peer
         self.xid = context.xid
         self.host_identity = context.host_identity
@@ -345,4 +346,4 @@ class WatchService(WATCH_V1_Service):
 def _identity(credential: Credential) -> _Identity:
     if isinstance(credential, AuthSys):
         return credential.uid, credential.gid, tuple(credential.gids)
-    return None
+    return credential.principal

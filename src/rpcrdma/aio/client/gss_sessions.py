@@ -1,0 +1,205 @@
+"""A client's contexts of RPCSEC_GSS: made when they are first needed, renewed before they end, ended at the end.
+
+A context belongs to the client's principal and outlives the connection on which it was made. A server that has lost it,
+or says that it has ended, gets a new one, and the call once more (OR-13).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+from rpcrdma.aio.security_options import Kerberos
+from rpcrdma.errors import RemoteProtocolError, RpcError, RpcRdmaError, UserAuthenticationFailed
+from rpcrdma.rpc.auth import AuthStat
+from rpcrdma.rpc.calling import XidSource
+from rpcrdma.rpc.errors import AuthError
+from rpcrdma.rpc.gss.flavors import GssService
+from rpcrdma.rpc.gss.initiator import ContextCall, GssSession, ProtectedCall, check_verifier
+from rpcrdma.rpc.gss.mechanism import GssFailure, GssMajor, GssMechanism
+from rpcrdma.rpc.program import null_procedure
+from rpcrdma.transport import Call
+
+__all__ = ["GssSessions"]
+
+T = TypeVar("T")
+
+_AGAIN = frozenset({AuthStat.RPCSEC_GSS_CREDPROBLEM, AuthStat.RPCSEC_GSS_CTXPROBLEM})
+_TOKENS_MAX = 8
+"""Tokens of the client for one context: Kerberos has one, the longest mechanisms in use four."""
+_RENEW_PART = 0.1
+"""A context is renewed when so much of its lifetime is left: an hour for a ticket of ten."""
+_RENEW_AGAIN_S = 10.0
+"""How long a context that still lives is used after it could not be renewed, before that is tried again."""
+_DESTROY_S = 1.0
+"""How long the end of a connection waits for the end of its context: no data depends on that."""
+
+
+class _Connection(Protocol):
+    @property
+    def closed(self) -> bool: ...
+
+    def start(self, call: Call) -> Awaitable[Any]: ...
+
+
+class GssSessions:
+    """The contexts of one `Connection` with the server at `host`; `xids` numbers the calls that make them."""
+
+    def __init__(self, kerberos: Kerberos, host: str, xids: XidSource) -> None:
+        self._kerberos = kerberos
+        self._service = kerberos.security.service or GssService.NONE
+        self._host = kerberos.host or host
+        self._xids = xids
+        self._loop = asyncio.get_running_loop()
+        self._mechanism: GssMechanism | None = None
+        self._session: GssSession | None = None
+        self._program = 0, 0
+        self._renew_s: float | None = None
+        self._ends_s: float | None = None
+        self._making: asyncio.Task[GssSession] | None = None
+        self.principal: str | None = None
+        """The client's principal, once a context has been made."""
+
+    async def start(self, call: Call, connection: _Connection) -> Any:
+        """The result of a call on `connection`, which is made twice if the server does not know the context.
+
+        Raises:
+            UserAuthenticationFailed: no context can be made.
+            Everything that the calls of connections raise.
+        """
+        again = False
+        while True:
+            session = self._session
+            if session is None or session.exhausted or self._is_due():
+                session = await self._renewed(call, connection)
+            call.protection = ProtectedCall(session, self._service)
+            try:
+                return await connection.start(call)
+            except GssFailure as failure:
+                self._forget(session)
+                if again:
+                    raise UserAuthenticationFailed(str(failure)) from None
+            except AuthError as error:
+                if error.stat not in _AGAIN:
+                    raise
+                self._forget(session)
+                if again:
+                    raise
+            again = True
+
+    async def close(self, connection: _Connection) -> None:
+        """Ends the context at the server, if the connection still stands."""
+        if self._making is not None:
+            self._making.cancel()
+        session, self._session = self._session, None
+        if session is None or connection.closed:
+            return
+        call = self._call()
+        call.protection = ProtectedCall(session, self._service, ends=True)
+        with contextlib.suppress(RpcRdmaError, TimeoutError):
+            async with asyncio.timeout(_DESTROY_S):
+                await self._answered(call, connection)
+
+    def _is_due(self) -> bool:
+        return self._renew_s is not None and self._loop.time() >= self._renew_s
+
+    def _forget(self, session: GssSession) -> None:
+        if self._session is session:
+            self._session = None
+
+    async def _renewed(self, call: Call, connection: _Connection) -> GssSession:
+        """A new context, one for all calls that wait for it; the present one if that lives on and cannot be renewed."""
+        present = self._session
+        making = self._making
+        if making is None:
+            self._program = call.procedure.program, call.procedure.version
+            making = self._making = self._loop.create_task(self._make(connection))
+            making.add_done_callback(self._made)
+        try:
+            async with asyncio.timeout_at(call.deadline_s):
+                return await asyncio.shield(making)
+        except UserAuthenticationFailed:
+            alive = self._ends_s is None or self._loop.time() < self._ends_s
+            if present is None or present is not self._session or present.exhausted or not alive:
+                raise
+            self._renew_s = self._loop.time() + _RENEW_AGAIN_S
+            return present
+        except TimeoutError:
+            raise UserAuthenticationFailed(
+                f"no context with {self._host} within the call's deadline; check that KDC and server answer"
+            ) from None
+
+    def _made(self, making: asyncio.Task[GssSession]) -> None:
+        self._making = None
+        # Retrieved, or asyncio logs it where no call waits any more.
+        if not making.cancelled() and making.exception() is None:
+            self._session = making.result()
+
+    async def _make(self, connection: _Connection) -> GssSession:
+        try:
+            return await self._exchange(connection)
+        except GssFailure as failure:
+            raise UserAuthenticationFailed(str(failure)) from None
+        except AuthError as error:
+            raise UserAuthenticationFailed(
+                f"the server refuses RPCSEC_GSS ({error}); without it, users are not proved: --sec sys"
+            ) from None
+        except RpcError as error:
+            raise UserAuthenticationFailed(f"no context was made: {error}; ask the server's administrator") from None
+
+    async def _exchange(self, connection: _Connection) -> GssSession:
+        if self._mechanism is None:
+            self._mechanism = self._kerberos.made()
+        mechanism = self._mechanism
+        gss = await self._blocking(mechanism.initiate, self._host)
+        token = await self._blocking(gss.step, None)
+        handle: bytes | None = None
+        for _ in range(_TOKENS_MAX):
+            call = self._call()
+            creation = ContextCall(token or b"", handle)
+            call.protection = creation
+            result = await self._answered(call, connection)
+            if result.major not in {GssMajor.COMPLETE, GssMajor.CONTINUE_NEEDED}:
+                if result.token:
+                    # It tells this end more than the status does.
+                    await self._blocking(gss.step, result.token)
+                raise GssFailure(mechanism.explained(result.major, result.minor, self._host))
+            token = await self._blocking(gss.step, result.token) if result.token else None
+            handle = result.handle
+            if result.major == GssMajor.COMPLETE:
+                if not gss.complete:
+                    raise RemoteProtocolError(
+                        "the server has ended the making of a context too early", rfc="2203 5.2.3.1"
+                    )
+                check_verifier(gss, creation.verifier, result.window)
+                break
+            if token is None:
+                raise RemoteProtocolError("the server waits for a token that is not due", rfc="2203 5.2.3.1")
+        else:
+            raise RemoteProtocolError(f"no context after {_TOKENS_MAX} tokens", rfc="2203 5.2.2")
+        self.principal = gss.principal
+        lifetime_s = gss.lifetime_s
+        now_s = self._loop.time()
+        self._ends_s = None if lifetime_s is None else now_s + lifetime_s
+        self._renew_s = None if lifetime_s is None else now_s + lifetime_s * (1 - _RENEW_PART)
+        return GssSession(gss, handle, mechanism.mic_octets_max, mechanism.wrap_octets_max, [0])
+
+    def _call(self) -> Call:
+        """A call of procedure 0, as the calls are that make and end contexts."""
+        call = Call(null_procedure(*self._program), None)
+        call.xid = self._xids.take()
+        return call
+
+    async def _answered(self, call: Call, connection: _Connection) -> Any:
+        try:
+            return await connection.start(call)
+        finally:
+            del self._xids.taken[call.xid]
+
+    async def _blocking(self, work: Callable[..., T], *args: Any) -> T:
+        """The result of a step of the mechanism, which asks the KDC at times."""
+        if self._mechanism is not None and self._mechanism.blocks:
+            return await asyncio.to_thread(work, *args)
+        return work(*args)

@@ -1,0 +1,295 @@
+"""Kerberos version 5 as the mechanism of RPCSEC_GSS, by the package `gssapi` and the Kerberos library of the system."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+import re
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from rpcrdma.errors import UserAuthenticationFailed
+from rpcrdma.rpc.auth import LocalUser
+from rpcrdma.rpc.gss.mechanism import GssContext, GssFailure, GssMajor
+
+__all__ = ["KerberosMechanism", "local_user"]
+
+SERVICE: Final = "nfs"
+_OID: Final = "1.2.840.113554.1.2.2"
+_MISSING: Final = (
+    "Kerberos needs the package gssapi, which is not installed; pip install 'rpcrdma[kerberos]' (its build needs a C "
+    "compiler and libkrb5-dev), or apt-get install python3-gssapi"
+)
+_ERRORS_FROM: Final = -1765328384
+"""The error codes of Kerberos in the table of MIT's library begin here (KRB5KDC_ERR_NONE)."""
+_SKEW = 37
+_WORDS: Final = {
+    7: "the realm has no principal nfs/{host}; add it to the realm and to the server's keytab, or name the server as "
+    "the realm does",
+    32: "the ticket has expired; run kinit",
+    _SKEW: "the clocks of this machine and of the server differ too much; set them",
+    45: "the server has no key for nfs/{host}; add one to its keytab: kadmin -q 'ktadd nfs/{host}'",
+    141: "no ticket; run kinit",
+    144: "the server has no key for nfs/{host}; add one to its keytab: kadmin -q 'ktadd nfs/{host}'",
+    154: "the realm is not known; name its KDC in /etc/krb5.conf",
+    156: "no KDC of the realm answers; check the network and /etc/krb5.conf",
+    181: "the server has no key for nfs/{host}; add one to its keytab: kadmin -q 'ktadd nfs/{host}'",
+    195: "no ticket; run kinit",
+    230: "the server's key for nfs/{host} is not the realm's present one; write the keytab anew: kadmin -q 'ktadd "
+    "nfs/{host}'",
+}
+"""By the code's distance from `_ERRORS_FROM`: the cause, and behind the semicolon the remedy."""
+_TIME_OF_SERVER: Final = re.compile(rb"\xa4\x11\x18\x0f(\d{14})Z")
+"""stime of KRB-ERROR (RFC 4120 section 5.9.1), the time of the server that refuses a ticket for its clock."""
+
+
+def _gssapi() -> Any:
+    try:
+        import gssapi  # noqa: PLC0415 - an optional extra
+    except ImportError:
+        raise UserAuthenticationFailed(_MISSING) from None
+    except Exception as error:  # noqa: BLE001 - it looks for the system's library when it is imported
+        raise UserAuthenticationFailed(
+            f"the package gssapi does not work here: {error}; install libgssapi-krb5-2"
+        ) from None
+    return gssapi
+
+
+class KerberosMechanism:
+    """See `GssMechanism`.
+
+    Raises:
+        UserAuthenticationFailed: the package `gssapi` is not installed.
+    """
+
+    # RFC 4121 sections 4.2.4 and 4.2.6: header, confounder, copy of the header and checksum, 24 octets at most.
+    mic_octets_max = 64
+    wrap_octets_max = 128
+    blocks = True
+
+    def __init__(
+        self,
+        *,
+        principal: str | None = None,
+        ccache: Path | str | None = None,
+        keytab: Path | str | None = None,
+    ) -> None:
+        self._gssapi = _gssapi()
+        self._principal = principal
+        self._ccache = ccache
+        self._keytab = keytab
+
+    @cached_property
+    def _oid(self) -> Any:
+        return self._gssapi.OID.from_int_seq(_OID)
+
+    def _credentials(self, usage: str) -> Any:
+        """The tickets, or the keys, in the places that the options or the system name."""
+        gssapi = self._gssapi
+        store = {"ccache": self._ccache} if usage == "initiate" else {"keytab": self._keytab}
+        given = {key: os.fspath(value) for key, value in store.items() if value is not None}
+        name = None
+        if usage == "initiate" and self._principal is not None:
+            name = gssapi.Name(self._principal, gssapi.NameType.kerberos_principal)
+        return gssapi.Credentials(name=name, usage=usage, mechs=[self._oid], store=given or None)
+
+    def check_ticket(self) -> None:
+        """Checks that there is a valid ticket.
+
+        Raises:
+            GssFailure: there is none.
+        """
+        errors = self._gssapi.exceptions.GSSError
+        try:
+            left_s = self._credentials("initiate").lifetime
+        except errors as error:
+            raise _failure(error, "") from None
+        if left_s == 0:
+            raise GssFailure(_WORDS[32])
+
+    def check_keys(self) -> None:
+        """See `GssMechanism.check_keys`."""
+        self.accept()
+
+    def explained(self, major: int, minor: int, host: str) -> str:
+        """See `GssMechanism.explained`."""
+        known = _known(minor, host)
+        if known is not None:
+            return known
+        told = [*self._words(major, is_major=True), *self._words(minor, is_major=False)]
+        return f"the server refuses the ticket ({'; '.join(told)})" if told else "the server refuses the ticket"
+
+    def _words(self, code: int, *, is_major: bool) -> list[str]:
+        raw = self._gssapi.raw
+        try:
+            return [
+                raw.display_status(code, is_major, mech=None if is_major else self._oid)[0].decode(errors="replace")
+            ]
+        except self._gssapi.exceptions.GSSError:
+            return []
+
+    def initiate(self, host: str) -> GssContext:
+        """See `GssMechanism.initiate`."""
+        gssapi = self._gssapi
+        flags = gssapi.RequirementFlag
+        try:
+            self.check_ticket()
+            context = gssapi.SecurityContext(
+                name=gssapi.Name(f"{SERVICE}@{host}", gssapi.NameType.hostbased_service),
+                creds=self._credentials("initiate"),
+                mech=self._oid,
+                # Neither replay detection nor sequencing (OR-10).
+                flags=flags.mutual_authentication | flags.integrity | flags.confidentiality,
+                usage="initiate",
+            )
+        except gssapi.exceptions.GSSError as error:
+            raise _failure(error, host) from None
+        return _KerberosContext(gssapi, context, host)
+
+    def accept(self) -> GssContext:
+        """See `GssMechanism.accept`."""
+        gssapi = self._gssapi
+        try:
+            context = gssapi.SecurityContext(creds=self._credentials("accept"), usage="accept")
+        except gssapi.exceptions.GSSError as error:
+            keytab = self._keytab or os.environ.get("KRB5_KTNAME") or "/etc/krb5.keytab"
+            raise GssFailure(
+                f"no key of Kerberos in {keytab} ({_text(error)}); "
+                f"add one: kadmin -q 'ktadd -k {keytab} {SERVICE}/HOST'",
+                major=error.maj_code,
+                minor=error.min_code,
+            ) from None
+        return _KerberosContext(gssapi, context, "")
+
+
+class _KerberosContext:
+    """See `GssContext`."""
+
+    def __init__(self, gssapi: Any, context: Any, host: str) -> None:
+        self._errors = gssapi.exceptions.GSSError
+        self._context = context
+        self._host = host
+
+    @property
+    def complete(self) -> bool:
+        return bool(self._context.complete)
+
+    @cached_property
+    def principal(self) -> str:
+        return str(self._context.initiator_name)
+
+    @property
+    def user(self) -> LocalUser | None:
+        return local_user(self.principal)
+
+    @property
+    def lifetime_s(self) -> float | None:
+        try:
+            left_s: float | None = self._context.lifetime
+        except self._errors as error:
+            raise _failure(error, self._host) from None
+        return left_s
+
+    def step(self, token: bytes | None) -> bytes | None:
+        try:
+            answer: bytes | None = self._context.step(token)
+        except self._errors as error:
+            raise _failure(error, self._host, token or b"") from None
+        return answer
+
+    def mic(self, data: bytes) -> bytes:
+        try:
+            mic: bytes = self._context.get_signature(data)
+        except self._errors as error:
+            raise _failure(error, self._host) from None
+        return mic
+
+    def verify(self, data: bytes, mic: bytes) -> None:
+        try:
+            self._context.verify_signature(data, mic)
+        except self._errors as error:
+            raise _failure(error, self._host) from None
+
+    def wrap(self, data: bytes) -> bytes:
+        try:
+            wrapped: bytes = self._context.wrap(data, True).message
+        except self._errors as error:
+            raise _failure(error, self._host) from None
+        return wrapped
+
+    def unwrap(self, data: bytes) -> bytes:
+        try:
+            message, encrypted, _ = self._context.unwrap(data)
+        except self._errors as error:
+            raise _failure(error, self._host) from None
+        if not encrypted:
+            raise GssFailure("the data are not encrypted")
+        result: bytes = message
+        return result
+
+
+def _failure(error: Any, host: str, token: bytes = b"") -> GssFailure:
+    """The failure that an error of the library stands for; `token` is the peer's, which may say why."""
+    major = int(error.maj_code) & 0xFFFF0000 or GssMajor.FAILURE
+    words = _known(error.min_code, host) or _text(error)
+    if (error.min_code - _ERRORS_FROM) & 0xFFFFFFFF == _SKEW and (found := _TIME_OF_SERVER.search(token)):
+        there = datetime.strptime(found[1].decode(), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        minutes = round(abs((datetime.now(UTC) - there).total_seconds()) / 60)
+        words = f"the clocks of this machine and of the server differ by {minutes} minutes; set them"
+    return GssFailure(words, major=major, minor=error.min_code, token=error.token or b"")
+
+
+def _known(minor: int, host: str) -> str | None:
+    words = _WORDS.get((minor - _ERRORS_FROM) & 0xFFFFFFFF)
+    return None if words is None else words.format(host=host or "HOST")
+
+
+def _text(error: Any) -> str:
+    """The library's words for its error, in one line."""
+    return str(error.gen_message()).replace("\n", " ")
+
+
+def local_user(principal: str) -> LocalUser | None:
+    """The user of this machine that a principal stands for, by the system's rules, with the groups of its database.
+
+    None for principals that no rule maps, those of hosts and services among them, and for names without an account.
+    May block.
+    """
+    name = _local_name(principal)
+    if name is None:
+        return None
+    try:
+        account = pwd.getpwnam(name)
+    except KeyError:
+        return None
+    gids = os.getgrouplist(name, account.pw_gid)
+    return LocalUser(account.pw_uid, account.pw_gid, tuple(sorted(set(gids) - {account.pw_gid})))
+
+
+_NAME_OCTETS_MAX: Final = 256
+
+
+def _local_name(principal: str) -> str | None:
+    """The result of auth_to_local in krb5.conf, as krb5_aname_to_localname gives it."""
+    try:
+        library = ctypes.CDLL("libkrb5.so.3")
+    except OSError:
+        return None
+    library.krb5_free_context.restype = library.krb5_free_principal.restype = None
+    context, parsed = ctypes.c_void_p(), ctypes.c_void_p()
+    if library.krb5_init_context(ctypes.byref(context)):
+        return None
+    try:
+        if library.krb5_parse_name(context, principal.encode("utf-8", "surrogateescape"), ctypes.byref(parsed)):
+            return None
+        try:
+            name = ctypes.create_string_buffer(_NAME_OCTETS_MAX)
+            failed = library.krb5_aname_to_localname(context, parsed, ctypes.c_int(_NAME_OCTETS_MAX), name)
+            return None if failed else name.value.decode("utf-8", "surrogateescape")
+        finally:
+            library.krb5_free_principal(context, parsed)
+    finally:
+        library.krb5_free_context(context)

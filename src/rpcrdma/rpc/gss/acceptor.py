@@ -1,0 +1,358 @@
+"""The server's side of RPCSEC_GSS: contexts by handle, calls checked and replies protected (RFC 2203 section 5.3.3).
+
+A call that makes a context has two parts: `ContextCreation.step`, which may block and touches nothing that is shared,
+and `protect`, which takes its outcome into the table. A context that waits for a further token counts as being made;
+nothing about its maker is proved, and of too many the oldest ends. A finished context belongs to its principal, and is
+good on every connection.
+
+A call of a context passes these checks, the first that fails decides: handle, age, checksum of the header, sequence
+number, window, and for the arguments the checksum of the body and its sequence number. Octets that fail a check before
+that of the window change nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import ClassVar, Final
+
+from rpcrdma.errors import DecodeError
+from rpcrdma.limits import (
+    GSS_ADDRESS_CREATING_MAX,
+    GSS_CONTEXTS_MAX,
+    GSS_CREATING_MAX,
+    GSS_CREATION_S,
+    GSS_IDLE_S,
+    GSS_PRINCIPAL_CONTEXTS_MAX,
+    GSS_WINDOW,
+)
+from rpcrdma.rpc.auth import AuthFlavor, AuthGss, AuthNone, AuthStat, Credential, LocalUser, OpaqueAuth
+from rpcrdma.rpc.gss.bodies import decode_body, encode_body
+from rpcrdma.rpc.gss.flavors import GssService, SecurityFlavor
+from rpcrdma.rpc.gss.mechanism import GssContext, GssFailure, GssMajor, GssMechanism
+from rpcrdma.rpc.gss.messages import (
+    GSS_VERSION,
+    SEQUENCE_MAX,
+    GssCredential,
+    GssProcedure,
+    InitResult,
+    decode_gss_credential,
+)
+from rpcrdma.rpc.gss.protection import CallDropped, CredentialRefused
+from rpcrdma.rpc.gss.window import SequenceWindow
+from rpcrdma.rpc.message import (
+    REPLY_HEADER_OCTETS,
+    AcceptStat,
+    CallHeader,
+    ReplyStat,
+    auth_octets,
+    encode_auth_error,
+)
+from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder, Payload
+
+__all__ = ["Acceptor", "ContextCreation", "GssCall"]
+
+_FLAVORS: Final = {flavor.service: flavor for flavor in SecurityFlavor}
+_NOBODY: Final = AuthNone()
+_CREATING: Final = frozenset({GssProcedure.INIT, GssProcedure.CONTINUE_INIT})
+_HANDLE_OCTETS: Final = 16
+"""A handle that no other client guesses."""
+_VERIFIER_AT: Final = 12
+"""Offset of the verifier in an accepted reply."""
+_STAT_AT: Final = 20
+"""Offset of accept_stat in a reply whose verifier is empty."""
+
+
+class _Context:
+    """A context of a client. The fields after `window` are set when it is finished."""
+
+    __slots__ = ("credentials", "expires_s", "gss", "handle", "peer", "principal", "used_s", "window")
+
+    def __init__(self, gss: GssContext, handle: bytes, peer: str, now_s: float) -> None:
+        self.gss = gss
+        self.handle = handle
+        self.peer = peer
+        self.used_s = now_s
+        """When it was made or last used; of one that is being made, when that began."""
+        self.window = SequenceWindow(GSS_WINDOW)
+        self.principal = ""
+        self.expires_s: float | None = None
+        self.credentials: dict[GssService, AuthGss] = {}
+
+    def finish(self, principal: str, user: LocalUser | None, expires_s: float | None) -> None:
+        self.principal = principal
+        self.expires_s = expires_s
+        for service in GssService:
+            self.credentials[service] = AuthGss(principal=principal, flavor=_FLAVORS[service], user=user)
+
+
+class GssCall:
+    """A call whose header was verified; see `OpenedCall`.
+
+    `arguments` stands before the arguments, `skipped` octets after its start: behind the header, or the sequence number
+    in a body.
+    """
+
+    __slots__ = ("_acceptor", "_context", "_ends", "_sequence", "_service", "arguments", "credential", "skipped")
+
+    creates: ClassVar[bool] = False
+
+    def __init__(self, acceptor: Acceptor, context: _Context, sent: GssCredential, decoder: Decoder) -> None:
+        self._acceptor = acceptor
+        self._context = context
+        self._sequence = sent.sequence
+        self._service = GssService(sent.service)
+        self._ends = sent.procedure == GssProcedure.DESTROY
+        self.credential: Credential = context.credentials[self._service]
+        self.arguments = decoder
+        self.skipped = decoder.pos - decoder.start
+
+    def open(self) -> None:
+        """See `OpenedCall.open`."""
+        if self._service is GssService.NONE or self._ends:
+            return
+        try:
+            data = decode_body(self.arguments, self._context.gss, self._service, self._sequence)
+        except GssFailure as failure:
+            offset = self.arguments.pos - self.arguments.start
+            raise DecodeError(
+                "databody", offset, "what its sender has sealed", str(failure), rfc="2203 5.3.3.4.2"
+            ) from None
+        self.arguments = inner = Decoder(data)
+        inner.pos = self.skipped = 4
+
+    def protect(self, reply: Payload) -> Payload:
+        """See `OpenedCall.protect`."""
+        if self._ends:
+            self._acceptor.end(self._context.handle)
+        try:
+            service = GssService.NONE if self._ends else self._service
+            return _protected(reply, self._context.gss, service, self._sequence)
+        except GssFailure:
+            # The context has ended meanwhile. The client makes another one and repeats the call.
+            return _refused(reply, AuthStat.RPCSEC_GSS_CTXPROBLEM)
+
+
+class ContextCreation:
+    """A call that makes a context, or goes on making it; see `OpenedCall`."""
+
+    __slots__ = (
+        "_acceptor", "_context", "_expires_s", "_failure", "_finished", "_handle", "_now_s", "_peer", "_principal",
+        "_user", "arguments", "credential", "skipped",
+    )  # fmt: skip
+
+    creates: ClassVar[bool] = True
+
+    def __init__(
+        self, acceptor: Acceptor, context: _Context | None, handle: bytes, peer: str, now_s: float, decoder: Decoder
+    ) -> None:
+        self.credential: Credential = _NOBODY
+        self.arguments = decoder
+        self.skipped = decoder.pos - decoder.start
+        self._acceptor = acceptor
+        self._context = context
+        self._handle = handle
+        self._peer = peer
+        self._now_s = now_s
+        self._failure: GssFailure | None = None
+        self._finished = False
+        self._principal = ""
+        self._user: LocalUser | None = None
+        self._expires_s: float | None = None
+
+    def open(self) -> None:
+        """The token is not protected."""
+
+    def step(self, token: bytes) -> InitResult:
+        """Takes a token of the client; may block, in any thread."""
+        acceptor = self._acceptor
+        try:
+            if self._context is None:
+                gss = acceptor.mechanism.accept()
+                self._context = _Context(gss, self._handle, self._peer, self._now_s)
+            context = self._context
+            answer = context.gss.step(token) or b""
+            if not context.gss.complete:
+                return InitResult(context.handle, GssMajor.CONTINUE_NEEDED, 0, context.window.size, answer)
+            self._principal, self._user = context.gss.principal, context.gss.user
+            lifetime_s = context.gss.lifetime_s
+            self._expires_s = None if lifetime_s is None else self._now_s + lifetime_s
+        except GssFailure as failure:
+            self._failure = failure
+            return InitResult(b"", failure.major, failure.minor, 0, failure.token)
+        self._finished = True
+        return InitResult(context.handle, GssMajor.COMPLETE, 0, context.window.size, answer)
+
+    def protect(self, reply: Payload) -> Payload:
+        """See `OpenedCall.protect`: takes the outcome of `step` into the table.
+
+        The reply that finishes a context has a verifier.
+        """
+        context, acceptor = self._context, self._acceptor
+        if self._failure is not None:
+            acceptor.on_failure(self._peer, self._failure)
+            return reply
+        if context is None or int.from_bytes(reply.reduced[_STAT_AT:][:4], "big") != AcceptStat.SUCCESS:
+            return reply
+        if not self._finished:
+            acceptor.wait_for_token(context)
+            return reply
+        context.finish(self._principal, self._user, self._expires_s)
+        acceptor.keep(context)
+        try:
+            return _protected(reply, context.gss, GssService.NONE, context.window.size)
+        except GssFailure:
+            acceptor.end(context.handle)
+            return _refused(reply, AuthStat.RPCSEC_GSS_CTXPROBLEM)
+
+
+class Acceptor:
+    """Keeps the contexts of a server's clients, for all its connections.
+
+    `clock` gives seconds that never go back, `random_octets(n)` octets for handles. `on_failure` is called with the
+    address and the reason when no context could be made, `on_made` with address and principal when one was.
+    """
+
+    def __init__(
+        self,
+        mechanism: GssMechanism,
+        *,
+        clock: Callable[[], float],
+        random_octets: Callable[[int], bytes],
+        on_failure: Callable[[str, GssFailure], None] = lambda _peer, _failure: None,
+        on_made: Callable[[str, str], None] = lambda _peer, _principal: None,
+        contexts_max: int = GSS_CONTEXTS_MAX,
+        principal_contexts_max: int = GSS_PRINCIPAL_CONTEXTS_MAX,
+    ) -> None:
+        self.mechanism = mechanism
+        self._clock = clock
+        self._random_octets = random_octets
+        self.on_failure = on_failure
+        self._on_made = on_made
+        self._contexts_max = contexts_max
+        self._principal_contexts_max = principal_contexts_max
+        # Both in the order of use, the oldest first.
+        self._contexts: OrderedDict[bytes, _Context] = OrderedDict()
+        self._creating: OrderedDict[bytes, _Context] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Contexts that are kept, those that wait for a token included."""
+        return len(self._contexts) + len(self._creating)
+
+    def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> GssCall | ContextCreation:
+        """See `CallOpener.open`."""
+        try:
+            sent = decode_gss_credential(header.credential.body)
+        except DecodeError:
+            raise CredentialRefused(AuthStat.AUTH_BADCRED) from None
+        if sent.version != GSS_VERSION:
+            creating = sent.procedure in _CREATING
+            raise CredentialRefused(AuthStat.AUTH_REJECTEDCRED if creating else AuthStat.AUTH_BADCRED)
+        if sent.procedure in _CREATING:
+            return self._create(header, sent, peer, decoder)
+        if sent.procedure not in {GssProcedure.DATA, GssProcedure.DESTROY} or sent.service not in _SERVICES:
+            raise CredentialRefused(AuthStat.AUTH_BADCRED)
+        if sent.procedure == GssProcedure.DESTROY and header.procedure:
+            raise CredentialRefused(AuthStat.AUTH_BADCRED)
+        context = self._verified(header, sent, signed)
+        if sent.sequence >= SEQUENCE_MAX:
+            raise CredentialRefused(AuthStat.RPCSEC_GSS_CTXPROBLEM)
+        if not context.window.take(sent.sequence):
+            raise CallDropped
+        context.used_s = self._clock()
+        self._contexts.move_to_end(context.handle)
+        return GssCall(self, context, sent, decoder)
+
+    def _verified(self, header: CallHeader, sent: GssCredential, signed: bytes) -> _Context:
+        context = self._contexts.get(sent.handle)
+        if context is None:
+            raise CredentialRefused(AuthStat.RPCSEC_GSS_CREDPROBLEM)
+        now_s = self._clock()
+        if context.expires_s is not None and now_s >= context.expires_s:
+            del self._contexts[sent.handle]
+            raise CredentialRefused(AuthStat.RPCSEC_GSS_CTXPROBLEM)
+        if now_s >= context.used_s + GSS_IDLE_S:
+            del self._contexts[sent.handle]
+            raise CredentialRefused(AuthStat.RPCSEC_GSS_CREDPROBLEM)
+        if header.verifier.flavor != AuthFlavor.RPCSEC_GSS:
+            raise CredentialRefused(AuthStat.AUTH_BADVERF)
+        try:
+            context.gss.verify(signed, header.verifier.body)
+        except GssFailure as failure:
+            ended = failure.major == GssMajor.CONTEXT_EXPIRED
+            problem = AuthStat.RPCSEC_GSS_CTXPROBLEM if ended else AuthStat.RPCSEC_GSS_CREDPROBLEM
+            raise CredentialRefused(problem) from None
+        return context
+
+    def _create(self, header: CallHeader, sent: GssCredential, peer: str, decoder: Decoder) -> ContextCreation:
+        if header.procedure:
+            raise CredentialRefused(AuthStat.AUTH_BADCRED)
+        if header.verifier.flavor != AuthFlavor.AUTH_NONE:
+            raise CredentialRefused(AuthStat.AUTH_BADVERF)
+        now_s = self._clock()
+        self._expire(now_s)
+        if sent.procedure == GssProcedure.INIT:
+            return ContextCreation(self, None, self._random_octets(_HANDLE_OCTETS), peer, now_s, decoder)
+        # While the token is looked at, no other call finds the context.
+        context = self._creating.pop(sent.handle, None)
+        if context is None:
+            raise CredentialRefused(AuthStat.RPCSEC_GSS_CREDPROBLEM)
+        return ContextCreation(self, context, sent.handle, peer, now_s, decoder)
+
+    def _expire(self, now_s: float) -> None:
+        while self._creating and now_s >= next(iter(self._creating.values())).used_s + GSS_CREATION_S:
+            self._creating.popitem(last=False)
+        while self._contexts and now_s >= next(iter(self._contexts.values())).used_s + GSS_IDLE_S:
+            self._contexts.popitem(last=False)
+
+    def wait_for_token(self, context: _Context) -> None:
+        """Keeps a context that is being made until the client's next token comes."""
+        creating = self._creating
+        creating[context.handle] = context
+        own = [other.handle for other in creating.values() if other.peer == context.peer]
+        if len(own) > GSS_ADDRESS_CREATING_MAX:
+            del creating[own[0]]
+        if len(creating) > GSS_CREATING_MAX:
+            creating.popitem(last=False)
+
+    def keep(self, context: _Context) -> None:
+        """Keeps a context that is finished."""
+        contexts = self._contexts
+        contexts[context.handle] = context
+        if len(contexts) > self._principal_contexts_max:
+            own = [other.handle for other in contexts.values() if other.principal == context.principal]
+            if len(own) > self._principal_contexts_max:
+                del contexts[own[0]]
+        if len(contexts) > self._contexts_max:
+            contexts.popitem(last=False)
+        self._on_made(context.peer, context.principal)
+
+    def end(self, handle: bytes) -> None:
+        """Ends a context."""
+        self._contexts.pop(handle, None)
+
+
+_SERVICES: Final = frozenset(GssService)
+
+
+def _protected(reply: Payload, gss: GssContext, service: GssService, sequence: int) -> Payload:
+    """An encoded reply with an empty verifier, with the verifier and the results that the service asks for."""
+    head = reply.reduced[:REPLY_HEADER_OCTETS]
+    if int.from_bytes(head[8:_VERIFIER_AT], "big") != ReplyStat.MSG_ACCEPTED:
+        return reply
+    verifier = OpaqueAuth(AuthFlavor.RPCSEC_GSS, gss.mic(sequence.to_bytes(4, "big")))
+    front = bytes(head[:_VERIFIER_AT]) + auth_octets(verifier, "verifier")
+    if service is GssService.NONE or int.from_bytes(head[_STAT_AT:], "big") != AcceptStat.SUCCESS:
+        more = len(front) - _STAT_AT
+        items = [BulkItem(item.at + more, item.position + more, item.data) for item in reply.items]
+        return Payload(front + reply.reduced[_STAT_AT:], items)
+    enc = Encoder()
+    enc.reduced += front + head[_STAT_AT:]
+    encode_body(enc, gss, service, sequence, b"".join(reply.gather())[REPLY_HEADER_OCTETS:])
+    return enc
+
+
+def _refused(reply: Payload, stat: AuthStat) -> Payload:
+    enc = Encoder()
+    encode_auth_error(enc, int.from_bytes(reply.reduced[:4], "big"), stat)
+    return enc

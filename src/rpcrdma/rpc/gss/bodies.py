@@ -1,0 +1,78 @@
+"""Arguments and results under integrity and privacy (RFC 2203 sections 5.3.2.2, 5.3.2.3 and 5.3.3.4).
+
+Both bodies hold the sequence number and the octets of arguments or results, as one item that is not DDP-eligible
+(RFC 8166 section 8.2.2.3): nothing in them is recorded as a bulk item.
+"""
+
+from __future__ import annotations
+
+from rpcrdma.errors import DecodeError
+from rpcrdma.rpc.gss.flavors import GssService
+from rpcrdma.rpc.gss.mechanism import GssContext
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Decoder, Encoder, padding
+
+__all__ = ["CONTENT_AT", "body_octets_max", "decode_body", "encode_body"]
+
+CONTENT_AT = 4
+"""The offset of arguments or results in the octets that `decode_body` returns: behind the sequence number."""
+
+_OPAQUE_MAX = 0xFFFFFFFF
+
+
+def encode_body(enc: Encoder, context: GssContext, service: GssService, sequence: int, content: Buffer) -> None:
+    """rpc_gss_integ_data or rpc_gss_priv_data with the octets of arguments or results.
+
+    Raises:
+        GssFailure: the context has ended.
+    """
+    data = b"".join((sequence.to_bytes(4, "big"), content))
+    if service is GssService.PRIVACY:
+        enc.opaque(context.wrap(data), _OPAQUE_MAX, "databody_priv")
+    else:
+        enc.opaque(data, _OPAQUE_MAX, "databody_integ")
+        enc.opaque(context.mic(data), _OPAQUE_MAX, "checksum")
+
+
+def decode_body(dec: Decoder, context: GssContext, service: GssService, sequence: int) -> bytes:
+    """The sequence number and, from `CONTENT_AT` on, the octets of arguments or results (OR-11).
+
+    Raises:
+        ReducedIneligibleItem: part of the body came in a chunk.
+        DecodeError: the body does not decode to its end, or has another sequence number than its header.
+        GssFailure: the body was changed, or the context has ended.
+    """
+    if service is GssService.PRIVACY:
+        wrapped = _opaque(dec, "databody_priv")
+        dec.done("databody_priv")
+        data = context.unwrap(wrapped)
+    else:
+        data = _opaque(dec, "databody_integ")
+        checksum = _opaque(dec, "checksum")
+        dec.done("databody_integ")
+        context.verify(data, checksum)
+    inner = Decoder(data).u32("seq_num")
+    if inner != sequence:
+        raise DecodeError("seq_num", 0, str(sequence), str(inner), rfc="2203 5.3.2.2")
+    return data
+
+
+def body_octets_max(service: GssService, content: int, mic_octets: int, wrap_octets: int) -> int:
+    """Octets of the body with so many octets of content, at most."""
+    if service is GssService.NONE:
+        return content
+    if service is GssService.PRIVACY:
+        return 4 + _padded(CONTENT_AT + content + wrap_octets)
+    return 4 + CONTENT_AT + content + 4 + _padded(mic_octets)
+
+
+def _opaque(dec: Decoder, field: str) -> bytes:
+    """Variable-length data as long as the message has octets for it."""
+    length = dec.count(_OPAQUE_MAX, field)
+    data = dec.octets(length, field)
+    dec.skip_padding(length, field)
+    return data
+
+
+def _padded(length: int) -> int:
+    return length + padding(length)

@@ -1,0 +1,195 @@
+"""The client's side of RPCSEC_GSS: calls that make a context, and calls under it (RFC 2203 sections 5.2 and 5.3).
+
+A call is encoded anew for each transmission, since each has a sequence number of its own. A reply is taken if its
+verifier is the checksum of the number that was sent last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.rpc.auth import AuthFlavor, OpaqueAuth
+from rpcrdma.rpc.calling import ResultDecoder
+from rpcrdma.rpc.gss.bodies import CONTENT_AT, body_octets_max, decode_body, encode_body
+from rpcrdma.rpc.gss.flavors import GssService
+from rpcrdma.rpc.gss.mechanism import GssContext, GssFailure
+from rpcrdma.rpc.gss.messages import (
+    GSS_VERSION,
+    SEQUENCE_MAX,
+    GssCredential,
+    GssProcedure,
+    InitResult,
+    decode_init_result,
+    encode_gss_credential,
+    encode_token,
+)
+from rpcrdma.rpc.message import auth_octets, call_tail, decode_reply
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.xdr.codec import Decoder, Encoder, Payload, padding
+
+__all__ = ["ContextCall", "GssSession", "ProtectedCall", "UnverifiedReply", "check_verifier"]
+
+_NO_VERIFIER_OCTETS = 8
+
+
+class UnverifiedReply(RemoteProtocolError):
+    """The server's checksum of a reply does not fit: the reply, or the call, was changed on its way."""
+
+
+class GssSession(NamedTuple):
+    """What a finished context takes with it into every call; sizes are those of the mechanism."""
+
+    gss: GssContext
+    handle: bytes
+    mic_octets_max: int
+    wrap_octets_max: int
+    numbers: list[int]
+    """The last sequence number, alone."""
+
+    def next_number(self) -> int:
+        """The sequence number of the next transmission."""
+        self.numbers[0] += 1
+        return self.numbers[0]
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no sequence numbers are left."""
+        return self.numbers[0] >= SEQUENCE_MAX - 1
+
+
+class ProtectedCall:
+    """A call under a context; with `ends` the one that ends it."""
+
+    __slots__ = ("_procedure", "_sequence", "_service", "session")
+
+    def __init__(self, session: GssSession, service: GssService, *, ends: bool = False) -> None:
+        self.session = session
+        self._service = service
+        self._procedure = GssProcedure.DESTROY if ends else GssProcedure.DATA
+        self._sequence = 0
+
+    def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
+        """See `CallProtection.encode`."""
+        session, service = self.session, self._service
+        self._sequence = number = session.next_number()
+        sent = GssCredential(GSS_VERSION, self._procedure, number, service, session.handle)
+        enc = Encoder()
+        enc.reduced += _signed_header(xid, procedure, sent)
+        verifier = OpaqueAuth(AuthFlavor.RPCSEC_GSS, session.gss.mic(bytes(enc.reduced)))
+        enc.reduced += auth_octets(verifier, "verifier")
+        if service is GssService.NONE or self._procedure is GssProcedure.DESTROY:
+            procedure.encode_args(enc, args)
+            return enc
+        inner = Encoder()
+        procedure.encode_args(inner, args)
+        encode_body(enc, session.gss, service, number, b"".join(inner.gather()))
+        return enc
+
+    def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
+        """See `CallProtection.decode`."""
+        decode_reply(dec, xid, self._check)
+        if self._service is not GssService.NONE and self._procedure is GssProcedure.DATA:
+            try:
+                data = decode_body(dec, self.session.gss, self._service, self._sequence)
+            except GssFailure as failure:
+                raise _unverified(failure) from None
+            dec = ResultDecoder(data, 0, None, into) if into else Decoder(data)
+            dec.pos = CONTENT_AT
+        result = procedure.decode_result(dec)
+        dec.done(procedure.name)
+        return result
+
+    def bound(self, results: ReplyBound) -> ReplyBound:
+        """See `CallProtection.bound`."""
+        session = self.session
+        verifier = session.mic_octets_max + padding(session.mic_octets_max)
+        if self._service is GssService.NONE:
+            return ReplyBound(results.results + verifier, results.items)
+        content = results.results + sum(item + padding(item) for item in results.items)
+        whole = body_octets_max(self._service, content, session.mic_octets_max, session.wrap_octets_max)
+        return ReplyBound(verifier + whole)
+
+    def _check(self, verifier: OpaqueAuth) -> None:
+        check_verifier(self.session.gss, verifier, self._sequence)
+
+
+class ContextCall:
+    """A call that makes a context, or with the handle that the server gave goes on making it (OR-9)."""
+
+    __slots__ = ("_handle", "_token", "verifier")
+
+    def __init__(self, token: bytes, handle: bytes | None = None) -> None:
+        self._token = token
+        self._handle = handle
+        self.verifier = OpaqueAuth(AuthFlavor.AUTH_NONE, b"")
+        """The reply's: to be checked when the context is finished."""
+
+    def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
+        """See `CallProtection.encode`; `procedure` is procedure 0 of the program to be called."""
+        assert args is None
+        kind = GssProcedure.INIT if self._handle is None else GssProcedure.CONTINUE_INIT
+        # The service means nothing here; servers look at it all the same.
+        sent = GssCredential(GSS_VERSION, kind, 0, GssService.NONE, self._handle or b"")
+        enc = Encoder()
+        enc.reduced += _signed_header(xid, procedure, sent) + bytes(_NO_VERIFIER_OCTETS)
+        encode_token(enc, self._token)
+        return enc
+
+    def decode(
+        self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]
+    ) -> InitResult:
+        """See `CallProtection.decode`."""
+        assert not into
+        decode_reply(dec, xid, self._note)
+        result = decode_init_result(dec)
+        dec.done(procedure.name)
+        return result
+
+    def bound(self, results: ReplyBound) -> ReplyBound:
+        """See `CallProtection.bound`: tokens of servers are small, and those that are not come in a further call."""
+        return ReplyBound(results.results + _CONTEXT_REPLY_OCTETS)
+
+    def _note(self, verifier: OpaqueAuth) -> None:
+        self.verifier = verifier
+
+
+_CONTEXT_REPLY_OCTETS = 2048
+"""The reply to a call that makes a context: handle, status and a verifier of 400 octets each at most, and a token,
+which has some 150 octets for Kerberos."""
+
+
+def check_verifier(gss: GssContext, verifier: OpaqueAuth, number: int) -> None:
+    """Checks the verifier of a reply: the checksum of a sequence number, or of the window.
+
+    Raises:
+        UnverifiedReply: it is another.
+    """
+    if verifier.flavor != AuthFlavor.RPCSEC_GSS:
+        raise UnverifiedReply(
+            f"the reply has a verifier of flavor {verifier.flavor}, not of RPCSEC_GSS; a server without it, or someone "
+            "on the network, has answered",
+            rfc="2203 5.3.3.2",
+        )
+    try:
+        gss.verify(number.to_bytes(4, "big"), verifier.body)
+    except GssFailure as failure:
+        raise _unverified(failure) from None
+
+
+def _signed_header(xid: int, procedure: Procedure[Any, Any], sent: GssCredential) -> bytes:
+    """The header of a call up to its credential, which the verifier is the checksum of."""
+    enc = Encoder()
+    encode_gss_credential(enc, sent)
+    credential = OpaqueAuth(AuthFlavor.RPCSEC_GSS, bytes(enc.reduced))
+    tail = call_tail(procedure.program, procedure.version, procedure.number, credential)
+    return xid.to_bytes(4, "big") + tail[:-_NO_VERIFIER_OCTETS]
+
+
+def _unverified(failure: GssFailure) -> UnverifiedReply:
+    return UnverifiedReply(
+        f"a checksum of the server's reply does not fit ({failure}); someone on the network may have changed it",
+        rfc="2203 5.3.3.2",
+    )

@@ -1,0 +1,126 @@
+"""A mechanism of the GSS-API as RPCSEC_GSS needs it: Kerberos, or another one in tests."""
+
+from __future__ import annotations
+
+import enum
+from typing import Protocol
+
+from rpcrdma.errors import RpcRdmaError
+from rpcrdma.rpc.auth import LocalUser
+
+__all__ = ["GssContext", "GssFailure", "GssMajor", "GssMechanism"]
+
+
+class GssMajor(enum.IntEnum):
+    """Values of gss_major on the wire that this library makes or tells apart (RFC 2203 appendix A)."""
+
+    COMPLETE = 0
+    CONTINUE_NEEDED = 1
+    CONTEXT_EXPIRED = 0xC0000
+    FAILURE = 0xD0000
+
+
+class GssFailure(RpcRdmaError):
+    """The mechanism refuses; the message names cause and remedy for people.
+
+    `major` and `minor` are its status as it travels; `token` is to be sent to the peer.
+    """
+
+    def __init__(self, message: str, *, major: int = GssMajor.FAILURE, minor: int = 0, token: bytes = b"") -> None:
+        super().__init__(message)
+        self.major = major
+        self.minor = minor & 0xFFFFFFFF
+        self.token = token
+
+
+class GssContext(Protocol):
+    """One end of a security context. `step` may block; the other methods compute.
+
+    Replay detection and sequencing of the mechanism are off: RPCSEC_GSS has its own (RFC 2203 section 5.2.2).
+    """
+
+    @property
+    def complete(self) -> bool:
+        """Whether this end needs no more tokens."""
+
+    @property
+    def principal(self) -> str:
+        """The name of the client that has been proved; at the client, its own."""
+
+    @property
+    def user(self) -> LocalUser | None:
+        """The user of this machine that the principal stands for; None: there is none."""
+
+    @property
+    def lifetime_s(self) -> float | None:
+        """Seconds until the context ends, from the last `step` on; None: it does not end by itself."""
+
+    def step(self, token: bytes | None) -> bytes | None:
+        """Takes the peer's token, None at the beginning, and returns the token for the peer, None if there is none.
+
+        Raises:
+            GssFailure: no context can be made.
+        """
+
+    def mic(self, data: bytes) -> bytes:
+        """A checksum of `data` that only the two ends can make.
+
+        Raises:
+            GssFailure: the context has ended.
+        """
+
+    def verify(self, data: bytes, mic: bytes) -> None:
+        """Checks what the peer's `mic` has made.
+
+        Raises:
+            GssFailure: the checksum is wrong, or the context has ended.
+        """
+
+    def wrap(self, data: bytes) -> bytes:
+        """The data, encrypted and with a checksum.
+
+        Raises:
+            GssFailure: the context has ended.
+        """
+
+    def unwrap(self, data: bytes) -> bytes:
+        """The data that the peer's `wrap` has encrypted.
+
+        Raises:
+            GssFailure: they are not encrypted, were changed, or the context has ended.
+        """
+
+
+class GssMechanism(Protocol):
+    """Makes contexts. Each method may block."""
+
+    mic_octets_max: int
+    """Octets of a checksum at most."""
+    wrap_octets_max: int
+    """Octets that `wrap` adds at most."""
+    blocks: bool
+    """Whether `initiate`, `accept` and the steps of contexts may block, so that they need a thread."""
+
+    def check_keys(self) -> None:
+        """Checks that this host can accept contexts.
+
+        Raises:
+            GssFailure: there is no key.
+        """
+
+    def explained(self, major: int, minor: int, host: str) -> str:
+        """What the status means that the server at `host` has answered with: cause and remedy for people."""
+
+    def initiate(self, host: str) -> GssContext:
+        """The client's end of a context with the service at `host`.
+
+        Raises:
+            GssFailure: there is no credential.
+        """
+
+    def accept(self) -> GssContext:
+        """The server's end of a context.
+
+        Raises:
+            GssFailure: there is no key.
+        """

@@ -1,0 +1,88 @@
+"""The protection of one call, as connections and dispatchers see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+from rpcrdma.rpc.auth import AuthStat, Credential
+from rpcrdma.rpc.message import CallHeader
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.xdr.codec import Decoder, Payload
+
+__all__ = ["CallDropped", "CallOpener", "CallProtection", "CredentialRefused", "OpenedCall"]
+
+
+class CredentialRefused(Exception):
+    """The call is answered with this status of AUTH_ERROR."""
+
+    def __init__(self, stat: AuthStat) -> None:
+        super().__init__(stat.name)
+        self.stat = stat
+
+
+class CallDropped(Exception):
+    """The call is not answered: its sequence number was used before, or is below the window (OR-12)."""
+
+
+class CallProtection(Protocol):
+    """Makes and reads the messages of one call in place of `CallEncoder` and `decode_result`."""
+
+    def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
+        """The whole call, for one transmission.
+
+        Raises:
+            LocalProtocolError: the arguments do not have the procedure's type.
+            GssFailure: the context has ended.
+        """
+
+    def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
+        """The result in a whole reply; bulk results under integrity or privacy are copied to `into`.
+
+        Raises:
+            RpcError: the responder answered with an error.
+            UnverifiedReply: a checksum does not fit.
+            DecodeError: the reply does not decode.
+        """
+
+    def bound(self, results: ReplyBound) -> ReplyBound:
+        """How large the reply gets with its verifier and protection, for results of a given size."""
+
+
+class OpenedCall(Protocol):
+    """A call whose header passed all checks.
+
+    `arguments` stands `skipped` octets after its start, before the arguments: behind the header, or behind the sequence
+    number in a body. With `creates` the call makes a context.
+    """
+
+    creates: ClassVar[bool]
+    credential: Credential
+    arguments: Decoder
+    skipped: int
+
+    def open(self) -> None:
+        """Takes the arguments out of their protection, which leaves `arguments` before them.
+
+        Raises:
+            ReducedIneligibleItem: part of the body came in a chunk.
+            DecodeError: the body does not decode, was changed, or is that of another call.
+        """
+
+    def protect(self, reply: Payload) -> Payload:
+        """The reply with its verifier, and its results as the service asks for; refusals of RPC stay as they are."""
+
+
+class CallOpener(Protocol):
+    """Keeps the contexts of clients."""
+
+    def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> OpenedCall:
+        """Checks the header of a call, behind which `decoder` stands.
+
+        `signed` are the octets of the header up to the credential's end, `peer` is the caller's address.
+
+        Raises:
+            CredentialRefused: a check has failed.
+            CallDropped: the call is a replay, or too old.
+        """

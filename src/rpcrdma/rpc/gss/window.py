@@ -1,0 +1,31 @@
+"""The sequence window of a context: each number is taken once (RFC 2203 section 5.3.3.1)."""
+
+from __future__ import annotations
+
+__all__ = ["SequenceWindow"]
+
+
+class SequenceWindow:
+    """Takes the `size` numbers up to the highest that was seen, each once, and all higher ones."""
+
+    __slots__ = ("_highest", "_seen", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._highest = -1
+        # Bit n is set when the number `_highest - n` was seen.
+        self._seen = 0
+
+    def take(self, number: int) -> bool:
+        """Whether the number of a call whose header was verified is new and in the window; notes it."""
+        ahead = number - self._highest
+        if ahead > 0:
+            # A shift by more than the window would only make zeros.
+            self._seen = (self._seen << min(ahead, self.size) | 1) & ((1 << self.size) - 1)
+            self._highest = number
+            return True
+        bit = 1 << -ahead
+        if -ahead >= self.size or self._seen & bit:
+            return False
+        self._seen |= bit
+        return True
