@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -28,10 +29,15 @@ def test_exports_are_listed_with_those_who_may_mount_them(
         port = parse_url(served.urls["tcp"]).port
         server = f"{served.urls['rdma']}?mountport={port}"
         assert main(["exports", server]) == 0
-        assert capsys.readouterr().out == "/data/a  127.0.0.0/8\n/data/b  127.0.0.0/8\n"
+        assert capsys.readouterr().out == "/data/a  127.0.0.0/8  sec=sys:none\n/data/b  127.0.0.0/8  sec=sys:none\n"
         assert main(["exports", "--json", served.urls["tcp"]]) == 0
         first, _ = capsys.readouterr().out.splitlines()
-        assert first == f'{{"url": "{served.urls["tcp"]}", "export": "/data/a", "clients": ["127.0.0.0/8"]}}'
+        assert json.loads(first) == {
+            "url": served.urls["tcp"],
+            "export": "/data/a",
+            "clients": ["127.0.0.0/8"],
+            "security": ["sys", "none"],
+        }
         assert main(["exports", f"{served.urls['rdma']}/data?mountport={port}"]) == 2
         assert "name the server alone" in capsys.readouterr().err
         # Above its exports, each of them is shown.

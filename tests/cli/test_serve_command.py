@@ -68,6 +68,7 @@ def test_serve_stops_in_order_on_a_signal(
         "name": "/",
         "directory": str(data),
         "mode": "read-write",
+        "security": ["sys"],
         "acts_as_caller": os.geteuid() == 0,
         "root_squash": False,  # told not to, or unable to act as anybody else
         "xprtsec": "none",

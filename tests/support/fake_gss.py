@@ -100,6 +100,7 @@ class FakeMechanism:
     made: int = 0
     expired: bool = False
     blocks: bool = False
+    ticket: bool = True
     on_step: Callable[[], None] | None = None
     mic_octets_max = 20
     wrap_octets_max = 20
@@ -107,6 +108,10 @@ class FakeMechanism:
     def check_keys(self) -> None:
         if not self.secret:
             raise GssFailure("no key; make one")
+
+    def check_ticket(self) -> None:
+        if not self.ticket:
+            raise GssFailure("no ticket; run kinit")
 
     def explained(self, major: int, minor: int, host: str) -> str:
         return f"the server refuses with {major:#x}, {minor} for {host}"

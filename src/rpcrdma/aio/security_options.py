@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rpcrdma.errors import RpcRdmaError
 from rpcrdma.rpc.gss.flavors import SecurityFlavor, security_flavor
 
 if TYPE_CHECKING:
@@ -61,6 +62,14 @@ class Kerberos:
     def security(self) -> SecurityFlavor:
         """The flavor."""
         return security_flavor(self.flavor)
+
+    def lacks(self) -> str:
+        """The reason why calls cannot be made: cause and remedy; "" if they can. May block."""
+        try:
+            self.made().check_ticket()
+        except RpcRdmaError as error:
+            return str(error)
+        return ""
 
     def made(self) -> GssMechanism:
         """The mechanism.

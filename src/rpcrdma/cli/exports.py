@@ -1,4 +1,4 @@
-"""`rpcrdma exports`: the exports of servers, and the clients that may mount them."""
+"""`rpcrdma exports`: the exports of servers, the clients that may mount them, and their security flavors."""
 
 from __future__ import annotations
 
@@ -48,12 +48,24 @@ async def run(args: argparse.Namespace) -> int:
 
 async def _list(args: argparse.Namespace, url: Url) -> None:
     from rpcrdma.nfs.client.mount_client import list_exports  # noqa: PLC0415
+    from rpcrdma.nfs.client.security_choice import flavor_names  # noqa: PLC0415
 
     found = await list_exports(url, connect_options(args), mount_port=args.mount_port)
     if args.json:
         for export in found:
-            console.json_line({"url": str(url), "export": export.name, "clients": list(export.clients)})
+            security = None if export.flavors is None else flavor_names(export.flavors)
+            report = {"url": str(url), "export": export.name, "clients": list(export.clients), "security": security}
+            console.json_line(report)
     else:
         if len(args.url) > 1:
             console.data(f"{url}:")
-        console.table([(console.shown(one.name), console.shown(", ".join(one.clients)) or "*") for one in found])
+        console.table(
+            [
+                (
+                    console.shown(one.name),
+                    console.shown(", ".join(one.clients)) or "*",
+                    "-" if one.flavors is None else "sec=" + ":".join(flavor_names(one.flavors)),
+                )
+                for one in found
+            ]
+        )

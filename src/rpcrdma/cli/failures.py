@@ -19,6 +19,7 @@ from rpcrdma.errors import (
     RpcError,
     RpcRdmaError,
     TransportClosed,
+    UserAuthenticationFailed,
 )
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.rpc.auth import AuthStat
@@ -75,6 +76,7 @@ def as_json(error: BaseException) -> dict[str, Any]:
 
 _KINDS: tuple[tuple[type[BaseException], str], ...] = (
     (HostAuthenticationFailed, "host_not_authenticated"),
+    (UserAuthenticationFailed, "user_not_authenticated"),
     (ConnectFailed, "not_connected"),
     (RemoteProtocolError, "protocol_violation"),
     (TransportClosed, "connection_lost"),

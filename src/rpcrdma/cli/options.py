@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.errors import LocalProtocolError
+from rpcrdma.rpc.gss.flavors import SECURITY_NAMES
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import ConnectOptions
@@ -64,6 +65,7 @@ _DEFAULTS: dict[str, Any] = {
     "extension": "auto",
     "mount_port": None,
     "reserved_port": False,
+    "sec": None,
     "no_crc": False,
     "timeout": None,
     "pcap": None,
@@ -190,6 +192,13 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
         metavar="PORT",
         help="TCP port of the MOUNT service (default: the URL's port for tcp://; else 20048, or the port that rpcbind "
         "names)",
+    )
+    add(
+        "--sec",
+        choices=SECURITY_NAMES,
+        help="security flavor: krb5 proves the user with Kerberos, krb5i also protects data from changes, krb5p "
+        "encrypts, sys does none of these (default: the first of the export's flavors for which there is a ticket, or "
+        "sys; sys where there is no export)",
     )
     add(
         "--reserved-port",
@@ -387,6 +396,7 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     options["verbs"] = VerbsConfig(busy_poll_s=args.busy_poll / 1e6)
     options["rpcrdma_version"] = args.rpcrdma_version
     options["extension"] = args.extension
+    options["security"] = args.sec
     if args.timeout is not None:
         options["connect_timeout_s"] = options["call_timeout_s"] = args.timeout
     return ConnectOptions(**options)

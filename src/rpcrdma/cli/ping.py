@@ -151,6 +151,8 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
         "remote_invalidation": agreed and agreed.remote_invalidation,
         "host_identity": host and host.as_json(),
         "xprtsec": connection.xprtsec,
+        "security": args.sec or "sys",
+        "principal": connection.principal,
         "crc": agreed and agreed.crc,
         "data_path": DATA_PATH if agreed and agreed.provider == "iwarp" else None,
     }
@@ -199,6 +201,8 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
     if report["rtt_us"]:
         console.data("round trip in µs: " + ", ".join(f"{name} {value:g}" for name, value in report["rtt_us"].items()))
         _print_histogram(outcome.round_trips_us)
+    told = f" as {report['principal']}" if report["principal"] else ""
+    console.data(f"security: {report['security']}{console.printable(told)}")
     if report["version"] is None:
         in_tls = report["xprtsec"] != "none"
         console.data(f"RPC over TCP{' in TLS' if in_tls else ''}")

@@ -15,7 +15,7 @@ from rpcrdma.cli.options import connect_options
 from rpcrdma.errors import ConnectFailed
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.client.connect import Connection
+    from rpcrdma.aio.client.connect import Connection, ConnectOptions
     from rpcrdma.aio.urls import Url
     from rpcrdma.nfs.client import MountedFilesystem
 
@@ -95,8 +95,8 @@ class Servers:
         self._failures = failures or Failures()
         self._options = connect_options(args)
         self._stack = contextlib.AsyncExitStack()
-        self._connections: dict[Url, Connection] = {}
-        self._filesystems: dict[tuple[Url, str], MountedFilesystem] = {}
+        self._connections: dict[tuple[Url, str], Connection] = {}
+        self._filesystems: dict[tuple[Url, str, str], MountedFilesystem] = {}
 
     async def __aenter__(self) -> Servers:
         return self
@@ -112,28 +112,36 @@ class Servers:
 
         Raises:
             ConnectFailed: NFS or MOUNT cannot be reached.
+            UserAuthenticationFailed: the export asks for another flavor than `--sec`, or for a ticket.
             NfsError: the server refuses to mount.
         """
         from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
         from rpcrdma.nfs import v3  # noqa: PLC0415
         from rpcrdma.nfs.client.connecting import mount_over  # noqa: PLC0415
         from rpcrdma.nfs.client.mount_client import mount_export  # noqa: PLC0415
+        from rpcrdma.nfs.client.security_choice import secured  # noqa: PLC0415
 
         self._failures.export = ""
         server = replace(url, path="", mount_port=None)
-        if server not in self._connections:
-            connecting = connect(str(server), v3.PROGRAM, options=self._options)
-            self._connections[server] = await self._stack.enter_async_context(connecting)
-        connection = self._connections[server]
+
+        async def connected(options: ConnectOptions) -> Connection:
+            kind = server, str(options.security)
+            if kind not in self._connections:
+                connecting = connect(str(server), v3.PROGRAM, options=options)
+                self._connections[kind] = await self._stack.enter_async_context(connecting)
+            return self._connections[kind]
+
         try:
             mounted = await mount_export(url, self._options, mount_port=self._args.mount_port)
         except ConnectFailed:
             # If NFS does not answer either, that error matters more than MOUNT's.
-            await connection.call(v3.NULL, None)
+            await (await connected(self._options)).call(v3.NULL, None)
             raise
-        key = (server, mounted.export)
+        options = await secured(self._options, mounted)
+        connection = await connected(options)
+        key = server, mounted.export, str(options.security)
         if key not in self._filesystems:
-            mounting = mount_over(connection, url, mounted, self._options)
+            mounting = mount_over(connection, url, mounted, options)
             self._filesystems[key] = await self._stack.enter_async_context(await mounting)
         self._failures.export = mounted.export.rstrip("/")
         return self._filesystems[key], mounted.directory

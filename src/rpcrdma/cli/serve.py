@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.event_loop import run_async
-from rpcrdma.cli.export_options import Exported, allowed_networks, default_state_dir, existing_directory, parse_export
+from rpcrdma.cli.export_options import (
+    Exported,
+    allowed_networks,
+    default_state_dir,
+    existing_directory,
+    parse_export,
+    parse_security,
+)
 from rpcrdma.cli.failures import describe
 from rpcrdma.cli.options import (
     CommandParser,
@@ -61,14 +68,16 @@ _EXAMPLES = """\
   rpcrdma serve /srv/data
   rpcrdma serve --export home=/home --export pub=/srv/pub:ro \\
       --listen rdma://0.0.0.0 --listen tcp://0.0.0.0:20048 --allow 192.0.2.0/24
+  rpcrdma serve --sec krb5p:krb5i --keytab /etc/krb5.keytab /srv/data
   rpcrdma serve --read-only --json /srv/data \\
       --listen rdma://127.0.0.1:0 --listen tcp://127.0.0.1:0
 
 access rights:
   A server that runs as a user has that user's rights for all calls. A server
   that runs as root takes the rights of each caller, and those of the user
-  nobody for root unless --no-root-squash is given. Callers are not
-  authenticated: serve networks that you trust, or hosts with certificates.
+  nobody for root unless --no-root-squash is given. With --sec sys users are
+  not authenticated: serve networks that you trust, or hosts with certificates.
+  With --sec krb5, krb5i and krb5p Kerberos proves them.
 
 in TLS, for clients with a certificate of the authority:
   rpcrdma serve --xprtsec mtls --tls-cert server.pem --tls-key server-key.pem \\
@@ -101,9 +110,9 @@ def add_arguments(parser: CommandParser) -> None:
         action="append",
         default=[],
         type=parse_export,
-        metavar="NAME=DIR[:ro][:xprtsec=tls]",
-        help="export DIR as /NAME, with :ro read-only, with :xprtsec=tls or mtls over connections in TLS alone; may be "
-        "repeated",
+        metavar="NAME=DIR[:ro][:sec=FLAVORS][:xprtsec=tls]",
+        help="export DIR as /NAME, with :ro read-only, with :sec= for these security flavors, with :xprtsec=tls or "
+        "mtls over connections in TLS alone; may be repeated",
     )
     add(
         "--listen",
@@ -132,6 +141,19 @@ def add_arguments(parser: CommandParser) -> None:
         default=[],
         metavar="HOST/NET",
         help="let only these addresses, networks or hosts mount; may be repeated (default: all)",
+    )
+    add(
+        "--sec",
+        type=parse_security,
+        metavar="FLAVORS",
+        help="security flavors of exports without their own, the preferred first, such as krb5p:krb5i; krb5 proves "
+        "users, krb5i protects data from changes, krb5p encrypts, sys does none of these (default: sys)",
+    )
+    add(
+        "--keytab",
+        type=Path,
+        metavar="FILE",
+        help="keys of the Kerberos principal nfs/HOST (default: the system's, /etc/krb5.keytab)",
     )
     add(
         "--state-dir",
@@ -217,8 +239,6 @@ def run(args: argparse.Namespace) -> int:
     if len(set(names)) < len(names):
         twice = max(names, key=names.count)
         return console.error(f"two exports have the same name: {twice}", status=ExitStatus.USAGE)
-    if any(export.security not in {None, (SecurityFlavor.SYS,)} for export in exports):
-        return console.error("an export asks for another security flavor than sys", status=ExitStatus.USAGE)
     if (fault := unfit(args, exports)) is not None:
         return console.error(*fault, status=ExitStatus.USAGE)
     if args.memory < _MEMORY_MIN:
@@ -237,6 +257,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
+    from rpcrdma.aio.security_options import KerberosKeys  # noqa: PLC0415
     from rpcrdma.aio.server.rdma_server import RdmaServerConfig  # noqa: PLC0415
     from rpcrdma.aio.server.serve import ServeOptions, serve  # noqa: PLC0415
     from rpcrdma.aio.server.tcp_server import TcpServerConfig  # noqa: PLC0415
@@ -279,6 +300,8 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
                 host_authentication=hosts,
             ),
             memory_octets_max=args.memory,
+            security=sorted({flavor for export in exports for flavor in _security(args, export)}, reverse=True),
+            kerberos=KerberosKeys(keytab=args.keytab),
             count_calls=args.metrics is not None,
             drain_s=_DRAIN_S,
         )
@@ -363,6 +386,7 @@ def _services(args: argparse.Namespace, exports: list[Exported], state: ServerSt
                 hosts=hosts,
                 xprtsec=asked_for(args, export),
                 mount_in_clear=args.mount_in_clear,
+                security=_security(args, export),
             )
             for export in exports
         ],
@@ -372,6 +396,13 @@ def _services(args: argparse.Namespace, exports: list[Exported], state: ServerSt
 
 def _is_read_only(args: argparse.Namespace, export: Exported) -> bool:
     return bool(args.read_only or export.read_only)
+
+
+def _security(args: argparse.Namespace, export: Exported) -> tuple[SecurityFlavor, ...]:
+    from rpcrdma.nfs.server.export import UNPROVED  # noqa: PLC0415
+
+    flavors: tuple[SecurityFlavor, ...] | None = export.security or args.sec
+    return UNPROVED if flavors is None else flavors
 
 
 async def _wait(stop: asyncio.Event, services: NfsServices) -> None:
@@ -404,6 +435,8 @@ def _announce(
     for export in exports:
         directory = str(export.directory.absolute())
         mode = "read-only" if _is_read_only(args, export) else "read-write"
+        flavors = _security(args, export)
+        security = [str(flavor) for flavor in flavors if flavor is not SecurityFlavor.NONE]
         _event(
             args,
             {
@@ -411,11 +444,13 @@ def _announce(
                 "name": export.name,
                 "directory": directory,
                 "mode": mode,
+                "security": security,
                 "acts_as_caller": is_root,
                 "root_squash": is_root and not args.no_root_squash,
                 "xprtsec": asked_for(args, export),
             },
-            f"exporting {directory} as {export.name}, {mode}{_in_tls(args, export)}; {_acting(args, is_root=is_root)}",
+            f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(args, export)}; "
+            f"{_acting(args, is_root=is_root)}",
         )
     if hosts_of(args, exports).wanted.value == "required" and not args.json:
         console.talk("hosts have to authenticate themselves: over TCP there is MOUNT and nothing else")
@@ -432,6 +467,10 @@ def _in_tls(args: argparse.Namespace, export: Exported) -> str:
         "tls": ", over TLS alone",
         "mtls": ", over TLS with a certificate of the client alone",
     }[asked_for(args, export)]
+
+
+def _proof(security: list[str]) -> str:
+    return "" if security == ["sys"] else f", sec={':'.join(security)}"
 
 
 def _acting(args: argparse.Namespace, *, is_root: bool) -> str:

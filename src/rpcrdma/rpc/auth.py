@@ -97,6 +97,7 @@ NO_AUTH = OpaqueAuth(AuthFlavor.AUTH_NONE, b"")
 class AuthNone:
     """No identity."""
 
+    flavor: ClassVar = SecurityFlavor.NONE
     principal: ClassVar[None] = None
 
 
@@ -104,6 +105,7 @@ class AuthNone:
 class AuthSys:
     """A Unix identity as the caller states it: unproven."""
 
+    flavor: ClassVar = SecurityFlavor.SYS
     principal: ClassVar[None] = None
     stamp: int = 0
     machine: str = ""

@@ -19,7 +19,6 @@ from rpcrdma.rpc.auth import (
     AUTH_BODY_MAX,
     NO_AUTH,
     AuthFlavor,
-    AuthGss,
     AuthNone,
     AuthStat,
     Credential,
@@ -113,7 +112,7 @@ class ArrivedCall(Protocol):
 
 
 def _make_context(token: bytes, context: Any) -> InitResult:
-    """The handler of calls that make a context, and of those that go on making it."""
+    """The handler of calls that make a context or go on making it."""
     result: InitResult = context.protection.step(token)
     return result
 
@@ -254,7 +253,7 @@ class Dispatcher:
             route = self._routes[program, version, number]
         except KeyError:
             return self._unavailable(call, program, version)
-        if route.security is not None and _security_of(call.credential, flavor) not in route.security:
+        if route.security is not None and call.credential.flavor not in route.security:
             return _auth_error(call, AuthStat.AUTH_TOOWEAK)
         if protection is not None and protection.creates:
             route = _CONTEXT_CALLS
@@ -320,10 +319,6 @@ class Dispatcher:
         stat = AcceptStat.PROG_UNAVAIL if versions is None else AcceptStat.PROC_UNAVAIL
         call.status = stat.name
         return refusal(call.xid, stat)
-
-
-def _security_of(credential: Credential, flavor: int) -> SecurityFlavor:
-    return credential.flavor if isinstance(credential, AuthGss) else SecurityFlavor(flavor)
 
 
 def _check_handler(service: Service, procedure: Procedure[Any, Any], handler: Callable[..., Any]) -> None:

@@ -71,5 +71,7 @@ class AuthError(RpcError):
 
     def __init__(self, stat: AuthStat | int) -> None:
         name = stat.name if isinstance(stat, AuthStat) else str(stat)
+        if stat == AuthStat.AUTH_TOOWEAK:
+            name += "; it asks for another security flavor"
         super().__init__(f"the responder refused the credential: {name}")
         self.stat = stat

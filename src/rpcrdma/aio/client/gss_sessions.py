@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
@@ -26,6 +27,7 @@ __all__ = ["GssSessions"]
 
 T = TypeVar("T")
 
+_LOGGER = logging.getLogger("rpcrdma.client")
 _AGAIN = frozenset({AuthStat.RPCSEC_GSS_CREDPROBLEM, AuthStat.RPCSEC_GSS_CTXPROBLEM})
 _TOKENS_MAX = 8
 """Tokens of the client for one context: Kerberos has one, the longest mechanisms in use four."""
@@ -180,6 +182,7 @@ class GssSessions:
         else:
             raise RemoteProtocolError(f"no context after {_TOKENS_MAX} tokens", rfc="2203 5.2.2")
         self.principal = gss.principal
+        _LOGGER.info("%s is proved to nfs/%s, with %s", gss.principal, self._host, self._kerberos.flavor)
         lifetime_s = gss.lifetime_s
         now_s = self._loop.time()
         self._ends_s = None if lifetime_s is None else now_s + lifetime_s

@@ -13,6 +13,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
 from rpcrdma.nfs.client.mount_client import Mount, confirm_root, mount_export, unmount
 from rpcrdma.nfs.client.paths import Path
+from rpcrdma.nfs.client.security_choice import secured
 from rpcrdma.nfs.client.volume import FileOptions
 from rpcrdma.nfs.client.watching import Changes
 
@@ -125,6 +126,7 @@ class _Opening:
     async def _open(self) -> MountedFilesystem:
         url, options = self._url, self._options
         mounted = await mount_export(url, options, mount_port=self._mount_port)
+        options = await secured(options, mounted)
         server = str(Url(scheme=url.scheme, host=url.host, port=url.port))
         connection = await connect(server, v3.PROGRAM, options=options)
         try:
@@ -151,6 +153,8 @@ def nfs_open(
         LocalProtocolError: `url` is no such URL.
         NotPermitted: when entered or awaited: `options.reserved_port` is wanted, but not allowed.
         ConnectFailed: when entered or awaited: NFS or MOUNT cannot be reached; the message names the remedy.
+        UserAuthenticationFailed: when entered or awaited: the export asks for a security flavor that this client cannot
+            prove, or does not take `options.security`.
         NfsError: when entered or awaited: the server refuses to mount (FileNotFoundError: there is no such export).
     """
     return _Opening(parse_url(url), mount_port, options or ConnectOptions(), files)

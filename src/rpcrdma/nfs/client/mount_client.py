@@ -67,14 +67,20 @@ class Mount:
     """The port of the MOUNT service."""
     listed: frozenset[str] = frozenset()
     """The exports that the server lists; it may have others."""
+    flavors: tuple[int, ...] = ()
+    """The security flavors of the export, the one that the server prefers first; some servers name none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """An export, and the hosts or networks that may mount it; none: the server names none."""
+    """An export, the hosts or networks that may mount it (none: the server names none), and its security flavors.
+
+    `flavors` is None where this client may not mount the export.
+    """
 
     name: str
     clients: tuple[str, ...]
+    flavors: tuple[int, ...] | None = None
 
 
 class NoSuchExport(NfsNotFound):
@@ -120,8 +126,14 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
 
     async def listed(caller: Caller, _port: int) -> list[Exported]:
         nodes = await caller.call(mount.EXPORT, None, timeout_s=options.connect_timeout_s)
-        found = [Exported(node.ex_dir, tuple(group.gr_name for group in node.ex_groups)) for node in nodes]
-        return sorted(found, key=lambda export: export.name)
+        found = []
+        for node in sorted(nodes, key=lambda node: node.ex_dir):
+            flavors = None
+            with contextlib.suppress(NfsError):
+                _, flavors = await _mnt(caller, node.ex_dir, options.connect_timeout_s)
+                await caller.call(mount.UMNT, node.ex_dir, timeout_s=options.connect_timeout_s)
+            found.append(Exported(node.ex_dir, tuple(group.gr_name for group in node.ex_groups), flavors))
+        return found
 
     return await _at_mount_service(url, options, mount_port, listed)
 
@@ -200,7 +212,7 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
     first: NfsError | None = None
     for export in candidates:
         try:
-            handle = await _mnt(caller, export, timeout_s)
+            handle, flavors = await _mnt(caller, export, timeout_s)
         except NfsError as error:
             if first is None:
                 first = error
@@ -209,7 +221,9 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
         else:
             below = "/".join(names[len(_names(export)) :]) + ("/" if path.endswith("/") else "")
             directory = "/" + below.lstrip("/")
-            return Mount(export=export, handle=handle, directory=directory, listed=frozenset(listed or ()))
+            return Mount(
+                export=export, handle=handle, directory=directory, listed=frozenset(listed or ()), flavors=flavors
+            )
     assert first is not None, "there is at least one candidate"
     # Servers that hide their list answer with an empty one.
     if listed and isinstance(first, NfsNotFound):
@@ -235,12 +249,13 @@ async def unmount(url: Url, mounted: Mount, options: ConnectOptions) -> None:
             await caller.call(mount.UMNT, mounted.export, timeout_s=_UNMOUNT_S)
 
 
-async def _mnt(caller: Caller, export: str, timeout_s: float | None) -> bytes:
+async def _mnt(caller: Caller, export: str, timeout_s: float | None) -> tuple[bytes, tuple[int, ...]]:
+    """The handle and the security flavors of an export."""
     reply = await caller.call(mount.MNT, export, timeout_s=timeout_s)
     if reply.value is None:
         # The codes are NFSv3's own.
         raise nfs_error(nfsstat3(int(reply.fhs_status)), export)
-    return reply.value.fhandle
+    return reply.value.fhandle, tuple(reply.value.auth_flavors)
 
 
 async def _ports(url: Url, mount_port: int | None, options: ConnectOptions, tried: list[str]) -> AsyncIterator[int]:

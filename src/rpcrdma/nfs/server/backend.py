@@ -15,7 +15,7 @@ from typing import TypeAlias
 from rpcrdma.limits import NFS_FILES_OPEN_MAX, NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
-from rpcrdma.nfs.server.export import Export, HostAdmission
+from rpcrdma.nfs.server.export import UNPROVED, Export, HostAdmission
 from rpcrdma.nfs.server.file_access import Callers, OpenFiles
 from rpcrdma.nfs.server.file_handle import HandleSeal, OpenedHandle
 from rpcrdma.nfs.server.linux_calls import UTIME_NOW, UTIME_OMIT, set_file_times
@@ -111,6 +111,7 @@ class Backend:
         Raises:
             Refused: NFS3ERR_BADHANDLE: the handle is not ours; NFS3ERR_STALE: its export is gone; NFS3ERR_ACCES: the
                 export is closed to this host.
+            CredentialTooWeak: the export asks for another security flavor.
         """
         node = self.nodes.get(handle)
         inside = node is not None and node.tree.is_inside(node, at_once=at_once)
@@ -118,11 +119,14 @@ class Backend:
             export = node.tree.export
             if export.hosts or export.xprtsec != "none":
                 self.admission.check(export, context)
+            if export.security is not UNPROVED:
+                self.admission.check_security(export, context)
             return node
         if inside is None:
             return None
         tree, _ = self._opened(handle)
         self.admission.check(tree.export, context)
+        self.admission.check_security(tree.export, context)
         if node is not None:
             self.nodes.drop(handle)
         if handle == tree.root.handle:

@@ -13,15 +13,18 @@ from typing import TypeAlias
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import nfsstat3
-from rpcrdma.rpc.service import CallContext
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from rpcrdma.rpc.service import CallContext, CredentialTooWeak
 from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec, protects
 
-__all__ = ["ANONYMOUS", "Export", "HostAdmission", "Network", "parse_network"]
+__all__ = ["ANONYMOUS", "UNPROVED", "Export", "HostAdmission", "Network", "parse_network"]
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ANONYMOUS = 65534
 """The user and group that Linux gives to users without an identity."""
+UNPROVED = (SecurityFlavor.SYS, SecurityFlavor.NONE)
+"""The flavors of an export that asks nobody for a proof."""
 _LOGGER = logging.getLogger("rpcrdma.server")
 _PEERS_MAX = 1024
 _NETWORKS_SHOWN_MAX = 8
@@ -34,6 +37,7 @@ class Export:
     `name` is absolute, "/" or "/NAME" or deeper. `hosts` empty admits every host. With `synchronous`, changes to
     names and attributes are on the disk before they are answered, as RFC 1813 section 3.3 asks; without it they
     may be lost when the machine (not the server) fails. The squash options only matter to a server that runs as root.
+    `security` are the flavors with which files are reached, the preferred one first; MOUNT tells them to clients.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Export:
     """The least protection by TLS (RFC 9289) of the connections over which the export is used; RDMA has none."""
     mount_in_clear: bool = False
     """Whether MOUNT hands out the export's root without that protection: Linux clients ask MOUNT in the clear."""
+    security: tuple[SecurityFlavor, ...] = UNPROVED
 
     def __post_init__(self) -> None:
         parts = self.name.split("/")
@@ -93,7 +98,7 @@ def _when_the_next_comes(_delay_s: float, _callback: object) -> None:
 
 
 class HostAdmission:
-    """Thread-safe. Remembers which addresses may use an export."""
+    """Thread-safe. Decides which addresses, and which security flavors, may use an export."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], bool] = {}
@@ -141,6 +146,30 @@ class HostAdmission:
                 extra={"event": event},
             )
         raise Refused(nfsstat3.NFS3ERR_ACCES)
+
+    def check_security(self, export: Export, context: CallContext) -> None:
+        """Lets a call pass whose flavor the export takes; else logs the refusal.
+
+        Raises:
+            CredentialTooWeak: the export asks for another flavor.
+        """
+        credential = context.credential
+        if credential.flavor in export.security:
+            return
+        peer, wanted = context.peer, ", ".join(map(str, export.security))
+        event = {"event": "refused", "client": peer, "export": export.name, "security": [*map(str, export.security)]}
+        with self._guard:
+            self._log.log(
+                logging.WARNING,
+                f"security {export.name} {peer}",
+                "refused %s the export %s: it came with %s, and the export asks for %s",
+                peer,
+                export.name,
+                credential.flavor,
+                wanted,
+                extra={"event": event},
+            )
+        raise CredentialTooWeak(f"{export.name} asks for {wanted}")
 
     def flush(self) -> None:
         """Logs the refusals that were held back."""

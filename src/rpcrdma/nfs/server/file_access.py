@@ -4,8 +4,8 @@ A server that runs as root takes on the caller's user, group and supplementary g
 so the kernel judges every access. The thread changes its effective user, not only the one for file systems: then none
 of its capabilities is in effect, unless the caller is root. With CAP_SYS_RESOURCE quotas and reserved blocks would not
 apply. A worker thread keeps the identity from one WRITE to the next, if both have the same caller. Root (unless the
-export trusts it) and calls without AUTH_SYS act as the anonymous user. A server that does not run as root does
-everything as its own user.
+export trusts it), calls without an identity, and principals that are no users of this machine act as the anonymous
+user. A server that does not run as root does everything as its own user.
 
 All callers share the open files: access is checked anew at each call. A file that is written UNSTABLE is marked until a
 COMMIT; files still marked when the server stops are put on the disk then, so that no client loses data to an orderly
@@ -36,7 +36,7 @@ from rpcrdma.nfs.server.linux_calls import (
 from rpcrdma.nfs.server.object_tree import HeldNode, ObjectCache
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import nfsstat3
-from rpcrdma.rpc.auth import AuthSys, Credential
+from rpcrdma.rpc.auth import AuthGss, AuthSys, Credential, LocalUser
 
 __all__ = ["CallerIdentity", "Callers", "OpenFile", "OpenFiles", "ServingUser", "SwitchedCaller", "check_writer"]
 
@@ -155,8 +155,9 @@ class Callers:
         if credential is last_credential and export is last_export:
             return last
         identity: _Identity = export.anonymous_uid, export.anonymous_gid, ()
-        if isinstance(credential, AuthSys) and not export.all_squash:
-            uid, gid, gids = credential.uid, credential.gid, credential.gids
+        user = credential.user if isinstance(credential, AuthGss) else credential
+        if isinstance(user, AuthSys | LocalUser) and not export.all_squash:
+            uid, gid, gids = user.uid, user.gid, user.gids
             squashed = export.root_squash and uid == 0
             if export.root_squash:
                 if gid == 0:

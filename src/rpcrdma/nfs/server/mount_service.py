@@ -22,7 +22,7 @@ from rpcrdma.nfs.server.backend import Backend, entry_name
 from rpcrdma.nfs.server.object_tree import HeldNode, ObjectTree
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import nfsstat3
-from rpcrdma.rpc.auth import AuthFlavor
+from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import CallContext, in_worker
 
 __all__ = ["MountService"]
@@ -41,16 +41,17 @@ _BY_REFUSAL = {
     nfsstat3.NFS3ERR_NAMETOOLONG: _S.MNT3ERR_NAMETOOLONG,
     nfsstat3.NFS3ERR_STALE: _S.MNT3ERR_NOENT,
 }
-_FLAVORS = [int(AuthFlavor.AUTH_SYS), int(AuthFlavor.AUTH_NONE)]
 
 
 class MountService(MOUNT_V3_Service):
     """Hands out the roots of exports, and directories below them that the caller may reach.
 
-    The list of mounts holds the reports of clients. It is bounded and grants nothing.
+    MOUNT itself asks for no security flavor, and tells clients those of the export (RFC 2623 section 2.7). The list of
+    mounts holds the reports of clients. It is bounded and grants nothing.
     """
 
     OVER_RDMA = False
+    ANY_SECURITY = True
     IDEMPOTENT = frozenset(MOUNT_V3_Service.PROGRAM.procedures)
 
     def __init__(self, backend: Backend) -> None:
@@ -74,7 +75,7 @@ class MountService(MOUNT_V3_Service):
             self._mounts[context.peer[:MNTNAMLEN], args] = None
             while len(self._mounts) > NFS_MOUNTS_MAX:
                 self._mounts.popitem(last=False)
-        return mountres3(_S.MNT3_OK, mountres3_ok(node.handle, list(_FLAVORS)))
+        return mountres3(_S.MNT3_OK, mountres3_ok(node.handle, [int(flavor) for flavor in node.tree.export.security]))
 
     def dump(self, args: None, context: CallContext) -> list[mountbody]:  # noqa: ARG002 - the protocol's signature
         with self._lock:
@@ -103,7 +104,12 @@ class MountService(MOUNT_V3_Service):
             return None
         self._backend.admission.check(tree.export, context, mounts=True)
         node = tree.root
-        caller = self._backend.callers.of(context.credential, tree.export)
+        credential = context.credential
+        if credential.flavor not in tree.export.security:
+            # Clients may mount with any flavor. Without a proof that the export takes, they have the rights of the
+            # anonymous user.
+            credential = AuthNone()
+        caller = self._backend.callers.of(credential, tree.export)
         for text in names[len(_parts(tree)) :]:
             name = entry_name(text)
             if name in {b".", b".."}:

@@ -236,7 +236,7 @@ class Acceptor:
         self._creating: OrderedDict[bytes, _Context] = OrderedDict()
 
     def __len__(self) -> int:
-        """Contexts that are kept, those that wait for a token included."""
+        """Contexts, including the ones that wait for a token."""
         return len(self._contexts) + len(self._creating)
 
     def open(self, header: CallHeader, signed: bytes, decoder: Decoder, peer: str) -> GssCall | ContextCreation:

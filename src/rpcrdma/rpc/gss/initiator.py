@@ -40,7 +40,7 @@ class UnverifiedReply(RemoteProtocolError):
 
 
 class GssSession(NamedTuple):
-    """What a finished context takes with it into every call; sizes are those of the mechanism."""
+    """A finished context, for all its calls; sizes are those of the mechanism."""
 
     gss: GssContext
     handle: bytes
@@ -149,7 +149,7 @@ class ContextCall:
         return result
 
     def bound(self, results: ReplyBound) -> ReplyBound:
-        """See `CallProtection.bound`: tokens of servers are small, and those that are not come in a further call."""
+        """See `CallProtection.bound`."""
         return ReplyBound(results.results + _CONTEXT_REPLY_OCTETS)
 
     def _note(self, verifier: OpaqueAuth) -> None:

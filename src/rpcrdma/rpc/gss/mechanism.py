@@ -70,7 +70,7 @@ class GssContext(Protocol):
         """
 
     def verify(self, data: bytes, mic: bytes) -> None:
-        """Checks what the peer's `mic` has made.
+        """Checks a checksum that the peer's `mic` has made.
 
         Raises:
             GssFailure: the checksum is wrong, or the context has ended.
@@ -109,7 +109,14 @@ class GssMechanism(Protocol):
         """
 
     def explained(self, major: int, minor: int, host: str) -> str:
-        """What the status means that the server at `host` has answered with: cause and remedy for people."""
+        """Cause and remedy, for people, of a status with which the server at `host` has answered."""
+
+    def check_ticket(self) -> None:
+        """Checks that there is a credential for `initiate`.
+
+        Raises:
+            GssFailure: there is none.
+        """
 
     def initiate(self, host: str) -> GssContext:
         """The client's end of a context with the service at `host`.

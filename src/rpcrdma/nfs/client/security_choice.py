@@ -1,0 +1,60 @@
+"""The security flavor with which a client uses an export: one that the export takes and the client can prove."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.aio.security_options import Kerberos
+from rpcrdma.errors import UserAuthenticationFailed
+from rpcrdma.nfs.client.mount_client import Mount
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
+
+__all__ = ["flavor_names", "secured"]
+
+_LOGGER = logging.getLogger("rpcrdma.client")
+_KNOWN = frozenset(SecurityFlavor)
+
+
+def flavor_names(flavors: Sequence[int]) -> list[str]:
+    """The flavors of a server's list by name; unknown ones stay numbers."""
+    return [str(SecurityFlavor(flavor)) if flavor in _KNOWN else str(flavor) for flavor in flavors]
+
+
+async def secured(options: ConnectOptions, mounted: Mount) -> ConnectOptions:
+    """The options with the flavor for the export.
+
+    `options.security` decides if it is given. Otherwise it is the first of the export's flavors for which there is a
+    credential: a ticket, or for AUTH_SYS nothing. A client that has none goes on with none.
+
+    Raises:
+        UserAuthenticationFailed: the export does not take the flavor, or the client can prove none of its flavors.
+    """
+    offered = mounted.flavors
+    names = ", ".join(flavor_names(offered))
+    if options.security is not None:
+        kerberos = options.kerberos
+        wanted = SecurityFlavor.SYS if kerberos is None else kerberos.security
+        if offered and wanted not in offered:
+            raise UserAuthenticationFailed(
+                f"the export {mounted.export} asks for {names}, not for {wanted}; choose one of these with --sec"
+            )
+        return options
+    why = ""
+    for flavor in offered:
+        if flavor in {SecurityFlavor.SYS, SecurityFlavor.NONE}:
+            break
+        if flavor in _KNOWN:
+            kerberos = Kerberos(str(SecurityFlavor(flavor)))
+            why = await asyncio.to_thread(kerberos.lacks)
+            if not why:
+                _LOGGER.info("%s prefers %s: its security flavors are %s", mounted.export, kerberos.flavor, names)
+                return replace(options, security=kerberos)
+    else:
+        if offered:
+            cause = why or "this client has none of them; ask the administrator for another flavor"
+            raise UserAuthenticationFailed(f"the export {mounted.export} asks for {names}: {cause}")
+    return replace(options, security="sys")

@@ -1,0 +1,175 @@
+"""Security flavors of exports: told by MOUNT, chosen by clients, asked for by NFS, with principals as local users."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.security_options import Kerberos, KerberosKeys
+from rpcrdma.aio.server.serve import ServeOptions, serve
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.errors import UserAuthenticationFailed
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.client import nfs_open
+from rpcrdma.nfs.client.mount_client import list_exports
+from rpcrdma.nfs.server import Export, build_services, open_state
+from rpcrdma.nfs.server.file_access import Callers, SwitchedCaller
+from rpcrdma.rpc.auth import AuthGss, AuthStat, LocalUser
+from rpcrdma.rpc.errors import AuthError
+from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from support.fake_gss import FakeMechanism
+
+ALICE = LocalUser(1000, 100, (4, 24))
+KRB5P, KRB5I, SYS, NONE = SecurityFlavor.KRB5P, SecurityFlavor.KRB5I, SecurityFlavor.SYS, SecurityFlavor.NONE
+SCHEMES = ("tcp", "rdma")
+
+
+@pytest.fixture
+def mechanism(monkeypatch: pytest.MonkeyPatch) -> FakeMechanism:
+    """The mechanism of clients that choose a flavor themselves, and of servers."""
+    found = FakeMechanism(users={"alice@REALM": ALICE})
+    monkeypatch.setattr(Kerberos, "made", lambda self: self.mechanism or found)
+    return found
+
+
+@asynccontextmanager
+async def serving(
+    tmp_path: Path, mechanism: FakeMechanism, **exports: tuple[SecurityFlavor, ...]
+) -> AsyncIterator[dict[str, str]]:
+    """URLs by scheme, with the port of MOUNT."""
+    for name in exports:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(b"content")
+        (tmp_path / name).chmod(0o777)
+    state = open_state(tmp_path / "state", os.urandom)
+    services = build_services(
+        [Export(name=f"/{name}", directory=tmp_path / name, security=flavors) for name, flavors in exports.items()],
+        state=state,
+    )
+    offered = {flavor for flavors in exports.values() for flavor in flavors}
+    options = ServeOptions(security=[*offered], kerberos=KerberosKeys(mechanism=mechanism))
+    try:
+        async with serve(services, ["tcp://127.0.0.1:0", "rdma://127.0.0.1:0"], options=options) as server:
+            tcp, rdma = server.listening
+            port = parse_url(tcp).port
+            yield {"tcp": tcp + "{}", "rdma": rdma + "{}" + f"?mountport={port}"}
+    finally:
+        services.nfs.close()
+        state.close()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_client_takes_the_first_flavor_of_the_export_for_which_it_has_a_credential(
+    scheme: str, tmp_path: Path, mechanism: FakeMechanism
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, mechanism, both=(KRB5P, SYS, NONE), plain=(SYS, KRB5P), locked=(KRB5I,)) as urls:
+            for name, principal in (("both", "alice@REALM"), ("plain", None), ("locked", "alice@REALM")):
+                async with nfs_open(urls[scheme].format(f"/{name}")) as fs:
+                    assert await fs.read_bytes("file") == b"content"
+                    assert fs.connection.principal == principal
+            mechanism.ticket = False
+            async with nfs_open(urls[scheme].format("/both")) as fs:
+                assert fs.connection.principal is None
+            with pytest.raises(UserAuthenticationFailed, match="/locked asks for krb5i: no ticket; run kinit"):
+                await nfs_open(urls[scheme].format("/locked"))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(("wanted", "says"), [("krb5i", "krb5i"), ("sys", "sys")])
+def test_a_client_that_wants_another_flavor_than_the_export_is_told_those_it_takes(
+    scheme: str, wanted: str, says: str, tmp_path: Path, mechanism: FakeMechanism
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, mechanism, home=(KRB5P,)) as urls:
+            with pytest.raises(UserAuthenticationFailed, match=f"asks for krb5p, not for {says}; choose .* --sec"):
+                await nfs_open(urls[scheme].format("/home"), options=ConnectOptions(security=wanted))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_handle_is_of_no_use_with_another_flavor_than_its_export_takes(
+    scheme: str, tmp_path: Path, mechanism: FakeMechanism, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, mechanism, home=(KRB5P,), pub=(SYS, NONE, KRB5I)) as urls:
+            async with nfs_open(urls[scheme].format("/home")) as fs:
+                handle, _ = await fs.handle_of("file")
+                root, _ = await fs.handle_of(".")
+            server = urls[scheme].partition("{")[0]
+            for security in ("sys", "krb5i"):
+                async with connect(server, v3.PROGRAM, options=ConnectOptions(security=security)) as thief:
+                    calls: list[tuple[Any, Any]] = [
+                        (v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(handle))),
+                        (v3.READ, v3.READ3args(v3.nfs_fh3(handle), 0, 100)),
+                        (v3.LOOKUP, v3.LOOKUP3args(v3.diropargs3(v3.nfs_fh3(root), "file"))),
+                        (v3.REMOVE, v3.REMOVE3args(v3.diropargs3(v3.nfs_fh3(root), "file"))),
+                    ]
+                    for procedure, args in calls:
+                        with pytest.raises(AuthError) as error:
+                            await thief.call(procedure, args)
+                        assert error.value.stat == AuthStat.AUTH_TOOWEAK, (security, procedure)
+            assert (tmp_path / "home" / "file").read_bytes() == b"content"
+
+    caplog.set_level(logging.WARNING)
+    asyncio.run(main())
+    assert "refused 127.0.0.1 the export /home: it came with sys, and the export asks for krb5p" in caplog.text
+
+
+def test_the_list_of_exports_has_the_flavors_in_order(tmp_path: Path, mechanism: FakeMechanism) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, mechanism, home=(KRB5P, KRB5I), pub=(SYS, NONE)) as urls:
+            found = await list_exports(parse_url(urls["tcp"].format("")), ConnectOptions())
+            assert [(one.name, one.flavors) for one in found] == [("/home", (390005, 390004)), ("/pub", (1, 0))]
+
+    asyncio.run(main())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
+@pytest.mark.parametrize(
+    ("user", "export", "acts_as"),
+    [
+        (ALICE, {}, (1000, 100, (4, 24))),
+        (None, {}, (65534, 65534, ())),
+        (None, {"root_squash": False}, (65534, 65534, ())),
+        (LocalUser(0, 0, (0, 4)), {}, (65534, 65534, ())),
+        (LocalUser(0, 0, (0, 4)), {"root_squash": False}, (0, 0, (0, 4))),
+        (LocalUser(1000, 0, (0, 4)), {}, (1000, 65534, (4,))),
+        (ALICE, {"all_squash": True, "anonymous_uid": 7, "anonymous_gid": 8}, (7, 8, ())),
+    ],
+)
+def test_a_principal_acts_as_its_local_user_squashed_as_the_export_says(
+    user: LocalUser | None, export: dict[str, Any], acts_as: tuple[int, int, tuple[int, ...]], tmp_path: Path
+) -> None:
+    credential = AuthGss(principal="alice@REALM", flavor=KRB5P, user=user)
+    caller = Callers().of(credential, Export(name="/", directory=tmp_path, **export))
+    assert isinstance(caller, SwitchedCaller)
+    assert (caller.uid, caller.gid, caller.gids) == acts_as
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_files_belong_to_the_user_of_the_principal_and_not_to_the_one_of_the_claim(
+    scheme: str, tmp_path: Path, mechanism: FakeMechanism
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, mechanism, home=(KRB5P,)) as urls:
+            for principal, uid in (("alice@REALM", 1000), ("host/node@REALM", 65534)):
+                mechanism.principal = principal
+                async with nfs_open(urls[scheme].format("/home")) as fs:
+                    await fs.write_bytes(f"of-{uid}", b"x")
+                assert (tmp_path / "home" / f"of-{uid}").stat().st_uid == uid
+
+    tmp_path.chmod(0o755)
+    asyncio.run(main())
