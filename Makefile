@@ -34,7 +34,8 @@ ROUNDS := 5
 # `make data-tools TORCH=torch`: the recipe for PyTorch as well, which takes a GB, and several where its wheel brings CUDA.
 TORCH :=
 NATIVE_PACKAGES := gcc clang libclang-rt-dev
-INTEROP_PACKAGES := tshark libnfs-utils rpcbind rpcsvc-proto cpp
+INTEROP_PACKAGES := tshark libnfs-utils rpcbind rpcsvc-proto cpp krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc \
+	faketime
 
 .PHONY: help install demo test check check-native native-packages wheels gen fuzz mutate soak sim scale data-tools interop interop-packages interop-kernel interop-verbs kernel-shell kernel-measure \
 	kernel-packages bench docs clean
@@ -54,7 +55,7 @@ help:
 	@echo 'make sim       2,000 simulated worlds of clients and servers with faults, each twice: do all their rules hold?'
 	@echo 'make scale     10,000 idle connections, 1,000 half-open ones: what a server takes, and whether it answers'
 	@echo 'make data-tools  pandas, Arrow, Dask, Ray and others read and write rdma://; installs them (a GB)'
-	@echo 'make interop   tests against tshark, libnfs, rpcbind and rpcsvc-proto (Debian packages, installed when run as root)'
+	@echo 'make interop   tests against tshark, libnfs, rpcbind, rpcsvc-proto and Kerberos (Debian packages, installed when run as root)'
 	@echo 'make interop-kernel  as root: Linux kernels as client and server, in emulated guests built from Debian packages'
 	@echo 'make kernel-shell    as root: a shell in such a guest'
 	@echo 'make kernel-measure  as root: our server and the kernel'"'"'s side by side, before the kernel'"'"'s client'
@@ -172,17 +173,21 @@ data-tools: $(DEV_STAMP)
 
 interop-packages:
 	@if command -v tshark >/dev/null && command -v nfs-cp >/dev/null && command -v rpcinfo >/dev/null \
-		&& command -v cpp >/dev/null && test -e /usr/include/rpcsvc/mount.x; then :; \
+		&& command -v cpp >/dev/null && test -e /usr/include/rpcsvc/mount.x && command -v kinit >/dev/null \
+		&& test -x /usr/sbin/krb5kdc -a -x /usr/sbin/kadmin.local && command -v krb5-config >/dev/null \
+		&& command -v faketime >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo 'installing the Debian packages $(INTEROP_PACKAGES)'; \
 		apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(INTEROP_PACKAGES) >/dev/null; \
 	else \
-		echo 'error: tshark, nfs-cp, rpcinfo, cpp and the definitions of rpcgen are needed' >&2; \
+		echo 'error: tshark, nfs-cp, rpcinfo, cpp, the definitions of rpcgen, a KDC and faketime are needed' >&2; \
 		echo '  hint: sudo apt-get install --no-install-recommends $(INTEROP_PACKAGES)' >&2; exit 1; \
 	fi
 
 interop: $(DEV_STAMP) interop-packages
+	@$(BIN)/python -c 'import gssapi' 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[kerberos]'
 	$(BIN)/python -m pytest -m interop tests/interop --ledger 'make interop'
 
 kernel-packages:

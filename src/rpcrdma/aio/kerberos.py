@@ -25,21 +25,30 @@ _MISSING: Final = (
 )
 _ERRORS_FROM: Final = -1765328384
 """The error codes of Kerberos in the table of MIT's library begin here (KRB5KDC_ERR_NONE)."""
+_CREDENTIAL_EXPIRED = 0xB0000
+"""GSS_S_CREDENTIALS_EXPIRED (RFC 2744 section 3.9.1)."""
 _SKEW = 37
+_NO_TICKET: Final = "no ticket; run kinit"
+_NO_KEY: Final = "the server has no key for nfs/{host}; add one to its keytab: kadmin -q 'ktadd nfs/{host}'"
+_OLD_KEY: Final = (
+    "the server's key for nfs/{host} is not the realm's present one; "
+    "write its keytab anew: kadmin -q 'ktadd nfs/{host}'"
+)
 _WORDS: Final = {
     7: "the realm has no principal nfs/{host}; add it to the realm and to the server's keytab, or name the server as "
     "the realm does",
     32: "the ticket has expired; run kinit",
+    35: _NO_KEY,
     _SKEW: "the clocks of this machine and of the server differ too much; set them",
-    45: "the server has no key for nfs/{host}; add one to its keytab: kadmin -q 'ktadd nfs/{host}'",
-    141: "no ticket; run kinit",
-    144: "the server has no key for nfs/{host}; add one to its keytab: kadmin -q 'ktadd nfs/{host}'",
+    44: _OLD_KEY,
+    45: _NO_KEY,
+    141: _NO_TICKET,
+    144: _NO_KEY,
     154: "the realm is not known; name its KDC in /etc/krb5.conf",
     156: "no KDC of the realm answers; check the network and /etc/krb5.conf",
-    181: "the server has no key for nfs/{host}; add one to its keytab: kadmin -q 'ktadd nfs/{host}'",
-    195: "no ticket; run kinit",
-    230: "the server's key for nfs/{host} is not the realm's present one; write the keytab anew: kadmin -q 'ktadd "
-    "nfs/{host}'",
+    181: _NO_KEY,
+    195: _NO_TICKET,
+    230: _OLD_KEY,
 }
 """By the code's distance from `_ERRORS_FROM`: the cause, and behind the semicolon the remedy."""
 _TIME_OF_SERVER: Final = re.compile(rb"\xa4\x11\x18\x0f(\d{14})Z")
@@ -170,6 +179,8 @@ class _KerberosContext:
 
     def __init__(self, gssapi: Any, context: Any, host: str) -> None:
         self._errors = gssapi.exceptions.GSSError
+        # An error of a step is raised by the step, and not by the next use of the context.
+        context.__DEFER_STEP_ERRORS__ = False
         self._context = context
         self._host = host
 
@@ -234,12 +245,12 @@ class _KerberosContext:
 def _failure(error: Any, host: str, token: bytes = b"") -> GssFailure:
     """The failure that an error of the library stands for; `token` is the peer's, which may say why."""
     major = int(error.maj_code) & 0xFFFF0000 or GssMajor.FAILURE
-    words = _known(error.min_code, host) or _text(error)
+    words = _known(error.min_code, host) or (_WORDS[32] if major == _CREDENTIAL_EXPIRED else _text(error))
     if (error.min_code - _ERRORS_FROM) & 0xFFFFFFFF == _SKEW and (found := _TIME_OF_SERVER.search(token)):
         there = datetime.strptime(found[1].decode(), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
         minutes = round(abs((datetime.now(UTC) - there).total_seconds()) / 60)
         words = f"the clocks of this machine and of the server differ by {minutes} minutes; set them"
-    return GssFailure(words, major=major, minor=error.min_code, token=error.token or b"")
+    return GssFailure(words, major=major, minor=error.min_code, token=getattr(error, "token", None) or b"")
 
 
 def _known(minor: int, host: str) -> str | None:

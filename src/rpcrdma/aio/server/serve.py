@@ -82,7 +82,7 @@ class Server:
     ) -> None:
         self._options = options
         self._log = LimitedLog(_LOGGER)
-        acceptor = None if mechanism is None else self._acceptor(mechanism)
+        self._contexts = acceptor = None if mechanism is None else self._acceptor(mechanism)
         flavors = frozenset(options.flavors())
         # Without contexts no call has another flavor than these two.
         security = None if acceptor is None and flavors >= {SecurityFlavor.SYS, SecurityFlavor.NONE} else flavors
@@ -219,6 +219,8 @@ class Server:
         self._rdma.stop_accepting()
         await asyncio.gather(self._tcp.stop(deadline_s), self._runner.drain(deadline_s))
         await self._rdma.stop()
+        if self._contexts is not None:
+            self._contexts.close()
         self._log.flush()
 
     async def __aenter__(self) -> Server:

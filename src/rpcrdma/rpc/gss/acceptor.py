@@ -331,6 +331,15 @@ class Acceptor:
         """Ends a context."""
         self._contexts.pop(handle, None)
 
+    def close(self) -> None:
+        """Ends all contexts here and now.
+
+        The garbage collector would end them in any thread, also in one that acts as a user who may not read the files
+        of the mechanism.
+        """
+        self._contexts.clear()
+        self._creating.clear()
+
 
 _SERVICES: Final = frozenset(GssService)
 
