@@ -17,7 +17,7 @@ from rpcrdma.errors import UserAuthenticationFailed
 from rpcrdma.rpc.auth import AuthStat
 from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
-from rpcrdma.rpc.gss.initiator import GssSession, ProtectedCall
+from rpcrdma.rpc.gss.initiator import GssSession, ProtectedCall, UnverifiedReply
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, execution_of
@@ -309,5 +309,17 @@ def test_a_kept_reply_is_sealed_for_the_repeat_and_only_for_its_own_principal(tr
                 repeat.protection = ProtectedCall(session_of(other), SecurityFlavor[flavor.upper()].service)
                 assert bytes(await other._present.start(repeat)) == b"once"
             assert [context.principal for context in echo.callers] == ["alice@REALM"] * 2 + ["bob@REALM"] * 2
+
+    asyncio.run(main())
+
+
+def test_a_server_that_cannot_prove_itself_is_not_believed() -> None:
+    async def main() -> None:
+        impostor = FakeMechanism(secret=b"another")
+        client = Kerberos("krb5", mechanism=FakeMechanism())
+        async with pair("2", "krb5", impostor, security=client) as (connection, echo, _):
+            with pytest.raises(UnverifiedReply):
+                await connection.call(ECHO, b"one")
+            assert not echo.callers
 
     asyncio.run(main())

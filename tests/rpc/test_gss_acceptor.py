@@ -23,6 +23,8 @@ from rpcrdma.rpc.gss.messages import GssCredential, InitResult, encode_gss_crede
 from rpcrdma.rpc.gss.protection import CallDropped
 from rpcrdma.rpc.message import auth_octets, call_tail, decode_reply
 from rpcrdma.rpc.program import Program, null_procedure
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.rpc.reply_cache import call_key
 from rpcrdma.rpc.service import Service
 from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, ReducedIneligibleItem
 from support.fake_gss import FakeMechanism
@@ -425,3 +427,29 @@ def test_a_token_is_looked_at_by_step_alone() -> None:
     assert isinstance(call.protection, ContextCreation)
     assert server.mechanism.steps == before
     assert not isinstance(call.protection, GssCall)
+
+
+@pytest.mark.parametrize(
+    ("service", "bound"),
+    [
+        (GssService.NONE, ReplyBound(100 + 20, (1001,))),
+        # Verifier, length, sequence number, results and item with padding, and the checksum with its length.
+        (GssService.INTEGRITY, ReplyBound(20 + 4 + 4 + 100 + 1004 + 4 + 20)),
+        (GssService.PRIVACY, ReplyBound(20 + 4 + 4 + 100 + 1004 + 20)),
+    ],
+)
+def test_verifier_and_protection_count_in_the_space_that_a_call_offers(service: GssService, bound: ReplyBound) -> None:
+    session = Server().session()
+    assert ProtectedCall(session, service).bound(ReplyBound(100, (1001,))) == bound
+
+
+def test_the_key_of_a_call_leaves_its_protection_out() -> None:
+    server = Server()
+    session = server.session()
+    keys = set()
+    for service in GssService:
+        for _ in range(2):
+            call, _ = server.opened(octets_of(ProtectedCall(session, service)))
+            assert call.protection is not None
+            keys.add(call_key("alice", 9, ADD, call.protection.arguments, call.protection.skipped))
+    assert keys == {call_key("alice", 9, ADD, Decoder((41).to_bytes(4, "big")))}

@@ -22,9 +22,10 @@ from rpcrdma.nfs.client import nfs_open
 from rpcrdma.nfs.client.mount_client import list_exports
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.nfs.server.file_access import Callers, SwitchedCaller
-from rpcrdma.rpc.auth import AuthGss, AuthStat, LocalUser
+from rpcrdma.rpc.auth import AuthGss, AuthStat, AuthSys, LocalUser
 from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from rpcrdma.rpc.service import CredentialTooWeak
 from support.fake_gss import FakeMechanism
 
 ALICE = LocalUser(1000, 100, (4, 24))
@@ -173,3 +174,25 @@ def test_files_belong_to_the_user_of_the_principal_and_not_to_the_one_of_the_cla
 
     tmp_path.chmod(0o755)
     asyncio.run(main())
+
+
+class ClaimedCall:
+    """The context of a call with AUTH_SYS."""
+
+    credential = AuthSys(uid=1000, gid=1000)
+    peer = "192.0.2.7"
+
+
+def test_objects_that_the_server_does_not_hold_open_are_guarded_as_well(tmp_path: Path) -> None:
+    state = open_state(tmp_path / "state", os.urandom)
+    services = build_services([Export(name="/", directory=tmp_path, security=(KRB5P,))], state=state)
+    backend = services.nfs.backend
+    (tree,) = backend.trees.values()
+    context: Any = ClaimedCall()
+    for held in (True, False):
+        if not held:
+            backend.nodes.drop_all()
+        with pytest.raises(CredentialTooWeak):
+            backend.locate_at_once(tree.root.handle, context)
+    services.nfs.close()
+    state.close()
