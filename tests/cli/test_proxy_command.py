@@ -142,15 +142,15 @@ def test_rules_that_are_none_are_refused_with_their_key(text: str, message: str)
 def test_a_bit_is_flipped_in_the_digest_or_with_the_digest_made_right(talk: list[Message]) -> None:
     frame = fpdu(untagged(3, 0, 1, call(7, GETATTR)))
     (digest,), _ = read_rules('[[fault]]\nkind = "flip"\nbit = 3', "rules.toml", 0)
-    changed = RuledConnection([digest]).decide(Side.CLIENT, talk[2], frame, 0.0).octets
+    changed = RuledConnection([digest]).decide(Side.CLIENT, talk[2], frame, 0.0).data
     assert changed[:-1] == frame[:-1]
     assert changed[-1] == frame[-1] ^ 8
     (repaired,), _ = read_rules('[[fault]]\nkind = "flip"\noctet = 20\nrepair = true', "rules.toml", 0)
-    changed = RuledConnection([repaired]).decide(Side.CLIENT, talk[2], frame, 0.0).octets
+    changed = RuledConnection([repaired]).decide(Side.CLIENT, talk[2], frame, 0.0).data
     assert changed[20] == frame[20] ^ 1
     assert crc32c(changed[:-4]) == int.from_bytes(changed[-4:], "little")
     (beyond,), _ = read_rules('[[fault]]\nkind = "flip"\noctet = 5000', "rules.toml", 0)
-    assert RuledConnection([beyond]).decide(Side.CLIENT, talk[2], frame, 0.0).octets == frame
+    assert RuledConnection([beyond]).decide(Side.CLIENT, talk[2], frame, 0.0).data == frame
 
 
 @pytest.fixture(scope="module")

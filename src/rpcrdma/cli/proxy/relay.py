@@ -67,7 +67,7 @@ class Relay:
                     self._told(number, halves.now_s, _SIDES[end], message, decision)
                 if decision.delay_s:
                     await asyncio.sleep(decision.delay_s)
-                sink.write(decision.octets)
+                sink.write(decision.data)
                 await sink.drain()
                 if decision.cut:
                     await self._cut(decision, source)

@@ -140,12 +140,12 @@ def _count(table: ScenarioTable, key: str) -> int | None:
 
 @dataclass(slots=True)
 class Decision:
-    """The fate of a message: the octets to forward after `delay_s`, and whether the connection is cut then.
+    """The fate of a message: the data to forward after `delay_s`, and whether the connection is cut then.
 
     `words` tell each fault with the name of its rule.
     """
 
-    octets: bytearray
+    data: bytearray
     delay_s: float = 0.0
     cut: bool = False
     silent: bool = False
@@ -210,9 +210,9 @@ class RuledConnection:
     def _apply(rule: ProxyRule, message: Message, decision: Decision) -> None:
         decision.words.append(f"{rule.kind} ({rule.name})")
         if rule.kind == "drop":
-            decision.octets.clear()
+            decision.data.clear()
         elif rule.kind == "flip":
-            _flip(decision.octets, rule, is_frame=message.protocol != "mpa")
+            _flip(decision.data, rule, is_frame=message.protocol != "mpa")
         elif rule.fault is not None and rule.kind == "delay":
             decision.delay_s += rule.fault.delay_s
         elif rule.fault is not None:
@@ -234,11 +234,11 @@ def _is_selected(rule: ProxyRule, message: Message, call: tuple[int, str]) -> bo
     )
 
 
-def _flip(octets: bytearray, rule: ProxyRule, *, is_frame: bool) -> None:
+def _flip(data: bytearray, rule: ProxyRule, *, is_frame: bool) -> None:
     """Flips a bit. The digest is at the end of a frame; a repaired one is that of the only frame of a message."""
-    if not -len(octets) <= rule.octet < len(octets):
+    if not -len(data) <= rule.octet < len(data):
         return
-    octets[rule.octet] ^= 1 << rule.bit
-    whole = len(octets) >= 6 and (int.from_bytes(octets[:2]) + 5 & ~3) + 4 == len(octets)
+    data[rule.octet] ^= 1 << rule.bit
+    whole = len(data) >= 6 and (int.from_bytes(data[:2]) + 5 & ~3) + 4 == len(data)
     if rule.repair and is_frame and whole:
-        octets[-4:] = crc32c(octets[:-4]).to_bytes(4, "little")
+        data[-4:] = crc32c(data[:-4]).to_bytes(4, "little")
