@@ -56,6 +56,7 @@ struct rdma_event_channel {
 struct ibv_device {
     void *unused[2];
     int32_t node_type, transport_type;
+    char name[64], dev_name[64];
 };
 
 struct ibv_context_ops {
@@ -75,7 +76,15 @@ struct ibv_context_ops {
 struct ibv_context {
     struct ibv_device *device;
     struct ibv_context_ops ops;
-    int cmd_fd;
+    int cmd_fd, async_fd;
+};
+
+struct ibv_async_event {
+    union {
+        void *object;
+        int port;
+    };
+    int event_type;
 };
 
 struct ibv_pd {
@@ -206,6 +215,10 @@ AT(ibv_context, ops.req_notify_cq, 104);
 AT(ibv_context, ops.post_send, 208);
 AT(ibv_context, ops.post_recv, 216);
 AT(ibv_context, cmd_fd, 264);
+AT(ibv_context, async_fd, 268);
+AT(ibv_device, dev_name, 88);
+AT(ibv_async_event, event_type, 8);
+OF(ibv_async_event, 16);
 AT(ibv_comp_channel, fd, 8);
 AT(ibv_mr, lkey, 36);
 AT(ibv_mr, rkey, 40);

@@ -369,7 +369,7 @@ int rv_add_manager(PyObject *module) {
         {"connect", identifier_connect, METH_VARARGS, NULL}, {"accept", identifier_accept, METH_VARARGS, NULL},
         {"reject", identifier_reject, METH_VARARGS, NULL}, {"disconnect", identifier_disconnect, METH_NOARGS, NULL},
         {"domain", rv_new_domain, METH_NOARGS, NULL}, {"queue_pair", rv_new_queue_pair, METH_VARARGS, NULL},
-        {"close", identifier_close, METH_NOARGS, NULL}, {0}};
+        {"open_device", rv_open_device, METH_NOARGS, NULL}, {"close", identifier_close, METH_NOARGS, NULL}, {0}};
     static PyGetSetDef fields[] = {{"local", identifier_address, NULL, NULL, NULL},
         {"peer", identifier_address, NULL, NULL, "peer"}, {"device", identifier_device, NULL, NULL, NULL}, {0}};
     static PyType_Slot slots[] = {{Py_tp_dealloc, identifier_free}, {Py_tp_methods, methods}, {Py_tp_getset, fields},

@@ -101,13 +101,14 @@ static PyObject *domain_window(PyObject *self, PyObject *unused) {
 /* Returns the result of the call, 0 where the window had ended. */
 static int end_window(Window *window) {
     struct ibv_mw *mw = window->mw;
+    const struct ibv_context *context = mw ? mw->context : NULL;
     int failed = 0;
     if (!mw) return 0;
     window->mw = NULL;
     Py_BEGIN_ALLOW_THREADS
     failed = mw->context->ops.dealloc_mw(mw);
     Py_END_ALLOW_THREADS
-    return failed;
+    return failed && rv_let_go(context) ? 0 : failed;
 }
 
 /* MemoryWindow.end(): when it returns, no peer reaches memory through the window. */
@@ -134,12 +135,14 @@ static PyObject *window_handle(PyObject *self, void *unused) {
 /* Returns the result of the call, 0 where the memory was not registered any more. */
 static int deregister(Region *region) {
     struct ibv_mr *mr = region->mr;
+    const struct ibv_context *context = region->domain ? region->domain->pd->context : NULL;
     int failed = 0;
     if (!mr) return 0;
     region->mr = NULL;
     Py_BEGIN_ALLOW_THREADS
     failed = rv_calls()->ibv_dereg_mr(mr);
     Py_END_ALLOW_THREADS
+    if (failed && rv_let_go(context)) failed = 0;
     /* The device may still reach memory that it has not let go of: that stays as it is, for good. */
     if (failed) {
         region->buffer.obj = NULL;

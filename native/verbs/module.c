@@ -3,7 +3,7 @@
 
 static int fill(PyObject *module) {
     return PyModule_AddIntConstant(module, "INTERFACE", RV_INTERFACE) || rv_add_devices(module) ||
-                   rv_add_memory(module) || rv_add_manager(module) || rv_add_queue_pair(module)
+                   rv_add_memory(module) || rv_add_manager(module) || rv_add_queue_pair(module) || rv_add_watch(module)
                ? -1
                : 0;
 }

@@ -5,6 +5,7 @@
 #include "verbs.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum { TAKEN = 64 }; /* completions in one call of the library */
 /* The flag by which rxe tells of an invalidated handle, as the kernel has it: to libibverbs it is another. */
@@ -105,7 +106,8 @@ static void destroy(QueuePair *pair) {
     if (!identifier) return;
     Py_BEGIN_ALLOW_THREADS
     if (cq) rv_calls()->ibv_destroy_cq(cq);
-    if (channel) rv_calls()->ibv_destroy_comp_channel(channel);
+    /* On a device that was let go of, neither call has an effect: its removal waits for this descriptor as well. */
+    if (channel && rv_calls()->ibv_destroy_comp_channel(channel)) close(channel->fd);
     Py_END_ALLOW_THREADS
     Py_CLEAR(pair->domain);
     identifier->users--;

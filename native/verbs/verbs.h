@@ -34,7 +34,9 @@
     CALL(int, ibv_get_cq_event, (struct ibv_comp_channel *channel, struct ibv_cq **cq, void **user)) \
     CALL(void, ibv_ack_cq_events, (struct ibv_cq *cq, unsigned int count)) \
     CALL(int, ibv_query_qp, (struct ibv_qp *qp, union ibv_qp_attr *attributes, int mask, union ibv_qp_attr *initial)) \
-    CALL(const char *, ibv_wc_status_str, (int status))
+    CALL(const char *, ibv_wc_status_str, (int status)) \
+    CALL(int, ibv_get_async_event, (struct ibv_context *context, struct ibv_async_event *event)) \
+    CALL(void, ibv_ack_async_event, (struct ibv_async_event *event))
 #define RV_MANAGER_CALLS(CALL) \
     CALL(struct rdma_event_channel *, rdma_create_event_channel, (void)) \
     CALL(void, rdma_destroy_event_channel, (struct rdma_event_channel *channel)) \
@@ -68,6 +70,8 @@ PyObject *rv_failed(int result, const char *call);
 PyObject *rv_attributes(const Calls *calls, struct ibv_context *context);
 /* Makes a file descriptor non-blocking: 0, or -1 with an exception set. */
 int rv_not_blocking(int descriptor);
+/* Whether `Device.let_go` has closed the descriptors of the context: the kernel has freed all that was on it. */
+int rv_let_go(const struct ibv_context *context);
 
 /* An identifier of the connection manager. `key` names it in the events of its channel. */
 typedef struct {
@@ -103,11 +107,13 @@ typedef struct {
 extern PyTypeObject *rv_domain_type, *rv_region_type, *rv_window_type;
 PyObject *rv_new_domain(PyObject *identifier, PyObject *unused);
 PyObject *rv_new_queue_pair(PyObject *identifier, PyObject *args);
+PyObject *rv_open_device(PyObject *identifier, PyObject *unused);
 
 /* Each returns 0, or -1 with an exception set. */
 int rv_add_devices(PyObject *module);
 int rv_add_manager(PyObject *module);
 int rv_add_memory(PyObject *module);
 int rv_add_queue_pair(PyObject *module);
+int rv_add_watch(PyObject *module);
 
 #endif

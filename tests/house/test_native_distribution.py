@@ -74,6 +74,7 @@ def test_the_module_for_devices_has_the_names_that_the_package_describes() -> No
         "QueuePair": binding.QueuePairHandle,
         "Region": binding.Region,
         "MemoryWindow": binding.MemoryWindow,
+        "Device": binding.Device,
     }
     assert names(binding.Binding) | set(types) == {name for name in vars(module) if not name.startswith("__")}
     for name, described in types.items():

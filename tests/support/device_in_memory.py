@@ -7,6 +7,8 @@ Memory windows are those of type 2B: a window belongs to one protection domain a
 is good while it is bound, with the rights of the binding. A Send with Invalidate ends a binding of the receiving queue
 pair, and breaks the connection with any other handle, that of a region included. A region to which a window is bound
 cannot be deregistered.
+
+Like a software device of Linux, a device that is removed announces that, and is gone when it has been let go of.
 """
 
 from __future__ import annotations
@@ -21,7 +23,16 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from rpcrdma.verbs.binding import INTERFACE, DeviceAttributes, Entry, ManagerEventKind, Right, SendWork, WorkStatus
+from rpcrdma.verbs.binding import (
+    INTERFACE,
+    DeviceAttributes,
+    DeviceEventKind,
+    Entry,
+    ManagerEventKind,
+    Right,
+    SendWork,
+    WorkStatus,
+)
 
 __all__ = ["DeviceInMemory"]
 
@@ -193,6 +204,7 @@ class _QueuePair(_Descriptor):
         self._depths = depths
         self._stopped = False
         self._armed = True
+        self._sends_fail_with = 0
         self.receives: deque[tuple[object, tuple[Entry, ...]]] = deque()
         self.done: deque[tuple[int, tuple[object, int, int, int]]] = deque()
         self._sends_posted = 0
@@ -213,6 +225,9 @@ class _QueuePair(_Descriptor):
         self._sends_posted += len(works)
         assert self._sends_posted <= self._depths[0], "more work than the send queue holds"
         for work, entries, opcode, handle, address, *windows in works:
+            if self._sends_fail_with and opcode != _BIND:
+                self._complete(0, work, self._sends_fail_with)
+                continue
             peer = self._identifier.far_queue_pair()
             if windows and not self._stopped:
                 assert opcode == _BIND
@@ -230,6 +245,10 @@ class _QueuePair(_Descriptor):
             self._complete(0, work, status)
             if status:
                 self.stop()
+
+    def fail_sends(self, status: int) -> None:
+        """All later work of the send queue ends with this status."""
+        self._sends_fail_with = status
 
     def _take(self, opcode: int, pieces: list[memoryview], handle: int, address: int) -> int:
         """Does the peer's work; returns its status."""
@@ -296,13 +315,17 @@ class _QueuePair(_Descriptor):
 
     def close(self) -> None:
         self.end()
+        self.domain.world.in_use.discard(self)
 
 
 class _Identifier:
     def __init__(self, channel: _EventChannel) -> None:
         self._channel = channel
         self._world = channel.world
+        self.node = channel.world.node
+        """The device's; a device that comes back has another."""
         self._on_device = False
+        channel.identifiers.append(self)
         self.local: tuple[str, int] = ("", 0)
         self.peer: tuple[str, int] = ("", 0)
         self._far: _Identifier | None = None
@@ -313,6 +336,10 @@ class _Identifier:
     @property
     def device(self) -> str | None:
         return self._world.attributes["name"] if self._on_device else None
+
+    def open_device(self) -> _Device:
+        assert self._on_device
+        return _Device(self._world, self.node)
 
     def bind(self, host: str, port: int, scope: int = 0) -> None:
         del scope
@@ -350,6 +377,7 @@ class _Identifier:
     def queue_pair(self, domain: _Domain, sends: int, receives: int, entries: int) -> _QueuePair:
         assert entries <= domain.device["max_entries"]
         self._queue_pair = _QueuePair(self, domain, (sends, receives))
+        self._world.in_use.add(self._queue_pair)
         return self._queue_pair
 
     def far_queue_pair(self) -> _QueuePair | None:
@@ -397,6 +425,8 @@ class _Identifier:
         if self._far is not None:
             self.disconnect()
         self._channel.waiting = deque(event for event in self._channel.waiting if event[0] is not self)
+        if self in self._channel.identifiers:
+            self._channel.identifiers.remove(self)
 
     def _part(self) -> None:
         if self._far is not None:
@@ -414,6 +444,8 @@ class _EventChannel(_Descriptor):
         super().__init__()
         self.world = world
         self.waiting: deque[tuple[Any, ...]] = deque()
+        self.identifiers: list[_Identifier] = []
+        world.channels.append(self)
 
     def identifier(self) -> _Identifier:
         return _Identifier(self)
@@ -426,6 +458,42 @@ class _EventChannel(_Descriptor):
         self.clear()
         found = list(self.waiting)
         self.waiting.clear()
+        return found
+
+
+class _Device(_Descriptor):
+    """The device while its node exists."""
+
+    def __init__(self, world: DeviceInMemory, node: str) -> None:
+        super().__init__()
+        self._world = world
+        self.node = node
+        self.happened: list[tuple[int, int]] = []
+        world.watched.append(self)
+
+    def events(self) -> list[tuple[int, int]]:
+        self.clear()
+        found, self.happened = self.happened, []
+        return found
+
+    def let_go(self) -> None:
+        world = self._world
+        world.let_go[self.node] = (len(world.in_use), len(world.listeners))
+        self.close()
+
+    def close(self) -> None:
+        self._world.watched.remove(self)
+
+
+class _Announcements(_Descriptor):
+    def __init__(self, world: DeviceInMemory) -> None:
+        super().__init__()
+        self.waiting: list[tuple[str, str]] = []
+        world.announcements.append(self)
+
+    def take(self) -> list[tuple[str, str]]:
+        self.clear()
+        found, self.waiting = self.waiting, []
         return found
 
 
@@ -459,6 +527,13 @@ class DeviceInMemory:
         self.armed = 0
         """How often a completion queue was told to report the next completion."""
         self.registered = 0
+        self.node = "uverbs0"
+        self.in_use: set[_QueuePair] = set()
+        self.watched: list[_Device] = []
+        self.announcements: list[_Announcements] = []
+        self.channels: list[_EventChannel] = []
+        self.let_go: dict[str, tuple[int, int]] = {}
+        """The queue pairs and listeners that still were there when a removed device was let go of, by its node."""
         self.listeners: dict[tuple[str, int], _Identifier] = {}
         self.ports = itertools.count(49152)
         self._handles = itertools.count(0x1234)
@@ -466,6 +541,36 @@ class DeviceInMemory:
     def handle(self) -> int:
         # Neighbours in memory differ by more than a bit.
         return next(self._handles) * 0x9E3779B1 & 0xFFFFFFFF
+
+    def announce(self, action: str, node: str) -> None:
+        """An announcement of the kernel."""
+        for each in self.announcements:
+            each.waiting.append((action, node))
+            each.raise_()
+
+    def happens(self, kind: int, port: int = 0) -> None:
+        """An asynchronous event of the device."""
+        for each in self.watched:
+            each.happened.append((kind, port))
+            each.raise_()
+
+    def remove(self, *, hardware: bool = False) -> None:
+        """The device is to be removed; only hardware has an event for that."""
+        self.reached.clear()
+        if hardware:
+            self.happens(DeviceEventKind.DEVICE_FATAL)
+        else:
+            self.announce("remove", self.node)
+
+    def come_back(self, *, announced: bool = True) -> None:
+        """A device of the same name and address is there."""
+        self.node = f"uverbs{int(self.node[6:]) + 1}"
+        self.reached.add("127.0.0.1")
+        if announced:
+            self.announce("add", self.node)
+
+    def Announcements(self) -> _Announcements:  # noqa: N802 - it stands for a type
+        return _Announcements(self)
 
     def EventChannel(self) -> _EventChannel:  # noqa: N802 - the module's name
         return _EventChannel(self)

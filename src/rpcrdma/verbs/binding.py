@@ -15,7 +15,9 @@ __all__ = [
     "INTERFACE",
     "Binding",
     "ConnectionIdentifier",
+    "Device",
     "DeviceAttributes",
+    "DeviceEventKind",
     "Domain",
     "Entry",
     "EventChannel",
@@ -49,6 +51,7 @@ class WorkStatus(enum.IntEnum):
     """The statuses of a completion (`ibv_wc_status`) that are told apart here."""
 
     SUCCESS = 0
+    LOCAL_OPERATION = 2
     FLUSHED = 5
     REMOTE_ACCESS = 10
     RETRIES_EXCEEDED = 12
@@ -71,6 +74,14 @@ class ManagerEventKind(enum.IntEnum):
     DEVICE_REMOVED = 11
     ADDRESS_CHANGED = 14
     TIMEWAIT_ENDED = 15
+
+
+class DeviceEventKind(enum.IntEnum):
+    """The asynchronous events of a device and its ports (`ibv_event_type`) that are told apart here."""
+
+    DEVICE_FATAL = 8
+    PORT_ACTIVE = 9
+    PORT_ERROR = 10
 
 
 class PortAttributes(TypedDict):
@@ -193,8 +204,35 @@ class QueuePairHandle(Protocol):
         """Destroys it with its completion queue and its descriptor."""
 
 
+class Device(Protocol):
+    """A device that this process uses."""
+
+    @property
+    def node(self) -> str:
+        """The name of its character device, as "uverbs0"."""
+
+    def fileno(self) -> int:
+        """Becomes readable when there is an event of the device."""
+
+    def events(self) -> list[tuple[int, int]]:
+        """Takes all events of the device and its ports: the kind, and the number of the port."""
+
+    def let_go(self) -> None:
+        """Closes it for the whole process, so that its removal goes on: for a device that is to be removed.
+
+        The kernel frees everything that this process still has on the device, and ends all access to memory.
+        """
+
+    def close(self) -> None:
+        """Takes no more events."""
+
+
 class ConnectionIdentifier(Protocol):
     """One connection, or one listener, of the connection manager."""
+
+    @property
+    def device(self) -> str | None:
+        """The name of its device, None while none was found or where all are meant."""
 
     @property
     def local(self) -> tuple[str, int]:
@@ -203,10 +241,6 @@ class ConnectionIdentifier(Protocol):
     @property
     def peer(self) -> tuple[str, int]:
         """Address and port of the other end."""
-
-    @property
-    def device(self) -> str | None:
-        """The name of the device that was found; None before that, and for a listener on all devices."""
 
     def bind(self, host: str, port: int, scope: int = 0, /) -> None:
         """Takes a local address and port; port 0 takes a free one."""
@@ -225,6 +259,9 @@ class ConnectionIdentifier(Protocol):
 
     def queue_pair(self, domain: Domain, sends: int, receives: int, entries: int, /) -> QueuePairHandle:
         """A queue pair of so many work requests in each queue, each Send of so many entries."""
+
+    def open_device(self) -> Device:
+        """The device that was found, with events of its own; the identifier stays as long as this does."""
 
     def connect(self, private_data: bytes, inbound_reads: int, outbound_reads: int, /) -> None:
         """Asks the peer for the connection."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.verbs.binding import (
@@ -129,6 +129,8 @@ class DeviceQueuePair:
         self._unposted: deque[SendWork] = deque()
         self._reads = 0
         self._leaving = False
+        self.trouble: Callable[[], str] = str
+        """Tells what is wrong with the device's ports, if anything."""
         self.parted = True
         """Whether the connection manager has nothing more to do for the connection."""
         self.state = EndState.IDLE
@@ -501,8 +503,11 @@ class DeviceQueuePair:
         if isinstance(work, _Send) and work.verb is None:
             reason = f"the device binds no memory window: {self._binding.status_text(status)}"
             self._end(reason, by_peer=False)
-        elif status == Work.RETRIES_EXCEEDED:
-            self._end("the peer does not answer any more: check it and the network", by_peer=True)
+        elif status in _UNSENT:
+            happened, remedy = _UNSENT[Work(status)]
+            if trouble := self.trouble():
+                remedy = f"{trouble}, bring its network interface up (ip link set INTERFACE up)"
+            self._end(f"{happened}: {remedy}", by_peer=status == Work.RETRIES_EXCEEDED)
         else:
             self._end(self._binding.status_text(status), by_peer=isinstance(work, _Receive), protocol_error=True)
 
@@ -514,13 +519,18 @@ class DeviceQueuePair:
             send.slot = None
 
 
+_UNSENT = {
+    Work.LOCAL_OPERATION: ("the device cannot send", "check that its network interface is up (ip link)"),
+    Work.RETRIES_EXCEEDED: ("the peer does not answer any more", "check it and the network"),
+}
+"""A device that sends by a network interface, as rxe, reports the first one when that is down."""
 _BROKEN = "the device stopped the connection: the peer broke a rule of RDMA"
 _ENDS = {
     ManagerEventKind.CONNECT_ERROR: "the connection could not be made",
     ManagerEventKind.UNREACHABLE: "the peer does not answer: check its address and the network",
     ManagerEventKind.REJECTED: "the peer rejected the connection",
-    ManagerEventKind.DEVICE_REMOVED: "the RDMA device was removed",
-    ManagerEventKind.ADDRESS_CHANGED: "the network address moved to another device",
+    ManagerEventKind.DEVICE_REMOVED: "the RDMA device was removed: bring it back (see rdma link)",
+    ManagerEventKind.ADDRESS_CHANGED: "the network address moved to another device: the next connection takes that",
 }
 _REFUSED = (8, -errno.ECONNREFUSED)
 """Statuses of a rejection: the reason "invalid service ID" of InfiniBand, and the errno of iWARP's TCP."""

@@ -22,7 +22,7 @@ __all__ = ["CHECKS", "MOUNT_OPTIONS", "Check", "Lab", "check"]
 
 MOUNT_OPTIONS = "rdma,port=20049,vers=3,nolock,mountproto=tcp,mountport=20048"
 """Options with which a Linux client mounts either server. Neither has NLM; no port mapper is asked."""
-_CLIENT, _SERVER, _DEVICES, _TLS = 2, 3, 4, 5
+_CLIENT, _SERVER, _DEVICES, _TLS, _DEVICE_CLIENT = 2, 3, 4, 5, 6
 
 
 @dataclass(frozen=True)
@@ -84,19 +84,27 @@ class Lab:
     @property
     def devices(self) -> Guest:
         """A guest whose RDMA device is rxe0 (RoCE), with Python for the provider `verbs`."""
-        if "devices" not in self._guests:
+        return self._with_rxe("devices", _DEVICES)
+
+    @property
+    def device_client(self) -> Guest:
+        """Another one."""
+        return self._with_rxe("device-client", _DEVICE_CLIENT)
+
+    def _with_rxe(self, name: str, number: int) -> Guest:
+        if name not in self._guests:
             here = Path(__file__)
             programs = ("device_suite", "device_cost", "device_memory")
-            files = {f"data/{name}.py": here.with_name(f"{name}.py") for name in programs}
-            for name in ("__init__", "device_pairs", "late_accesses", "waiting"):
-                files[f"data/support/{name}.py"] = here.parents[2] / "support" / f"{name}.py"
-            guest = Guest(self.image, _DEVICES, name="devices", layers=(self.python_layer,), files=files)
-            self._guests["devices"] = guest
+            files = {f"data/{program}.py": here.with_name(f"{program}.py") for program in programs}
+            for shared in ("__init__", "device_pairs", "late_accesses", "waiting"):
+                files[f"data/support/{shared}.py"] = here.parents[2] / "support" / f"{shared}.py"
+            guest = Guest(self.image, number, name=name, layers=(self.python_layer,), files=files)
+            self._guests[name] = guest
             guest.run(
                 "set -e; modprobe crc32_generic; modprobe rdma_rxe; rdma link delete siw0\n"
                 "rdma link add rxe0 type rxe netdev eth0"
             )
-        return self._guests["devices"]
+        return self._guests[name]
 
     @property
     def tls(self) -> Guest:

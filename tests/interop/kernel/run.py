@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import capture_vectors
 import device_checks
 import device_choice
+import device_life_checks
 import errors_across
 import judged_kernel
 import kernel_client_files
@@ -45,6 +46,7 @@ CHECK_MODULES = (
     device_checks,
     tls_checks,
     device_choice,
+    device_life_checks,
 )
 """In the order in which they run. A further module of checks is imported above, and named here."""
 

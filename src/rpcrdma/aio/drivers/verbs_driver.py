@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.provider import Terms
+from rpcrdma.aio.drivers.verbs_devices import WatchedDevice
 from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
 from rpcrdma.verbs import ProtectionDomain
 from rpcrdma.verbs.binding import ConnectionIdentifier, ManagerEvent
@@ -29,6 +30,7 @@ class VerbsDriver:
         "_awake_until_s",
         "_busy_poll_s",
         "_closed",
+        "_device",
         "_identifier",
         "_linger",
         "_loop",
@@ -44,6 +46,7 @@ class VerbsDriver:
         self,
         manager: ConnectionManager,
         identifier: ConnectionIdentifier,
+        device: WatchedDevice | None,
         queue_pair: DeviceQueuePair,
         timer: DeadlineTimer,
         on_turn: Callable[[], None],
@@ -66,6 +69,10 @@ class VerbsDriver:
         timer.watch(self._linger)
         self._loop.add_reader(queue_pair.fileno(), self._readable)
         manager.watch(identifier, self._on_event)
+        self._device = device
+        if device is not None:
+            device.add(self)
+            queue_pair.trouble = lambda: device.trouble
         if queue_pair.has_news:
             # The peer's request for the connection.
             self._loop.call_soon(self._turn)
@@ -156,10 +163,18 @@ class VerbsDriver:
             self._timer.look()
 
     def _give_up(self) -> None:
-        self.queue_pair.abort("the peer did not let the connection end")
+        self._end_now("the peer did not let the connection end")
+
+    def _end_now(self, reason: str) -> None:
+        """Ends the connection and releases everything at once; see `DeviceUser` as well."""
+        if self._closed:
+            return
+        self.queue_pair.abort(reason)
         # The owner takes the end before everything is released: calls fail, and replies give their memory back.
         self._on_turn()
         self.close()
+
+    on_device_lost = on_port_down = _end_now
 
     def close(self) -> None:
         if self._closed:
@@ -169,6 +184,8 @@ class VerbsDriver:
         self.queue_pair.abort("the connection was closed")
         self._loop.remove_reader(self.queue_pair.fileno())
         self._manager.forget(self._identifier)
+        if self._device is not None:
+            self._device.remove(self)
         self.queue_pair.release()
         self._identifier.close()
         self._on_closed()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable
 
+from rpcrdma.aio.drivers.verbs_devices import Announcements, WatchedDevices
 from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, ManagerEvent, ManagerEventKind
 from rpcrdma.verbs.device_registrations import KeptRegistrations
 
@@ -16,17 +18,17 @@ _RESOLVE_MS = 2000
 
 
 class ConnectionManager:
-    """Hands events to the handlers; its descriptor is watched while there is a handler.
+    """Hands events to the handlers; its descriptor is watched while there is a handler. `devices` are those in use.
 
     Raises:
         OSError: this machine has no connection manager.
     """
 
-    def __init__(self, binding: Binding) -> None:
+    def __init__(self, binding: Binding, announcements: Callable[[], Announcements]) -> None:
         self._channel = binding.EventChannel()
-        self.loop = asyncio.get_running_loop()
         self.registrations = KeptRegistrations()
         self._handlers: dict[ConnectionIdentifier, Callable[[ManagerEvent], None]] = {}
+        self.devices = WatchedDevices(self.identifier, self.end, announcements)
 
     def identifier(self, handler: Callable[[ManagerEvent], None]) -> ConnectionIdentifier:
         """A new identifier, whose events go to `handler`."""
@@ -37,13 +39,18 @@ class ConnectionManager:
     def watch(self, identifier: ConnectionIdentifier, handler: Callable[[ManagerEvent], None]) -> None:
         """Hands the identifier's events to another handler."""
         if not self._handlers:
-            self.loop.add_reader(self._channel.fileno(), self._readable)
+            asyncio.get_running_loop().add_reader(self._channel.fileno(), self._readable)
         self._handlers[identifier] = handler
 
     def forget(self, identifier: ConnectionIdentifier) -> None:
         """Hands on no more events of the identifier."""
         if self._handlers.pop(identifier, None) is not None and not self._handlers:
-            self.loop.remove_reader(self._channel.fileno())
+            asyncio.get_running_loop().remove_reader(self._channel.fileno())
+
+    def end(self, identifier: ConnectionIdentifier) -> None:
+        """Closes the identifier, and hands on no more events of it."""
+        self.forget(identifier)
+        identifier.close()
 
     def _readable(self) -> None:
         for fields in self._channel.events():
@@ -67,16 +74,17 @@ class ConnectionManager:
             bind(identifier)
             identifier.resolve_address(host, port, scope, _RESOLVE_MS)
             _check(await happened.get(), ManagerEventKind.ADDRESS_RESOLVED)
+            # From now on this process holds the device.
+            self.devices.find(identifier)
             identifier.resolve_route(_RESOLVE_MS)
             _check(await happened.get(), ManagerEventKind.ROUTE_RESOLVED)
         except BaseException:
-            self.forget(identifier)
-            identifier.close()
+            self.end(identifier)
             raise
         return identifier
 
 
 def _check(event: ManagerEvent, wanted: ManagerEventKind) -> None:
     if event.kind != wanted:
-        number = abs(event.status)
+        number = abs(event.status) or errno.ENODEV
         raise OSError(number, os.strerror(number), ManagerEventKind(event.kind).name.lower().replace("_", " "))

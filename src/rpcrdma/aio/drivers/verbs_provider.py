@@ -10,15 +10,18 @@ import os
 import socket
 from collections.abc import Callable
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import Link, LinkListener, Listening
 from rpcrdma.aio.drivers.sockets import address_of, addresses_of, authority, take_reserved_port
+from rpcrdma.aio.drivers.verbs_devices import Announcements, KernelAnnouncements
 from rpcrdma.aio.drivers.verbs_driver import VerbsDriver
+from rpcrdma.aio.drivers.verbs_listening import ListeningAddress
 from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
 from rpcrdma.errors import ConnectFailed
-from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, Domain, ManagerEvent, ManagerEventKind, find
+from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, Domain, ManagerEvent, find
 from rpcrdma.verbs.device_config import VerbsConfig
 from rpcrdma.verbs.device_memory import has_windows
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
@@ -28,7 +31,10 @@ __all__ = ["VerbsProvider"]
 Address: TypeAlias = tuple[str, int]
 
 _NAME = "verbs"
-_BACKLOG = 128
+_MANAGERS: WeakKeyDictionary[
+    asyncio.AbstractEventLoop, dict[tuple[Binding, Callable[[], Announcements]], ConnectionManager]
+] = WeakKeyDictionary()
+"""One for each event loop, since each connection that is made anew has a provider of its own."""
 _ANY = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}  # noqa: S104 - only a port is taken
 
 
@@ -71,6 +77,7 @@ class _VerbsLink:
     ) -> VerbsDriver:
         identifier, kept = self._identifier, self._manager.registrations
         try:
+            device = self._manager.devices.find(identifier)
             domain = self._domain or identifier.domain()
 
             def made() -> DeviceQueuePair:
@@ -84,11 +91,13 @@ class _VerbsLink:
                 queue_pair = made()
         except OSError as error:
             self.refuse()
+            remedy = "close other connections, or raise the limit of locked memory (ulimit -l)"
+            if error.errno == errno.ENODEV:
+                remedy = "bring it back (see rdma link)"
             raise ConnectFailed(
-                f"the RDMA device makes no connection with {authority(*self.peer)}: {_cause(error)}; close other "
-                "connections, or raise the limit of locked memory (ulimit -l)"
+                f"the RDMA device makes no connection with {authority(*self.peer)}: {_cause(error)}; {remedy}"
             ) from error
-        return VerbsDriver(self._manager, identifier, queue_pair, timer, on_turn, on_closed, self._config)
+        return VerbsDriver(self._manager, identifier, device, queue_pair, timer, on_turn, on_closed, self._config)
 
     def refuse(self) -> None:
         if not self.active:
@@ -96,8 +105,7 @@ class _VerbsLink:
             with contextlib.suppress(OSError):
                 self._identifier.reject(b"")
         self._domain = None
-        self._manager.forget(self._identifier)
-        self._identifier.close()
+        self._manager.end(self._identifier)
 
 
 class _VerbsListener:
@@ -106,68 +114,56 @@ class _VerbsListener:
         self._on_link = on_link
         self._log = log
         self._manager = provider.manager()
-        self._identifiers: list[ConnectionIdentifier] = []
+        self._addresses: list[ListeningAddress] = []
 
     async def listen(self, host: str, port: int) -> list[Listening]:
         addresses = await asyncio.get_running_loop().getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        manager = self._manager
-        added: list[ConnectionIdentifier] = []
+        added: list[ListeningAddress] = []
         try:
             for _, _, _, _, address in addresses:
-                identifier = manager.identifier(self._on_event)
-                added.append(identifier)
-                identifier.bind(str(address[0]), port, *(int(number) for number in address[3:]))
-                _check_device(identifier)
-                identifier.listen(_BACKLOG)
-                port = identifier.local[1]
+                scope = int(address[3]) if len(address) > 3 else 0
+                place = ListeningAddress(self._manager, self._on_request, self._log, (str(address[0]), port), scope)
+                added.append(place)
+                place.open()
+                port = place.local[1]
         except OSError:
-            _end(manager, added)
+            for place in added:
+                place.close()
             raise
-        self._identifiers += added
-        return [Listening(*identifier.local, identifier.device) for identifier in added]
+        self._addresses += added
+        return [Listening(*place.local, place.device) for place in added]
 
-    def _on_event(self, event: ManagerEvent) -> None:
-        if event.kind != ManagerEventKind.CONNECT_REQUEST:
-            if event.kind == ManagerEventKind.DEVICE_REMOVED:
-                # The kernel waits for the last user of the device.
-                _end(self._manager, [event.identifier])
-                self._identifiers.remove(event.identifier)
-                self._log.log(logging.ERROR, "device", "an RDMA device was removed: nothing listens there any more")
-            return
+    def _on_request(self, event: ManagerEvent) -> None:
+        # Where all devices are listened at, this process holds the device from now on.
         try:
+            self._manager.devices.find(event.identifier)
             provider = self._provider
             self._on_link(_VerbsLink(provider.binding(), self._manager, event.identifier, event, provider.config))
-        except ConnectFailed as error:
+        except (ConnectFailed, OSError) as error:
             self._log.log(logging.ERROR, "accept", "cannot accept a connection: %s", error)
 
     def close(self) -> None:
-        _end(self._manager, self._identifiers)
-        self._identifiers.clear()
-
-
-def _check_device(identifier: ConnectionIdentifier) -> None:
-    """Linux takes a loopback address for the addresses of all devices, at which the network would reach the server."""
-    if identifier.device is None and identifier.local[0] not in _ANY.values():
-        raise OSError(errno.ENODEV, "no RDMA device has the address")
-
-
-def _end(manager: ConnectionManager, identifiers: list[ConnectionIdentifier]) -> None:
-    for identifier in identifiers:
-        manager.forget(identifier)
-        identifier.close()
+        for place in self._addresses:
+            place.close()
+        self._addresses.clear()
 
 
 class VerbsProvider:
-    """Connects and listens through the RDMA devices of this machine; `binding` is for tests without one."""
+    """Connects and listens through the RDMA devices of this machine; the parameters are for tests without one."""
 
     name = _NAME
 
-    def __init__(self, binding: Binding | None = None, config: VerbsConfig | None = None) -> None:
+    def __init__(
+        self,
+        binding: Binding | None = None,
+        config: VerbsConfig | None = None,
+        announcements: Callable[[], Announcements] = KernelAnnouncements,
+    ) -> None:
         self.config = config or VerbsConfig()
         self._binding = binding
-        self._manager: ConnectionManager | None = None
+        self._announcements = announcements
 
     def binding(self) -> Binding:
         """The extension module.
@@ -187,15 +183,20 @@ class VerbsProvider:
         Raises:
             OSError: this machine has none.
         """
-        if self._manager is None or self._manager.loop is not asyncio.get_running_loop():
+        managers = _MANAGERS.setdefault(asyncio.get_running_loop(), {})
+        key = (self.binding(), self._announcements)
+        if key not in managers:
             try:
-                self._manager = ConnectionManager(self.binding())
+                managers[key] = ConnectionManager(*key)
             except OSError as error:
                 if error.errno not in (errno.ENODEV, errno.ENOENT):
                     raise
                 # The kernel's modules are loaded by the first device; rdma_ucm is not.
-                raise OSError(errno.ENOSYS, "there is no RDMA connection manager: modprobe rdma_ucm") from error
-        return self._manager
+                raise OSError(
+                    errno.ENOSYS,
+                    "there is no RDMA device (see rdma link), or no connection manager for it (modprobe rdma_ucm)",
+                ) from error
+        return managers[key]
 
     async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
         where = authority(host, port)

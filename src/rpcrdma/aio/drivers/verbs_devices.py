@@ -1,0 +1,261 @@
+"""The RDMA devices that an event loop uses: ports that go down, and devices that are removed and come back.
+
+The kernel removes a software device, as with `rdma link delete`, only when the last process has closed it, and says so
+in its announcements alone (uevents). It takes a hardware device away at once, and reports that as an event of the
+device. In both cases the users of the device end within one turn of the event loop, and the process lets go of the
+device a moment later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+from rpcrdma.verbs.binding import ConnectionIdentifier, Device, DeviceEventKind, ManagerEvent, ManagerEventKind
+
+__all__ = ["Announcements", "DeviceUser", "KernelAnnouncements", "WatchedDevice", "WatchedDevices", "announced"]
+
+_LOGGER = logging.getLogger("rpcrdma")
+_LET_GO_S = 0.2
+"""How long calls that have just failed may take to deregister their memory before the kernel does it for them."""
+_PORT_DOWN_S = 10.0
+"""A cable that is plugged again, or a switch that fails over, costs no connection."""
+_CLASS = "infiniband_verbs"
+_DATAGRAM_OCTETS = 8192
+"""The longest announcement (`UEVENT_BUFFER_SIZE` in Linux, twice)."""
+
+
+class DeviceUser(Protocol):
+    """A connection, or an address that is listened at."""
+
+    def on_device_lost(self, reason: str) -> None:
+        """The device is to be removed: everything on it ends now."""
+
+    def on_port_down(self, reason: str) -> None:
+        """A port of the device has been down for long."""
+
+
+class Announcements(Protocol):
+    """The kernel's announcements of devices, as a descriptor and a function that reads them."""
+
+    def fileno(self) -> int:
+        """Becomes readable when there is an announcement."""
+
+    def take(self) -> list[tuple[str, str]]:
+        """Takes all that have arrived: the action, "add" or "remove", and the node of the device, as "uverbs0"."""
+
+
+def announced(datagram: bytes) -> tuple[str, str] | None:
+    """Reads an announcement (uevent): the action and the node of an RDMA device, or None for other announcements."""
+    fields = dict(field.partition("=")[::2] for field in datagram.decode(errors="replace").split("\0")[1:])
+    node = fields.get("DEVPATH", "").rpartition("/")[2]
+    if fields.get("SUBSYSTEM") != _CLASS or not node:
+        return None
+    return fields.get("ACTION", ""), node
+
+
+class KernelAnnouncements:
+    """The announcements of the running kernel (NETLINK_KOBJECT_UEVENT).
+
+    Raises:
+        OSError: there are none, as in containers with restrictions.
+    """
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(
+            socket.AF_NETLINK, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, _NETLINK_KOBJECT_UEVENT
+        )
+        self._socket.bind((0, _KERNELS_GROUP))
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def take(self) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        while True:
+            try:
+                datagram, (sender, _) = self._socket.recvfrom(_DATAGRAM_OCTETS)
+            except BlockingIOError:
+                return found
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+                # Too many at once for the socket: some are lost, the next ones are not.
+                continue
+            # Programs can send as well; only the kernel is number 0.
+            event = announced(datagram) if sender == 0 else None
+            if event is not None:
+                found.append(event)
+
+    def __del__(self) -> None:
+        # It is in use until the event loop is gone.
+        with contextlib.suppress(AttributeError):
+            self._socket.close()
+
+
+_NETLINK_KOBJECT_UEVENT = 15
+_KERNELS_GROUP = 1
+
+
+class WatchedDevice:
+    """A device in use. `guard` is an identifier of ours on it, as long as the device is."""
+
+    def __init__(self, devices: WatchedDevices, name: str, device: Device, guard: ConnectionIdentifier) -> None:
+        self._devices = devices
+        self.name = name
+        self.node = device.node
+        self._device = device
+        self._guard = guard
+        self._users: dict[DeviceUser, None] = {}
+        self._down: dict[int, asyncio.TimerHandle] = {}
+        self.lost = False
+        """Whether the device has been or is to be removed."""
+        asyncio.get_running_loop().add_reader(device.fileno(), self._readable)
+
+    @property
+    def trouble(self) -> str:
+        """The ports that are down, in words; empty where none is."""
+        return ", ".join(f"port {port} of {self.name} is down" for port in self._down)
+
+    def add(self, user: DeviceUser) -> None:
+        """Reports losses to `user` from now on."""
+        self._users[user] = None
+
+    def remove(self, user: DeviceUser) -> None:
+        """Reports nothing more to it."""
+        self._users.pop(user, None)
+
+    def _readable(self) -> None:
+        for kind, port in self._device.events():
+            if kind == DeviceEventKind.DEVICE_FATAL:
+                self.lose()
+                return
+            if kind == DeviceEventKind.PORT_ERROR and port not in self._down:
+                self._down[port] = asyncio.get_running_loop().call_later(_PORT_DOWN_S, self._stays_down)
+                _LOGGER.warning(
+                    "port %d of the RDMA device %s is down: if it does not come up within %g s, its connections end; "
+                    "check the cable, or bring its network interface up: ip link set INTERFACE up",
+                    port, self.name, _PORT_DOWN_S,
+                )  # fmt: skip
+            elif kind == DeviceEventKind.PORT_ACTIVE and port in self._down:
+                self._down.pop(port).cancel()
+                _LOGGER.info("port %d of the RDMA device %s is up again", port, self.name)
+
+    def _stays_down(self) -> None:
+        reason = f"{self.trouble}: check the cable, or bring its network interface up (ip link set INTERFACE up)"
+        for user in list(self._users):
+            user.on_port_down(reason)
+
+    def on_manager_event(self, event: ManagerEvent) -> None:
+        """Takes an event of the guard."""
+        if event.kind == ManagerEventKind.DEVICE_REMOVED:
+            self.lose()
+
+    def lose(self) -> None:
+        """Ends all users, and lets go of the device a moment later."""
+        if self.lost:
+            return
+        self.lost = True
+        asyncio.get_running_loop().remove_reader(self._device.fileno())
+        for timer in self._down.values():
+            timer.cancel()
+        for user in list(self._users):
+            user.on_device_lost(f"the RDMA device {self.name} was removed: bring it back (see rdma link)")
+        self._users.clear()
+        asyncio.get_running_loop().call_later(_LET_GO_S, self._let_go)
+
+    def _let_go(self) -> None:
+        try:
+            self._device.let_go()
+        except OSError as error:
+            words = os.strerror(error.errno or 0).lower()
+            _LOGGER.warning("the RDMA device %s is not removed while this process runs: %s", self.name, words)
+        self._devices.forget(self)
+        self._devices.close_guard(self._guard)
+
+
+class WatchedDevices:
+    """All devices in use. `identifier` makes one whose events go to a function; `close_guard` ends it."""
+
+    def __init__(
+        self,
+        identifier: Callable[[Callable[[ManagerEvent], None]], ConnectionIdentifier],
+        close_guard: Callable[[ConnectionIdentifier], None],
+        announcements: Callable[[], Announcements],
+    ) -> None:
+        self._identifier = identifier
+        self.close_guard = close_guard
+        self._devices: dict[str, WatchedDevice] = {}
+        self._waiting: dict[Callable[[], None], None] = {}
+        self._announcements: Announcements | None = None
+        try:
+            self._announcements = announcements()
+        except OSError as error:
+            _LOGGER.debug("no announcements of devices: %s", error)
+        else:
+            asyncio.get_running_loop().add_reader(self._announcements.fileno(), self._readable)
+
+    def _readable(self) -> None:
+        assert self._announcements is not None
+        for action, node in self._announcements.take():
+            if action == "remove":
+                for device in list(self._devices.values()):
+                    if device.node == node:
+                        device.lose()
+            elif action == "add":
+                for on_added in list(self._waiting):
+                    on_added()
+
+    def find(self, identifier: ConnectionIdentifier) -> WatchedDevice | None:
+        """The device of an identifier, which is watched from now on; None where it has none or cannot be watched.
+
+        Raises:
+            OSError: the device is about to be removed.
+        """
+        name = identifier.device
+        if name is None:
+            return None
+        known = self._devices.get(name)
+        if known is not None:
+            if known.lost:
+                raise OSError(errno.ENODEV, f"the RDMA device {name} is being removed")
+            return known
+        watched: list[WatchedDevice] = []
+
+        def on_event(event: ManagerEvent) -> None:
+            for device in watched:
+                device.on_manager_event(event)
+
+        # It keeps librdmacm from closing the device before we have let go of it.
+        guard = self._identifier(on_event)
+        try:
+            guard.bind(identifier.local[0], 0)
+            if guard.device != name:
+                _LOGGER.debug("the RDMA device %s cannot be watched: %s has its address, too", name, guard.device)
+                self.close_guard(guard)
+                return None
+            watched.append(WatchedDevice(self, name, guard.open_device(), guard))
+        except OSError:
+            self.close_guard(guard)
+            raise
+        self._devices[name] = watched[0]
+        return watched[0]
+
+    def forget(self, device: WatchedDevice) -> None:
+        """Watches it no more: the next device of this name is another one."""
+        if self._devices.get(device.name) is device:
+            del self._devices[device.name]
+
+    def await_device(self, on_added: Callable[[], None]) -> None:
+        """Has `on_added` called when a device is announced, until `await_no_more`."""
+        self._waiting[on_added] = None
+
+    def await_no_more(self, on_added: Callable[[], None]) -> None:
+        """Calls `on_added` no more."""
+        self._waiting.pop(on_added, None)

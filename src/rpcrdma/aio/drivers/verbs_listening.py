@@ -1,0 +1,138 @@
+"""An address at which RDMA devices take requests for connections, also after its device was removed and came back."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+from collections.abc import Callable
+
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.aio.drivers.sockets import authority
+from rpcrdma.aio.drivers.verbs_devices import WatchedDevice
+from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
+from rpcrdma.verbs.binding import ConnectionIdentifier, ManagerEvent, ManagerEventKind
+
+__all__ = ["ListeningAddress"]
+
+_BACKLOG = 128
+_ANY = ("0.0.0.0", "::")  # noqa: S104 - they are recognized
+_RETRY_FIRST_S = 0.5
+"""A device that was announced gets its addresses a moment later."""
+_RETRY_MAX_S = 30.0
+"""Without announcements, this is the longest time for which a device is back and nothing listens on it."""
+
+
+class ListeningAddress:
+    """Listens at (host, port), port 0 for a free one; `on_request` is called with each peer's request."""
+
+    def __init__(
+        self,
+        manager: ConnectionManager,
+        on_request: Callable[[ManagerEvent], None],
+        log: LimitedLog,
+        local: tuple[str, int],
+        scope: int,
+    ) -> None:
+        self._manager = manager
+        self._on_request = on_request
+        self._log = log
+        self.local = local
+        """The address; its port is the one that was taken."""
+        self._scope = scope
+        self._identifier: ConnectionIdentifier | None = None
+        self._device: WatchedDevice | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._delay_s = _RETRY_FIRST_S
+
+    def open(self) -> None:
+        """Begins to listen.
+
+        Raises:
+            OSError: the address is in use, or not of a device.
+        """
+        identifier = self._manager.identifier(self._on_event)
+        try:
+            identifier.bind(*self.local, self._scope)
+            if identifier.device is None and self.local[0] not in _ANY:
+                # Linux takes a loopback address for all devices, at which the network would reach the server.
+                raise OSError(errno.ENODEV, "no RDMA device has the address")
+            device = self._manager.devices.find(identifier)
+            identifier.listen(_BACKLOG)
+            self.local = identifier.local
+        except OSError:
+            self._manager.end(identifier)
+            raise
+        self._identifier = identifier
+        self._device = device
+        if device is not None:
+            device.add(self)
+
+    @property
+    def device(self) -> str | None:
+        """The name of the device; None where all devices are listened at."""
+        return None if self._identifier is None else self._identifier.device
+
+    def close(self) -> None:
+        """Listens no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._manager.devices.await_no_more(self._on_added)
+        if self._device is not None:
+            self._device.remove(self)
+            self._device = None
+        if self._identifier is not None:
+            self._manager.end(self._identifier)
+            self._identifier = None
+
+    def _on_event(self, event: ManagerEvent) -> None:
+        if event.kind == ManagerEventKind.CONNECT_REQUEST:
+            self._on_request(event)
+        elif event.kind == ManagerEventKind.DEVICE_REMOVED:
+            self.on_device_lost("the RDMA device was removed: bring it back (see rdma link)")
+        elif event.kind == ManagerEventKind.ADDRESS_CHANGED:
+            self.on_device_lost("its address moved to another device")
+
+    def on_device_lost(self, reason: str) -> None:
+        """Waits for a device with the address; see `DeviceUser`."""
+        if self._identifier is None:
+            return
+        self.close()
+        where = authority(*self.local)
+        self._log.log(logging.ERROR, f"lost {where}", "nothing listens at %s any more: %s", where, reason)
+        self._manager.devices.await_device(self._on_added)
+        self._delay_s = _RETRY_FIRST_S
+        self._timer = asyncio.get_running_loop().call_later(self._delay_s, self._retry)
+
+    def on_port_down(self, reason: str) -> None:
+        """Listens on: the port may come up again."""
+
+    def _on_added(self) -> None:
+        """Tries again soon, since a device was announced."""
+        assert self._timer is not None
+        self._timer.cancel()
+        self._delay_s = _RETRY_FIRST_S
+        self._retry()
+
+    def _retry(self) -> None:
+        where = authority(*self.local)
+        try:
+            self.open()
+        except OSError as error:
+            self._log.log(
+                logging.INFO,
+                f"awaited {where}",
+                "still nothing listens at %s: %s; the next attempt is in %g s",
+                where,
+                os.strerror(error.errno or 0).lower(),
+                self._delay_s,
+            )
+            self._timer = asyncio.get_running_loop().call_later(self._delay_s, self._retry)
+            self._delay_s = min(2 * self._delay_s, _RETRY_MAX_S)
+            return
+        self._timer = None
+        self._manager.devices.await_no_more(self._on_added)
+        text = "listening at %s again, on the RDMA device %s"
+        self._log.log(logging.WARNING, f"again {where}", text, where, self.device)

@@ -1,0 +1,403 @@
+"""RDMA devices that go and come back under clients and servers: ends in order, in words, and recovery."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.client.connection import Connection
+from rpcrdma.aio.drivers import verbs_devices, verbs_listening
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.aio.drivers.verbs_devices import KernelAnnouncements, announced
+from rpcrdma.aio.drivers.verbs_listening import ListeningAddress
+from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.serve import ServeOptions, Server, serve
+from rpcrdma.errors import TransportClosed
+from rpcrdma.rpc.program import Program
+from rpcrdma.rpc.service import CallContext, Service
+from rpcrdma.verbs.binding import DeviceEventKind, ManagerEvent, ManagerEventKind, WorkStatus
+from support.device_in_memory import DeviceInMemory
+from support.programs import procedure
+from support.waiting import until
+
+NUMBER = 0x20BADBEE
+ECHO, SLOW = procedure(NUMBER, 1, "echo"), procedure(NUMBER, 2, "slow")
+PROGRAM = Program(NUMBER, 1, "WORDS_V1", {1: ECHO, 2: SLOW})
+
+
+class Words(Service):
+    PROGRAM = PROGRAM
+    IDEMPOTENT = frozenset({1, 2})
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.asked = 0
+
+    def echo(self, word: int, context: CallContext) -> int:
+        return word
+
+    async def slow(self, word: int, context: CallContext) -> int:
+        self.asked += 1
+        await self.gate.wait()
+        return word
+
+
+class Joined:
+    """A server and a client over one device in memory."""
+
+    def __init__(self, device: DeviceInMemory, words: Words, server: Server, client: Connection) -> None:
+        self.device = device
+        self.words = words
+        self.server = server
+        self.client = client
+
+
+@asynccontextmanager
+async def joined(for_s: float | None = None) -> AsyncIterator[Joined]:
+    device, words = DeviceInMemory(), Words()
+    provider = VerbsProvider(device, announcements=device.Announcements)
+    options = ConnectOptions(provider=provider, reconnect_delay_max_s=0.05, reconnect_for_s=for_s)
+    config = RdmaServerConfig(provider=VerbsProvider(device, announcements=device.Announcements))
+    async with (
+        serve([words], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server,
+        connect(server.listening[0], PROGRAM, options=options) as client,
+    ):
+        assert await client.call(ECHO, 1) == 1
+        yield Joined(device, words, server, client)
+
+
+def run(main: Callable[[], Any]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(15):
+            await main()
+
+    asyncio.run(bounded())
+
+
+def through_guard(device: DeviceInMemory) -> None:
+    """The connection manager alone tells of the removal, as for a device without announcements."""
+    device.reached.clear()
+    for channel in device.channels:
+        for identifier in list(channel.identifiers):
+            if identifier.device is not None:
+                identifier._happens(ManagerEventKind.DEVICE_REMOVED)
+
+
+REMOVALS: dict[str, Callable[[DeviceInMemory], None]] = {
+    "announced": lambda device: device.remove(),
+    "event-of-the-device": lambda device: device.remove(hardware=True),
+    "event-of-the-manager": through_guard,
+}
+
+
+@pytest.mark.parametrize("announced", [True, False], ids=["announced-again", "found-again"])
+@pytest.mark.parametrize("removal", REMOVALS)
+def test_a_call_survives_the_removal_and_the_return_of_the_device(
+    removal: str, announced: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with joined() as ends:
+            device = ends.device
+            call = asyncio.ensure_future(ends.client.call(SLOW, 7, timeout_s=14))
+            await until(lambda: ends.words.asked)
+            REMOVALS[removal](device)
+            await until(lambda: device.let_go)
+            assert device.let_go == {"uverbs0": (0, 0)}, "queue pairs, or listeners, held the device until the end"
+            assert not call.done()
+            device.come_back(announced=announced)
+            await until(lambda: ends.words.asked == 2)
+            ends.words.gate.set()
+            assert await call == 7
+            assert ends.client.reconnects == 1
+
+    with caplog.at_level(logging.INFO, "rpcrdma"):
+        run(main)
+    said = caplog.text
+    assert re.search(r"nothing listens at 127\.0\.0\.1:\d+ any more: .*was removed.*rdma link", said)
+    assert re.search(r"listening at 127\.0\.0\.1:\d+ again, on the RDMA device memory0", said)
+    assert re.search(r"connection lost: .*the RDMA device (memory0 )?was removed: bring it back", said)
+
+
+def test_while_the_device_is_away_a_call_fails_with_cause_and_remedy() -> None:
+    async def main() -> None:
+        async with joined(for_s=0.05) as ends:
+            ends.device.remove()
+            await until(lambda: ends.device.let_go)
+            with pytest.raises(TransportClosed, match=r"no RDMA device reaches it .*no such device.*rdma link"):
+                await ends.client.call(ECHO, 1, timeout_s=10)
+
+    run(main)
+
+
+def test_a_device_can_go_and_come_back_again_and_again() -> None:
+    async def main() -> None:
+        async with joined() as ends:
+            for number in range(3):
+                ends.device.remove()
+                await until(lambda number=number: len(ends.device.let_go) == number + 1)
+                ends.device.come_back()
+                assert await ends.client.call(ECHO, number, timeout_s=10) == number
+            assert list(ends.device.let_go) == ["uverbs0", "uverbs1", "uverbs2"]
+            assert ends.client.reconnects == 3
+
+    run(main)
+
+
+def test_no_connection_is_made_over_a_device_that_is_being_removed() -> None:
+    async def main() -> None:
+        async with joined(for_s=0.01) as ends:
+            device = ends.device
+            manager = VerbsProvider(device, announcements=device.Announcements).manager()
+            identifier = manager.identifier(lambda event: None)
+            identifier.bind("127.0.0.1", 0)
+            device.announce("remove", device.node)
+            await until(lambda: not device.in_use)
+            assert not device.let_go, "the device was let go of before calls could give their memory back"
+            with pytest.raises(OSError, match="memory0 is being removed"):
+                manager.devices.find(identifier)
+            with pytest.raises(TransportClosed, match="memory0 is being removed"):
+                await ends.client.call(ECHO, 1, timeout_s=10)
+            manager.end(identifier)
+            await until(lambda: device.let_go)
+
+    run(main)
+
+
+def test_the_removal_of_another_device_ends_nothing() -> None:
+    async def main() -> None:
+        async with joined() as ends:
+            ends.device.announce("remove", "uverbs7")
+            ends.device.announce("change", "uverbs0")
+            for _ in range(10):
+                assert await ends.client.call(ECHO, 2) == 2
+            assert ends.client.reconnects == 0
+            assert ends.device.let_go == {}
+
+    run(main)
+
+
+def test_a_port_that_is_down_for_long_ends_connections_and_not_the_listener(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verbs_devices, "_PORT_DOWN_S", 0.0)
+
+    async def main() -> None:
+        async with joined() as ends:
+            ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
+            await until(lambda: "connection lost" in caplog.text)
+            assert await ends.client.call(ECHO, 3, timeout_s=10) == 3
+            assert ends.client.reconnects == 1
+
+    with caplog.at_level(logging.INFO, "rpcrdma"):
+        run(main)
+    assert "port 1 of the RDMA device memory0 is down: if it does not come up" in caplog.text
+    assert re.search(
+        r"ended: port 1 of memory0 is down: check the cable, or bring its network interface up", caplog.text
+    )
+    assert "nothing listens" not in caplog.text
+
+
+def test_a_port_that_comes_up_again_in_time_costs_no_connection(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with joined() as ends:
+            ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
+            ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
+            await until(lambda: "is down" in caplog.text)
+            loop = asyncio.get_running_loop()
+            timers = [timer for timer in loop._scheduled if "_stays_down" in repr(timer)]  # type: ignore[attr-defined]
+            assert len(timers) == 1
+            ends.device.happens(DeviceEventKind.PORT_ACTIVE, 1)
+            await until(lambda: "is up again" in caplog.text)
+            assert all(timer.cancelled() for timer in timers)
+            assert await ends.client.call(ECHO, 4) == 4
+            assert ends.client.reconnects == 0
+
+    with caplog.at_level(logging.INFO, "rpcrdma"):
+        run(main)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (WorkStatus.RETRIES_EXCEEDED, "the peer does not answer any more: "),
+        (WorkStatus.LOCAL_OPERATION, "the device cannot send: "),
+    ],
+)
+@pytest.mark.parametrize("down", [True, False])
+def test_data_that_the_network_does_not_take_names_the_port_that_is_down(
+    status: WorkStatus, words: str, down: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with joined() as ends:
+            if down:
+                ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
+                await until(lambda: "is down" in caplog.text)
+            for queue_pair in list(ends.device.in_use):
+                queue_pair.fail_sends(status)
+            assert await ends.client.call(ECHO, 5, timeout_s=10) == 5
+            assert ends.client.reconnects == 1
+
+    with caplog.at_level(logging.INFO, "rpcrdma"):
+        run(main)
+    assert f"connection lost: {words}" + ("port 1 of memory0 is down, bring" if down else "check") in caplog.text
+
+
+def test_a_listener_whose_address_moved_listens_anew() -> None:
+    async def main() -> None:
+        async with joined() as ends:
+            ((where, listener),) = ends.device.listeners.items()
+            listener._happens(ManagerEventKind.ADDRESS_CHANGED)
+            await until(lambda: ends.device.listeners.get(where) not in (None, listener))
+            assert await ends.client.call(ECHO, 6) == 6
+
+    run(main)
+
+
+class Channel:
+    """Identifiers that listen when `works`, and the timers that are set."""
+
+    def __init__(self) -> None:
+        self.works = True
+        self.delays: list[float] = []
+        self.retry: Callable[[], None] = lambda: None
+        self.devices = SimpleNamespace(
+            find=lambda identifier: None, await_device=lambda call: None, await_no_more=lambda call: None
+        )
+
+    def call_later(self, delay_s: float, retry: Callable[[], None]) -> Any:
+        self.delays.append(delay_s)
+        self.retry = retry
+        return SimpleNamespace(cancel=lambda: None)
+
+    def identifier(self, handler: Callable[[ManagerEvent], None]) -> Any:
+        def listen(backlog: int) -> None:
+            if not self.works:
+                raise OSError(errno.ENODEV, "No such device", "rdma_listen")
+
+        return SimpleNamespace(bind=lambda *address: None, listen=listen, local=("192.0.2.1", 20049), device="rxe0")
+
+    def end(self, identifier: Any) -> None:
+        pass
+
+
+def test_attempts_to_listen_again_become_rarer_up_to_a_bound_and_go_on(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = Channel()
+    log = LimitedLog(logging.getLogger("rpcrdma.test"), lambda: 0.0, lambda delay_s, call: None)
+    monkeypatch.setattr(asyncio, "get_running_loop", lambda: channel)
+    place = ListeningAddress(cast("Any", channel), lambda event: None, log, ("192.0.2.1", 20049), 0)
+    place.open()
+    channel.works = False
+    with caplog.at_level(logging.INFO):
+        place.on_device_lost("it is gone")
+        place.on_device_lost("it is gone")
+        for _ in range(10):
+            channel.retry()
+        channel.works = True
+        channel.retry()
+    assert channel.delays == [0.5, 0.5, 1, 2, 4, 8, 16, 30, 30, 30, 30]
+    assert caplog.text.count("nothing listens at 192.0.2.1:20049 any more: it is gone") == 1
+    assert "no such device; the next attempt is in 0.5 s" in caplog.text
+    assert "listening at 192.0.2.1:20049 again, on the RDMA device rxe0" in caplog.text
+    assert verbs_listening._RETRY_MAX_S == 30
+
+
+REMOVED = (
+    b"remove@/devices/virtual/infiniband_verbs/uverbs0\0ACTION=remove\0"
+    b"DEVPATH=/devices/virtual/infiniband_verbs/uverbs0\0SUBSYSTEM=infiniband_verbs\0MAJOR=231\0MINOR=192\0"
+    b"DEVNAME=infiniband/uverbs0\0SEQNUM=1234\0"
+)
+
+
+def test_announcements_of_rdma_devices_are_read_and_others_left() -> None:
+    assert announced(REMOVED) == ("remove", "uverbs0")
+    assert announced(REMOVED.replace(b"ACTION=remove", b"ACTION=add")) == ("add", "uverbs0")
+    assert announced(REMOVED.replace(b"SUBSYSTEM=infiniband_verbs", b"SUBSYSTEM=net")) is None
+    for end in range(len(REMOVED)):
+        assert announced(REMOVED[:end]) in (None, ("remove", "uverbs0"))
+    assert announced(REMOVED[: REMOVED.index(b"SUBSYSTEM=")]) is None
+
+
+@given(st.binary(max_size=200))
+def test_any_datagram_is_an_announcement_or_none(datagram: bytes) -> None:
+    announced(datagram)
+
+
+def test_announcements_of_programs_and_lost_ones_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrived: list[Any] = [
+        (REMOVED, (4711, 1)),
+        OSError(errno.ENOBUFS, "No buffer space"),
+        (REMOVED, (0, 1)),
+        (b"", (0, 1)),
+    ]
+
+    class Socket:
+        def __init__(self, *kind: int) -> None:
+            pass
+
+        def bind(self, address: tuple[int, int]) -> None:
+            assert address == (0, 1)
+
+        def recvfrom(self, octets: int) -> Any:
+            if not arrived:
+                raise BlockingIOError
+            first = arrived.pop(0)
+            if isinstance(first, OSError):
+                raise first
+            return first
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(verbs_devices.socket, "socket", Socket)
+    assert KernelAnnouncements().take() == [("remove", "uverbs0")]
+
+
+def test_without_announcements_connections_are_made_all_the_same() -> None:
+    def refused() -> Any:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    async def main() -> None:
+        device = DeviceInMemory()
+        config = RdmaServerConfig(provider=VerbsProvider(device, announcements=refused))
+        options = ConnectOptions(provider=VerbsProvider(device, announcements=refused))
+        async with (
+            serve([Words()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server,
+            connect(server.listening[0], PROGRAM, options=options) as client,
+        ):
+            assert await client.call(ECHO, 1) == 1
+
+    run(main)
+
+
+def test_a_device_that_shares_its_address_with_another_is_used_unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        device = DeviceInMemory()
+        provider = VerbsProvider(device, announcements=device.Announcements)
+        manager = provider.manager()
+        assert VerbsProvider(device, announcements=device.Announcements).manager() is manager, (
+            "each provider has one of its own"
+        )
+        identifier = manager.identifier(lambda event: None)
+        identifier.bind("127.0.0.1", 0)
+        identifiers = len(device.channels[0].identifiers)
+        monkeypatch.setitem(device.attributes, "name", "memory1")
+        assert manager.devices.find(cast("Any", SimpleNamespace(device="memory0", local=("127.0.0.1", 1)))) is None
+        assert len(device.channels[0].identifiers) == identifiers, "the guard stayed"
+        assert device.watched == []
+        manager.end(identifier)
+
+    run(main)
