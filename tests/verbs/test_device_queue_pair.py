@@ -9,7 +9,7 @@ import pytest
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.provider_suite import PairParts
 from rpcrdma.verbs import Access, Completion, Disconnected, Established, ReceivePool, Status, Verb
-from rpcrdma.verbs.binding import ManagerEvent, ManagerEventKind
+from rpcrdma.verbs.binding import ManagerEvent, ManagerEventKind, WorkStatus
 from rpcrdma.verbs.device_memory import DeviceProtectionDomain, MemorySlots
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 from rpcrdma.verbs.device_registrations import KeptRegistrations
@@ -153,6 +153,15 @@ def test_an_event_that_ends_the_connection_is_told_in_words(
     assert isinstance(end, Disconnected)
     assert (end.by_peer, end.protocol_error) == (by_peer, False)
     assert words in end.reason
+
+
+def test_a_receive_that_fails_is_a_breach_of_the_peer_and_not_a_fault_of_the_network(joined: Joined) -> None:
+    # Linux's rxe reports a message that is too long in this way.
+    joined.near.post_receive("r", memoryview(bytearray(8)))
+    work, _ = joined.near._device.receives.pop()  # type: ignore[attr-defined]
+    joined.near._device._complete(1, work, WorkStatus.LOCAL_OPERATION)  # type: ignore[attr-defined]
+    joined.near.poll()
+    assert joined.near.events == [Disconnected(reason="status 2", by_peer=True, protocol_error=True)]
 
 
 def test_a_message_that_overtakes_the_event_of_the_connection_comes_after_it() -> None:

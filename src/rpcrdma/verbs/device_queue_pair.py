@@ -503,7 +503,7 @@ class DeviceQueuePair:
         if isinstance(work, _Send) and work.verb is None:
             reason = f"the device binds no memory window: {self._binding.status_text(status)}"
             self._end(reason, by_peer=False)
-        elif status in _UNSENT:
+        elif isinstance(work, _Send) and status in _UNSENT:
             happened, remedy = _UNSENT[Work(status)]
             if trouble := self.trouble():
                 remedy = f"{trouble}, bring its network interface up (ip link set INTERFACE up)"
@@ -523,7 +523,7 @@ _UNSENT = {
     Work.LOCAL_OPERATION: ("the device cannot send", "check that its network interface is up (ip link)"),
     Work.RETRIES_EXCEEDED: ("the peer does not answer any more", "check it and the network"),
 }
-"""A device that sends by a network interface, as rxe, reports the first one when that is down."""
+"""Of the send queue. A device that sends by a network interface, as rxe, reports the first one when that is down."""
 _BROKEN = "the device stopped the connection: the peer broke a rule of RDMA"
 _ENDS = {
     ManagerEventKind.CONNECT_ERROR: "the connection could not be made",
