@@ -204,6 +204,7 @@ kernel-packages:
 
 interop-verbs: $(DEV_STAMP) kernel-packages
 	$(BIN)/python tests/interop/kernel/run.py 'verbs-*'
+	$(BIN)/python tests/interop/kernel/run.py --kernel newer 'verbs-*'
 
 interop-kernel: $(DEV_STAMP) kernel-packages
 	$(BIN)/python tests/interop/kernel/run.py $(CHECKS)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["CheckFailed", "GuestDied", "JobTimeout", "Missing"]
+__all__ = ["CheckFailed", "GuestDied", "JobTimeout", "LeftOut", "Missing"]
 
 
 class Missing(Exception):
     """This machine lacks a requirement; the message names it and the remedy."""
+
+
+class LeftOut(Exception):
+    """The guests' kernel lacks the subject of the check; the message names it."""
 
 
 class GuestDied(Exception):

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from failures import CheckFailed
+from failures import CheckFailed, LeftOut
 from guest import Guest
 from image import Image
 from kernel_server import start_kernel_server
@@ -32,17 +32,19 @@ class Check:
     name: str
     run: Callable[[Lab], None]
     quick: bool
+    named: bool
+    """It takes long, and runs only where it is named, as by `make interop-verbs`."""
 
 
 CHECKS: list[Check] = []
 """All checks, in the order in which they were declared."""
 
 
-def check(*, quick: bool = False) -> Callable[[Callable[[Lab], None]], Callable[[Lab], None]]:
+def check(*, quick: bool = False, named: bool = False) -> Callable[[Callable[[Lab], None]], Callable[[Lab], None]]:
     """Declares a check; its name is the function's. The `quick` ones make up the reduced set."""
 
     def declare(function: Callable[[Lab], None]) -> Callable[[Lab], None]:
-        CHECKS.append(Check(function.__name__.replace("_", "-"), function, quick))
+        CHECKS.append(Check(function.__name__.replace("_", "-"), function, quick, named))
         return function
 
     return declare
@@ -69,7 +71,7 @@ class Lab:
     def client(self) -> Guest:
         """A guest that mounts; the source tree is unpacked in /data/original, its checksums are in /data/sums."""
         if "client" not in self._guests:
-            assert self.image.source_tree is not None, "siw is built for Debian's own kernel alone"
+            self.require_siw()
             layers = (self.image.layers["fio"], self.python_layer)
             exerciser = Path(__file__).with_name("file_exerciser.py")
             files = {"data/source.tar": self.image.source_tree, "data/file_exerciser.py": exerciser}
@@ -80,6 +82,15 @@ class Lab:
                 "find . -type f | sort | xargs md5sum >/data/sums"
             )
         return self._guests["client"]
+
+    def require_siw(self) -> None:
+        """Checks that the guests' kernel has siw.
+
+        Raises:
+            LeftOut: It has none.
+        """
+        if self.image.source_tree is None:
+            raise LeftOut("siw is built for Debian's own kernel alone")
 
     @property
     def devices(self) -> Guest:
@@ -101,7 +112,7 @@ class Lab:
             guest = Guest(self.image, number, name=name, layers=(self.python_layer,), files=files)
             self._guests[name] = guest
             guest.run(
-                "set -e; modprobe crc32_generic; modprobe rdma_rxe; rdma link delete siw0\n"
+                "set -e; modprobe crc32_generic; modprobe rdma_rxe; rdma link delete siw0 || true\n"
                 "rdma link add rxe0 type rxe netdev eth0"
             )
         return self._guests[name]

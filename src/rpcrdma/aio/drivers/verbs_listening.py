@@ -55,9 +55,7 @@ class ListeningAddress:
         identifier = self._manager.identifier(self._on_event)
         try:
             identifier.bind(*self.local, self._scope)
-            if identifier.device is None and self.local[0] not in _ANY:
-                # Linux takes a loopback address for all devices, at which the network would reach the server.
-                raise OSError(errno.ENODEV, "no RDMA device has the address")
+            _check_device(identifier)
             device = self._manager.devices.find(identifier)
             identifier.listen(_BACKLOG)
             self.local = identifier.local
@@ -136,3 +134,9 @@ class ListeningAddress:
         self._manager.devices.await_no_more(self._on_added)
         text = "listening at %s again, on the RDMA device %s"
         self._log.log(logging.WARNING, f"again {where}", text, where, self.device)
+
+
+def _check_device(identifier: ConnectionIdentifier) -> None:
+    """Linux takes a loopback address for the addresses of all devices, at which the network would reach the server."""
+    if identifier.device is None and identifier.local[0] not in _ANY:
+        raise OSError(errno.ENODEV, "no RDMA device has the address")
