@@ -11,11 +11,12 @@ from rpcrdma.simulation.fabric import Fabric
 from rpcrdma.simulation.loop import VirtualLoop
 from rpcrdma.simulation.model import FabricModel
 from rpcrdma.testing.endpoint_pair import counted_bits
+from rpcrdma.testing.pair_under_test import Deviations
 from rpcrdma.testing.provider_suite import CHECKS, Check, PairParts
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from support.device_in_memory import DeviceInMemory
-from support.device_pairs import DEVICE_DEVIATIONS, DevicePairs
+from support.device_pairs import DEVICE_DEVIATIONS, IWARP_DEVIATIONS, DevicePairs
 
 
 def loopback_pair(
@@ -69,18 +70,32 @@ def test_simulated_provider_of_an_unreliable_service() -> None:
         check(functools.partial(simulated_pair, model=model))
 
 
+def device(deviations: Deviations, windows: int) -> DeviceInMemory:
+    """A device that has these deviations."""
+    made = DeviceInMemory(windows=windows)
+    made.attributes["iwarp"] = deviations.tells_of_no_fault != ""
+    return made
+
+
+@pytest.mark.parametrize("deviations", [DEVICE_DEVIATIONS, IWARP_DEVIATIONS], ids=["infiniband", "iwarp"])
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_provider_of_devices(check: Check) -> None:
-    for windows in (1000, 0):
-        pairs = DevicePairs(DeviceInMemory(windows=windows), "127.0.0.1", quiet_s=0.0)
+def test_provider_of_devices(check: Check, deviations: Deviations) -> None:
+    for windows in (0,) if deviations.tells_of_no_fault else (1000, 0):
+        pairs = DevicePairs(device(deviations, windows), "127.0.0.1", quiet_s=0.0, deviations=deviations)
         check(pairs.make)
         pairs.close()
 
 
-@pytest.mark.parametrize("deviation", [field.name for field in dataclasses.fields(DEVICE_DEVIATIONS)])
-def test_a_pair_that_does_not_declare_a_deviation_is_judged_by_the_rule(deviation: str) -> None:
-    declared = dataclasses.replace(DEVICE_DEVIATIONS, **{deviation: ""})
-    pairs = DevicePairs(DeviceInMemory(windows=0), "127.0.0.1", quiet_s=0.0, deviations=declared)
+@pytest.mark.parametrize(
+    ("deviation", "of"),
+    [
+        *((name, DEVICE_DEVIATIONS) for name, reason in dataclasses.asdict(DEVICE_DEVIATIONS).items() if reason),
+        ("tells_of_no_fault", IWARP_DEVIATIONS),
+    ],
+)
+def test_a_pair_that_does_not_declare_a_deviation_is_judged_by_the_rule(deviation: str, of: Deviations) -> None:
+    declared = dataclasses.replace(of, **{deviation: ""})
+    pairs = DevicePairs(device(of, 0), "127.0.0.1", quiet_s=0.0, deviations=declared)
     broken = 0
     for check in CHECKS:
         try:

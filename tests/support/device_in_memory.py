@@ -8,6 +8,8 @@ is good while it is bound, with the rights of the binding. A Send with Invalidat
 pair, and breaks the connection with any other handle, that of a region included. A region to which a window is bound
 cannot be deregistered.
 
+With `iwarp`, private data keeps its length, and a fault ends the connection without a word, as in Linux's siw.
+
 Like a software device of Linux, a device that is removed announces that, and is gone when it has been let go of.
 """
 
@@ -242,6 +244,11 @@ class _QueuePair(_Descriptor):
                 self._complete(0, work, WorkStatus.FLUSHED)
                 continue
             status = peer._take(opcode, [_view(entry) for entry in entries], handle, address)
+            if status and self.domain.device["iwarp"]:
+                self._complete(0, work, WorkStatus.FLUSHED)
+                peer.stop()
+                self._identifier.disconnect()
+                continue
             self._complete(0, work, status)
             if status:
                 self.stop()
@@ -391,7 +398,7 @@ class _Identifier:
         far = self._far = _Identifier(listener._channel)
         far.local, far.peer, far._far = self.peer, self.local, self
         far._on_device = True
-        asked = private_data.ljust(_PRIVATE_OCTETS, b"\0")
+        asked = self._world.padded(private_data)
         listener._channel.happen(
             (far, listener, ManagerEventKind.CONNECT_REQUEST, 0, asked, outbound_reads, inbound_reads)
         )
@@ -400,7 +407,7 @@ class _Identifier:
         far = self._far
         if far is None:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), "rdma_accept")
-        answer = private_data.ljust(_PRIVATE_OCTETS, b"\0")
+        answer = self._world.padded(private_data)
         far._happens(ManagerEventKind.ESTABLISHED, 0, answer, outbound_reads, inbound_reads)
         self._happens(ManagerEventKind.ESTABLISHED)
 
@@ -541,6 +548,10 @@ class DeviceInMemory:
     def handle(self) -> int:
         # Neighbours in memory differ by more than a bit.
         return next(self._handles) * 0x9E3779B1 & 0xFFFFFFFF
+
+    def padded(self, private_data: bytes) -> bytes:
+        """Private data as it arrives."""
+        return private_data if self.attributes["iwarp"] else private_data.ljust(_PRIVATE_OCTETS, b"\0")
 
     def announce(self, action: str, node: str) -> None:
         """An announcement of the kernel."""

@@ -12,7 +12,7 @@ from rpcrdma.verbs.device_memory import has_windows
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 from rpcrdma.verbs.device_registrations import KeptRegistrations
 
-__all__ = ["DEVICE_DEVIATIONS", "DevicePairs"]
+__all__ = ["DEVICE_DEVIATIONS", "IWARP_DEVIATIONS", "DevicePairs"]
 
 _EVENT_S = 20.0
 DEVICE_DEVIATIONS = Deviations(
@@ -22,6 +22,13 @@ DEVICE_DEVIATIONS = Deviations(
     cannot_invalidate_remotely="a peer can invalidate memory windows alone, which this device has not",
     cannot_abandon="a device that lets a peer write would write to the memory itself",
 )
+IWARP_DEVIATIONS = dataclasses.replace(
+    DEVICE_DEVIATIONS,
+    pads_private_data="",
+    tells_of_no_fault="siw reports a Terminate as the end of the connection, and work as flushed; the end that asked for "
+    "a refused RDMA Read or invalidation hears nothing",
+)
+"""Those of siw, Linux's software iWARP."""
 
 
 class DevicePairs:

@@ -24,6 +24,8 @@ class Deviations:
     hides_faults: str = ""
     """The connection ends at both ends, and one of them may be told of no protocol error: the receiver for which no
     receive was posted, and the sender that names a handle to be invalidated in vain."""
+    tells_of_no_fault: str = ""
+    """A broken rule ends the connection at one end at least, and neither of them may be told of a protocol error."""
     cannot_invalidate_remotely: str = ""
     """A Send with Invalidate is not delivered, and ends the connection."""
     cannot_abandon: str = ""

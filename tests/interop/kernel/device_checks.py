@@ -128,3 +128,17 @@ def verbs_over_siw_meet_the_software_rnic(lab: Lab) -> None:
             raise CheckFailed("the file at our server is of another size")
     served = script + _START.replace("VERSION", "")
     _run(guest, served + _copied(f"rdma://ADDRESS:{_OUR_PORT}", _TCP_PORT, provider="iwarp") + _STOP)
+
+
+@check(named=True)
+def verbs_over_siw_keep_the_rules_of_providers(lab: Lab) -> None:
+    """The suite of `rpcrdma.testing.provider_suite` over siw at both ends."""
+    lab.require_siw()
+    guest = lab.device_client
+    _run(
+        guest,
+        "rdma link delete rxe0; rdma link add siw0 type siw netdev eth0; ulimit -l unlimited\n"
+        "python3 /data/device_suite.py ADDRESS",
+        _SUITE_S,
+    )
+    guest.run("set -e; rdma link delete siw0; rdma link add rxe0 type rxe netdev eth0")

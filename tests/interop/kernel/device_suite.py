@@ -9,7 +9,7 @@ import traceback
 
 from rpcrdma.testing.provider_suite import CHECKS
 from rpcrdma.verbs.binding import find
-from support.device_pairs import DEVICE_DEVIATIONS, DevicePairs
+from support.device_pairs import DEVICE_DEVIATIONS, IWARP_DEVIATIONS, DevicePairs
 
 __all__: list[str] = []
 
@@ -22,9 +22,11 @@ def main() -> int:
     assert binding is not None, missing
     for device in binding.devices():
         print(device)
-    for name, reason in dataclasses.asdict(DEVICE_DEVIATIONS).items():
-        print(f"deviation {name}: {reason}")
-    pairs = DevicePairs(binding, sys.argv[1], _QUIET_S)
+    deviations = IWARP_DEVIATIONS if all(device["iwarp"] for device in binding.devices()) else DEVICE_DEVIATIONS
+    for name, reason in dataclasses.asdict(deviations).items():
+        if reason:
+            print(f"deviation {name}: {reason}")
+    pairs = DevicePairs(binding, sys.argv[1], _QUIET_S, deviations)
     failed = 0
     for check in CHECKS:
         if sys.argv[2:] and check.__name__ not in sys.argv[2:]:
