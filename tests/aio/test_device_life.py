@@ -105,8 +105,10 @@ REMOVALS: dict[str, Callable[[DeviceInMemory], None]] = {
 @pytest.mark.parametrize("announced", [True, False], ids=["announced-again", "found-again"])
 @pytest.mark.parametrize("removal", REMOVALS)
 def test_a_call_survives_the_removal_and_the_return_of_the_device(
-    removal: str, announced: bool, caplog: pytest.LogCaptureFixture
+    removal: str, announced: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(verbs_listening, "_RETRY_FIRST_S", 60.0 if announced else 0.01)
+
     async def main() -> None:
         async with joined() as ends:
             device = ends.device

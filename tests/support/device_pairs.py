@@ -25,8 +25,8 @@ DEVICE_DEVIATIONS = Deviations(
 IWARP_DEVIATIONS = dataclasses.replace(
     DEVICE_DEVIATIONS,
     pads_private_data="",
-    tells_of_no_fault="siw reports a Terminate as the end of the connection, and work as flushed; the end that asked for "
-    "a refused RDMA Read or invalidation hears nothing",
+    tells_of_no_fault="siw reports a Terminate as the end of the connection, and work as flushed; the end that asked "
+    "for a refused RDMA Read or invalidation hears nothing",
 )
 """Those of siw, Linux's software iWARP."""
 
