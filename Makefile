@@ -34,10 +34,11 @@ ROUNDS := 5
 # `make data-tools TORCH=torch`: the recipe for PyTorch as well, which takes a GB, and several where its wheel brings CUDA.
 TORCH :=
 NATIVE_PACKAGES := gcc clang libclang-rt-dev
-INTEROP_PACKAGES := tshark libnfs-utils rpcbind rpcsvc-proto cpp krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc \
-	faketime
+INTEROP_PACKAGES := tshark libnfs-utils rpcbind rpcsvc-proto cpp
+# A KDC, clocks that differ, and the headers that the extra `kerberos` is built with.
+KERBEROS_PACKAGES := krb5-kdc krb5-admin-server krb5-user faketime libkrb5-dev gcc
 
-.PHONY: help install demo test check check-native native-packages wheels gen fuzz mutate soak sim scale data-tools interop interop-packages interop-kernel interop-verbs kernel-shell kernel-measure \
+.PHONY: help install demo test check check-native native-packages wheels gen fuzz mutate soak sim scale data-tools interop interop-packages kerberos-packages interop-kernel interop-verbs kernel-shell kernel-measure \
 	kernel-packages bench docs clean
 
 help:
@@ -173,21 +174,31 @@ data-tools: $(DEV_STAMP)
 
 interop-packages:
 	@if command -v tshark >/dev/null && command -v nfs-cp >/dev/null && command -v rpcinfo >/dev/null \
-		&& command -v cpp >/dev/null && test -e /usr/include/rpcsvc/mount.x && command -v kinit >/dev/null \
-		&& test -x /usr/sbin/krb5kdc -a -x /usr/sbin/kadmin.local && command -v krb5-config >/dev/null \
-		&& command -v faketime >/dev/null; then :; \
+		&& command -v cpp >/dev/null && test -e /usr/include/rpcsvc/mount.x; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo 'installing the Debian packages $(INTEROP_PACKAGES)'; \
 		apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(INTEROP_PACKAGES) >/dev/null; \
 	else \
-		echo 'error: tshark, nfs-cp, rpcinfo, cpp, the definitions of rpcgen, a KDC and faketime are needed' >&2; \
+		echo 'error: tshark, nfs-cp, rpcinfo, cpp and the definitions of rpcgen are needed' >&2; \
 		echo '  hint: sudo apt-get install --no-install-recommends $(INTEROP_PACKAGES)' >&2; exit 1; \
 	fi
 
-interop: $(DEV_STAMP) interop-packages
+kerberos-packages: $(DEV_STAMP)
+	@if test -x /usr/sbin/krb5kdc -a -x /usr/sbin/kadmin.local && command -v kinit >/dev/null \
+		&& command -v faketime >/dev/null && command -v krb5-config >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo 'installing the Debian packages $(KERBEROS_PACKAGES)'; \
+		apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(KERBEROS_PACKAGES) >/dev/null; \
+	else \
+		echo 'error: a KDC, kinit, faketime and the headers of Kerberos are needed' >&2; \
+		echo '  hint: sudo apt-get install --no-install-recommends $(KERBEROS_PACKAGES)' >&2; exit 1; \
+	fi
 	@$(BIN)/python -c 'import gssapi' 2>/dev/null || \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[kerberos]'
+
+interop: $(DEV_STAMP) interop-packages kerberos-packages
 	$(BIN)/python -m pytest -m interop tests/interop --ledger 'make interop'
 
 kernel-packages:
@@ -206,7 +217,7 @@ interop-verbs: $(DEV_STAMP) kernel-packages
 	$(BIN)/python tests/interop/kernel/run.py 'verbs-*'
 	$(BIN)/python tests/interop/kernel/run.py --kernel newer 'verbs-*'
 
-interop-kernel: $(DEV_STAMP) kernel-packages
+interop-kernel: $(DEV_STAMP) kernel-packages kerberos-packages
 	$(BIN)/python tests/interop/kernel/run.py $(CHECKS)
 
 kernel-shell: $(DEV_STAMP) kernel-packages

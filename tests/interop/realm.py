@@ -25,7 +25,7 @@ _KRB5 = """\
     forwardable = false
 [realms]
     {name} = {{
-        kdc = 127.0.0.1:{port}
+        kdc = {address}:{port}
         auth_to_local = RULE:[1:$1@$0](alice@{name})s/.*/daemon/
         auth_to_local = DEFAULT
     }}
@@ -33,7 +33,7 @@ _KRB5 = """\
 _KDC = """\
 [kdcdefaults]
     kdc_listen = ""
-    kdc_tcp_listen = 127.0.0.1:{port}
+    kdc_tcp_listen = {address}:{port}
 [realms]
     {name} = {{
         database_name = {folder}/principal
@@ -49,11 +49,11 @@ _KDC = """\
 class Realm:
     """A running KDC; `environment` is that of its clients and servers."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, address: str, port: int) -> None:
         self.folder = folder
         self.keytab = folder / "server.keytab"
-        (folder / "krb5.conf").write_text(_KRB5.format(name=NAME, port=port))
-        (folder / "kdc.conf").write_text(_KDC.format(name=NAME, port=port, folder=folder))
+        (folder / "krb5.conf").write_text(_KRB5.format(name=NAME, address=address, port=port))
+        (folder / "kdc.conf").write_text(_KDC.format(name=NAME, address=address, port=port, folder=folder))
         self.environment = os.environ | {
             "KRB5_CONFIG": str(folder / "krb5.conf"),
             "KRB5_KDC_PROFILE": str(folder / "kdc.conf"),
@@ -97,33 +97,33 @@ class Realm:
 
 
 @contextlib.contextmanager
-def realm_at(folder: Path) -> Iterator[Realm]:
+def realm_at(folder: Path, address: str = "127.0.0.1") -> Iterator[Realm]:
     """A new realm with the user alice, whom hosts know as daemon, and keys for nfs/localhost.
 
-    Its files are in `folder`.
+    Its files are in `folder`, and its KDC listens at `address`.
     """
-    with socket.create_server(("127.0.0.1", 0)) as free:
+    with socket.create_server((address, 0)) as free:
         port = free.getsockname()[1]
-    realm = Realm(folder, port)
+    realm = Realm(folder, address, port)
     realm.run("/usr/sbin/kdb5_util", "create", "-s", "-P", "master", "-r", NAME)
     realm.add_user("alice")
     realm.add_service("nfs/localhost")
     kdc = subprocess.Popen(["/usr/sbin/krb5kdc", "-n"], env=realm.environment, stderr=subprocess.PIPE)
     try:
-        until_it_listens(kdc, port)
+        until_it_listens(kdc, address, port)
         yield realm
     finally:
         kdc.terminate()
         kdc.communicate(timeout=30)
 
 
-def until_it_listens(kdc: subprocess.Popen[bytes], port: int) -> None:
+def until_it_listens(kdc: subprocess.Popen[bytes], address: str, port: int) -> None:
     """Returns when the KDC takes connections."""
     deadline_s = time.monotonic() + 30
     while True:
         assert kdc.poll() is None, "the KDC has ended"
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+            socket.create_connection((address, port), timeout=5).close()
         except OSError:
             assert time.monotonic() < deadline_s, "the KDC does not listen"
         else:

@@ -280,6 +280,14 @@ def test_a_server_without_keys_does_not_start_and_says_why(realm: Realm, directo
     assert "kadmin -q 'ktadd -k" in said
 
 
+def test_a_server_that_linux_clients_cannot_reach_for_contexts_says_so(realm: Realm, directory: Path) -> None:
+    command = ["rpcrdma", "serve", str(directory), "--sec", "krb5", "--keytab", str(realm.keytab), "--stop-at-eof"]
+    command += ["--state-dir", str(realm.folder / "state"), "--listen", "tcp://localhost:0"]
+    for more, told in ([], False), (["--listen", "rdma://localhost:0"], True):
+        done = subprocess.run([*command, *more], input="", capture_output=True, text=True, check=True, timeout=60)
+        assert ("over TCP at port 2049: add --listen tcp://HOST" in done.stderr) is told
+
+
 def test_commands_show_flavor_and_principal(realm: Realm, directory: Path, tmp_path: Path) -> None:
     (directory / "file").write_bytes(b"content")
     (directory / "file").chmod(0o644)

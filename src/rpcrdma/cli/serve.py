@@ -86,6 +86,8 @@ in TLS, for clients with a certificate of the authority:
 a Linux client mounts it:
   mount -t nfs -o vers=3,nolock,proto=tcp,port=20048,mountport=20048 HOST:/ /mnt
 """
+_NFS_PORT = 2049
+"""The port of NFS over TCP: rpc.gssd makes contexts there, for mounts over RDMA as well (RFC 8166 section 8.2.2.1)."""
 _WORKERS = 8
 _IDLE_S = 5.0
 """How often files that are no longer in use are closed: the space of deleted ones is free only then."""
@@ -455,6 +457,13 @@ def _announce(
     if hosts_of(args, exports).wanted.value == "required" and not args.json:
         console.talk("hosts have to authenticate themselves: over TCP there is MOUNT and nothing else")
     _tell_mount_port(args, server.listening)
+    proved = any(flavor.service is not None for export in exports for flavor in _security(args, export))
+    over_rdma = any(url.startswith("rdma://") for url in server.listening)
+    at_nfs_port = any(url.startswith("tcp://") and url.endswith(f":{_NFS_PORT}") for url in server.listening)
+    if proved and over_rdma and not at_nfs_port and not args.json:
+        console.talk(
+            f"hint: Linux clients of rdma:// prove users over TCP at port {_NFS_PORT}: add --listen tcp://HOST"
+        )
     if not any(url.startswith("tcp://") for url in server.listening):
         console.talk("warning: nothing listens on tcp://, so that clients cannot mount")
         console.talk("hint: add --listen tcp://127.0.0.1:20048")

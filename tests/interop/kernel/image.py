@@ -45,12 +45,16 @@ PROGRAMS = {
     "tar": ["bin/tar"],
 }
 """The base system. A program may stand in either of two places, as Debian moves them from /bin to /usr/bin."""
-EXTRA_PROGRAMS = {"fio": ["usr/bin/fio"]}
+EXTRA_PROGRAMS = {
+    "fio": ["usr/bin/fio"],
+    # rpc.gssd ends its threads by a library that it only loads then.
+    "nfs-common": ["usr/sbin/rpc.gssd", "lib/x86_64-linux-gnu/libgcc_s.so.1"],
+}
 """Programs with many libraries, each in a layer for the guests that use it: each MiB costs time at each boot."""
 MODULES = _each(
     "",
     "virtio_pci virtio_net virtio_console virtio_rng crc32c_generic crc32_generic siw rdma_rxe rpcrdma ib_uverbs"
-    " rdma_ucm nfsd nfsv3 nfsv4",
+    " rdma_ucm nfsd nfsv3 nfsv4 rpcsec_gss_krb5 cts",
 )
 SOURCE_FOLDERS = ["drivers/infiniband", "fs/nfs", "fs/nfsd", "fs/lockd", "fs/ext2", "net/sunrpc", "include/trace"]
 SIW_FOLDER = "drivers/infiniband/sw/siw"

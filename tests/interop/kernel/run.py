@@ -8,8 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-# `support` stands in the folder of all tests.
+# `support` stands in the folder of all tests, `realm` in that of programs which others wrote.
 sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import capture_vectors
 import device_checks
@@ -18,6 +19,7 @@ import device_life_checks
 import errors_across
 import judged_kernel
 import kernel_client_files
+import kernel_client_kerberos
 import kernel_client_recovery
 import kernel_client_tree
 import kernel_reverse
@@ -35,6 +37,7 @@ __all__ = ["CHECK_MODULES", "main"]
 CHECK_MODULES = (
     kernel_client_tree,
     kernel_client_files,
+    kernel_client_kerberos,
     kernel_client_recovery,
     our_client_procedures,
     our_client_data,
