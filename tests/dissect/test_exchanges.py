@@ -15,6 +15,7 @@ from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.exchange_page import exchange_page
 from rpcrdma.dissect.exchange_text import exchange_lines
 from rpcrdma.dissect.exchanges import Exchange, Exchanges
+from rpcrdma.dissect.fields import Message
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
 from support.octets import words
@@ -174,3 +175,17 @@ def test_a_message_whose_header_cannot_be_read_is_the_call_that_an_error_refuses
     found = grouped(script)
     assert numbers(found) == [(7, [3, 4]), (8, [5, 6])]
     assert [exchange.outcome for exchange in found] == ["ERR_VERS", "ERR_CHUNK"]
+
+
+def test_arguments_that_rpcsec_gss_may_wrap_are_not_read() -> None:
+    names = ProgramNames()
+    names.interfaces.add(
+        "struct word { int it; };\nprogram P { version P_V1 { void TRY(word) = 1; } = 1; } = 77;", "p.x"
+    )
+    for flavor, read in ((0, True), (6, False)):
+        conversation = Settings("2", names).conversation()
+        message = Message("rdmap", "", number=1)
+        rpc = words(7, 0, 2, 77, 1, 1, flavor, 0, 0, 0, 99)
+        conversation.send(0, words(7, 1, 32, 0, 0, 0, 0) + rpc, message)
+        assert message.facts["procedure"] == "P_V1 TRY"
+        assert any(group.name.endswith("arguments") for group in message.groups) is read

@@ -21,8 +21,10 @@ DEFINITION = """
         nest *inner;
     };
     union result switch (colour status) { case RED: everything all; default: void; };
+    struct pair { opaque first<>; opaque second<>; };
     struct tree { tree *left; tree *right; };
-    program P { version P_V1 { result TRY(everything) = 1; void NOTHING(void) = 2; tree GROW(tree) = 3; } = 1; } = 77;
+    program P { version P_V1 { result TRY(everything) = 1; void NOTHING(void) = 2; tree GROW(tree) = 3;
+        void JOIN(pair) = 4; } = 1; } = 77;
 """
 WHOLE = (
     struct.pack(">iqQIfd", -5, -6, 1 << 40, 1, 0.5, 0.25)
@@ -82,6 +84,14 @@ def test_an_item_that_a_chunk_holds_is_not_in_the_octets(known: Interfaces) -> N
         body = known.body((77, 1, 1), Part.ARGUMENTS, REDUCED, 0, [item], whole=True)
         assert body is not None
         assert body.remark.startswith("the arguments do not follow p.x: data")
+
+
+def test_positions_count_the_items_before_that_are_in_chunks(known: Interfaces) -> None:
+    items = [WholeItem("first chunk", 5, 4), WholeItem("second chunk", 9, 4 + 8 + 4)]
+    body = known.body((77, 1, 4), Part.ARGUMENTS, words(5, 9), 0, items, whole=True)
+    assert body is not None
+    assert [one.shown for one in body.group.fields] == ["5 octets, in first chunk", "9 octets, in second chunk"]
+    assert body.remark == ""
 
 
 def test_offsets_count_from_the_start_of_the_message(known: Interfaces) -> None:
