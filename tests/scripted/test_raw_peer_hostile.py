@@ -35,7 +35,7 @@ class Said:
 
 
 def heard(octets: bytes, version: str = "1", *, started: bool = True) -> tuple[list[Heard], RawMemory, bytes]:
-    """The events of a stream of these octets, the memory that was offered, and what the peer has sent."""
+    """The events of a stream of these octets, the offered memory, and the octets that the peer has sent."""
 
     async def main() -> tuple[list[Heard], RawMemory, bytes]:
         reader, said = asyncio.StreamReader(), Said()
