@@ -52,7 +52,7 @@ def chosen(*patterns: str) -> list[Check]:
 def before(server: FakeServer, version: str, *patterns: str) -> list[Result]:
     async def main() -> list[Result]:
         async with serving(server) as target:
-            return await run_checks(chosen(*patterns), target, GIVEN, {version, "nfs", "file", "write"})
+            return await run_checks(chosen(*patterns), target, GIVEN, {version, "nfs", "file", "write", "risky"})
 
     return asyncio.run(main())
 

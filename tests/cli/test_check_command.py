@@ -102,6 +102,13 @@ def test_checks_are_chosen_by_pattern_and_listed(command: Command) -> None:
     assert rows[0]["conversation"]["steps"][0]["say"]["header"] == {"type": 5}
 
 
+def test_what_may_stop_a_server_needs_leave(command: Command, ours: tuple[str, Path]) -> None:
+    report = command.done("check", ours[0], "--only", "v1.nomsg.*", "--json").json
+    unseen = [row for row in report["checks"] if row["verdict"] == "not seen"]
+    assert [row["id"] for row in unseen] == ["v1.nomsg.empty-segment"]
+    assert "--risky" in unseen[0]["cause"]
+
+
 def test_a_program_of_ones_own_is_judged_by_its_empty_procedure(
     command: Command, ours: tuple[str, Path], tmp_path: Path
 ) -> None:
@@ -114,7 +121,7 @@ def test_a_program_of_ones_own_is_judged_by_its_empty_procedure(
 
 def test_writing_leaves_the_directory_as_it_was(command: Command, ours: tuple[str, Path]) -> None:
     before = sorted(ours[1].iterdir())
-    report = command.done("check", ours[0], "--write", ".", "--only", "v1.*", "--json").json
+    report = command.done("check", ours[0], "--write", ".", "--risky", "--only", "v1.*", "--json").json
     assert [row["id"] for row in report["checks"] if row["verdict"] == "not seen"] == []
     assert sorted(ours[1].iterdir()) == before
 

@@ -18,8 +18,8 @@ Conversation = Mapping[str, Any]
 class Check:
     """One check. `statements` are ids of the conformance ledger, the one that is tried first.
 
-    `needs` are the conditions without which the check is not run: "file", "write", "nfs" and the versions "2" and
-    "2-07"; all others need version 1.
+    `needs` are the conditions without which the check is not run: "file", "write", "nfs", and "risky" for a check that
+    is known to stop a server. Each needs its version as well.
     """
 
     id: str

@@ -15,6 +15,7 @@ __all__ = ["Witness", "run_checks", "spoken_versions"]
 _WHY_NOT_SEEN = {
     "file": "no regular file of 5,001 octets or more is known; name a path in the URL that leads to one",
     "nfs": "the program is not NFSv3",
+    "risky": "it is known to stop a server; --risky runs it",
     "write": "nothing may be written; --write DIR names a directory",
     "1": "the server does not speak version 1",
     "2": "the server does not speak version 2 (draft -00)",

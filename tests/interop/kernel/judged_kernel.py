@@ -49,7 +49,6 @@ FOUND: dict[str, str] = {
     "v1.reads.present-2": _VIOLATES,
     "v1.writes.present-2": _VIOLATES,
     "v1.reply.present-2": _VIOLATES,
-    "v1.nomsg.empty-segment": _VIOLATES,
     "v1.writes.empty": _DIFFERS,
     "v1.reads.ineligible": _DIFFERS,
     "v1.read.empty-write-chunk": _DIFFERS,

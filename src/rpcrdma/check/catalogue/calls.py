@@ -21,7 +21,7 @@ def _denied(status: int) -> dict[str, Any]:
     return {"message": {"header": {"type": 0, "xid": {"given": "xid"}}, "rpc": {"status": status}}}
 
 
-def _long(name: str, title: str, statements: str, lengths: list[int]) -> Check:
+def _long(name: str, title: str, statements: str, lengths: list[int], needs: str = "") -> Check:
     """An empty call in a Position-Zero chunk of segments with these lengths."""
     reads, at = [], 0
     for length in lengths:
@@ -31,7 +31,7 @@ def _long(name: str, title: str, statements: str, lengths: list[int]) -> Check:
     memory = {"source": {"content": _PLAIN_CALL}}
     said = say(header={"type": 1, "reads": reads})
     answer = {"message": {**accepted()["message"], "invalidates": {"any": [None, {"given": "source.handle"}]}}}
-    return check(name, title, statements, said, *either(answer), memory=memory)
+    return check(name, title, statements, said, *either(answer), needs=needs, memory=memory)
 
 
 _UNREGISTERED: list[Step] = [
@@ -64,7 +64,7 @@ CHECKS: tuple[Check, ...] = (
     _long("v1.nomsg.odd-segments", "A Position-Zero chunk in segments of odd lengths is joined in their order",
           "V1-92 V1-14", [1, 2, 3, 34]),
     _long("v1.nomsg.empty-segment", "A Position-Zero chunk with a segment of no octets is joined", "V1-92 V1-14",
-          [20, 0, 20]),
+          [20, 0, 20], "risky"),
     check("v1.nomsg.unregistered", "A chunk in memory that cannot be read ends the connection or is refused", "V1-67",
           *_UNREGISTERED),
     check("v1.writes.unused", "A Write chunk for which there is no item is returned with lengths of zero", "V1-48",

@@ -53,6 +53,11 @@ def add_arguments(parser: CommandParser) -> None:
         help="judge clients instead: offer procedure 0 of any program there, with a mistake on each connection",
     )
     add("--write", metavar="DIR", help="make files in this directory of the export, write to them, and remove them")
+    add(
+        "--risky",
+        action="store_true",
+        help="also run checks that are known to stop servers: for servers that nobody depends on",
+    )
     add("--program", type=Path, metavar="FILE.x", help="call procedure 0 of the program in FILE.x, in place of NFSv3")
     add("--junit", type=Path, metavar="FILE", help="write the verdicts as JUnit XML")
     add("--html", type=Path, metavar="FILE", help="write the report as one HTML file")
