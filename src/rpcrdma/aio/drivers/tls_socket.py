@@ -45,8 +45,8 @@ class TlsSocket:
     """
 
     __slots__ = (
-        "_ciphertext", "_ended", "_heard", "_incoming", "_names", "_outgoing", "_session", "_sock", "_unsent",
-        "identity", "more", "secured",
+        "_ended", "_heard", "_incoming", "_names", "_outgoing", "_session", "_sock", "_unsent",
+        "buffer", "identity", "more", "secured",
     )  # fmt: skip
 
     def __init__(
@@ -60,9 +60,10 @@ class TlsSocket:
         self._session = context.wrap_bio(
             self._incoming, self._outgoing, server_side=server_side, server_hostname=None if server_side else host
         )
-        if not hasattr(_SHARED, "ciphertext"):
-            _SHARED.ciphertext = memoryview(bytearray(_CIPHERTEXT_OCTETS))
-        self._ciphertext: memoryview = _SHARED.ciphertext
+        if not hasattr(_SHARED, "buffer"):
+            _SHARED.buffer = memoryview(bytearray(_CIPHERTEXT_OCTETS))
+        self.buffer: memoryview = _SHARED.buffer
+        """For encrypted octets that arrive."""
         self._unsent = memoryview(b"")
         self._heard = 0
         self._ended = False
@@ -182,12 +183,12 @@ class TlsSocket:
         """
         count = self._decrypt(buffers)
         while not count and not self._ended:
-            received = self._sock.recv_into(self._ciphertext)
+            received = self._sock.recv_into(self.buffer)
             if not received:
                 # The record marking tells a whole message from one that was cut off: TLS need not.
                 self._ended = True
                 break
-            self._incoming.write(self._ciphertext[:received])
+            self._incoming.write(self.buffer[:received])
             count = self._decrypt(buffers)
         return (count,)
 
