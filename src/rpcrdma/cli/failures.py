@@ -122,8 +122,10 @@ def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
     if isinstance(error, CallTimeout):
         return str(error), "the server may be overloaded; --timeout waits longer", ExitStatus.FAILED
     if isinstance(error, RpcError):
-        weak = isinstance(error, AuthError) and error.stat is AuthStat.AUTH_TOOWEAK
-        return f"the server refused the call: {error}", _TOO_WEAK_HINT if weak else "", ExitStatus.FAILED
+        message, hint = str(error), ""
+        if isinstance(error, AuthError) and error.stat is AuthStat.AUTH_TOOWEAK:
+            message, hint = message.partition("; ")[0], _TOO_WEAK_HINT
+        return f"the server refused the call: {message}", hint, ExitStatus.FAILED
     if isinstance(error, LocalProtocolError):
         return str(error), "", ExitStatus.USAGE
     if isinstance(error, RpcRdmaError):
