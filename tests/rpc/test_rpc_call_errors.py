@@ -29,7 +29,9 @@ def test_versions_that_are_offered_are_told(low: int, high: int, versions: str) 
     assert isinstance(mismatch, RpcError)
 
 
-@pytest.mark.parametrize(("stat", "name"), [(AuthStat.AUTH_TOOWEAK, "AUTH_TOOWEAK"), (99, "99")])
+@pytest.mark.parametrize(
+    ("stat", "name"), [(AuthStat.AUTH_TOOWEAK, "AUTH_TOOWEAK; it asks for more protection"), (99, "99")]
+)
 def test_the_reason_of_a_refused_credential_is_told(stat: AuthStat | int, name: str) -> None:
     error = errors.AuthError(stat)
     assert str(error) == f"the responder refused the credential: {name}"

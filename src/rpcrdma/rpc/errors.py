@@ -72,6 +72,6 @@ class AuthError(RpcError):
     def __init__(self, stat: AuthStat | int) -> None:
         name = stat.name if isinstance(stat, AuthStat) else str(stat)
         if stat == AuthStat.AUTH_TOOWEAK:
-            name += "; it asks for another security flavor"
+            name += "; it asks for more protection"
         super().__init__(f"the responder refused the credential: {name}")
         self.stat = stat
