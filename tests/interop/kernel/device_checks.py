@@ -78,16 +78,17 @@ def verbs_client_at_the_kernels_server(lab: Lab) -> None:
     if "provider verbs" not in said:
         raise CheckFailed(f"ping named another provider:\n{said}")
     guest.run(f"cmp /run/original {EXPORT}/copy")
-    _run(guest, f"python3 /data/device_memory.py use {url} 20048")
+    _run(guest, f"python3 /data/device_memory.py use {url} 20048 1")
 
 
 @check(quick=True)
 def verbs_invalidate_remotely_and_keep_registrations(lab: Lab) -> None:
     """Our client at our server, in each version: the server's replies end windows, and memory stays registered."""
-    for version in _VERSIONS[:3]:
-        script = _START.replace("VERSION", version)
-        script += f"{_COMMAND} ping --count 3 --provider verbs rdma://ADDRESS:{_OUR_PORT}\n"
-        script += f"python3 /data/device_memory.py use rdma://ADDRESS:{_OUR_PORT} {_TCP_PORT}\n"
+    for options in _VERSIONS[:3]:
+        version = options.split()[-1]
+        script = _START.replace("VERSION", options)
+        script += f"{_COMMAND} ping --count 3 --provider verbs {options} rdma://ADDRESS:{_OUR_PORT}\n"
+        script += f"python3 /data/device_memory.py use rdma://ADDRESS:{_OUR_PORT} {_TCP_PORT} {version}\n"
         said = _run(lab.devices, script + _STOP)
         if "remote invalidation on" not in said:
             raise CheckFailed(f"remote invalidation was not offered:\n{said}")

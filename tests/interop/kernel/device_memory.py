@@ -1,8 +1,8 @@
 """Runs in a guest: the memory of calls over an RDMA device.
 
-`use URL MOUNTPORT` reads and writes in the export, and checks the counters of the client. `attack ADDRESS` uses handles
-of calls that have ended. `invalidated LOG` looks for remote invalidations in the events of `rpcrdma serve --json`.
-`measure ADDRESS` prints costs as JSON.
+`use URL MOUNTPORT VERSION` reads and writes in the export, and checks the counters of the client. `attack ADDRESS` uses
+handles of calls that have ended. `invalidated LOG` looks for remote invalidations in the events of `rpcrdma serve
+--json`. `measure ADDRESS` prints costs as JSON.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ CALLS = {4096: 48, OCTETS: 16}
 """Calls of one measured turn, by their size."""
 
 
-async def use(url: str, mount_port: str) -> None:
+async def use(url: str, mount_port: str, version: str) -> None:
     """Writes and reads a file in memory of the client's own, which it uses again and again."""
     piece = bytes(range(256)) * (PIECE_OCTETS // 256)
-    options = rpcrdma.ConnectOptions(provider="verbs")
+    options = rpcrdma.ConnectOptions(provider="verbs", rpcrdma_version=version)
     async with rpcrdma.nfs_open(url, options=options, mount_port=int(mount_port)) as fs:
         async with await fs.open("memory", "wb") as file:
             for _ in range(FILE_OCTETS // PIECE_OCTETS):
