@@ -27,7 +27,6 @@ from rpcrdma.rpc.auth import (
 )
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
-from rpcrdma.rpc.gss.messages import InitResult, decode_token, encode_init_result, encode_token
 from rpcrdma.rpc.gss.protection import CallDropped, CallOpener, CredentialRefused, OpenedCall
 from rpcrdma.rpc.message import (
     CALL_HEADER_OCTETS,
@@ -43,7 +42,7 @@ from rpcrdma.rpc.message import (
 )
 from rpcrdma.rpc.program import Procedure, null_procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.rpc.service import CallContext, Service, execution_of, in_worker
+from rpcrdma.rpc.service import CallContext, Service, execution_of
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition
 
 __all__ = ["ArrivedCall", "Dispatcher", "Route", "refusal"]
@@ -109,33 +108,6 @@ class ArrivedCall(Protocol):
     @property
     def peer(self) -> str:
         """See `CallContext.peer`."""
-
-
-def _make_context(token: bytes, context: Any) -> InitResult:
-    """The handler of calls that make a context or go on making it."""
-    result: InitResult = context.protection.step(token)
-    return result
-
-
-def _decode_nothing(_dec: Decoder) -> None:
-    pass
-
-
-_CONTEXT_CALLS = Route(
-    Procedure(
-        program=0,
-        version=0,
-        number=0,
-        name="RPCSEC_GSS_INIT",
-        method="make_context",
-        encode_args=encode_token,
-        decode_args=decode_token,
-        encode_result=encode_init_result,
-        decode_result=_decode_nothing,
-    ),
-    in_worker(_make_context),
-    at_most_once=False,
-)
 
 
 class Dispatcher:
@@ -255,8 +227,8 @@ class Dispatcher:
             return self._unavailable(call, program, version)
         if route.security is not None and call.credential.flavor not in route.security:
             return _auth_error(call, AuthStat.AUTH_TOOWEAK)
-        if protection is not None and protection.creates:
-            route = _CONTEXT_CALLS
+        if protection is not None and protection.makes_context is not None:
+            route = Route(*protection.makes_context, at_most_once=False)
         call.route = route
         call.procedure = route.procedure
         try:
@@ -295,8 +267,9 @@ class Dispatcher:
         try:
             protection = acceptor.open(header, signed, call.decoder, call.peer)
         except CallDropped:
-            route = self._routes.get(header[1:4], _CONTEXT_CALLS)
-            call.procedure = route.procedure
+            # It is counted, and its memory given back, as for any call.
+            route = self._routes.get(header[1:4])
+            call.procedure = null_procedure(header.program, header.version) if route is None else route.procedure
             raise
         call.credential = protection.credential
         return protection

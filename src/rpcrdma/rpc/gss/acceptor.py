@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import (
@@ -37,6 +37,9 @@ from rpcrdma.rpc.gss.messages import (
     GssProcedure,
     InitResult,
     decode_gss_credential,
+    decode_token,
+    encode_init_result,
+    encode_token,
 )
 from rpcrdma.rpc.gss.protection import CallDropped, CredentialRefused
 from rpcrdma.rpc.gss.window import SequenceWindow
@@ -48,6 +51,8 @@ from rpcrdma.rpc.message import (
     auth_octets,
     encode_auth_error,
 )
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.service import in_worker
 from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder, Payload
 
 __all__ = ["Acceptor", "ContextCreation", "GssCall"]
@@ -95,7 +100,7 @@ class GssCall:
 
     __slots__ = ("_acceptor", "_context", "_ends", "_sequence", "_service", "arguments", "credential", "skipped")
 
-    creates: ClassVar[bool] = False
+    makes_context: ClassVar = None
 
     def __init__(self, acceptor: Acceptor, context: _Context, sent: GssCredential, decoder: Decoder) -> None:
         self._acceptor = acceptor
@@ -138,15 +143,14 @@ class ContextCreation:
 
     __slots__ = (
         "_acceptor", "_context", "_expires_s", "_failure", "_finished", "_handle", "_now_s", "_peer", "_principal",
-        "_user", "arguments", "credential", "skipped",
+        "_user", "arguments", "credential", "makes_context", "skipped",
     )  # fmt: skip
-
-    creates: ClassVar[bool] = True
 
     def __init__(
         self, acceptor: Acceptor, context: _Context | None, handle: bytes, peer: str, now_s: float, decoder: Decoder
     ) -> None:
         self.credential: Credential = _NOBODY
+        self.makes_context = _MAKE_CONTEXT, _make_context
         self.arguments = decoder
         self.skipped = decoder.pos - decoder.start
         self._acceptor = acceptor
@@ -204,6 +208,30 @@ class ContextCreation:
         except GssFailure:
             acceptor.end(context.handle)
             return _refused(reply, AuthStat.RPCSEC_GSS_CTXPROBLEM)
+
+
+def _decode_nothing(_dec: Decoder) -> None:
+    pass
+
+
+_MAKE_CONTEXT: Final[Procedure[bytes, Any]] = Procedure(
+    program=0,
+    version=0,
+    number=0,
+    name="RPCSEC_GSS_INIT",
+    method="make_context",
+    encode_args=encode_token,
+    decode_args=decode_token,
+    encode_result=encode_init_result,
+    decode_result=_decode_nothing,
+)
+
+
+@in_worker
+def _make_context(token: bytes, context: Any) -> InitResult:
+    """The handler of calls that make a context or go on making it."""
+    creation: ContextCreation = context.protection
+    return creation.step(token)
 
 
 class Acceptor:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from rpcrdma.rpc.auth import AuthStat, Credential
 from rpcrdma.rpc.message import CallHeader
@@ -54,13 +54,16 @@ class OpenedCall(Protocol):
     """A call whose header passed all checks.
 
     `arguments` stands `skipped` octets after its start, before the arguments: behind the header, or behind the sequence
-    number in a body. With `creates` the call makes a context.
+    number in a body.
     """
 
-    creates: ClassVar[bool]
     credential: Credential
     arguments: Decoder
     skipped: int
+
+    @property
+    def makes_context(self) -> tuple[Procedure[Any, Any], Callable[[Any, Any], Any]] | None:
+        """The procedure and the handler of a call that makes a context; None for others."""
 
     def open(self) -> None:
         """Takes the arguments out of their protection, which leaves `arguments` before them.
