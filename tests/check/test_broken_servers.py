@@ -144,6 +144,20 @@ def test_each_check_catches_a_broken_server_and_each_reading_occurs() -> None:
     assert useless == []
 
 
+def test_silence_is_tried_twice() -> None:
+    calls: list[int] = []
+
+    def first_overlooked(frame: Frame, _received: int) -> bytes:
+        if frame.segment[0] & 0x80:
+            return b""  # the reminder, an RDMA Write of no octets
+        calls.append(frame.xid)
+        return null_reply(frame.xid) if len(calls) > 1 else b""
+
+    (result,) = before(FakeServer(first_overlooked), "1", "v1.null")
+    assert result.verdict is Verdict.CONFORMS
+    assert calls[1] == calls[0] + 32
+
+
 # Mistakes in our own server
 
 
