@@ -29,7 +29,8 @@ from support.programs import procedure
 from support.waiting import until
 
 ADD = procedure(0x20000003, 1, "add")
-PROGRAM = Program(0x20000003, 1, "ADD_V1", {1: ADD})
+WAIT = procedure(0x20000003, 2, "wait")
+PROGRAM = Program(0x20000003, 1, "ADD_V1", {1: ADD, 2: WAIT})
 PROBE = bytes.fromhex(
     "80000028 01020304 00000000 00000002 20000003 00000001 00000000 00000007 00000000 00000000 00000000"
 )
@@ -46,6 +47,12 @@ class Adding(Service):
 
     def __init__(self) -> None:
         self.calls = 0
+        self.ended = asyncio.Event()
+
+    async def wait(self, args: int, context: Any) -> int:
+        self.calls += 1
+        await self.ended.wait()
+        return args
 
     def add(self, args: int, context: Any) -> int:
         self.calls += 1
@@ -294,6 +301,23 @@ def test_calls_before_the_probe_are_answered_in_the_clear_if_that_is_allowed(hos
             assert await raw.answered(session, len(RESULT)) == RESULT
             raw.sock.close()
             assert service.calls == 1, "the second call repeats the first one"
+
+    asyncio.run(work())
+
+
+def test_a_probe_in_the_midst_of_calls_ends_the_connection(hosts: Hosts) -> None:
+    """The reply would come in TLS to a call in the clear."""
+    waiting = bytearray(CALL)
+    waiting[27] = 2
+
+    async def work() -> None:
+        async with serving(hosts) as (server, service):
+            raw = await Raw.connected(server)
+            await raw.send(bytes(waiting))
+            await until(lambda: service.calls == 1)
+            await raw.send(PROBE)
+            assert await raw.to_the_end() == b""
+            service.ended.set()
 
     asyncio.run(work())
 

@@ -47,9 +47,6 @@ class TlsRecordStream(RecordStream):
         To be called by `on_record`. The connection ends if the peer has sent anything behind its probe: an attacker
         could have put it there to have it taken for a part of the peer's TLS session (RFC 9289 section 5.1.1).
         """
-        if self.unsent_octets:
-            self._lose("the peer asked for TLS and had not read its replies", protocol_error=True)
-            return
         if self._receiver.mid_record or self._receiver.next_record() is not None:
             self._lose("the peer sent octets in the clear behind its probe for TLS", protocol_error=True)
             return
