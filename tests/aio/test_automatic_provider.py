@@ -15,7 +15,7 @@ from rpcrdma.aio.client import first_to_connect
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.client.first_to_connect import first_connection
 from rpcrdma.aio.client.rdma_dialer import RdmaDialer
-from rpcrdma.aio.drivers import provider_choice, verbs_provider
+from rpcrdma.aio.drivers import locked_memory, provider_choice, verbs_provider
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.provider import ProviderInUse
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
@@ -43,7 +43,7 @@ def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeviceInMemory:
     (tmp_path / "memory0").mkdir()
     monkeypatch.setattr(provider_choice, "DEVICES", str(tmp_path))
     monkeypatch.setattr(verbs_provider, "find", lambda: (found, ""))
-    monkeypatch.setattr(provider_choice, "lock_limit_octets", lambda: None)
+    monkeypatch.setattr(locked_memory, "lock_limit_octets", lambda: None)
     return found
 
 
@@ -293,7 +293,7 @@ def test_a_machine_without_a_device_loads_nothing_for_them(tmp_path: Path, monke
 def test_a_process_that_may_lock_little_memory_is_told_why_it_gets_no_device(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(provider_choice, "lock_limit_octets", lambda: 8 << 20)
+    monkeypatch.setattr(locked_memory, "lock_limit_octets", lambda: 8 << 20)
     with caplog.at_level(logging.INFO):
         assert [provider.name for provider in chosen_providers("auto", IwarpConfig(), VerbsConfig(), None)] == ["iwarp"]
     assert caplog.messages == [

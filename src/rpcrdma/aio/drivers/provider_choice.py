@@ -6,7 +6,6 @@ import logging
 import os
 
 from rpcrdma.aio.drivers.capture import PacketCapture
-from rpcrdma.aio.drivers.locked_memory import LOCKED_OCTETS_MIN, lock_limit_octets
 from rpcrdma.aio.drivers.provider import PROVIDERS, Provider, ProviderChoice
 from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
 from rpcrdma.errors import LocalProtocolError
@@ -60,6 +59,9 @@ def _any_device() -> bool:
 
 
 def _locks_little() -> bool:
+    # Asked where there is a device alone, see above.
+    from rpcrdma.aio.drivers.locked_memory import LOCKED_OCTETS_MIN, lock_limit_octets  # noqa: PLC0415
+
     limit_octets = lock_limit_octets()
     if limit_octets is None or limit_octets >= LOCKED_OCTETS_MIN:
         return False
