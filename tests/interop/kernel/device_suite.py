@@ -27,7 +27,7 @@ def main() -> int:
         if reason:
             print(f"deviation {name}: {reason}")
     pairs = DevicePairs(binding, sys.argv[1], _QUIET_S, deviations)
-    failed = 0
+    failed: list[str] = []
     for check in CHECKS:
         if sys.argv[2:] and check.__name__ not in sys.argv[2:]:
             continue
@@ -35,13 +35,13 @@ def main() -> int:
         try:
             check(pairs.make)
         except Exception:  # noqa: BLE001 - the other checks follow
-            failed += 1
-            traceback.print_exc(file=sys.stdout)
-            print("FAILED", check.__name__)
+            failed.append(f"{traceback.format_exc(limit=-3)}FAILED {check.__name__}")
         else:
             print(f"ok     {check.__name__} {time.monotonic() - began:.1f} s", flush=True)
     pairs.close()
-    return failed
+    # At the end, where the lines are that a failed check of a guest shows.
+    print("\n".join(failed))
+    return len(failed)
 
 
 if __name__ == "__main__":
