@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, TypeVar
 
-from rpcrdma.aio.answering.answering import Answering, HandlerRunner
+from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.client.client_metrics import ClientMetrics
 from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.client.first_to_connect import first_connection

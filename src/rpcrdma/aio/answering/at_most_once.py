@@ -1,0 +1,99 @@
+"""Runs a call that must not run twice once, however often it comes.
+
+A requester that lost its connection cannot know whether its calls ran, and asks again. Such a repeat is answered from
+the reply cache, or along with the first call if that still runs. So is a call that is sent again because its reply was
+larger than the memory that it had offered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.answering.server_call import ServerCall
+from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, call_key, detached
+from rpcrdma.xdr.codec import Payload
+
+__all__ = ["AtMostOnce"]
+
+
+class _Run:
+    """The run of a call that must not run twice: the reply may go to a repeat of the call.
+
+    `first` is the call whose connection and memory the handler uses, `newest` the last repeat of it, which gets the
+    reply and is run should the first be let go; without repeats both are the same.
+    """
+
+    __slots__ = ("_at_most_once", "_known", "first", "newest")
+
+    def __init__(self, at_most_once: AtMostOnce, known: KnownCall, call: ServerCall) -> None:
+        self._at_most_once = at_most_once
+        self._known = known
+        self.first = self.newest = call
+
+    def answer(self, reply: Payload) -> None:
+        """See `ServerCall.answer`."""
+        first, newest, known = self.first, self.newest, self._known
+        first.once = known.context = None
+        lasting = detached(reply)
+        cache = self._at_most_once.cache
+        cache.finish(known, lasting, self._at_most_once.time())
+        if newest is first:
+            first.answer(reply)
+        else:
+            newest.answer(lasting)
+            first.drop()
+        if newest.refusal:
+            cache.hold(known, lasting)
+
+    def join(self, repeat: ServerCall) -> None:
+        superseded, self.newest = self.newest, repeat
+        if superseded is not self.first:
+            superseded.drop()
+
+    def let_go(self) -> None:
+        """See `ServerCall.let_go`."""
+        first, newest = self.first, self.newest
+        first.once = None
+        if newest is first:
+            self._at_most_once.cache.forget(self._known)  # a repeat that comes later runs
+        else:
+            self.first = newest
+            newest.once = self
+            self._at_most_once.runner.run_unless_ended(newest)
+        first.drop()
+
+
+class AtMostOnce:
+    """Runs each call once, however often it comes; shared by all connections of a server."""
+
+    def __init__(self, runner: HandlerRunner) -> None:
+        self.time = asyncio.get_running_loop().time
+        self.runner = runner
+        self.cache = ReplyCache()
+
+    def run(self, call: ServerCall) -> None:
+        """Runs the handler, unless it runs or has run; the call ends as by `HandlerRunner.run`, or is refused."""
+        protection = call.protection
+        if protection is not None:
+            client = f"{call.peer} {call.principal}"
+            key = call_key(client, call.xid, call.route.procedure, protection.arguments, protection.skipped)
+        else:
+            key = call_key(call.peer, call.xid, call.route.procedure, call.decoder)
+        known = self.cache.find(key, self.time())
+        if known is None:
+            known = self.cache.begin(key)
+            known.context = call.once = _Run(self, known, call)
+            self.runner.run(call)
+        elif known.running:
+            known.context.join(call)
+        else:
+            reply = self.cache.held(known)
+            if reply is None:
+                call.refuse()
+                return
+            call.answer(reply)
+            if call.refusal:
+                self.cache.hold(known, reply)
+            else:
+                self.cache.sent(known)
