@@ -37,6 +37,9 @@ NATIVE_PACKAGES := gcc clang libclang-rt-dev
 INTEROP_PACKAGES := tshark libnfs-utils rpcbind rpcsvc-proto cpp
 # A KDC, clocks that differ, and the headers that the extra `kerberos` is built with.
 KERBEROS_PACKAGES := krb5-kdc krb5-admin-server krb5-user faketime libkrb5-dev gcc
+KERNEL_PACKAGES := qemu-system-x86 gcc make xz-utils iproute2
+# What clang links fuzz targets with.
+LIBFUZZER = libclang_rt.fuzzer_no_main-$$(uname -m).a
 
 .PHONY: help install demo test check check-native native-packages wheels gen fuzz mutate soak sim scale data-tools interop interop-packages kerberos-packages interop-kernel interop-verbs kernel-shell kernel-measure \
 	kernel-packages bench docs clean
@@ -99,16 +102,25 @@ check: $(DEV_STAMP)
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/house/test_layers.py tests/house/test_ledger.py tests/house/test_generated_code.py
 
-native-packages:
-	@if command -v gcc >/dev/null && test -e "$$(clang -print-file-name=libclang_rt.fuzzer_no_main-$$(uname -m).a 2>/dev/null)"; then :; \
+# $(call packages,CONDITION,PACKAGES,WHAT IS NEEDED): installs the Debian packages unless the shell finds the condition
+# true; without the right to install it says what is needed.
+define packages
+	@if $(1); then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo 'installing the Debian packages $(NATIVE_PACKAGES)'; \
+		echo 'installing the Debian packages $(strip $(2))'; \
 		apt-get update -qq && \
-		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(NATIVE_PACKAGES) >/dev/null; \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(strip $(2)) >/dev/null; \
 	else \
-		echo 'error: gcc and clang with its sanitizers are needed' >&2; \
-		echo '  hint: sudo apt-get install --no-install-recommends $(NATIVE_PACKAGES)' >&2; exit 1; \
+		echo 'error: needed: $(strip $(3))' >&2; \
+		echo '  hint: sudo apt-get install --no-install-recommends $(strip $(2))' >&2; exit 1; \
 	fi
+endef
+# $(call found,COMMAND...): the condition that the shell finds each command.
+found = $(foreach command,$(1),command -v $(command) >/dev/null &&) :
+
+native-packages:
+	$(call packages,$(call found,gcc) && test -e "$$(clang -print-file-name=$(LIBFUZZER) 2>/dev/null)",\
+		$(NATIVE_PACKAGES),gcc and clang with its sanitizers)
 
 check-native: $(DEV_STAMP) native-packages
 	$(BIN)/python native/check.py --seconds $(SECONDS) --jobs $(WORKERS)
@@ -173,28 +185,12 @@ data-tools: $(DEV_STAMP)
 	$(BIN)/python -m pytest -m data_tools tests/data_tools
 
 interop-packages:
-	@if command -v tshark >/dev/null && command -v nfs-cp >/dev/null && command -v rpcinfo >/dev/null \
-		&& command -v cpp >/dev/null && test -e /usr/include/rpcsvc/mount.x; then :; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo 'installing the Debian packages $(INTEROP_PACKAGES)'; \
-		apt-get update -qq && \
-		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(INTEROP_PACKAGES) >/dev/null; \
-	else \
-		echo 'error: tshark, nfs-cp, rpcinfo, cpp and the definitions of rpcgen are needed' >&2; \
-		echo '  hint: sudo apt-get install --no-install-recommends $(INTEROP_PACKAGES)' >&2; exit 1; \
-	fi
+	$(call packages,$(call found,tshark nfs-cp rpcinfo cpp) && test -e /usr/include/rpcsvc/mount.x,\
+		$(INTEROP_PACKAGES),tshark nfs-cp rpcinfo cpp and the definitions of rpcgen)
 
 kerberos-packages: $(DEV_STAMP)
-	@if test -x /usr/sbin/krb5kdc -a -x /usr/sbin/kadmin.local && command -v kinit >/dev/null \
-		&& command -v faketime >/dev/null && command -v krb5-config >/dev/null; then :; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo 'installing the Debian packages $(KERBEROS_PACKAGES)'; \
-		apt-get update -qq && \
-		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(KERBEROS_PACKAGES) >/dev/null; \
-	else \
-		echo 'error: a KDC, kinit, faketime and the headers of Kerberos are needed' >&2; \
-		echo '  hint: sudo apt-get install --no-install-recommends $(KERBEROS_PACKAGES)' >&2; exit 1; \
-	fi
+	$(call packages,$(call found,/usr/sbin/krb5kdc /usr/sbin/kadmin.local kinit faketime krb5-config),\
+		$(KERBEROS_PACKAGES),a KDC with kadmin.local kinit faketime and the headers of Kerberos)
 	@$(BIN)/python -c 'import gssapi' 2>/dev/null || \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[kerberos]'
 
@@ -202,16 +198,8 @@ interop: $(DEV_STAMP) interop-packages kerberos-packages
 	$(BIN)/python -m pytest -m interop tests/interop --ledger 'make interop'
 
 kernel-packages:
-	@if command -v qemu-system-x86_64 >/dev/null && command -v gcc >/dev/null && command -v readelf >/dev/null \
-		&& command -v xz >/dev/null && command -v ip >/dev/null; then :; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo 'installing the Debian packages qemu-system-x86 gcc make xz-utils iproute2'; \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
-			qemu-system-x86 gcc make xz-utils iproute2 >/dev/null; \
-	else \
-		echo 'error: qemu-system-x86_64, gcc, make, xz and ip are needed' >&2; \
-		echo '  hint: sudo apt-get install --no-install-recommends qemu-system-x86 gcc make xz-utils iproute2' >&2; exit 1; \
-	fi
+	$(call packages,$(call found,qemu-system-x86_64 gcc readelf xz ip),\
+		$(KERNEL_PACKAGES),qemu-system-x86_64 gcc readelf xz and ip)
 
 interop-verbs: $(DEV_STAMP) kernel-packages
 	$(BIN)/python tests/interop/kernel/run.py 'verbs-*'
