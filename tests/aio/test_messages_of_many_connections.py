@@ -14,7 +14,7 @@ from rpcrdma.limits import CONTINUED_OCTETS_MAX, RPC_UNCOUNTED_CALL_OCTETS
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport import TransportConfig
-from support import raw_last_draft, raw_messages
+from support import raw_messages, raw_messages_07
 from support.raw_calls import HANDLE, file_handle, rpc, send
 from support.raw_socket import RawSocketPeer
 from support.waiting import until
@@ -29,6 +29,8 @@ POOL_OCTETS = 16 * MIB
 PIECE_OCTETS = 32_000
 PIECES = 34
 """Almost as much as is taken of one message."""
+ALLOWED = 1000
+"""Messages that the server may send at once: more than it ever does."""
 GREEDY = "127.0.1.1"
 IN_MESSAGES = ConnectOptions(transport=TransportConfig(in_messages_octets_max=CONTINUED_OCTETS_MAX), reconnect=False)
 """Of a client that moves nothing by RDMA."""
@@ -38,18 +40,17 @@ class Forms:
     """The octets of messages in either draft."""
 
     def __init__(self, version: str) -> None:
-        self.last = version == "2-07"
+        self._raw = raw_messages_07 if version == "2-07" else raw_messages
 
     def properties(self) -> bytes:
-        return raw_last_draft.properties() if self.last else raw_messages.properties(give=64)
+        return self._raw.properties(give=ALLOWED)
 
     def call(self, xid: int, payload: bytes) -> bytes:
-        return raw_last_draft.call(xid, payload) if self.last else raw_messages.message(xid, payload)
+        return self._raw.message(xid, payload, give=ALLOWED)
 
     def piece(self, xid: int, payload: bytes) -> bytes:
-        if self.last:
-            return raw_last_draft.piece(xid, payload, remaining=len(payload))
-        return raw_messages.message(xid, payload, raw_messages.MORE)
+        left = {"remaining": len(payload)} if self._raw is raw_messages_07 else {}
+        return self._raw.message(xid, payload, raw_messages.MORE, give=ALLOWED, **left)
 
     async def introduced(self, it: Any, source: str) -> RawSocketPeer:
         """A connection on which the server has given credits."""

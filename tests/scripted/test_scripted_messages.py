@@ -15,11 +15,10 @@ from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.matching import difference
 from rpcrdma.scripted.messages import make_message, message_words, read_message
 from rpcrdma.scripted.values import Names, number, octets
-from support import raw_calls, raw_iwarp, raw_messages, raw_messages_07
 
-NAMES = Names({"xid": raw_calls.XID, "private_data": b"", "startup_flags": 0x50, "sink.handle": 7, "size": 5})
+NAMES = Names({"xid": 0x0BADCAFE, "private_data": b"", "startup_flags": 0x50, "sink.handle": 7, "size": 5})
 SEGMENT = {"handle": 7, "length": 5000, "offset": 1 << 40}
-PLAIN = (7, 5000, 1 << 40)
+PLAIN = "00000007 00001388 0000010000000000"
 
 
 def made(message: dict[str, Any], version: str = "1") -> bytes:
@@ -28,44 +27,54 @@ def made(message: dict[str, Any], version: str = "1") -> bytes:
 
 
 def test_a_header_of_version_1_is_that_of_rfc_8166() -> None:
+    # By hand from RFC 8166 section 4: XID, version, credits, RDMA_MSG; Read, Write and Reply lists.
     chunks = {"reads": [{"position": 4, **SEGMENT}], "writes": [[SEGMENT, SEGMENT], []], "reply": [SEGMENT]}
-    plain = raw_calls.segment(*PLAIN)
-    writes = raw_calls.chunk(plain, plain) + raw_calls.chunk()
-    header = raw_calls.header(raw_calls.read_segment(4, *PLAIN), writes, raw_calls.chunk(plain))
-    assert made({"header": chunks, "rpc": {}}) == header + raw_calls.rpc(0)
+    header = bytes.fromhex(
+        f"0badcafe 00000001 00000020 00000000  00000001 00000004 {PLAIN} 00000000"
+        f"00000001 00000002 {PLAIN} {PLAIN} 00000001 00000000 00000000  00000001 00000001 {PLAIN}"
+    )
+    # RFC 5531 section 9: NULL of NFSv3 with AUTH_NONE.
+    call = bytes.fromhex("0badcafe 00000000 00000002 000186a3 00000003 00000000") + bytes(16)
+    assert made({"header": chunks, "rpc": {}}) == header + call
     assert made({"header": {"type": 4, "error": 1, "numbers": [1, 2]}})[12:] == bytes.fromhex(
         "00000004 00000001 00000001 00000002"
     )
 
 
 def test_headers_of_both_drafts_are_those_of_the_drafts() -> None:
+    # By hand from the first draft, sections 6.2 and 6.3, and the last draft, sections 6.2 and 6.3.
     chunks = {"reads": [{"position": 4, **SEGMENT}], "writes": [[SEGMENT]], "reply": [SEGMENT], "invalidate": 7}
-    lists = {
-        "reads": raw_messages.read_segment(4, PLAIN),
-        "writes": raw_messages.chunk(PLAIN),
-        "reply": raw_messages.chunk(PLAIN),
-        "ends": 7,
-    }
-    assert made({"header": {**chunks, "give": 1}, "body": "00"}, "2") == raw_messages.message(
-        raw_calls.XID, b"\0", give=1, **lists
+    lists = (
+        f"00000007  00000001 00000004 {PLAIN} 00000000  00000001 00000001 {PLAIN} 00000000  00000001 00000001 {PLAIN}"
     )
-    assert made({"header": {**chunks, "credit": 1}, "body": "00"}, "2-07") == raw_messages_07.message(
-        raw_calls.XID, b"\0", **lists
+    assert made({"header": {**chunks, "give": 1}, "body": "00"}, "2") == bytes.fromhex(
+        f"0badcafe 00000002 0040 0001 00000000 00000000 {lists} 00"
+    )
+    assert made({"header": {**chunks, "credit": 1}, "body": "00"}, "2-07") == bytes.fromhex(
+        f"0badcafe 00000002 00000001 0000000a {lists} 00"
     )
     told = {"type": 5, "properties": [[2, {"words": [8192]}], [6, {"text": "a"}]], "give": 1}
-    pairs = ((2, raw_messages.word(8192)), (6, b"a"))
-    assert made({"header": told}, "2") == raw_messages.properties(*pairs, xid=raw_calls.XID)
+    assert made({"header": told}, "2") == bytes.fromhex(
+        "0badcafe 00000002 0040 0001 00000005 00000000 00000002 00000002 00000004 00002000 00000006 00000001 61000000"
+    )
+
+
+def test_lists_of_chunks_may_be_any_octets() -> None:
+    assert made({"header": {"reads": "0a", "writes": "0b", "reply": "0c"}})[16:] == bytes.fromhex(
+        "0a 00000000 0b 00000000 0c"
+    )
 
 
 def test_frames_are_those_of_rfc_5044_to_5041() -> None:
+    # By hand from RFC 5040 section 4, RFC 5041 section 4 and RFC 5044 section 4; the CRC32c by another program.
     (segment,) = make_segments(b"hello", {}, {}, NAMES)
-    assert segment == raw_iwarp.untagged(3, 0, 1, b"hello")
-    assert make_fpdu(segment, {}, NAMES, crc=True) == raw_iwarp.fpdu(segment)
-    assert make_fpdu(segment, {"crc": 1}, NAMES, crc=True) == raw_iwarp.fpdu(segment, flaw=1)
+    assert segment == bytes.fromhex("41 43 00000000 00000000 00000001 00000000") + b"hello"
+    assert make_fpdu(segment, {}, NAMES, crc=True) == b"\0\x17" + segment + bytes.fromhex("000000 b990b10c")
+    assert make_fpdu(segment, {"crc": 1}, NAMES, crc=True)[-4:] == bytes.fromhex("ba90b10c")
     (segment,) = make_segments(b"data", {"opcode": "write", "handle": 7, "offset": 9}, {}, NAMES)
-    assert segment == raw_iwarp.tagged(0, 7, 9, b"data")
-    assert make_startup({"data": "aabb", "ird": 1, "ord": 2}, NAMES, "") == raw_iwarp.startup_frame(
-        "Req", 0x50, 2, bytes.fromhex("00010002aabb")
+    assert segment == bytes.fromhex("c1 40 00000007 0000000000000009") + b"data"
+    assert make_startup({"data": "aabb", "ird": 1, "ord": 2}, NAMES, "") == b"MPA ID Req Frame" + bytes.fromhex(
+        "50 02 0006 0001 0002 aabb"
     )
 
 

@@ -16,12 +16,13 @@ import struct
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import ModuleType
 
 # `support` stands in the folder of all tests.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rpcrdma.transport import VERSION_CHOICES
-from support import raw_last_draft, raw_messages
+from support import raw_messages, raw_messages_07
 from support.raw_calls import (
     SEND,
     WRITE_POSITION,
@@ -49,6 +50,8 @@ AGAIN_S = 0.2
 """Between the end of a connection and the next."""
 ERROR = raw_messages.word(raw_messages.ERROR)
 """The type of a header that refuses a message, in every version."""
+ALLOWED = 1000
+"""Messages that the server may send at once: more than it ever does."""
 NOT_INTRODUCED = ("auto", "1")
 """Versions in which a connection begins without transport properties."""
 UNREAD_S = 15.0
@@ -61,6 +64,7 @@ class Misbehaving:
     def __init__(self, port: int, handle: bytes, source: str, pause_s: float, version: str) -> None:
         self._port = port
         self._version = version
+        self._raw: ModuleType = raw_messages_07 if version == "2-07" else raw_messages
         self._pause_s = pause_s
         self._handle = file_handle(handle)
         self._source = source
@@ -94,8 +98,7 @@ class Misbehaving:
         if self._version in NOT_INTRODUCED:
             await assert_works(peer, 1)
         else:
-            properties = raw_last_draft.properties() if self._version == "2-07" else raw_messages.properties()
-            await peer.send_segments(send(properties))
+            await peer.send_segments(send(self._raw.properties(give=ALLOWED)))
             self._count(await peer.segment())
         return peer
 
@@ -109,17 +112,13 @@ class Misbehaving:
     def _unanswered_call(self, xid: int) -> bytes:
         if self._version in NOT_INTRODUCED:
             return write_call(MIB, (7, MIB, 0), xid=xid)
-        payload, reads = rpc(WRITE, write_args(MIB), xid), raw_messages.read_segment(WRITE_POSITION, (7, MIB, 0))
-        if self._version == "2-07":
-            return raw_last_draft.call(xid, payload, reads=reads)
-        return raw_messages.message(xid, payload, reads=reads)
+        reads = raw_messages.read_segment(WRITE_POSITION, (7, MIB, 0))
+        return self._raw.message(xid, rpc(WRITE, write_args(MIB), xid), give=ALLOWED, reads=reads)
 
     async def pieces(self, number: int) -> RawSocketPeer:
         """Pieces of a call over RDMA, in version 2, whose end never comes."""
-        if self._version == "2-07":
-            piece = raw_last_draft.piece(1, bytes(32_000), remaining=32_000)
-        else:
-            piece = raw_messages.message(1, bytes(32_000), raw_messages.MORE)
+        left = {"remaining": 32_000} if self._raw is raw_messages_07 else {}
+        piece = self._raw.message(1, bytes(32_000), raw_messages.MORE, give=ALLOWED, **left)
         peer = await self.introduced()
         await peer.send_segments(*(send(piece, place) for place in range(2, 2 + PIECES)))
         return peer

@@ -1,13 +1,15 @@
 """RPC-over-RDMA calls made of octets, as a client sends them: NFSv3 in version 1 of the transport, right or wrong.
 
 Nothing here uses the encoders of `rpcrdma.transport`, `rpcrdma.rpc` or `rpcrdma.nfs`, so that a mistake there does not
-hide itself. The messages are to be framed by `support.raw_iwarp.fpdu`.
+hide itself: the layouts are those of `rpcrdma.scripted`. The messages are to be framed by `support.raw_iwarp.fpdu`.
 """
 
 from __future__ import annotations
 
 import struct
 
+from support import raw_headers
+from support.raw_headers import Segment, chunk, made_header
 from support.raw_iwarp import untagged
 from support.raw_socket import HeardSegment, RawSocketPeer
 
@@ -65,27 +67,29 @@ def file_handle(handle: bytes = HANDLE) -> bytes:
     return struct.pack(">I", len(handle)) + handle + bytes(-len(handle) % 4)
 
 
-def segment(handle: int, length: int, offset: int = 0) -> bytes:
+def segment(handle: int, length: int, offset: int = 0) -> Segment:
     """A plain segment."""
-    return struct.pack(">IIQ", handle, length, offset)
+    return handle, length, offset
 
 
 def header(
-    reads: bytes = b"", writes: bytes = b"", reply: bytes = b"", *, kind: int = 0, version: int = 1, xid: int = XID
+    reads: bytes = b"",
+    writes: bytes = b"",
+    reply: bytes = b"",
+    *,
+    kind: int = 0,
+    version: int = 1,
+    xid: int = XID,
+    credit: int = 32,
 ) -> bytes:
     """Transport header: `reads`, `writes` and `reply` are the entries before each list's final zero."""
-    lists = reads + bytes(4) + writes + bytes(4) + (reply or bytes(4))
-    return struct.pack(">IIII", xid, version, 32, kind) + lists
+    words = {"xid": xid, "version": version, "credit": credit, "type": kind, "fields_of": 0}
+    return made_header("1", {**words, "reads": reads, "writes": writes, "reply": reply})
 
 
 def read_segment(position: int, handle: int, length: int, offset: int = 0) -> bytes:
     """An entry of the Read list."""
-    return struct.pack(">II", 1, position) + segment(handle, length, offset)
-
-
-def chunk(*segments: bytes) -> bytes:
-    """An entry of the Write list, or the Reply chunk."""
-    return struct.pack(">II", 1, len(segments)) + b"".join(segments)
+    return raw_headers.read_segment(position, (handle, length, offset))
 
 
 def send(
@@ -107,13 +111,13 @@ def write_args(length: int) -> bytes:
     return file_handle() + struct.pack(">QIII", 0, length, 2, length)
 
 
-def write_call(length: int, *segments: tuple[int, int, int], xid: int = XID) -> bytes:
+def write_call(length: int, *segments: Segment, xid: int = XID) -> bytes:
     """A WRITE whose data is in a Read chunk."""
     reads = b"".join(read_segment(WRITE_POSITION, *given) for given in segments)
     return header(reads, xid=xid) + rpc(7, write_args(length), xid)
 
 
-def read_call(*segments: bytes, count: int = 5000, xid: int = XID) -> bytes:
+def read_call(*segments: Segment, count: int = 5000, xid: int = XID) -> bytes:
     """A READ with one Write chunk."""
     args = file_handle() + struct.pack(">QI", 0, count)
     return header(writes=chunk(*segments), xid=xid) + rpc(6, args, xid)

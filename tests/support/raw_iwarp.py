@@ -1,6 +1,7 @@
 """An iWARP peer made of octets: frames put together by hand, right or wrong, and a queue pair to send them to.
 
-Nothing here uses the encoders of `rpcrdma.iwarp`, so that a mistake there does not hide itself.
+Nothing here uses the encoders of `rpcrdma.iwarp`, so that a mistake there does not hide itself: the frames are those
+of `rpcrdma.scripted`.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 import struct
 
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
+from rpcrdma.scripted.frames import make_fpdu, make_segments, make_startup
+from rpcrdma.scripted.values import Names
 from rpcrdma.testing.joined_pair import Chunking, feed, whole
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, QueuePairEvent
 from rpcrdma.wire.buffers import Buffer
-from rpcrdma.wire.checksum import crc32c
 from rpcrdma.wire.native import native
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "untagged",
 ]
 
+_NO_NAMES = Names()
 _GATHER_OCTETS = 1 << 18
 _GATHERS_MAX = 10_000
 """No test has a queue pair send more gather lists at once: a mistake that makes it send for ever is an assertion."""
@@ -37,16 +40,14 @@ NATIVE_PEERS = False
 
 def startup_frame(kind: str, flags: int, revision: int, data: bytes = b"", length: int | None = None) -> bytes:
     """An MPA start-up frame; `kind` is "Req" or "Rep", `length` a false length of `data`."""
-    told = len(data) if length is None else length
-    return f"MPA ID {kind} Frame".encode() + struct.pack(">BBH", flags, revision, told) + data
+    fields = {"key": {"text": f"MPA ID {kind} Frame"}, "flags": flags, "revision": revision, "data": data.hex()}
+    told = {} if length is None else {"length": length}
+    return make_startup({**fields, **told, "enhanced": False}, _NO_NAMES, "")
 
 
 def fpdu(ulpdu: bytes, *, crc: bool = True, flaw: int = 0) -> bytes:
     """One FPDU without markers; `flaw` is added to its CRC."""
-    body = struct.pack(">H", len(ulpdu)) + ulpdu
-    body += bytes(-len(body) % 4)
-    digest = crc32c(body) + flaw & 0xFFFFFFFF if crc else 0
-    return body + struct.pack("<I", digest)
+    return make_fpdu(ulpdu, {"crc": flaw} if flaw else {}, _NO_NAMES, crc=crc)
 
 
 def tagged(
@@ -60,8 +61,8 @@ def tagged(
     rdmap_version: int = 1,
 ) -> bytes:
     """A tagged DDP segment."""
-    control = 0x80 | 0x40 * last | ddp_version
-    return struct.pack(">BBIQ", control, rdmap_version << 6 | opcode, handle, offset) + payload
+    fields = {"tagged": 1, "last": last, "version": ddp_version, "rdmap_version": rdmap_version}
+    return _segment(payload, {**fields, "opcode": opcode, "handle": handle, "offset": offset})
 
 
 def untagged(
@@ -77,8 +78,14 @@ def untagged(
     rdmap_version: int = 1,
 ) -> bytes:
     """An untagged DDP segment."""
-    control = 0x40 * last | ddp_version
-    return struct.pack(">BBIIII", control, rdmap_version << 6 | opcode, invalidate, queue, msn, offset) + payload
+    fields = {"tagged": 0, "last": last, "version": ddp_version, "rdmap_version": rdmap_version}
+    places = {"queue": queue, "number": msn, "offset": offset}
+    return _segment(payload, {**fields, **places, "opcode": opcode, "invalidate": invalidate})
+
+
+def _segment(payload: bytes, fields: dict[str, int]) -> bytes:
+    (made,) = make_segments(payload, fields, {}, _NO_NAMES)
+    return made
 
 
 def read_request(

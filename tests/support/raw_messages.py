@@ -1,12 +1,16 @@
 """Messages of version 2 of RPC-over-RDMA made of octets, of either side, right or wrong, and a reader of them.
 
-Nothing here uses the encoders and decoders of `rpcrdma.transport`, so that a mistake there does not hide itself.
+Nothing here uses the encoders and decoders of `rpcrdma.transport`, so that a mistake there does not hide itself: the
+layouts are those of `rpcrdma.scripted`.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TypeAlias
+from typing import Any
+
+from rpcrdma.scripted import read_message
+from support.raw_headers import Segment, chunk, made_header, read_segment, segments
 
 __all__ = [
     "BAD_PROPVAL",
@@ -65,9 +69,6 @@ READ_CHUNKS, WRITE_CHUNKS, SEGMENTS, WRITE_RESOURCE, REPLY_RESOURCE, SYSTEM = ra
 BAD_PROPVAL = BAD_XDR
 """Codes of errors, by the names of the last draft: INVAL_CONT is INVAL_FLAG here."""
 
-Segment: TypeAlias = tuple[int, int, int]
-"""Handle, length, offset."""
-
 
 def word(number: int) -> bytes:
     """uint32; the value of most properties."""
@@ -76,22 +77,13 @@ def word(number: int) -> bytes:
 
 def prefix(xid: int, kind: int, flags: int = 0, *, give: int = 0, pool: int = 64, version: int = 2) -> bytes:
     """The five words of every header; `give` and `pool` are the halves of its credit word."""
-    return struct.pack(">IIHHII", xid, version, pool, give, kind, flags)
-
-
-def read_segment(position: int, segment: Segment) -> bytes:
-    """An entry of the Read list."""
-    return struct.pack(">IIIIQ", 1, position, *segment)
-
-
-def chunk(*segments: Segment) -> bytes:
-    """An entry of the Write list, or the Reply chunk."""
-    return struct.pack(">II", 1, len(segments)) + b"".join(struct.pack(">IIQ", *segment) for segment in segments)
+    fields = {"xid": xid, "version": version, "pool": pool, "give": give, "type": kind, "flags": flags}
+    return made_header(NAME, fields, PREFIX_OCTETS)
 
 
 def lists(ends: int = 0, reads: bytes = b"", writes: bytes = b"", reply: bytes = b"") -> bytes:
     """rpcrdma2_chunk_lists; `reads`, `writes` and `reply` are the entries before each list's final zero."""
-    return struct.pack(">I", ends) + reads + bytes(4) + writes + bytes(4) + (reply or bytes(4))
+    return message(0, ends=ends, reads=reads, writes=writes, reply=reply)[PREFIX_OCTETS:]
 
 
 def message(
@@ -107,13 +99,14 @@ def message(
     reply: bytes = b"",
 ) -> bytes:
     """An RDMA2_MSG, or an RDMA2_NOMSG."""
-    return prefix(xid, kind, flags, give=give) + lists(ends, reads, writes, reply) + payload
+    told = {"xid": xid, "give": give, "type": kind, "fields_of": MSG, "flags": flags, "invalidate": ends}
+    return made_header(NAME, {**told, "reads": reads, "writes": writes, "reply": reply}) + payload
 
 
 def property_set(*pairs: tuple[int, bytes]) -> bytes:
     """rpcrdma2_propset."""
-    values = (struct.pack(">II", number, len(data)) + data + bytes(-len(data) % 4) for number, data in pairs)
-    return word(len(pairs)) + b"".join(values)
+    values = [[number, value.hex()] for number, value in pairs]
+    return made_header(NAME, {"xid": 0, "type": CONNPROP, "properties": values})[PREFIX_OCTETS:]
 
 
 def properties(*pairs: tuple[int, bytes], xid: int = 1, flags: int = 0, give: int = 1) -> bytes:
@@ -123,7 +116,9 @@ def properties(*pairs: tuple[int, bytes], xid: int = 1, flags: int = 0, give: in
 
 def error(xid: int, code: int, *numbers: int, flags: int = RESPONSE) -> bytes:
     """An RDMA2_ERROR; `numbers` are the words after its code."""
-    return prefix(xid, ERROR, flags) + struct.pack(f">{1 + len(numbers)}I", code, *numbers)
+    return made_header(
+        NAME, {"xid": xid, "give": 0, "type": ERROR, "flags": flags, "error": code, "numbers": list(numbers)}
+    )
 
 
 def grant(give: int) -> bytes:
@@ -134,62 +129,35 @@ def grant(give: int) -> bytes:
 class HeardMessage:
     """A received message, taken apart: segments (handle, length, offset) by list, `payload` after the header.
 
-    An RDMA2_ERROR has its code and the words after it in `numbers`, an RDMA2_CONNPROP has `properties` by number.
-    A piece in the last draft has `remaining`, the number of octets in the pieces after it.
+    An RDMA2_ERROR has its code and the words after it in `numbers`, an RDMA2_CONNPROP has `properties` by number, and
+    its octets in `payload`. A piece in the last draft has `remaining`, the number of octets in the pieces after it.
     """
 
-    numbers: tuple[int, ...]
+    layout, prefix_octets = NAME, PREFIX_OCTETS
 
     def __init__(self, data: bytes) -> None:
-        self._clear()
-        self.xid, self.version, _, self.give, self.kind, self.flags = struct.unpack_from(">IIHHII", data)
+        found = read_message(self.layout, data)
+        header: dict[str, Any] = found["header"]
+        self.xid, self.version = header["xid"], header["version"]
         assert self.version == 2, data.hex()
-        if self.kind == ERROR:
-            self.numbers = struct.unpack(f">{(len(data) - 20) // 4}I", data[20:])
-        elif self.kind == CONNPROP:
-            self.payload = data[20:]
-            if not self.flags & MORE:
-                self._take_properties(data, 20)
-        else:
-            (self.ends,) = struct.unpack_from(">I", data, 20)
-            self.payload = data[self._take_reply(data, self._take_writes(data, self._take_reads(data, 24))) :]
+        self.kind, self.flags, self.give = self.words(header)
+        self.payload: bytes = found["body"]
+        if self.kind == CONNPROP:
+            self.payload = data[self.prefix_octets :]
+        assert "broken" not in found or (self.kind == CONNPROP and self.flags & MORE), found["broken"]
+        self.numbers: tuple[int, ...] = (header["error"], *header["numbers"]) if self.kind == ERROR else ()
+        self.properties: dict[int, bytes] = header.get("properties", {})
+        self.ends: int = header.get("invalidate", 0)
+        self.remaining: int = header.get("remaining", 0)
+        reads = [*header.get("call", []), *header.get("reads", [])]
+        self.reads = [(each["position"], *segments([each])) for each in reads]
+        self.writes = [segments(each) for each in header.get("writes", [])]
+        reply = header.get("reply")
+        self.reply = None if reply is None else segments(reply)
 
-    def _clear(self) -> None:
-        self.reads: list[tuple[int, Segment]] = []
-        self.writes: list[list[Segment]] = []
-        self.reply: list[Segment] | None = None
-        self.ends = self.remaining = 0
-        self.numbers = ()
-        self.properties: dict[int, bytes] = {}
-        self.payload = b""
-
-    def _take_properties(self, data: bytes, at: int) -> None:
-        (count,) = struct.unpack_from(">I", data, at)
-        at += 4
-        for _ in range(count):
-            number, length = struct.unpack_from(">II", data, at)
-            self.properties[number] = data[at + 8 : at + 8 + length]
-            at += 8 + (length + 3 & ~3)
-        assert at == len(data)
-
-    def _take_reads(self, data: bytes, at: int) -> int:
-        while data[at + 3]:
-            _, position, *segment = struct.unpack_from(">IIIIQ", data, at)
-            self.reads.append((position, (segment[0], segment[1], segment[2])))
-            at += 24
-        return at + 4
-
-    def _take_writes(self, data: bytes, at: int) -> int:
-        while data[at + 3]:
-            found, at = _segments(data, at)
-            self.writes.append(found)
-        return at + 4
-
-    def _take_reply(self, data: bytes, at: int) -> int:
-        if not data[at + 3]:
-            return at + 4
-        self.reply, at = _segments(data, at)
-        return at
+    def words(self, header: dict[str, Any]) -> tuple[int, int, int]:
+        """Kind, flags and the number of credits that the header gives."""
+        return header["type"], header["flags"], header["give"]
 
 
 def heard(data: bytes) -> HeardMessage:
@@ -206,9 +174,3 @@ class Credits:
 
     def arrived(self, message: HeardMessage) -> None:
         """Makes `message.give` the number of credits that are new."""
-
-
-def _segments(data: bytes, at: int) -> tuple[list[Segment], int]:
-    (count,) = struct.unpack_from(">I", data, at + 4)
-    end = at + 8 + 16 * count
-    return [struct.unpack_from(">IIQ", data, start) for start in range(at + 8, end, 16)], end

@@ -6,9 +6,10 @@ flags determine the type of the header, and `give` is a number of new credits he
 
 from __future__ import annotations
 
-import struct
+from typing import Any
 
-from support import raw_messages
+from rpcrdma.scripted.layouts import LAYOUTS
+from support.raw_headers import chunk, made_header, read_segment
 from support.raw_messages import (
     CONNPROP,
     ERROR,
@@ -17,9 +18,8 @@ from support.raw_messages import (
     NOMSG,
     RECEIVE_SIZE,
     RESPONSE,
-    chunk,
+    HeardMessage,
     property_set,
-    read_segment,
     word,
 )
 
@@ -88,7 +88,8 @@ def prefix(xid: int, kind: int, flags: int = 0, *, give: int = 0, version: int =
         KeyError: no header of this draft has these flags.
     """
     known = kind in (MSG, NOMSG, CONNPROP, ERROR)
-    return struct.pack(">IIII", xid, version, give, _TYPES[kind, flags] if known else kind)
+    fields = {"xid": xid, "version": version, "credit": give, "type": _TYPES[kind, flags] if known else kind}
+    return made_header(NAME, fields, PREFIX_OCTETS)
 
 
 def message(
@@ -108,19 +109,18 @@ def message(
 
     Arguments for which the header of the type has no place must not be given.
     """
-    start = prefix(xid, kind, flags, give=give)
-    if flags & MORE:
-        assert not any((ends, reads, writes, reply))
-        return start + word(remaining) + payload
-    if flags & RESPONSE:
-        assert not any((ends, reads, reply and kind == MSG))
-        return start + writes + bytes(4) + (reply or bytes(4)) * (kind == NOMSG) + payload
-    call = b""
-    if kind == NOMSG:
+    header_type = _TYPES[kind, flags]
+    fields = {"xid": xid, "credit": give, "type": header_type}
+    given: dict[str, bytes | int] = {"invalidate": ends, "reads": reads, "writes": writes, "reply": reply}
+    if header_type == CALL_EXTERNAL:
         entries = [reads[at : at + _READ_ENTRY_OCTETS] for at in range(0, len(reads), _READ_ENTRY_OCTETS)]
-        call = b"".join(each for each in entries if not any(each[4:8])) + bytes(4)
-        reads = b"".join(each for each in entries if any(each[4:8]))
-    return start + word(ends) + call + reads + bytes(4) + writes + bytes(4) + (reply or bytes(4)) + payload
+        given["call"] = b"".join(each for each in entries if not any(each[4:8]))
+        given["reads"] = b"".join(each for each in entries if any(each[4:8]))
+    places = dict(LAYOUTS[NAME].bodies[header_type])
+    assert not any(value for name, value in given.items() if name not in places)
+    if flags & MORE:
+        given["remaining"] = remaining
+    return made_header(NAME, fields | {name: value for name, value in given.items() if name in places}) + payload
 
 
 def properties(*pairs: tuple[int, bytes], xid: int = 1, flags: int = 0, give: int = 1) -> bytes:
@@ -130,46 +130,28 @@ def properties(*pairs: tuple[int, bytes], xid: int = 1, flags: int = 0, give: in
 
 def error(xid: int, code: int, *numbers: int) -> bytes:
     """An RDMA2_ERROR; `numbers` are the arguments of its code."""
-    return prefix(xid, ERROR, RESPONSE) + struct.pack(f">{1 + len(numbers)}I", code, *numbers)
+    return made_header(
+        NAME, {"xid": xid, "credit": 0, "type": _TYPES[ERROR, RESPONSE], "error": code, "numbers": list(numbers)}
+    )
 
 
 def grant(give: int) -> bytes:
     """An RDMA2_GRANT."""
-    return struct.pack(">IIII", 0, 2, give, GRANT)
+    return made_header(NAME, {"xid": 0, "credit": give, "type": GRANT})
 
 
-class _HeardMessage(raw_messages.HeardMessage):
+class _HeardMessage(HeardMessage):
     """In terms of `raw_messages`: kind and flags are that draft's, the Call chunk is in `reads` at Position Zero."""
 
-    def __init__(self, data: bytes) -> None:
-        self._clear()
-        self.xid, self.version, self.give, header_type = struct.unpack_from(">IIII", data)
-        assert self.version == 2, data.hex()
-        self.kind, self.flags = (NOMSG, 0) if header_type == GRANT else _MEANINGS[header_type]
-        at = PREFIX_OCTETS
-        if header_type == GRANT:
-            assert len(data) == at
-        elif self.kind == ERROR:
-            self.numbers = struct.unpack(f">{(len(data) - at) // 4}I", data[at:])
-        elif self.kind == CONNPROP:
-            self.payload = data[at:]
-            self._take_properties(data, at)
-        elif self.flags & MORE:
-            (self.remaining,) = struct.unpack_from(">I", data, at)
-            self.payload = data[at + 4 :]
-        else:
-            if not self.flags & RESPONSE:
-                (self.ends,) = struct.unpack_from(">I", data, at)
-                at = self._take_reads(data, at + 4)
-                if self.kind == NOMSG:
-                    at = self._take_reads(data, at)
-            at = self._take_writes(data, at)
-            if not self.flags & RESPONSE or self.kind == NOMSG:
-                at = self._take_reply(data, at)
-            self.payload = data[at:]
+    layout, prefix_octets = NAME, PREFIX_OCTETS
+
+    def words(self, header: dict[str, Any]) -> tuple[int, int, int]:
+        """Kind and flags of the first draft, and the credit word."""
+        kind, flags = (NOMSG, 0) if header["type"] == GRANT else _MEANINGS[header["type"]]
+        return kind, flags, header["credit"]
 
 
-def heard(data: bytes) -> raw_messages.HeardMessage:
+def heard(data: bytes) -> HeardMessage:
     """A received message, taken apart."""
     return _HeardMessage(data)
 
@@ -188,6 +170,6 @@ class Credits:
         self.given += int.from_bytes(octets[8:12], "big")
         return octets[:8] + word(self.given & 0xFFFFFFFF) + octets[12:]
 
-    def arrived(self, message: raw_messages.HeardMessage) -> None:
+    def arrived(self, message: HeardMessage) -> None:
         """Makes `message.give` the number of credits that are new."""
         message.give, self._got = message.give - self._got, message.give

@@ -1,13 +1,16 @@
 """RPC-over-RDMA replies made of octets, as a server sends them, and a reader of a client's calls.
 
 Nothing here uses the encoders and decoders of `rpcrdma.transport` or `rpcrdma.rpc`, so that a mistake there does not
-hide itself.
+hide itself: the layouts are those of `rpcrdma.scripted`.
 """
 
 from __future__ import annotations
 
 import struct
 
+from rpcrdma.scripted import read_message
+from support import raw_calls
+from support.raw_headers import chunk, segments
 from support.raw_iwarp import untagged
 from support.raw_socket import HeardSegment
 
@@ -21,38 +24,21 @@ class HeardCall:
 
     def __init__(self, heard: HeardSegment) -> None:
         assert heard.opcode == _SEND
-        data = heard.payload
-        self.xid, version, _, self.kind = struct.unpack_from(">IIII", data)
-        assert version == 1
-        pos = 16
-        self.reads: list[tuple[int, int, int]] = []
-        while data[pos + 3]:
-            self.reads.append(struct.unpack_from(">IIQ", data, pos + 8))
-            pos += 24
-        pos += 4
-        self.writes: list[list[tuple[int, int, int]]] = []
-        self.reply: list[tuple[int, int, int]] = []
-        while data[pos + 3]:
-            (count,) = struct.unpack_from(">I", data, pos + 4)
-            self.writes.append([struct.unpack_from(">IIQ", data, pos + 8 + 16 * index) for index in range(count)])
-            pos += 8 + 16 * count
-        pos += 4
-        if data[pos + 3]:
-            (count,) = struct.unpack_from(">I", data, pos + 4)
-            self.reply = [struct.unpack_from(">IIQ", data, pos + 8 + 16 * index) for index in range(count)]
-
-
-def chunk(*segments: tuple[int, int, int]) -> bytes:
-    """An entry of the Write list, or the Reply chunk, of (handle, length, offset)."""
-    return struct.pack(">II", 1, len(segments)) + b"".join(struct.pack(">IIQ", *given) for given in segments)
+        found = read_message("1", heard.payload)
+        assert "broken" not in found, found["broken"]
+        fields = found["header"]
+        assert fields["version"] == 1
+        self.xid, self.kind = fields["xid"], fields["type"]
+        self.reads = segments(fields["reads"])
+        self.writes = [segments(each) for each in fields["writes"]]
+        self.reply = segments(fields["reply"] or [])
 
 
 def header(
     xid: int, *, reads: bytes = b"", writes: bytes = b"", reply: bytes = b"", kind: int = 0, grant: int = 32
 ) -> bytes:
     """A transport header; `reads`, `writes` and `reply` are the entries before each list's final zero."""
-    lists = reads + bytes(4) + writes + bytes(4) + (reply or bytes(4))
-    return struct.pack(">IIII", xid, 1, grant, kind) + lists
+    return raw_calls.header(reads, writes, reply, kind=kind, xid=xid, credit=grant)
 
 
 def rpc_reply(xid: int, result: bytes = b"") -> bytes:

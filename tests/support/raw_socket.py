@@ -1,6 +1,7 @@
 """An iWARP peer made of octets on a real TCP socket: it sends the octets of a test, and returns the received ones.
 
-Frames are put together with `support.raw_iwarp` and taken apart here, without any use of `rpcrdma.iwarp`.
+Frames are put together with `support.raw_iwarp` and taken apart by `rpcrdma.scripted`, which shares nothing with
+`rpcrdma.iwarp`.
 Methods that wait run on the event loop; their caller bounds the time.
 """
 
@@ -11,6 +12,7 @@ import socket
 import struct
 from typing import NamedTuple
 
+from rpcrdma.scripted.frames import read_segment
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
 from support.raw_iwarp import fpdu, startup_frame
@@ -106,13 +108,13 @@ class RawSocketPeer:
         length = int.from_bytes(start)
         rest = await self.receive((length + 5 & ~3) + 4 - 2)
         assert crc32c(start + rest[:-4]) == int.from_bytes(rest[-4:], "little"), "CRC mismatch"
-        control, rdmap = rest[:2]
-        last = bool(control & 0x40)
-        if control & 0x80:
-            _, _, handle, offset = struct.unpack_from(">BBIQ", rest)
-            return HeardSegment(rdmap & 15, last, handle, -1, 0, offset, rest[14:length])
-        _, _, handle, queue, number, offset = struct.unpack_from(">BBIIII", rest)
-        return HeardSegment(rdmap & 15, last, handle, queue, number, offset, rest[18:length])
+        found = read_segment(rest[:length])
+        assert found is not None, rest.hex()
+        last, opcode, payload = bool(found["last"]), found["opcode"], found["payload"]
+        if found["tagged"]:
+            return HeardSegment(opcode, last, found["handle"], -1, 0, found["offset"], payload)
+        number = found["number"]
+        return HeardSegment(opcode, last, found["invalidate"], found["queue"], number, found["offset"], payload)
 
     async def segments_to_end(self) -> list[HeardSegment]:
         """All segments until the stream ends."""

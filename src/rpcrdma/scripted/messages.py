@@ -77,6 +77,8 @@ def _make_half(value: Any, _end: Any, names: Names, where: str) -> bytes:
 
 
 def _make_reads(value: Any, end: Any, names: Names, where: str) -> bytes:
+    if isinstance(value, str):
+        return octets(value, names, where) + _make_word(end, 0, names, where)
     made = b""
     for index, entry in enumerate(value or []):
         here = f"{where}[{index}]"
@@ -86,11 +88,15 @@ def _make_reads(value: Any, end: Any, names: Names, where: str) -> bytes:
 
 
 def _make_writes(value: Any, end: Any, names: Names, where: str) -> bytes:
+    if isinstance(value, str):
+        return octets(value, names, where) + _make_word(end, 0, names, where)
     chunks = (_entry(chunk, names, f"{where}[{index}]") for index, chunk in enumerate(value or []))
     return b"".join(chunks) + _make_word(end, 0, names, where)
 
 
 def _make_chunk(value: Any, end: Any, names: Names, where: str) -> bytes:
+    if isinstance(value, str):
+        return octets(value, names, where)
     return _make_word(end, 0, names, where) if value is None else _entry(value, names, where)
 
 
