@@ -13,7 +13,7 @@ from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.check import CATALOGUE, Check, Result, run_checks, spoken_versions
+from rpcrdma.check import CATALOGUE, Check, Result, abilities_of, run_checks, spoken_versions
 from rpcrdma.check.export_files import prepared_export
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.scripted import RawTarget
@@ -45,9 +45,10 @@ def judge(tmp_path: Path) -> Judge:
                 target = RawTarget(host=rdma.host, port=rdma.port, timeout_s=2.0)
                 opening = ConnectOptions(rpcrdma_version="auto" if versions == "auto" else versions)
                 async with prepared_export(rdma, opening, mount_port=tcp.port, write=write) as prepared:
-                    given = {**prepared.given, "program": 100003, "program_version": 3, "granted": 16}
-                    spoken = () if met else await spoken_versions(target, given)
-                    results = await run_checks(checks, target, given, {"risky", *prepared.met, *(met or spoken)})
+                    given = {**prepared.given, "program": 100003, "program_version": 3}
+                    found = abilities_of({} if met else await spoken_versions(target, given))
+                    needs = {"risky", *prepared.met, *(met or found.met)}
+                    results = await run_checks(checks, target, {**given, **found.given}, needs)
             services.nfs.close()
             state.close()
             return results

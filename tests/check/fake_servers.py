@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from rpcrdma.check.catalogue import round_trips
 from rpcrdma.check.catalogue.version_2 import Draft
 from rpcrdma.scripted import RawTarget, make_message, read_message
 from rpcrdma.scripted.values import Names
@@ -161,13 +162,15 @@ class Version2:
     def __init__(self, draft: Draft, answer: Callable[[Version2, Frame], bytes | None]) -> None:
         self.draft = draft
         self._other = answer
+        told = ([[2, {"words": [4096]}]], round_trips.PROPERTIES)
+        headers = ({"xid": 0, "type": draft.properties, "properties": properties} for properties in told)
+        self._introductions = [self.made({"header": header})[4:] for header in headers]
 
     def __call__(self, frame: Frame, received: int) -> bytes | None:
         """The answer to a frame."""
         found = read_message(self.draft.version, frame.payload)
         usual = frame.right and frame.segment[:10] == _PLAIN_FLAGS and "broken" not in found
-        header = found["header"]
-        if usual and header["type"] == self.draft.properties and header["properties"] == {2: struct.pack(">I", 4096)}:
+        if usual and frame.payload[4:] in self._introductions:
             return self.properties(frame)
         plain = self.made({"header": {"xid": frame.xid}, "rpc": {}})
         if usual and frame.payload == plain and received > 1:
@@ -193,6 +196,11 @@ class Version2:
         """BAD_XDR."""
         flags = {"flags": 1} if self.draft.version == "2" else {}
         return self.made({"header": {"xid": frame.xid, "type": 4, "error": 2, **flags}})
+
+    def report(self, frame: Frame) -> bytes:
+        """A Report Error that fits no fault."""
+        flags = {"flags": 1} if self.draft.version == "2" else {}
+        return self.made({"header": {"xid": frame.xid, "type": 0x104, "fault": 99, **flags}})
 
 
 def as_properties_or_reply(server: Version2, frame: Frame) -> bytes:

@@ -23,7 +23,7 @@ def test_every_check_conforms(judge: Judge, versions: str, spoken: set[str]) -> 
 
 
 def test_without_leave_to_write_nothing_is_written(judge: Judge) -> None:
-    results = judge()
+    results = judge([check for check in CATALOGUE if check.conversation.get("version") != "2-07"])
     assert {result.check.id for result in results if "write" in result.check.needs} == {
         result.check.id for result in results if result.verdict is Verdict.NOT_SEEN and "--write" in result.cause
     }

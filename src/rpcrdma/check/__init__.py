@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rpcrdma.check.abilities import Abilities, abilities_of
 from rpcrdma.check.catalogue import CATALOGUE, CLIENT_CATALOGUE
 from rpcrdma.check.entry import Check
 from rpcrdma.check.listening import ClientTrial, listening
@@ -15,12 +16,14 @@ __all__ = [
     "CLIENT_CATALOGUE",
     "READINGS",
     "STATEMENTS",
+    "Abilities",
     "Check",
     "ClientTrial",
     "Reading",
     "Result",
     "Statement",
     "Verdict",
+    "abilities_of",
     "listening",
     "run_checks",
     "spoken_versions",

@@ -19,7 +19,7 @@ class Check:
     """One check. `statements` are ids of the conformance ledger, the one that is tried first.
 
     `needs` are the conditions without which the check is not run: "file", "write", "nfs", and "risky" for a check that
-    is known to stop a server. Each needs its version as well.
+    is known to stop a server, and abilities of `rpcrdma.check.abilities`. Each needs its version as well.
     """
 
     id: str

@@ -65,6 +65,14 @@ READINGS: Mapping[str, Reading] = MappingProxyType(
             "a second Write chunk is refused; we return it unused",
             "RFC 8267 section 6.4.2 lets a server refuse what is too complex; Linux svcrdma takes one",
         ),
+        "other-report": Reading(
+            "the Report Error has other fields than those that section 9.5 lists for the fault",
+            "draft-dnoveck-nfsv4-rpcrdma-rtrext-01 section 9.5 does not number transmissions, nor order the faults",
+        ),
+        "error-in-place-of-report": Reading(
+            "a faulty group is refused with RDMA2_ERROR; we send a Report Error",
+            "draft-dnoveck-nfsv4-rpcrdma-rtrext-01 section 5.4 has an end without support of continuation do so",
+        ),
     }
 )
 """Readings by name."""

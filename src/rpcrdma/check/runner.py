@@ -20,7 +20,11 @@ _WHY_NOT_SEEN = {
     "1": "the server does not speak version 1",
     "2": "the server does not speak version 2 (draft -00)",
     "2-07": "the server does not speak version 2 (draft -07)",
+    "requests": "the server does not take Transmit Requests in this version",
+    "continuation": "the server does not take requests in several transmissions in this version",
+    "segments": "the server has no segments for bulk data in its receive buffers",
 }
+"""By need; those of one version are written as "2.segments"."""
 _CALL = {"say": {"header": {"xid": {"given": "xid"}}, "rpc": {}}}
 _REPLY = {"hear": {"message": {"header": {"xid": {"given": "xid"}}, "rpc": {"accepted": 0}}}}
 _PROBES: Mapping[str, Mapping[str, Any]] = {
@@ -118,9 +122,9 @@ async def _result(
     check: Check, target: RawTarget, given: Mapping[str, int | bytes], met: Collection[str], witness: Witness
 ) -> Result:
     version = check.conversation.get("version", "1")
-    missing = [need for need in sorted({*check.needs, version}) if need not in met]
+    missing = [need for need in (version, *sorted(check.needs)) if need not in met]
     if missing:
-        return Result(check=check, verdict=Verdict.NOT_SEEN, cause=_WHY_NOT_SEEN[missing[0]])
+        return Result(check=check, verdict=Verdict.NOT_SEEN, cause=_WHY_NOT_SEEN[missing[0].rpartition(".")[2]])
     try:
         outcome = await run_conversation(check.conversation, target, given)
         if outcome.failure is not None and outcome.failure.silent:

@@ -1,8 +1,9 @@
 """The transport headers of all versions as tables: for each type of header, its fields in the order of the wire.
 
 Version 1 is that of RFC 8166 section 4, version 2 of draft-ietf-nfsv4-rpcrdma-version-two-00 sections 6 and 7, and
-2-07 that of the last draft. Kinds of fields: `word` and `half` are numbers of 32 and 16 bits; `reads`, `writes` and
-`chunk` are the lists of chunks; `properties` the transport properties; `numbers` all words up to the end.
+2-07 that of the last draft; both have the types of the round-trip extension, from 0x101 on. Kinds of fields: `word` and
+`half` are numbers of 32 and 16 bits; `reads`, `writes` and `chunk` are the lists of chunks; `properties` the transport
+properties; `numbers` all words up to the end; `items`, `directions`, `transmission` and `lead` those of the extension.
 """
 
 from __future__ import annotations
@@ -41,6 +42,14 @@ _START: Fields = (("xid", "word"), ("version", "word"))
 _PROPERTIES: Fields = (("properties", "properties"),)
 _CALL: Fields = (("invalidate", "word"),)
 _PIECE: Fields = (("remaining", "word"),)
+_PAYLOAD: Fields = (("payload_octets", "word"),)
+_ROUND_TRIP_BODIES: Mapping[int, Fields] = {
+    0x101: (("items", "items"), ("directions", "directions"), ("count", "word"), ("extra_receives", "word"), *_PAYLOAD),
+    0x102: (("items", "items"), ("count", "word"), *_PAYLOAD),
+    0x103: (("number", "word"), ("begun_by", "word"), *_PAYLOAD),
+    0x104: (("bad", "transmission"), ("lead", "lead"), ("fault", "word"), ("numbers", "numbers")),
+}
+_ROUND_TRIP_NAMES = {0x101: "ROPT_XMTREQ", 0x102: "ROPT_XMTRESP", 0x103: "ROPT_XMTCONT", 0x104: "ROPT_REPTERR"}
 
 _VERSION_1 = VersionHeaders(
     prefix=(*_START, ("credit", "word"), ("type", "word")),
@@ -55,8 +64,10 @@ _VERSION_1 = VersionHeaders(
 
 _VERSION_2 = VersionHeaders(
     prefix=(*_START, ("pool", "half"), ("give", "half"), ("type", "word"), ("flags", "word")),
-    bodies=MappingProxyType({0: _CALL + _CHUNKS, 1: _CALL + _CHUNKS, 4: _ERROR, 5: _PROPERTIES}),
-    names=MappingProxyType({0: "RDMA2_MSG", 1: "RDMA2_NOMSG", 4: "RDMA2_ERROR", 5: "RDMA2_CONNPROP"}),
+    bodies=MappingProxyType({0: _CALL + _CHUNKS, 1: _CALL + _CHUNKS, 4: _ERROR, 5: _PROPERTIES, **_ROUND_TRIP_BODIES}),
+    names=MappingProxyType(
+        {0: "RDMA2_MSG", 1: "RDMA2_NOMSG", 4: "RDMA2_ERROR", 5: "RDMA2_CONNPROP", **_ROUND_TRIP_NAMES}
+    ),
     usual=0,
     error=4,
     defaults=MappingProxyType({"version": 2, "pool": 64, "give": 4}),
@@ -77,6 +88,7 @@ _VERSION_2_07 = VersionHeaders(
             11: (("writes", "writes"), ("reply", "chunk")),
             12: _PIECE,
             13: (("writes", "writes"),),
+            **_ROUND_TRIP_BODIES,
         }
     ),
     names=MappingProxyType(
@@ -91,6 +103,7 @@ _VERSION_2_07 = VersionHeaders(
             11: "RDMA2_REPLY_EXTERNAL",
             12: "RDMA2_REPLY_MIDDLE",
             13: "RDMA2_REPLY_INLINE",
+            **_ROUND_TRIP_NAMES,
         }
     ),
     usual=10,

@@ -53,7 +53,10 @@ def _by_mapping(pattern: Mapping[str, Any], found: Any, names: Names, where: str
     if not isinstance(found, Mapping):
         return _told(where, "fields", found)
     for key, value in pattern.items():
-        miss = difference(value, found.get(key), names, f"{where}.{key}" if where else key)
+        # Properties have numbers for names.
+        miss = difference(
+            value, found.get(int(key) if key.isdigit() else key), names, f"{where}.{key}" if where else key
+        )
         if miss is not None:
             return miss
     return None

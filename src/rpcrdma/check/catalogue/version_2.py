@@ -73,20 +73,14 @@ class Draft:
         """The properties of both sides."""
         return [self.told(_RECEIVE_SIZE), hear({"message": {"header": {"version": 2, "type": self.properties}}})]
 
-    def check(
-        self, name: str, title: str, statements: str, *steps: Step, needs: str = "", **conversation: Any
-    ) -> Check:
-        """A check behind the introduction."""
-        title = f"{title} ({'draft -00' if self.version == '2' else 'draft -07'})"
-        told = [*self.introduction, *steps]
-        return check(
-            f"{self.family}.{name}", title, statements, *told, needs=needs, version=self.version, **conversation
-        )
+    def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
+        """A check behind the introduction; `conversation` has its keys and `needs`."""
+        return self.first(name, title, statements, *self.introduction, *steps, **conversation)
 
-    def first(self, name: str, title: str, statements: str, *steps: Step) -> Check:
-        """A check of the first message."""
+    def first(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
+        """A check whose steps begin with the first message."""
         title = f"{title} ({'draft -00' if self.version == '2' else 'draft -07'})"
-        return check(f"{self.family}.{name}", title, statements, *steps, version=self.version)
+        return check(f"{self.family}.{name}", title, statements, *steps, version=self.version, **conversation)
 
     def refused(self, name: str, title: str, statements: str, code: str, **message: Any) -> Check:
         """A message that is answered with an error, after which the connection goes on."""

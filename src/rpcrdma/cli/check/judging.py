@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import fnmatch
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.urls import Url
@@ -18,6 +18,7 @@ from rpcrdma.check import (
     ClientTrial,
     Result,
     Verdict,
+    abilities_of,
     listening,
     run_checks,
     spoken_versions,
@@ -37,7 +38,6 @@ _TIMEOUT_S = 3.0
 _CLIENT_S = 30.0
 """How long a client may leave its connection without a call."""
 _NFS = (100003, 3)
-_GRANTED_MAX = 64
 
 
 async def judge(args: argparse.Namespace) -> ExitStatus:
@@ -71,8 +71,9 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
             raise ConnectFailed(
                 f"{args.url.authority} answers no call of program {program[0]} version {program[1]} over RPC-over-RDMA"
             )
-        given = {**prepared.given, "granted": _granted(versions)}
-        met = {*prepared.met, *versions, *(["risky"] if args.risky else [])}
+        abilities = abilities_of(versions)
+        given = {**prepared.given, **abilities.given}
+        met = {*prepared.met, *abilities.met, *(["risky"] if args.risky else [])}
         results = await run_checks(checks, target, given, met, first_xid=secrets.randbits(31))
     return _report(args, str(args.url), list(versions), prepared.notes, results)
 
@@ -164,13 +165,6 @@ async def _spoken(target: RawTarget, prepared: Prepared) -> dict[str, Outcome]:
         return await spoken_versions(target, prepared.given)
     except OSError as error:
         raise ConnectFailed(f"{target.host} port {target.port}: {error.strerror or error or 'no answer'}") from error
-
-
-def _granted(versions: Mapping[str, Outcome]) -> int:
-    """Calls that may be sent at once in version 1."""
-    outcome = versions.get("1")
-    granted = outcome.heard["header"]["credit"] if outcome is not None else 1
-    return max(1, min(int(granted), _GRANTED_MAX))
 
 
 def _report(

@@ -1,0 +1,83 @@
+"""Abilities of a server by its first answers: versions, credits, and the round-trip extension."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rpcrdma.check.catalogue.round_trips import (
+    CONTINUES,
+    RECEIVE_STRUCTURE,
+    REQUESTS_MAX,
+    RTR_SUPPORT,
+    TAKES_REQUESTS,
+)
+from rpcrdma.scripted import Outcome
+
+__all__ = ["Abilities", "abilities_of"]
+
+_GRANTED_MAX = 64
+"""Calls that a check sends at once, however many are granted."""
+_RECEIVE_SIZE = 2
+_HEAD = struct.Struct(">II")
+_GROUP = struct.Struct(">IIII")
+_PLACEABLE = 1
+_SEGMENTS_MAX = 1024
+"""Segments of one buffer that are looked at: the checks name the first ones alone."""
+
+
+@dataclass(slots=True)
+class Abilities:
+    """Values for conversations, and the needs of checks that are met."""
+
+    given: dict[str, int | bytes] = field(default_factory=dict)
+    met: set[str] = field(default_factory=set)
+
+
+def abilities_of(versions: Mapping[str, Outcome]) -> Abilities:
+    """The abilities that `spoken_versions` has found; names of the extension begin with those of the version."""
+    found = Abilities(given={"granted": _granted(versions)}, met=set(versions))
+    for version, outcome in versions.items():
+        properties = outcome.heard["header"].get("properties", {})
+        support = _word(properties.get(RTR_SUPPORT, b""), 0)
+        if not support & TAKES_REQUESTS:
+            continue
+        found.met.add(f"{version}.requests")
+        limit = _word(properties.get(REQUESTS_MAX, b""), 1)
+        found.given[f"{version}.requests_max"] = limit
+        if support & CONTINUES and limit > 1:
+            found.met.add(f"{version}.continuation")
+        segments = _segments(properties.get(RECEIVE_STRUCTURE, b""))
+        octets = sum(length for _, length, _ in segments)
+        found.given[f"{version}.receive_octets"] = octets or _word(properties.get(_RECEIVE_SIZE, b""), 4096)
+        placeable = [(start, length) for start, length, flags in segments if flags & _PLACEABLE]
+        if placeable:
+            found.met.add(f"{version}.segments")
+            found.given[f"{version}.segment_at"], found.given[f"{version}.segment_octets"] = placeable[0]
+            found.given[f"{version}.segments"] = len(placeable)
+    return found
+
+
+def _granted(versions: Mapping[str, Outcome]) -> int:
+    """Calls that may be sent at once in version 1."""
+    outcome = versions.get("1")
+    granted = outcome.heard["header"]["credit"] if outcome is not None else 1
+    return max(1, min(int(granted), _GRANTED_MAX))
+
+
+def _word(value: bytes, default: int) -> int:
+    return int.from_bytes(value) if len(value) == 4 else default
+
+
+def _segments(structure: bytes) -> list[tuple[int, int, int]]:
+    """Start, length and flags of each segment of a Receive Buffer Structure; none if it cannot be read."""
+    if len(structure) < _HEAD.size or (len(structure) - _HEAD.size) % _GROUP.size:
+        return []
+    found: list[tuple[int, int, int]] = []
+    start = 0
+    for count, length, _, flags in _GROUP.iter_unpack(structure[_HEAD.size :]):
+        for _ in range(min(count, _SEGMENTS_MAX - len(found))):
+            found.append((start, length, flags))
+            start += length
+    return found
