@@ -19,7 +19,7 @@ typedef struct {
     struct ibv_cq *cq;
     struct ibv_qp *qp; /* NULL once it has ended */
     uint64_t last_number;
-    int max_entries, armed; /* `armed`: the descriptor becomes readable at the next completion */
+    int send_entries, receive_entries, armed; /* `armed`: the descriptor becomes readable at the next completion */
 } QueuePair;
 
 static PyTypeObject *queue_pair_type;
@@ -30,8 +30,8 @@ typedef struct {
     struct ibv_sge *entries;
 } Batch;
 
-/* ConnectionIdentifier.queue_pair(domain, sends, receives, entries) -> QueuePair: the depths of both queues, and the
-   number of places that a work request may gather from or scatter to. */
+/* ConnectionIdentifier.queue_pair(domain, sends, receives, send_entries, receive_entries) -> QueuePair: the depths of
+   both queues, and the number of places that their work requests may gather from or scatter to. */
 PyObject *rv_new_queue_pair(PyObject *self, PyObject *args) {
     const Calls *calls = rv_calls();
     Identifier *identifier = (Identifier *)self;
@@ -39,9 +39,11 @@ PyObject *rv_new_queue_pair(PyObject *self, PyObject *args) {
     PyObject *domain;
     struct ibv_comp_channel *channel = NULL;
     struct ibv_cq *cq = NULL;
-    unsigned int sends, receives, entries;
+    unsigned int sends, receives, send_entries, receive_entries;
     int failed;
-    if (!calls || !PyArg_ParseTuple(args, "O!III", rv_domain_type, &domain, &sends, &receives, &entries)) return NULL;
+    if (!calls || !PyArg_ParseTuple(args, "O!IIII", rv_domain_type, &domain, &sends, &receives, &send_entries,
+                      &receive_entries))
+        return NULL;
     if (((Domain *)domain)->identifier != identifier) {
         PyErr_SetString(PyExc_ValueError, "the domain is of another identifier");
         return NULL;
@@ -51,7 +53,8 @@ PyObject *rv_new_queue_pair(PyObject *self, PyObject *args) {
     pair->identifier = (Identifier *)Py_NewRef(self);
     identifier->users++;
     pair->domain = Py_NewRef(domain);
-    pair->max_entries = (int)entries;
+    pair->send_entries = (int)send_entries;
+    pair->receive_entries = (int)receive_entries;
     if (!(pair->posted = PyDict_New())) goto failed;
     Py_BEGIN_ALLOW_THREADS
     channel = calls->ibv_create_comp_channel(identifier->id->verbs);
@@ -70,7 +73,7 @@ PyObject *rv_new_queue_pair(PyObject *self, PyObject *args) {
         goto failed;
     }
     struct ibv_qp_init_attr initial = {.send_cq = cq, .recv_cq = cq, .max_send_wr = sends, .max_recv_wr = receives,
-        .max_send_sge = entries, .max_recv_sge = 1, .qp_type = IBV_QPT_RC, .sq_sig_all = 1};
+        .max_send_sge = send_entries, .max_recv_sge = receive_entries, .qp_type = IBV_QPT_RC, .sq_sig_all = 1};
     Py_BEGIN_ALLOW_THREADS
     failed = calls->rdma_create_qp(identifier->id, ((Domain *)domain)->pd, &initial);
     Py_END_ALLOW_THREADS
@@ -264,7 +267,7 @@ static PyObject *post(QueuePair *pair, PyObject *list, int receives) {
     Batch batch = {NULL, NULL};
     uint64_t unposted = pair->last_number + 1;
     int failed = 0;
-    if (!read_batch(pair, list, receives ? 1 : pair->max_entries, &batch) && batch.works->wr_id) {
+    if (!read_batch(pair, list, receives ? pair->receive_entries : pair->send_entries, &batch) && batch.works->wr_id) {
         const struct ibv_context_ops *ops = &pair->channel->context->ops;
         struct ibv_send_wr *bad = NULL;
         Py_BEGIN_ALLOW_THREADS
@@ -287,7 +290,7 @@ static PyObject *post(QueuePair *pair, PyObject *list, int receives) {
    has rights in place of an address, and a window as its last item */
 static PyObject *queue_pair_post_sends(PyObject *self, PyObject *list) { return post((QueuePair *)self, list, 0); }
 
-/* QueuePair.post_receives([(object, entries)]): at most one entry */
+/* QueuePair.post_receives([(object, entries)]) */
 static PyObject *queue_pair_post_receives(PyObject *self, PyObject *list) { return post((QueuePair *)self, list, 1); }
 
 /* Appends (object, status, octets, invalidated handle) of one completion: 0, or -1 with an exception set. */

@@ -196,6 +196,11 @@ MEMORY_WINDOWS_KEPT_MAX = 256
 """Memory windows of one connection that wait for another call: two for each of RPC_OUTSTANDING_CALLS_MAX, one for an
 argument and one for a result. A window takes no memory of ours, and rxe has 524,287."""
 
+RECEIVE_SLABS_USED_MAX = 4
+"""Slabs of 32 receive buffers, of one connection over an RDMA device, whose messages the application still uses, beyond
+the posted ones: 16 items of 256 KiB in buffers of the default size. They stay locked: 4.5 MiB. Further messages are
+copied from registered memory."""
+
 READ_CHUNKS_MAX = 16
 """Read chunks of one call, Position Zero included: no known client sends more than two (RFC 8267 section 6.4.2)."""
 

@@ -19,7 +19,8 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.streams.read_ahead import ReadAhead
 from rpcrdma.nfs.client.streams.write_behind import WriteBehind
 from rpcrdma.nfs.client.workers import BufferRing
-from rpcrdma.wire.buffers import PooledMemory
+from rpcrdma.verbs import ScatteredBuffer
+from rpcrdma.wire.buffers import Buffer, PooledMemory
 from support import device_in_memory
 from support.device_in_memory import DeviceInMemory
 from support.late_accesses import Files
@@ -43,16 +44,17 @@ def over(
     device: DeviceInMemory,
     use: Callable[[rpcrdma.Connection, Any], Awaitable[None]],
     shared: VerbsProvider | None = None,
+    **options: Any,
 ) -> None:
     """Runs `use` with a client and its server, which share a provider."""
 
     async def main() -> None:
         provider = shared or VerbsProvider(device)
         serving = rpcrdma.ServeOptions(rdma=RdmaServerConfig(provider=provider))
-        options = rpcrdma.ConnectOptions(provider=provider, rpcrdma_version=1)
+        connecting = rpcrdma.ConnectOptions(provider=provider, **{"rpcrdma_version": 1, **options})
         async with (
             rpcrdma.serve([Files()], ["rdma://127.0.0.1:0"], options=serving) as server,
-            rpcrdma.connect(server.listening[0], v3.PROGRAM, options=options) as client,
+            rpcrdma.connect(server.listening[0], v3.PROGRAM, options=connecting) as client,
         ):
             await client.call(v3.NULL, None)
             await use(client, server)
@@ -66,6 +68,9 @@ def test_calls_in_memory_of_pools_register_nothing_after_the_first_ones(octets: 
 
     async def use(client: rpcrdma.Connection, _server: Any) -> None:
         data = memoryview(PooledMemory(octets))
+        for _ in range(32):
+            # Both ends have registered all memory for receives after that.
+            await client.call(v3.NULL, None)
         for number in range(20):
             await read(client, octets)
             await write(client, data)
@@ -106,6 +111,36 @@ def test_a_server_registers_its_pooled_memory_once_and_counts_it() -> None:
         assert kept.samples[0].value == 8
 
     over(DeviceInMemory(), use)
+
+
+@pytest.mark.parametrize(("entries", "copied"), [(1, True), (2, False)])
+def test_data_that_comes_by_send_stays_where_the_device_has_placed_it_unless_it_has_too_few_entries(
+    entries: int, copied: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    device = DeviceInMemory()
+    device.attributes["max_entries"] = entries
+    copies: list[int] = []
+    wrote = ScatteredBuffer.write
+
+    def write_noted(buffer: ScatteredBuffer, start: int, data: Buffer) -> None:
+        copies.append(len(data))
+        wrote(buffer, start, data)
+
+    monkeypatch.setattr(ScatteredBuffer, "write", write_noted)
+
+    async def use(client: rpcrdma.Connection, server: Any) -> None:
+        for _ in range(15):
+            await read(client)
+            await write(client, memoryview(bytes(OCTETS)))
+        assert client.statistics.calls_by_send == 30
+        (connection,) = server.connections
+        # A group of two messages may begin in the last of a slab's 32 buffers.
+        assert max(client.statistics.items_joined, connection.statistics.items_joined) <= 1
+        assert len(copies) == (60 if copied else 0)
+
+    with caplog.at_level("INFO", "rpcrdma.provider"):
+        over(device, use, rpcrdma_version=2, extension="rtr")
+    assert any("memory0 has no scatter lists" in line for line in caplog.messages) is copied
 
 
 @pytest.mark.parametrize("type_2", [False, True])

@@ -105,8 +105,10 @@ def test_a_device_tells_its_capabilities(siw: Path) -> None:
     told = finding.facts["capabilities"]
     assert (told["message_bytes"], told["scatter_entries"], told["registrations"]) == (65536, 4, 1000)
     attributes["max_windows"] = 12
+    attributes["max_entries"] = 1
     (finding,) = check_devices(rdma_devices(siw), {"siw0": attributes})
     assert "; 12 memory windows, " in finding.text
+    assert ", no scatter lists (data of the round-trip extension is copied once more), " in finding.text
 
 
 class Unusable(DeviceInMemory):

@@ -19,7 +19,7 @@ from rpcrdma.rtr.messages import (
     encode_transmit_request,
     encode_transmit_response,
 )
-from rpcrdma.rtr.receive_slabs import ShortBuffer, Slab, SlabBuffer, SlabReceives, SlabStore
+from rpcrdma.rtr.receive_slabs import LentSlots, Slab, SlabBuffer, SlabReceives, SlabStore
 from rtr_link import tried
 from rtr_pair import address_of
 
@@ -92,12 +92,35 @@ def test_a_slab_is_in_use_as_long_as_one_view_refers_to_it() -> None:
     assert not slab.in_use
 
 
-def test_a_short_buffer_is_what_follows_the_head() -> None:
+def test_lent_slots_follow_the_heads() -> None:
     memory = memoryview(bytearray(range(100)))
-    short = ShortBuffer(memory, 30)
+    short = LentSlots(memory, 30)
     assert short.octets == short.pinned_octets == 70
     assert short.view(0, 3) == bytes((30, 31, 32))
     assert short.view(2, 68) == bytes(range(32, 100))
+    slots = LentSlots(memory, 10, 4)
+    assert (slots.octets, slots.pinned_octets) == (15, 60)
+    assert slots.view(0, 2) == bytes((40, 41))
+
+
+def test_memory_of_a_queue_pair_is_divided_into_buffers_with_adjacent_slots() -> None:
+    receives = SlabReceives(SlabStore(HEAD, SLOT))
+    memory = memoryview(bytearray(3 * receives.octets))
+    buffers = receives.divide(memory, 3)
+    assert [[len(part) for part in buffer.parts] for buffer in buffers] == [[HEAD, SLOT]] * 3
+    assert [address_of(buffer.head) - address_of(memory) for buffer in buffers] == [0, HEAD, 2 * HEAD]
+    assert [address_of(buffer.parts[1]) - address_of(memory) for buffer in buffers] == [
+        3 * HEAD + each * SLOT for each in range(3)
+    ]
+    # An item in several of them is in one piece.
+    assert {buffer.slab for buffer in buffers} == {buffers[0].slab}
+    assert [buffer.start for buffer in buffers] == [0, SLOT, 2 * SLOT]
+    # They were not drawn: the store gets nothing back.
+    for buffer in buffers:
+        receives.give_back(buffer)
+        assert buffer.parts == ()
+    assert receives.short_octets == HEAD + SLOT
+    assert all(head.obj is not memory.obj for head in [receives.draw().head])
 
 
 def test_a_buffer_is_a_head_and_a_slot() -> None:
@@ -295,9 +318,9 @@ def test_a_short_message_is_taken_as_a_buffer_with_a_slot_of_its_own() -> None:
     receives = SlabReceives(store)
     memory = receives.take()
     memory[:] = bytes(range(HEAD + SLOT))
-    buffer = receives.in_parts(memory)
+    buffer = receives.divide(memory, 1)[0]
     assert [bytes(part) for part in buffer.parts] == [bytes(range(HEAD)), bytes(range(HEAD, HEAD + SLOT))]
-    assert isinstance(buffer.slab, ShortBuffer)
+    assert isinstance(buffer.slab, LentSlots)
     assert buffer.start == 0
     assert buffer.slab.octets == SLOT
     receives.draw()

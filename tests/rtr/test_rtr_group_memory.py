@@ -21,7 +21,7 @@ from rpcrdma.rtr.messages import (
     TransmitContinue,
     TransmitRequest,
 )
-from rpcrdma.rtr.receive_slabs import ShortBuffer, Slab, SlabBuffer
+from rpcrdma.rtr.receive_slabs import LentSlots, Slab, SlabBuffer
 from rpcrdma.transport import Segment
 from rtr_link import pattern, tried
 
@@ -49,7 +49,7 @@ def buffers(kind: str, count: int) -> Iterator[SlabBuffer]:
     for number in range(count):
         if kind == "short":
             memory = memoryview(bytearray(HEAD) + slab.memory[number * SLOT : number * SLOT + SLOT])
-            yield SlabBuffer(memory[:HEAD], ShortBuffer(memory, HEAD), 0)
+            yield SlabBuffer(memory[:HEAD], LentSlots(memory, HEAD), 0)
             continue
         if kind == "slabs":
             before, slab = slab, Slab(SLOT)

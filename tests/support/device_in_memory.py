@@ -199,8 +199,9 @@ def _view(entry: Entry) -> memoryview:
 
 
 class _QueuePair(_Descriptor):
-    def __init__(self, identifier: _Identifier, domain: _Domain, depths: tuple[int, int]) -> None:
+    def __init__(self, identifier: _Identifier, domain: _Domain, depths: tuple[int, int], receive_entries: int) -> None:
         super().__init__()
+        self._receive_entries = receive_entries
         self.domain = domain
         self._identifier = identifier
         self._depths = depths
@@ -219,6 +220,7 @@ class _QueuePair(_Descriptor):
 
     def post_receives(self, works: Sequence[tuple[object, tuple[Entry, ...]]]) -> None:
         self.receives.extend(works)
+        assert all(len(entries) <= self._receive_entries for _, entries in works)
         assert len(self.receives) <= self._depths[1]
         if self._stopped:
             self.stop()
@@ -287,12 +289,15 @@ class _QueuePair(_Descriptor):
                 self.stop()
                 return WorkStatus.REMOTE_ACCESS
         work, entries = self.receives.popleft()
-        place = _view(entries[0]) if entries else memoryview(b"")
-        if len(message) > len(place):
+        rest = message
+        for entry in entries:
+            place = _view(entry)
+            place[: len(rest)] = rest[: len(place)]
+            rest = rest[len(place) :]
+        if rest:
             self._complete(1, work, _LENGTH)
             self.stop()
             return _REMOTE_LENGTH
-        place[: len(message)] = message
         if window is not None:
             window.unbind()
         self._complete(1, work, WorkStatus.SUCCESS, len(message), invalidated or 0)
@@ -381,9 +386,11 @@ class _Identifier:
     def domain(self) -> _Domain:
         return _Domain(self._world)
 
-    def queue_pair(self, domain: _Domain, sends: int, receives: int, entries: int) -> _QueuePair:
-        assert entries <= domain.device["max_entries"]
-        self._queue_pair = _QueuePair(self, domain, (sends, receives))
+    def queue_pair(
+        self, domain: _Domain, sends: int, receives: int, send_entries: int, receive_entries: int
+    ) -> _QueuePair:
+        assert max(send_entries, receive_entries) <= domain.device["max_entries"]
+        self._queue_pair = _QueuePair(self, domain, (sends, receives), receive_entries)
         self._world.in_use.add(self._queue_pair)
         return self._queue_pair
 

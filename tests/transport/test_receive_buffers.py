@@ -61,10 +61,11 @@ class Scattering:
         return memoryview(bytearray(64))
 
     def draw(self) -> ScatteredBuffer:
-        return self.in_parts(self.take())
+        return self.divide(self.take(), 1)[0]
 
-    def in_parts(self, buffer: memoryview) -> ScatteredBuffer:
-        return ScatteredBuffer([buffer[start : start + 16] for start in range(0, 64, 16)])
+    def divide(self, memory: memoryview, count: int) -> list[ScatteredBuffer]:
+        assert count == 1
+        return [ScatteredBuffer([memory[start : start + 16] for start in range(0, 64, 16)])]
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
         self.given_back.append(buffer)

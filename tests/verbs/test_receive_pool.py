@@ -37,3 +37,9 @@ def test_endpoints_hold_no_memory_for_calls_that_do_not_come() -> None:
     pair = EndpointPair(TransportConfig(), TransportConfig(credits_granted=100), receive_pool=pool).connect()
     assert pair.server_qp.receives_posted > 0
     assert pool.taken == 0
+
+
+def test_a_plain_buffer_is_its_only_part() -> None:
+    memory = memoryview(bytearray(range(128)))
+    buffers = ReceivePool(64).divide(memory, 2)
+    assert [[bytes(part) for part in buffer.parts] for buffer in buffers] == [[memory[:64]], [memory[64:]]]

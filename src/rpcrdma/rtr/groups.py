@@ -22,7 +22,7 @@ from rpcrdma.rtr.messages import (
     expected,
     out_of_range,
 )
-from rpcrdma.rtr.receive_slabs import ShortBuffer, Slab, SlabBuffer
+from rpcrdma.rtr.receive_slabs import LentSlots, Slab, SlabBuffer
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["Arrived", "Group", "Placement", "check_positions", "check_ranges", "take_payload"]
@@ -130,14 +130,14 @@ class Group:
 
     def _pieces(
         self, length: int, where: InSegments, free: int, segment_octets: int, each: int
-    ) -> tuple[list[tuple[Slab | ShortBuffer, int, int]], int]:
+    ) -> tuple[list[tuple[Slab | LentSlots, int, int]], int]:
         """Returns the memory of one item, with adjacent segments merged, and the end of the item."""
         offset, numbers = where
         if offset >= segment_octets:
             out_of_range(ReportCode.OFFSET, offset, 0, segment_octets - 1)
         if length > len(numbers) * segment_octets - offset:
             out_of_range(ReportCode.PAYLOAD, length, 0, len(numbers) * segment_octets - offset)
-        pieces: list[tuple[Slab | ShortBuffer, int, int]] = []
+        pieces: list[tuple[Slab | LentSlots, int, int]] = []
         left = length
         most = self.head.count * each - 1
         index = 0
@@ -175,7 +175,7 @@ class Group:
 
     def _segment(
         self, transmission: int, start: int, offset: int, segment_octets: int
-    ) -> tuple[Slab | ShortBuffer | None, int, int]:
+    ) -> tuple[Slab | LentSlots | None, int, int]:
         """Returns the memory of the segment that begins at `start` of a transmission's placeable segments.
 
         The third value is the number of octets that arrived from `offset` of the segment on.

@@ -72,14 +72,15 @@ class Slab:
         return sys.getrefcount(memory) > _UNUSED_REFERENCES
 
 
-class ShortBuffer:
-    """The memory of one short message, whose placeable segments begin at `head_octets`."""
+class LentSlots:
+    """Adjacent slots in the memory of another owner: behind `count` heads of `head_octets`, as many slots."""
 
     __slots__ = ("_memory", "octets", "pinned_octets")
 
-    def __init__(self, memory: memoryview, head_octets: int) -> None:
-        self._memory = memory[head_octets:]
-        self.octets = self.pinned_octets = len(self._memory)
+    def __init__(self, memory: memoryview, head_octets: int, count: int = 1) -> None:
+        self._memory = memory[count * head_octets :]
+        self.pinned_octets = len(self._memory)
+        self.octets = self.pinned_octets // count
 
     def view(self, start: int, octets: int) -> memoryview:
         """Returns a part of the placeable segments."""
@@ -91,7 +92,7 @@ class SlabBuffer(ScatteredBuffer):
 
     __slots__ = ("head", "slab", "start")
 
-    def __init__(self, head: memoryview, slab: Slab | ShortBuffer, start: int) -> None:
+    def __init__(self, head: memoryview, slab: Slab | LentSlots, start: int) -> None:
         super().__init__((head, slab.view(start, slab.octets)))
         self.head = head
         self.slab = slab
@@ -190,9 +191,13 @@ class SlabReceives:
         store = self._store
         return store.shorts.pop() if store.shorts else memoryview(mmap.mmap(-1, store.short_octets))
 
-    def in_parts(self, buffer: memoryview) -> SlabBuffer:
-        """Divides a short message like a buffer from `draw`."""
-        return SlabBuffer(buffer[: self.plain_octets], ShortBuffer(buffer, self.plain_octets), 0)
+    def divide(self, memory: memoryview, count: int) -> list[SlabBuffer]:
+        """Divides memory into heads, and behind them the slots, which are adjacent as those of a slab."""
+        head = self.plain_octets
+        slots = LentSlots(memory, head, count)
+        return [
+            SlabBuffer(memory[each * head : (each + 1) * head], slots, each * slots.octets) for each in range(count)
+        ]
 
     def draw(self) -> SlabBuffer:
         """Returns a buffer whose slot follows the previous one, if both belong to one group."""
@@ -245,7 +250,7 @@ class SlabReceives:
     def keep(self, buffer: SlabBuffer) -> None:
         """Takes back the head of a buffer; items refer to its slot."""
         buffer.parts = ()
-        if isinstance(buffer.slab, ShortBuffer):
+        if isinstance(buffer.slab, LentSlots):
             return
         self._store.give_head(buffer.head)
         self._ahead -= 1

@@ -60,12 +60,12 @@ class ReceiveBuffers:
                 return buffer
             memory = self.pool.take()
             memory[:length] = buffer
-            return self._take_scattered(self.pool.in_parts(memory), length)
+            return self._take_scattered(self.pool.divide(memory, 1)[0], length)
         if not isinstance(buffer, memoryview):
             assert isinstance(buffer, ScatteredBuffer)
             return self._take_scattered(buffer, length)
         if length > self.pool.plain_octets and _VERSION_AND_TYPE.unpack_from(buffer) in self.kept_scattered:
-            return self._take_scattered(self.pool.in_parts(buffer), length)
+            return self._take_scattered(self.pool.divide(buffer, 1)[0], length)
         if length > MESSAGE_OCTETS_COPIED_MAX:
             return buffer[:length]
         data = bytes(buffer[:length])

@@ -33,7 +33,7 @@ __all__ = [
     "find",
 ]
 
-INTERFACE = 2
+INTERFACE = 3
 """The functions and types of the module as one number, which rises with each change of them."""
 
 
@@ -184,7 +184,7 @@ class QueuePairHandle(Protocol):
         """Posts a list of work requests to the send queue in one call."""
 
     def post_receives(self, works: Sequence[tuple[object, tuple[Entry, ...]]], /) -> None:
-        """Posts a list of (object, entries), of one entry at most, to the receive queue in one call."""
+        """Posts a list of (object, entries) to the receive queue in one call."""
 
     def completions(self, most: int, arm: bool, /) -> list[tuple[Any, int, int, int]]:
         """Takes up to `most` completions (object, status, octets received, handle that the peer invalidated or 0).
@@ -257,8 +257,10 @@ class ConnectionIdentifier(Protocol):
     def domain(self) -> Domain:
         """A protection domain on the device that was found."""
 
-    def queue_pair(self, domain: Domain, sends: int, receives: int, entries: int, /) -> QueuePairHandle:
-        """A queue pair of so many work requests in each queue, each Send of so many entries."""
+    def queue_pair(
+        self, domain: Domain, sends: int, receives: int, send_entries: int, receive_entries: int, /
+    ) -> QueuePairHandle:
+        """A queue pair of so many work requests in each queue, each of so many entries."""
 
     def open_device(self) -> Device:
         """The device that was found, with events of its own; the identifier stays as long as this does."""

@@ -12,15 +12,19 @@ from rpcrdma.verbs.memory import Access, MemoryRegion, RegistrationCounts
 from rpcrdma.wire.buffers import Buffer, PooledMemory, as_view
 
 __all__ = [
+    "SCATTER_ENTRIES",
     "DeviceProtectionDomain",
     "DeviceRegion",
     "MemorySlot",
     "MemorySlots",
     "Pinned",
     "WindowBinder",
+    "has_scatter_lists",
     "has_windows",
 ]
 
+SCATTER_ENTRIES = 2
+"""Entries of a receive: the head of a message, and the slot for its placeable segments."""
 _SLAB_OCTETS = 1 << 16
 """Slots are registered together: a registration costs a system call, and pins whole pages."""
 
@@ -31,6 +35,11 @@ def has_windows(device: DeviceAttributes) -> bool:
     A Send with Invalidate of any other handle breaks the connection.
     """
     return device["type_2_windows"] and device["max_windows"] > 0 and not device["iwarp"]
+
+
+def has_scatter_lists(device: DeviceAttributes) -> bool:
+    """Whether a receive can have the memory for the head of a message apart from that for its bulk data."""
+    return device["max_entries"] >= SCATTER_ENTRIES
 
 
 class Pinned(NamedTuple):

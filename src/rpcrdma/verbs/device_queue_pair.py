@@ -2,8 +2,8 @@
 
 It waits for nothing: its driver calls `poll` when the completion queue may hold something and `on_event` with each
 event of the connection manager, and the connection's owner takes completions and events. Short data is copied into
-registered slots; other data is pinned until its work request has completed. Data that arrives in receives of a pool is
-copied from a slot into the pool's memory. A memory window is bound by a work request before the Send that names it.
+registered slots; other data is pinned until its work request has completed. Receives of a pool have memory of their own
+(`device_receives`). A memory window is bound by a work request before the Send that names it.
 
 When the connection ends, the device's queue pair is destroyed first, so that the device reaches no memory any more;
 then all outstanding work is reported as flushed.
@@ -28,7 +28,15 @@ from rpcrdma.verbs.binding import (
     SendWork,
 )
 from rpcrdma.verbs.binding import WorkStatus as Work
-from rpcrdma.verbs.device_memory import DeviceProtectionDomain, DeviceRegion, MemorySlot, MemorySlots, Pinned
+from rpcrdma.verbs.device_memory import (
+    SCATTER_ENTRIES,
+    DeviceProtectionDomain,
+    DeviceRegion,
+    MemorySlot,
+    MemorySlots,
+    Pinned,
+)
+from rpcrdma.verbs.device_receives import DeviceReceives, PostedReceive
 from rpcrdma.verbs.device_registrations import KeptRegistrations
 from rpcrdma.verbs.memory import MemoryRegion
 from rpcrdma.verbs.posting import EndState
@@ -41,7 +49,7 @@ from rpcrdma.verbs.queue_pair import (
     Status,
     Verb,
 )
-from rpcrdma.verbs.receive_pool import ReceiveSource, ScatteredBuffer
+from rpcrdma.verbs.receive_pool import ReceiveSource
 from rpcrdma.wire.buffers import Buffer, gather_length
 
 __all__ = ["DeviceQueuePair"]
@@ -79,17 +87,6 @@ class _Send:
         self.status = Status.FLUSHED
 
 
-class _Receive:
-    """A posted receive: of a buffer of the owner, or of a slot for memory of a pool."""
-
-    __slots__ = ("pinned", "slot", "wr")
-
-    def __init__(self, wr: object, pinned: Pinned | None, slot: MemorySlot | None) -> None:
-        self.wr = wr
-        self.pinned = pinned
-        self.slot = slot
-
-
 class DeviceQueuePair:
     """One end of a connection; `request` is the event by which the peer asks for it, None at the end that connects.
 
@@ -115,16 +112,18 @@ class DeviceQueuePair:
         self._message_octets = min((port["max_message_octets"] for port in device["ports"]), default=1 << 30)
         self._send_room = min(_SENDS, device["max_queue_pair_work"])
         self._receives_max = min(_RECEIVES, device["max_queue_pair_work"], device["max_completions"] - self._send_room)
-        self._device = identifier.queue_pair(domain, self._send_room, self._receives_max, self._entries)
+        receive_entries = min(SCATTER_ENTRIES, device["max_entries"])
+        self._device = identifier.queue_pair(
+            domain, self._send_room, self._receives_max, self._entries, receive_entries
+        )
         self.inbound_reads = min(_READS, device["max_inbound_reads"])
         self.outbound_reads = min(_READS, device["max_outbound_reads"])
         self._private_data = private_data
         self.completions: deque[Completion] = deque()
         self.events: list[QueuePairEvent] = []
         self._slots = MemorySlots(self.pd, _SLOT_OCTETS, 0)
-        self._receive_slots: MemorySlots | None = None
-        self._pool: ReceiveSource | None = None
-        self._receives: deque[_Receive] = deque()
+        self._receive_memory: DeviceReceives | None = None
+        self._receives: deque[PostedReceive] = deque()
         self._sends: deque[_Send] = deque()
         self._unposted: deque[SendWork] = deque()
         self._reads = 0
@@ -178,32 +177,30 @@ class DeviceQueuePair:
             self.abort(str(error))
             self.completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
             return
-        entry = pinned.region, pinned.start, len(buffer)
-        self._post_receives([(_Receive(wr, pinned, None), (entry,) if buffer else ())])
+        entries = ((pinned.region, pinned.start, len(buffer)),) if buffer else ()
+        self._post_receives([PostedReceive(entries, pinned, wr=wr)])
 
     def post_receives(self, count: int, pool: ReceiveSource) -> None:
         if self.state is EndState.CLOSED:
             return
-        self._pool = pool
-        if self._receive_slots is None:
-            self._receive_slots = MemorySlots(self.pd, pool.octets, Right.LOCAL_WRITE)
-        works: list[tuple[_Receive, tuple[Entry, ...]]] = []
+        memory = self._receive_memory
+        if memory is None:
+            self._receive_memory = memory = DeviceReceives(self.pd, pool)
+        posted = len(self._receives) + count
         try:
-            for _ in range(count):
-                slot = self._receive_slots.take()
-                works.append((_Receive(None, None, slot), (slot.entry(pool.octets),)))
+            receives = [memory.take(posted) for _ in range(count)]
         except LocalProtocolError as error:
             self.abort(str(error))
             return
-        self._post_receives(works)
+        self._post_receives(receives)
 
-    def _post_receives(self, works: list[tuple[_Receive, tuple[Entry, ...]]]) -> None:
-        self._receives.extend(receive for receive, _ in works)
+    def _post_receives(self, receives: list[PostedReceive]) -> None:
+        self._receives.extend(receives)
         if len(self._receives) > self._receives_max:
             self.abort(f"the device takes {self._receives_max} receives: lower credits_granted or credits_requested")
             return
         try:
-            self._device.post_receives(works)
+            self._device.post_receives([(receive, receive.entries) for receive in receives])
         except OSError as error:
             self._fail(error)
 
@@ -424,8 +421,8 @@ class DeviceQueuePair:
                 self.completions.append(Completion(send.wr, send.verb, send.status))
         while self._receives:
             receive = self._receives.popleft()
-            if receive.pinned is not None:
-                self.pd.unpin(receive.pinned)
+            if isinstance(receive.place, Pinned):
+                self.pd.unpin(receive.place)
                 self.completions.append(Completion(receive.wr, Verb.RECEIVE, Status.FLUSHED))
         self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
 
@@ -433,7 +430,7 @@ class DeviceQueuePair:
         """Gives everything back that the device holds for it; called last, after the end."""
         self._device.close()
         self._slots = MemorySlots(self.pd, _SLOT_OCTETS, 0)
-        self._receive_slots = None
+        self._receive_memory = None
         self.pd.close()
 
     # Completions
@@ -453,7 +450,7 @@ class DeviceQueuePair:
                 flushed = True
             elif status != Work.SUCCESS:
                 self._failed(work, status)
-            elif isinstance(work, _Receive):
+            elif isinstance(work, PostedReceive):
                 self._received(work, octets, invalidated)
             else:
                 self._done(work)
@@ -464,21 +461,18 @@ class DeviceQueuePair:
             self._ended_by_peer()
         return False
 
-    def _received(self, receive: _Receive, octets: int, invalidated: int) -> None:
+    def _received(self, receive: PostedReceive, octets: int, invalidated: int) -> None:
         if self.state is EndState.ACCEPTED:
             # A message can overtake the event that says that the connection stands.
             self._establish()
         popped = self._receives.popleft()
         assert popped is receive, "receives complete in the order of posting"
-        wr = receive.wr
-        slot = receive.slot
-        if receive.pinned is not None:
-            self.pd.unpin(receive.pinned)
-        if slot is not None:
-            assert self._pool is not None
-            assert self._receive_slots is not None
-            wr = _delivered(self._pool, slot.view[:octets])
-            self._receive_slots.give_back(slot)
+        if isinstance(receive.place, Pinned):
+            wr = receive.wr
+            self.pd.unpin(receive.place)
+        else:
+            assert self._receive_memory is not None
+            wr = self._receive_memory.delivered(receive, octets)
         ended = invalidated if invalidated and self.pd.invalidated(invalidated) else None
         self.completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, octets, ended))
 
@@ -496,7 +490,7 @@ class DeviceQueuePair:
             if first.signaled and first.verb is not None:
                 self.completions.append(Completion(first.wr, first.verb, Status.SUCCESS, first.length))
 
-    def _failed(self, work: _Send | _Receive, status: int) -> None:
+    def _failed(self, work: _Send | PostedReceive, status: int) -> None:
         """Ends the connection because the device could not do the work."""
         if isinstance(work, _Send) and status == Work.REMOTE_ACCESS:
             work.status = Status.REMOTE_ACCESS
@@ -509,7 +503,7 @@ class DeviceQueuePair:
                 remedy = f"{trouble}, bring its network interface up (ip link set INTERFACE up)"
             self._end(f"{happened}: {remedy}", by_peer=status == Work.RETRIES_EXCEEDED)
         else:
-            self._end(self._binding.status_text(status), by_peer=isinstance(work, _Receive), protocol_error=True)
+            self._end(self._binding.status_text(status), by_peer=isinstance(work, PostedReceive), protocol_error=True)
 
     def _release(self, send: _Send) -> None:
         while send.pinned:
@@ -534,18 +528,6 @@ _ENDS = {
 }
 _REFUSED = (8, -errno.ECONNREFUSED)
 """Statuses of a rejection: the reason "invalid service ID" of InfiniBand, and the errno of iWARP's TCP."""
-
-
-def _delivered(pool: ReceiveSource, data: memoryview) -> object:
-    """A message in memory of the pool, or as `bytes`: see `ReceiveSource`."""
-    if len(data) <= pool.short_octets:
-        return bytes(data)
-    buffer = pool.draw()
-    if isinstance(buffer, ScatteredBuffer):
-        buffer.write(0, data)
-    else:
-        buffer[: len(data)] = data
-    return buffer
 
 
 def _divided(entries: Iterable[Entry], entries_max: int, octets_max: int) -> list[list[Entry]]:

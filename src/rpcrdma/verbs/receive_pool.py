@@ -61,8 +61,9 @@ class ReceiveSource(Protocol):
 
     A message of certainly at most `short_octets`, a number that may change, is delivered as `bytes` or goes into a
     buffer from `take`. Any other one goes into a buffer from `draw`. The queue pair calls both in the order in which
-    messages arrive, after all octets of the previous messages are in place. `in_parts` never divides a message of at
-    most `plain_octets`.
+    messages arrive, after all octets of the previous messages are in place. A queue pair that has to name the memory
+    before messages arrive gets its buffers from `divide` instead. A message of at most `plain_octets` lies in the first
+    part of such a buffer, and is delivered as `bytes`.
     """
 
     octets: int
@@ -75,8 +76,12 @@ class ReceiveSource(Protocol):
     def draw(self) -> ReceiveBuffer:
         """Returns a buffer of `octets` with unspecified content, which the caller may keep."""
 
-    def in_parts(self, buffer: memoryview) -> ScatteredBuffer:
-        """Divides a buffer from `take` into the parts of a buffer from `draw`."""
+    def divide(self, memory: memoryview, count: int) -> Sequence[ScatteredBuffer]:
+        """Divides memory into `count` buffers with parts like those of a buffer from `draw`.
+
+        The memory is a buffer from `take`, or belongs to the queue pair and has `count * octets` octets. Messages take
+        the buffers in this order.
+        """
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
         """Takes back a buffer, which its holder may not use any more."""
@@ -101,9 +106,10 @@ class ReceivePool:
 
     draw = take
 
-    def in_parts(self, buffer: memoryview) -> ScatteredBuffer:
-        """Returns the buffer as its only part."""
-        return ScatteredBuffer((buffer,))
+    def divide(self, memory: memoryview, count: int) -> list[ScatteredBuffer]:
+        """Returns buffers of one part each."""
+        each = len(memory) // count
+        return [ScatteredBuffer((memory[start : start + each],)) for start in range(0, count * each, each)]
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
         """Takes back a buffer from `take`, which its holder may not use any more."""

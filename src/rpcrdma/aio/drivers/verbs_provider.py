@@ -23,13 +23,14 @@ from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, Domain, ManagerEvent, find
 from rpcrdma.verbs.device_config import VerbsConfig
-from rpcrdma.verbs.device_memory import has_windows
+from rpcrdma.verbs.device_memory import has_scatter_lists, has_windows
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 
 __all__ = ["VerbsProvider"]
 
 Address: TypeAlias = tuple[str, int]
 
+_LOGGER = logging.getLogger("rpcrdma.provider")
 _NAME = "verbs"
 _MANAGERS: WeakKeyDictionary[
     asyncio.AbstractEventLoop, dict[tuple[Binding, Callable[[], Announcements]], ConnectionManager]
@@ -97,6 +98,10 @@ class _VerbsLink:
             raise ConnectFailed(
                 f"the RDMA device makes no connection with {authority(*self.peer)}: {_cause(error)}; {remedy}"
             ) from error
+        if not has_scatter_lists(domain.device):
+            _LOGGER.info(
+                "%s has no scatter lists: data of the round-trip extension is copied once more", domain.device["name"]
+            )
         return VerbsDriver(self._manager, identifier, device, queue_pair, timer, on_turn, on_closed, self._config)
 
     def refuse(self) -> None:

@@ -1,0 +1,164 @@
+"""Registered memory for the receives that a queue pair of an RDMA device posts before messages arrive.
+
+Where buffers of the source have several parts, a receive has a scatter list of them, in a slab that the queue pair has
+registered. A long message stays there until it has been used. Otherwise, and where messages occupy all slabs, a receive
+has a slot, and its message is copied into memory of the source.
+"""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from collections.abc import Iterator, Sequence
+
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.limits import RECEIVE_SLABS_USED_MAX
+from rpcrdma.verbs.binding import Entry, Right
+from rpcrdma.verbs.device_memory import DeviceProtectionDomain, MemorySlot, MemorySlots, Pinned, has_scatter_lists
+from rpcrdma.verbs.receive_pool import ReceiveSource, ScatteredBuffer
+
+__all__ = ["DeviceReceives", "PostedReceive"]
+
+_SLAB_BUFFERS = 32
+"""Receives of one slab. Of groups of n messages, the share (n - 1) / 32 lies in two slabs, and has its data copied."""
+
+
+class PostedReceive:
+    """A receive with its scatter list.
+
+    `place` is the memory of the owner's buffer `wr`, which is pinned for this receive alone, or a slot, or else a slab,
+    in which the receive has `number`.
+    """
+
+    __slots__ = ("entries", "number", "place", "wr")
+
+    def __init__(
+        self,
+        entries: tuple[Entry, ...],
+        place: Pinned | MemorySlot | ReceiveSlab,
+        *,
+        wr: object = None,
+        number: int = 0,
+    ) -> None:
+        self.entries = entries
+        self.place = place
+        self.wr = wr
+        self.number = number
+
+
+class ReceiveSlab:
+    """Registered memory of _SLAB_BUFFERS receives, of which `posted` await a message.
+
+    The slots of successive receives are adjacent, and so is the data of a group of messages.
+    """
+
+    __slots__ = ("_buffers", "_pool", "_unused_references", "memory", "posted", "region", "view")
+
+    def __init__(self, pd: DeviceProtectionDomain, pool: ReceiveSource) -> None:
+        self.memory = mmap.mmap(-1, _SLAB_BUFFERS * pool.octets)
+        self.view = memoryview(self.memory)
+        self.region = pd.register_slab(self.view, Right.LOCAL_WRITE)
+        self.posted = 0
+        self._pool = pool
+        self._buffers: Sequence[ScatteredBuffer] = ()
+        self._unused_references = sys.getrefcount(self.memory)
+
+    def receives(self) -> list[PostedReceive]:
+        """Its receives, which are to be posted in this order. They refer to the slab, and not the slab to them."""
+        region = self.region
+        made = []
+        for number, buffer in enumerate(self._pool.divide(self.view, _SLAB_BUFFERS)):
+            entries = tuple((region, region.start_of(part), len(part)) for part in buffer.parts)
+            made.append(PostedReceive(entries, self, number=number))
+        return made
+
+    @property
+    def in_use(self) -> bool:
+        """Whether receives are posted, or there are views of messages."""
+        return self.posted > 0 or sys.getrefcount(self.memory) > self._unused_references
+
+    def delivered(self, receive: PostedReceive, octets: int) -> object:
+        """The message in one of its receives; the slab is in use as long as there are views of a buffer's memory."""
+        self.posted -= 1
+        if octets <= self._pool.plain_octets:
+            start = receive.entries[0][1]
+            message: object = bytes(self.view[start : start + octets])
+        else:
+            if not self._buffers:
+                # Not by `view`, with which its slices share one reference to the memory.
+                self._buffers = self._pool.divide(memoryview(self.memory), _SLAB_BUFFERS)
+            message = self._buffers[receive.number]
+        if not self.posted:
+            self._buffers = ()
+        return message
+
+
+class DeviceReceives:
+    """The receives of one queue pair with memory of `pool`."""
+
+    __slots__ = ("_free", "_pd", "_pool", "_rest", "_room", "_scatters", "_slabs", "_slots")
+
+    def __init__(self, pd: DeviceProtectionDomain, pool: ReceiveSource) -> None:
+        self._pd = pd
+        self._pool = pool
+        self._scatters = pool.plain_octets < pool.octets and has_scatter_lists(pd.device)
+        self._slabs: list[tuple[ReceiveSlab, list[PostedReceive]]] = []
+        self._room = True
+        self._rest: Iterator[PostedReceive] = iter(())
+        self._slots = MemorySlots(pd, pool.octets, Right.LOCAL_WRITE)
+        self._free: list[PostedReceive] = []
+
+    def take(self, posted: int) -> PostedReceive:
+        """The next receive, where so many are `posted` at a time.
+
+        Raises:
+            LocalProtocolError: no more memory can be registered.
+        """
+        if self._scatters:
+            receive = next(self._rest, None)
+            if receive is not None or (receive := self._next_slab(posted)) is not None:
+                return receive
+        if self._free:
+            return self._free.pop()
+        slot = self._slots.take()
+        return PostedReceive((slot.entry(self._pool.octets),), slot)
+
+    def _next_slab(self, posted: int) -> PostedReceive | None:
+        """The first receive of an unused slab; None if there is none."""
+        unused = next((each for each in self._slabs if not each[0].in_use), None) or self._made_slab(posted)
+        if unused is None:
+            return None
+        slab, receives = unused
+        slab.posted = _SLAB_BUFFERS
+        self._rest = iter(receives)
+        return next(self._rest)
+
+    def _made_slab(self, posted: int) -> tuple[ReceiveSlab, list[PostedReceive]] | None:
+        # Posted receives may begin and end within a slab.
+        if not self._room or len(self._slabs) >= posted // _SLAB_BUFFERS + 2 + RECEIVE_SLABS_USED_MAX:
+            return None
+        try:
+            slab = ReceiveSlab(self._pd, self._pool)
+        except LocalProtocolError:
+            # To ask again would end registrations that are kept for calls, each time.
+            self._room = False
+            return None
+        self._slabs.append((slab, slab.receives()))
+        return self._slabs[-1]
+
+    def delivered(self, receive: PostedReceive, octets: int) -> object:
+        """The message that has arrived in a receive from `take`, in its memory or as `bytes`: see `ReceiveSource`."""
+        place = receive.place
+        if isinstance(place, ReceiveSlab):
+            return place.delivered(receive, octets)
+        assert isinstance(place, MemorySlot)
+        self._free.append(receive)
+        data = place.view[:octets]
+        if octets <= self._pool.short_octets:
+            return bytes(data)
+        buffer = self._pool.draw()
+        if isinstance(buffer, ScatteredBuffer):
+            buffer.write(0, data)
+        else:
+            buffer[:octets] = data
+        return buffer
