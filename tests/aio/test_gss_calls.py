@@ -14,7 +14,7 @@ from rpcrdma.aio.security_options import Kerberos, KerberosKeys
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import UserAuthenticationFailed
-from rpcrdma.rpc.auth import AuthStat
+from rpcrdma.rpc.auth import AuthStat, AuthSys
 from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.gss.initiator import GssSession, ProtectedCall, UnverifiedReply
@@ -323,3 +323,60 @@ def test_a_server_that_cannot_prove_itself_is_not_believed() -> None:
             assert not echo.callers
 
     asyncio.run(main())
+
+
+BACK = Procedure(0x2000000A, 1, 1, "BACK", "echo", encode, decode, encode, decode, bound=ReplyBound(64))
+
+
+class Back(Service):
+    PROGRAM = Program(BACK.program, 1, "BACK_V1", {1: BACK})
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def echo(self, args: memoryview, context: CallContext) -> bytes:
+        self.runs += 1
+        return bytes(args)
+
+
+class Anybodys(Back):
+    ANY_SECURITY = True
+
+
+@pytest.mark.parametrize("transport", ["tcp", "1", "2"])
+def test_a_client_with_kerberos_answers_a_server_in_the_clear_only_if_it_was_told_to(
+    transport: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def statuses(back: Back, **client: Any) -> list[AuthStat | None]:
+        found: list[AuthStat | None] = []
+        async with pair(transport, "krb5i", FakeMechanism(), services=[back], **client) as (connection, echo, _):
+            await connection.call(ECHO, b"here")
+            server = echo.callers[0].client
+            for credential in (None, AuthSys(uid=0, gid=0)):
+                server.ready(credential)
+                await server.call(null_procedure(BACK.program, 1), None)
+                try:
+                    await server.call(BACK, b"back")
+                    found.append(None)
+                except AuthError as error:
+                    found.append(AuthStat(error.stat))
+        assert back.runs == found.count(None)
+        return found
+
+    assert asyncio.run(statuses(Back())) == [AuthStat.AUTH_TOOWEAK] * 2
+    (said,) = [record.getMessage() for record in caplog.records if "BACK_V1" in record.getMessage()]
+    assert said == (
+        "calls of the server to BACK_V1 are refused, because Kerberos does not protect them; "
+        "ConnectOptions(services_in_clear=True) takes them"
+    )
+    caplog.clear()
+    assert asyncio.run(statuses(Back(), services_in_clear=True)) == [None] * 2
+    assert asyncio.run(statuses(Anybodys())) == [None] * 2
+    assert "refused" not in caplog.text
+
+
+def test_tls_protects_the_calls_of_a_server_under_kerberos_too() -> None:
+    assert ConnectOptions(security="krb5").services_security is not None
+    assert ConnectOptions(security="krb5", xprtsec="tls").services_security is None
+    assert ConnectOptions(security="sys").services_security is None
+    assert ConnectOptions().services_security is None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_json, connect_options, positive_count, seconds, service_url
+from rpcrdma.cli.options import CommandParser, add_json, positive_count, seconds, service_url
 from rpcrdma.cli.remote import Servers
 
 if TYPE_CHECKING:
@@ -39,6 +38,11 @@ def add_arguments(parser: CommandParser) -> None:
     add("url", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/DIRECTORY")
     add("-R", "--recursive", action="store_true", help="watch the directories below, too")
     add("-c", "--count", type=positive_count, metavar="COUNT", help="end after this many changes (default: never)")
+    add(
+        "--changes-in-clear",
+        action="store_true",
+        help="with --sec krb5, krb5i or krb5p: take changes all the same, whose names nothing protects on the way",
+    )
     add("--seconds", type=seconds, metavar="SECONDS", help="end after this time (default: never)")
     add_json(
         parser,
@@ -52,15 +56,11 @@ async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     import asyncio  # noqa: PLC0415 - see `run_async`
 
-    from rpcrdma.nfs.client import Changes  # noqa: PLC0415
-
     async with Servers(args) as servers:
         filesystem, path = await servers.locate(args.url)
-        watching = Changes(
-            str(replace(args.url, path="")),
-            lambda: filesystem.handle_of(path),
+        watching = filesystem.watch(
+            path,
             recursive=args.recursive,
-            options=connect_options(args),
             on_reconnected=lambda: _say(args, {"event": "reconnected"}, "connection lost; reconnected"),
         )
         async with watching as changes:

@@ -22,6 +22,7 @@ from rpcrdma.nfs.client import nfs_open
 from rpcrdma.nfs.client.mount_client import list_exports
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.nfs.server.file_access import Callers, SwitchedCaller
+from rpcrdma.nfs.server.watch_service import WatchService
 from rpcrdma.rpc.auth import AuthGss, AuthStat, AuthSys, LocalUser
 from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -55,13 +56,15 @@ async def serving(
         [Export(name=f"/{name}", directory=tmp_path / name, security=flavors) for name, flavors in exports.items()],
         state=state,
     )
+    watch = WatchService(services.nfs.backend)
     offered = {flavor for flavors in exports.values() for flavor in flavors}
     options = ServeOptions(security=[*offered], kerberos=KerberosKeys(mechanism=mechanism))
     try:
-        async with serve(services, ["tcp://127.0.0.1:0", "rdma://127.0.0.1:0"], options=options) as server:
+        async with serve([*services, watch], ["tcp://127.0.0.1:0", "rdma://127.0.0.1:0"], options=options) as server:
             tcp, rdma = server.listening
             port = parse_url(tcp).port
             yield {"tcp": tcp + "{}", "rdma": rdma + "{}" + f"?mountport={port}"}
+            await watch.close()
     finally:
         services.nfs.close()
         state.close()
@@ -126,6 +129,29 @@ def test_a_handle_is_of_no_use_with_another_flavor_than_its_export_takes(
     caplog.set_level(logging.WARNING)
     asyncio.run(main())
     assert "refused 127.0.0.1 the export /home: it came with sys, and the export asks for krb5p" in caplog.text
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_changes_that_kerberos_does_not_protect_need_the_consent_of_the_client_and_for_krb5p_of_the_server(
+    scheme: str, tmp_path: Path, mechanism: FakeMechanism, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, mechanism, home=(KRB5P,), pub=(KRB5P, KRB5I)) as urls:
+            for name in ("home", "pub"):
+                async with nfs_open(urls[scheme].format(f"/{name}")) as fs:
+                    with pytest.raises(UserAuthenticationFailed, match=r"Kerberos does not protect; .*--changes-in"):
+                        await fs.watch().__aenter__()
+            agrees = ConnectOptions(services_in_clear=True)
+            async with nfs_open(urls[scheme].format("/home"), options=agrees) as fs:
+                with pytest.raises(PermissionError):
+                    await fs.watch().__aenter__()
+            async with nfs_open(urls[scheme].format("/pub"), options=agrees) as fs, fs.watch() as changes:
+                (tmp_path / "pub" / "new").touch()
+                assert (await anext(changes)).path == "new"
+
+    caplog.set_level(logging.WARNING)
+    asyncio.run(main())
+    assert "refused to tell 127.0.0.1 of changes in the export /home: it asks for krb5p" in caplog.text
 
 
 def test_the_list_of_exports_has_the_flavors_in_order(tmp_path: Path, mechanism: FakeMechanism) -> None:

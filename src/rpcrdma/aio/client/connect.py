@@ -39,7 +39,7 @@ from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.gss.flavors import security_flavor
+from rpcrdma.rpc.gss.flavors import SecurityFlavor, security_flavor
 from rpcrdma.rpc.host_identity import printable
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
@@ -114,6 +114,9 @@ class ConnectOptions:
     services: Sequence[Service] = ()
     """Services that the server may call on the connection (RFC 8167), once a call of its own program has told it so;
     its handlers reach the client as `CallContext.client`. Without services such calls are dropped."""
+    services_in_clear: bool = False
+    """Under Kerberos: whether `services` answer calls of the server although RPCSEC_GSS does not protect these. The
+    server gets AUTH_TOOWEAK otherwise, except in TLS, which protects them."""
     record_octets_max: int = RPC_RECORD_OCTETS_MAX
     """TCP: octets of a call that is sent, or of a reply that is taken; a longer one fails with `MessageTooLong`, and
     the connection goes on. A server has a limit of its own: see `TcpServerConfig.record_octets_max`."""
@@ -161,6 +164,14 @@ class ConnectOptions:
         if isinstance(self.security, str):
             return None if security_flavor(self.security).service is None else Kerberos(self.security)
         return self.security
+
+    @property
+    def services_security(self) -> frozenset[SecurityFlavor] | None:
+        """The flavors of the server's calls that `services` answer; None: any."""
+        kerberos = self.kerberos
+        if kerberos is None or self.services_in_clear or self.xprtsec != "none":
+            return None
+        return frozenset({kerberos.security})
 
     @property
     def counts(self) -> bool:
@@ -264,9 +275,17 @@ def _answering(url: Url, options: ConnectOptions) -> Answering | None:
     services = [service for service in options.services if service.OVER_RDMA or url.scheme != "rdma"]
     if not services:
         return None
+    security = options.services_security
+    for service in services:
+        if security is not None and not service.ANY_SECURITY:
+            _LOGGER.warning(
+                "calls of the server to %s are refused, because Kerberos does not protect them; "
+                "ConnectOptions(services_in_clear=True) takes them",
+                service.PROGRAM.name,
+            )
     runner = HandlerRunner(logger=_LOGGER)
     # A server that has lost the connection may repeat its calls on the next one.
-    return Answering(Dispatcher(services), runner, count_calls=options.counts)
+    return Answering(Dispatcher(services, security=security), runner, count_calls=options.counts)
 
 
 def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:

@@ -62,6 +62,8 @@ class MountedFilesystem(NfsFilesystem):
         Raises:
             NfsError: when entered: the directory may not be watched.
             OSError: when entered: EOPNOTSUPP: the server does not offer watching; ENOSPC: its watches are used up.
+            UserAuthenticationFailed: when entered: under Kerberos nothing would protect the changes on the way, and
+                `ConnectOptions.services_in_clear` does not take them all the same.
         """
         server = str(Url(scheme=self._target.scheme, host=self._target.host, port=self._target.port))
         return Changes(

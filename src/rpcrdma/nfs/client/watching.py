@@ -14,7 +14,7 @@ from typing import Self
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.drivers.effects import random_bits
-from rpcrdma.errors import CallTimeout, RemoteProtocolError
+from rpcrdma.errors import CallTimeout, RemoteProtocolError, UserAuthenticationFailed
 from rpcrdma.limits import NFS_WATCH_UNREAD_CHANGES_MAX
 from rpcrdma.nfs.errors import ServerPathError, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
@@ -145,6 +145,11 @@ class Changes:
         self._keeper: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
+        if self._options.services_security is not None:
+            raise UserAuthenticationFailed(
+                "the server tells of changes in calls of its own, which Kerberos does not protect; "
+                "use tcp:// in TLS (--xprtsec tls), or take them in the clear (--changes-in-clear)"
+            )
         self._handle, self._path = await self._locate()
         self._connection = connection = await connect(self._url, WATCH_V1, options=self._options)
         try:

@@ -385,7 +385,7 @@ class DirectoryWatcher:
             Refused, OSError: the handle leads to no directory that its caller may list.
             TooManyDirectories: there are more below it than may be watched.
         """
-        node = self._backend.locate(handle, context)
+        node = self._admitted(handle, context)
         caller = self._backend.callers.of(context.credential, node.tree.export)
         tree = WatchedTree(self, node, caller, sink, recursive=recursive)
         try:
@@ -432,7 +432,12 @@ class DirectoryWatcher:
         Raises:
             Refused, OSError: the directory is gone, or its export is closed to this host.
         """
-        self._backend.locate(handle, context)
+        self._admitted(handle, context)
+
+    def _admitted(self, handle: bytes, context: CallContext) -> HeldNode:
+        node = self._backend.locate(handle, context)
+        self._backend.admission.check_calls_back(node.tree.export, context)
+        return node
 
     def confine(self) -> None:
         """Ends subscriptions to directories that have left their export; to be called now and then."""

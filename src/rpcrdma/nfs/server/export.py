@@ -171,6 +171,28 @@ class HostAdmission:
             )
         raise CredentialTooWeak(f"{export.name} asks for {wanted}")
 
+    def check_calls_back(self, export: Export, context: CallContext) -> None:
+        """Lets a call pass whose client may be called back with names of the export, which only TLS encrypts.
+
+        Raises:
+            Refused: NFS3ERR_ACCES: the export takes encrypted calls alone, and these would not be.
+        """
+        if set(export.security) != {SecurityFlavor.KRB5P} or context.client.xprtsec != "none":
+            return
+        peer = context.peer
+        event = {"event": "refused", "client": peer, "export": export.name, "security": ["krb5p"]}
+        with self._guard:
+            self._log.log(
+                logging.WARNING,
+                f"calls back {export.name} {peer}",
+                "refused to tell %s of changes in the export %s: it asks for krb5p, which does not encrypt the calls "
+                "that tell of them; TLS does, and sec=krb5p:krb5i allows them in the clear",
+                peer,
+                export.name,
+                extra={"event": event},
+            )
+        raise Refused(nfsstat3.NFS3ERR_ACCES)
+
     def flush(self) -> None:
         """Logs the refusals that were held back."""
         with self._guard:
