@@ -68,7 +68,11 @@ LAYERS: tuple[Mapping[str, str], ...] = (
     {"rpc": "ONC RPC", "verbs": "the vocabulary of RDMA"},
     {"xdr": "the data representation and its compiler"},
     {"wire": "cursors over octets, gather lists, CRC-32C"},
-    {"errors": "every exception", "limits": "every bound on a peer's claims"},
+    {
+        "errors": "every exception",
+        "limits": "every bound on a peer's claims",
+        "file_limits": "every bound on a file's claims",
+    },
 )
 """The layers from the top down, with a few words on each; layers of one row do not know each other."""
 

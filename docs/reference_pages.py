@@ -27,7 +27,7 @@ __all__ = ["PAGES", "write"]
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "rpcrdma"
-LIMITS = PACKAGE / "limits.py"
+LIMITS = (PACKAGE / "limits.py", PACKAGE / "file_limits.py")
 
 SHARED_GROUPS = ("connection", "host authentication", "logging")
 """Titles of the option groups that most commands share; the page shows them once. The second has a suffix."""
@@ -101,8 +101,23 @@ def _options(group: argparse._ArgumentGroup, level: int = 0) -> str:
 
 
 def limits() -> str:
-    """Every bound on the resources that a peer can claim, with its reason, from `limits.py`."""
-    source = LIMITS.read_text()
+    """Every bound on the resources that a peer or a file can claim, with its reason, from the modules `LIMITS`."""
+    parts = [
+        "# Limits\n",
+        (
+            "The bounds on the memory, time and places that a peer can claim, by `rpcrdma.limits`, and those that a"
+            " file can claim, by `rpcrdma.file_limits`. The options of [the Python interface](../python-api.md) take their"
+            " defaults from there.\n"
+        ),
+    ]
+    for module in LIMITS:
+        parts += [f"## {title}\n" + table(("name", "value", "reason"), rows) for title, rows in _bounds(module).items()]
+    return "\n".join(parts)
+
+
+def _bounds(module: Path) -> dict[str, list[tuple[str, str, str]]]:
+    """Name, value and reason of each bound, by the heading above it."""
+    source = module.read_text()
     body = ast.parse(source).body
     headings = {
         number: line.removeprefix("# ")
@@ -110,23 +125,14 @@ def limits() -> str:
         if line.startswith("# ") and not line.endswith(".")
     }
     values: dict[str, Any] = {}
-    exec(compile(source, str(LIMITS), "exec"), values)  # noqa: S102 - our own module, for the values of its expressions
+    exec(compile(source, str(module), "exec"), values)  # noqa: S102 - our own module, for the values of its expressions
     sections: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for node, after in itertools.pairwise(body):
         if isinstance(node, ast.Assign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             name = ast.unparse(node.targets[0])
             title = next((text for number, text in reversed(headings.items()) if number < node.lineno), "Limits")
             sections[title].append((f"`{name}`", _shown(values[name]), str(after.value.value)))
-    parts = [
-        "# Limits\n",
-        (
-            "The bounds on the memory, time and places that a peer can claim. `rpcrdma.limits` defines them. The"
-            " options of [the Python interface](../python-api.md) take their defaults from there.\n"
-        ),
-    ]
-    for title, rows in sections.items():
-        parts += [f"## {title}\n", table(("name", "value", "reason"), rows)]
-    return "\n".join(parts)
+    return sections
 
 
 def _shown(value: Any) -> str:

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from rpcrdma import limits
+from rpcrdma import file_limits
 from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, CapturedPacket, capture_form, read_packets
 
 
@@ -115,7 +115,10 @@ def test_a_file_that_ends_anywhere_gives_the_packets_before_that(data: bytes) ->
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (pcap("<", 0xA1B2C3D4) + struct.pack("<IIII", 1, 1, limits.CAPTURE_PACKET_OCTETS_MAX + 1, 1), "at most 262144"),
+        (
+            pcap("<", 0xA1B2C3D4) + struct.pack("<IIII", 1, 1, file_limits.CAPTURE_PACKET_OCTETS_MAX + 1, 1),
+            "at most 262144",
+        ),
         (pcap("<", 0xA1B2C3D4) + struct.pack("<IIII", 1, 1, 100, 100) + b"abc", "100 octets needed, 3 left"),
         (section("<") + struct.pack("<II", 6, 8), "a block of 8 octets"),
         (section("<") + struct.pack("<II", 6, 33), "a block of 33 octets"),
@@ -129,7 +132,7 @@ def test_a_file_that_ends_anywhere_gives_the_packets_before_that(data: bytes) ->
         ),
         (bytes.fromhex("0a0d0d0a 0000001c 12345678") + bytes(16), "byte order of the section is unknown"),
         (bytes.fromhex("0a0d0d0a 00000010 1a2b3c4d"), "a section header of 16 octets"),
-        (section("<") + interface("<", 1) * (limits.CAPTURE_INTERFACES_MAX + 1), "more than 4096 interfaces"),
+        (section("<") + interface("<", 1) * (file_limits.CAPTURE_INTERFACES_MAX + 1), "more than 4096 interfaces"),
     ],
 )
 def test_files_that_lie_are_damaged(data: bytes, reason: str) -> None:

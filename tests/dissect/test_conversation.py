@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma import limits
+from rpcrdma import file_limits
 from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
 from rpcrdma.dissect.connection import Settings
@@ -443,23 +443,23 @@ def test_each_broken_rule_of_the_last_draft_is_told_with_its_section(name: str) 
 
 
 def test_only_so_many_unanswered_calls_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CAPTURE_CALLS_MAX", 256)
+    monkeypatch.setattr(file_limits, "CAPTURE_CALLS_MAX", 256)
     conversation = Settings("2", NAMES).conversation()
     lists = words(0, 1, 1) + WRITE + words(0, 0)
-    for xid in range(limits.CAPTURE_CALLS_MAX + 100):
+    for xid in range(file_limits.CAPTURE_CALLS_MAX + 100):
         conversation.send(0, v1(xid, lists=lists) + call(xid), Message("rdmap", "", number=xid))
-    assert len(conversation._calls) == limits.CAPTURE_CALLS_MAX
-    assert sum(map(len, conversation._exposed.values())) == limits.CAPTURE_CALLS_MAX
+    assert len(conversation._calls) == file_limits.CAPTURE_CALLS_MAX
+    assert sum(map(len, conversation._exposed.values())) == file_limits.CAPTURE_CALLS_MAX
 
 
 def test_only_so_many_segments_of_calls_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CAPTURE_CALL_SEGMENTS_MAX", 1 << 10)
+    monkeypatch.setattr(file_limits, "CAPTURE_CALL_SEGMENTS_MAX", 1 << 10)
     conversation = Settings("2", NAMES).conversation()
     count = 30
     lists = words(0, 1, count) + WRITE * count + words(0, 0)
     for xid in range(100):
         conversation.send(0, v1(xid, lists=lists) + call(xid), Message("rdmap", "", number=xid))
-    kept = limits.CAPTURE_CALL_SEGMENTS_MAX // count
+    kept = file_limits.CAPTURE_CALL_SEGMENTS_MAX // count
     assert [xid for _, xid in conversation._calls] == list(range(100 - kept, 100))
     assert sum(map(len, conversation._exposed.values())) == kept * count
     for xid in range(100):
@@ -470,7 +470,7 @@ def test_only_so_many_segments_of_calls_are_remembered(monkeypatch: pytest.Monke
 
 def test_a_call_of_more_segments_than_are_remembered_is_not() -> None:
     conversation = Settings("2", NAMES).conversation()
-    conversation._segments = limits.CAPTURE_CALL_SEGMENTS_MAX
+    conversation._segments = file_limits.CAPTURE_CALL_SEGMENTS_MAX
     conversation.send(0, v1(7, lists=words(0, 1, 1) + WRITE + words(0, 0)) + call(7), Message("rdmap", ""))
     assert conversation._exposed == {}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma import limits
+from rpcrdma import file_limits
 from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
 from rpcrdma.dissect.connection import Settings
@@ -113,7 +113,7 @@ def test_each_direction_has_its_own_xids(grouped) -> None:
 
 
 def test_no_more_messages_are_held_than_the_bound(grouped, monkeypatch) -> None:
-    monkeypatch.setattr(limits, "EXPLAINED_MESSAGES_MAX", 3)
+    monkeypatch.setattr(file_limits, "EXPLAINED_MESSAGES_MAX", 3)
 
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, call(7))
@@ -153,7 +153,7 @@ def test_names_from_the_wire_reach_neither_the_terminal_nor_the_page_as_they_are
 
 
 def test_a_page_leaves_out_calls_beyond_its_bound_and_says_so(grouped, monkeypatch) -> None:
-    monkeypatch.setattr(limits, "EXPLAINED_PAGE_MESSAGES_MAX", 3)
+    monkeypatch.setattr(file_limits, "EXPLAINED_PAGE_MESSAGES_MAX", 3)
 
     def script(capture: HandMadeCapture) -> None:
         for xid in range(7, 10):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma import limits
+from rpcrdma import file_limits
 from rpcrdma.dissect.tcp_stream import Gap, TcpHalf
 
 SPACE = 1 << 32
@@ -56,8 +56,8 @@ def test_of_what_came_after_a_gap_the_nearest_is_first_also_where_numbers_wrap()
 @pytest.mark.parametrize(
     ("octets", "segments"),
     [
-        (1 << 16, limits.CAPTURE_OUT_OF_ORDER_OCTETS_MAX // (1 << 16)),
-        (1, limits.CAPTURE_OUT_OF_ORDER_SEGMENTS_MAX),
+        (1 << 16, file_limits.CAPTURE_OUT_OF_ORDER_OCTETS_MAX // (1 << 16)),
+        (1, file_limits.CAPTURE_OUT_OF_ORDER_SEGMENTS_MAX),
     ],
 )
 def test_only_so_much_waits_for_what_is_missing(octets: int, segments: int) -> None:

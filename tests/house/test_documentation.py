@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma import limits
+from rpcrdma import file_limits, limits
 from rpcrdma.cli.main import build_parser
 from rpcrdma.simulation.model import FabricModel
 from test_layers import RANKS
@@ -74,7 +74,7 @@ def test_the_reference_has_every_command(reference: Path) -> None:
 def test_the_reference_has_every_limit_with_its_value(reference: Path) -> None:
     page = (reference / "limits.md").read_text()
     shown = {name: value.strip("`").replace(",", "") for name, value in re.findall(r"\| `(\w+)` \| (\S+) \|", page)}
-    constants = {name: str(value) for name, value in vars(limits).items() if name.isupper()}
+    constants = {name: str(value) for name, value in {**vars(limits), **vars(file_limits)}.items() if name.isupper()}
     assert shown == constants
 
 

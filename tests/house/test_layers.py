@@ -15,6 +15,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 RANKS = {
     "errors": 0,
     "limits": 0,
+    "file_limits": 0,
     "wire": 1,
     "xdr": 2,
     "rpc": 3,

@@ -1,15 +1,21 @@
-"""Every bound on a peer's claims states the reason for its value."""
+"""Every bound on the claims of a peer or a file states the reason for its value."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
-LIMITS = Path(__file__).parents[2] / "src" / "rpcrdma" / "limits.py"
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
+EACH_MODULE = pytest.mark.parametrize(
+    "path", [PACKAGE / "limits.py", PACKAGE / "file_limits.py"], ids=lambda path: path.stem
+)
 
 
-def test_every_limit_is_followed_by_its_reason() -> None:
-    body = ast.parse(LIMITS.read_text()).body
+@EACH_MODULE
+def test_every_limit_is_followed_by_its_reason(path: Path) -> None:
+    body = ast.parse(path.read_text()).body
     constants = [
         (node, after) for node, after in zip(body, [*body[1:], None], strict=True) if isinstance(node, ast.Assign)
     ]
@@ -24,10 +30,9 @@ def test_every_limit_is_followed_by_its_reason() -> None:
     assert unexplained == []
 
 
-def test_every_limit_is_used() -> None:
-    names = [
-        ast.unparse(node.targets[0]) for node in ast.parse(LIMITS.read_text()).body if isinstance(node, ast.Assign)
-    ]
-    elsewhere = "\n".join(path.read_text() for path in LIMITS.parent.rglob("*.py") if path != LIMITS)
-    own = LIMITS.read_text()
+@EACH_MODULE
+def test_every_limit_is_used(path: Path) -> None:
+    names = [ast.unparse(node.targets[0]) for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign)]
+    elsewhere = "\n".join(other.read_text() for other in PACKAGE.rglob("*.py") if other != path)
+    own = path.read_text()
     assert [name for name in names if name not in elsewhere and own.count(name) < 2] == []

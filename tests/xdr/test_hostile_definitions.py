@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rpcrdma.limits import (
+from rpcrdma.file_limits import (
     XDR_BOUND_PRAGMAS_MAX,
     XDR_CLASSES_NESTED_MAX,
     XDR_DEFINITION_CHARACTERS_MAX,

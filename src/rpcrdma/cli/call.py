@@ -24,7 +24,8 @@ from rpcrdma.cli.options import (
     service_url,
 )
 from rpcrdma.errors import DecodeError, LocalProtocolError, MessageTooLong, RpcRdmaError
-from rpcrdma.limits import JSON_FILE_OCTETS_MAX, REPLY_OCTETS_MAX
+from rpcrdma.file_limits import JSON_FILE_OCTETS_MAX
+from rpcrdma.limits import REPLY_OCTETS_MAX
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import ConnectOptions

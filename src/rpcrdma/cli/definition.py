@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
-from rpcrdma.limits import XDR_FILE_OCTETS_MAX
+from rpcrdma.file_limits import XDR_FILE_OCTETS_MAX
 
 if TYPE_CHECKING:
     from rpcrdma.xdr.language import Diagnostic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rpcrdma import limits
+from rpcrdma import file_limits
 from rpcrdma.dissect.capture_file import CapturedPacket
 from rpcrdma.dissect.connection import IwarpConnection, Settings
 from rpcrdma.dissect.fields import Message
@@ -82,7 +82,7 @@ class CaptureDissector:
         before = tcp.held_octets
         yield from self._octets(tracked, end, tcp.add(segment.sequence, segment.data, segment.missing), time_s)
         self._held_octets += tcp.held_octets - before
-        if self._held_octets > limits.CAPTURE_HELD_OCTETS_MAX:
+        if self._held_octets > file_limits.CAPTURE_HELD_OCTETS_MAX:
             self._held_octets -= tcp.held_octets
             yield from self._octets(tracked, end, tcp.finish(), time_s)
 
@@ -102,7 +102,7 @@ class CaptureDissector:
             key = (segment.source, segment.destination)
         # The one whose last packet is longest ago is first.
         self._connections[key] = tracked
-        if len(self._connections) > limits.CAPTURE_CONNECTIONS_MAX:
+        if len(self._connections) > file_limits.CAPTURE_CONNECTIONS_MAX:
             self._forget(self._connections.pop(next(iter(self._connections))))
         return tracked
 

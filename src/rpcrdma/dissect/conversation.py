@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rpcrdma import limits
+from rpcrdma import file_limits
 from rpcrdma.dissect.credit_accounts import CreditAccount, account_for
 from rpcrdma.dissect.fields import Field, FieldFault, Message
 from rpcrdma.dissect.headers import Header, HeaderVersion, MemorySegment, walk_message_header
@@ -252,7 +252,9 @@ class Conversation:
             self._hide(end, known)
         self._segments += sum(len(chunk.segments) for chunk in chunks)
         call = self._calls[end, xid] = _Call(message.number, message.time_s, procedure, xid, chunks)
-        while len(self._calls) > limits.CAPTURE_CALLS_MAX or self._segments > limits.CAPTURE_CALL_SEGMENTS_MAX:
+        while (
+            len(self._calls) > file_limits.CAPTURE_CALLS_MAX or self._segments > file_limits.CAPTURE_CALL_SEGMENTS_MAX
+        ):
             key = next(iter(self._calls))
             self._hide(key[0], self._calls.pop(key))
         if (end, xid) not in self._calls:
@@ -306,7 +308,7 @@ class Conversation:
             if found is None:
                 return
             starts = found.first and offset == found.segment.offset
-            while len(self._reads) >= limits.CAPTURE_CALLS_MAX:
+            while len(self._reads) >= file_limits.CAPTURE_CALLS_MAX:
                 del self._reads[next(iter(self._reads))]
             self._reads[end, sink] = found, starts
             self._tell_served(found, message)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from rpcrdma import limits
+from rpcrdma import file_limits
 from rpcrdma.dissect.exchanges import Exchange
 from rpcrdma.dissect.fields import Field, FieldFault, Message
 from rpcrdma.dissect.sequence_svg import ARROW_HEADS, Arrow, sequence_parts
@@ -38,7 +38,7 @@ def exchange_page(source: str, exchanges: Iterable[Exchange]) -> ExchangePage:
     messages: dict[int, dict[str, Any]] = {}
     left_out = 0
     for exchange in exchanges:
-        if len(messages) + len(exchange.messages) > limits.EXPLAINED_PAGE_MESSAGES_MAX:
+        if len(messages) + len(exchange.messages) > file_limits.EXPLAINED_PAGE_MESSAGES_MAX:
             left_out += 1
             continue
         sections.append("\n".join(_section(exchange, is_open=not sections)))
@@ -132,7 +132,7 @@ def _panel(message: Message) -> dict[str, Any]:
         "notes": message.notes,
         "faults": [str(fault) for fault in message.faults],
         "octets": octets,
-        "hex": message.octets[: limits.EXPLAINED_PAGE_OCTETS_MAX].hex(),
+        "hex": message.octets[: file_limits.EXPLAINED_PAGE_OCTETS_MAX].hex(),
         "groups": [
             {"name": group.name, "base": _base(group, message), "fields": list(_rows(group, 0))}
             for group in message.groups

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rpcrdma import limits
+from rpcrdma import file_limits
 from rpcrdma.dissect.fields import Field, FieldFault, Message
 
 __all__ = ["Exchange", "Exchanges"]
@@ -219,7 +219,7 @@ class Exchanges:
         while self._open:
             found = next(iter(self._open.values()))
             if not found.whole:
-                if self._held <= limits.EXPLAINED_MESSAGES_MAX:
+                if self._held <= file_limits.EXPLAINED_MESSAGES_MAX:
                     return
                 whole = next((exchange for exchange in self._open.values() if exchange.whole), None)
                 found = whole or found

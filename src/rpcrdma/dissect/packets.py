@@ -6,7 +6,7 @@ import ipaddress
 import struct
 from typing import NamedTuple
 
-from rpcrdma import limits
+from rpcrdma import file_limits
 
 __all__ = ["LINK_TYPES", "TcpSegment", "tcp_segment"]
 
@@ -76,7 +76,7 @@ def _network_layer(link_type: int, packet: bytes) -> int | None:
 
 
 def _ethertype(packet: bytes, at: int) -> int | None:
-    for _ in range(limits.CAPTURE_VLAN_TAGS_MAX + 1):
+    for _ in range(file_limits.CAPTURE_VLAN_TAGS_MAX + 1):
         protocol = int.from_bytes(packet[at : at + 2])
         if protocol in {_ETHERTYPE_IPV4, _ETHERTYPE_IPV6}:
             return at + 2
@@ -107,7 +107,7 @@ def _ipv6(packet: bytes, at: int) -> TcpSegment | None:
     _, payload, header, _, source, destination = struct.unpack_from(">IHBB16s16s", packet, at)
     end = at + 40 + payload if payload else len(packet)
     at += 40
-    for _ in range(limits.CAPTURE_IPV6_EXTENSIONS_MAX):
+    for _ in range(file_limits.CAPTURE_IPV6_EXTENSIONS_MAX):
         if header in _EXTENSIONS:
             header, octets = packet[at], (packet[at + 1] + 1) * 8
             at += octets

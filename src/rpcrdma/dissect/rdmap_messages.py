@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rpcrdma import limits
+from rpcrdma import file_limits
 from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.iwarp_fields import (
     OPCODES,
@@ -157,7 +157,7 @@ class RdmapHalf:
                 reason = f"message {message.number} of this queue has not ended"
                 faults.append(FieldFault("MSN", 12, reason, "RFC 5041 5.3", "DDP-10"))
             self._join(message, faults)
-        most = limits.DISSECTED_MESSAGE_OCTETS_MAX
+        most = file_limits.DISSECTED_MESSAGE_OCTETS_MAX
         if message.octets <= most < message.octets + len(payload):
             message.faults.append(
                 FieldFault("L", 2, f"the message has more than {most} octets, the rest is left out", "")
@@ -180,7 +180,7 @@ class RdmapHalf:
     def _join(message: RdmapMessage, faults: list[FieldFault]) -> None:
         message.segments += 1
         # One reason of a kind says it: a message of a thousand segments may break the same rule in each.
-        if len(message.faults) < limits.DISSECTED_FAULTS_MAX:
+        if len(message.faults) < file_limits.DISSECTED_FAULTS_MAX:
             message.faults += faults
 
     @staticmethod

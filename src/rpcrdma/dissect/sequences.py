@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rpcrdma import limits
+from rpcrdma import file_limits
 from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.headers import Header
 from rpcrdma.dissect.xdr_walk import Walk
@@ -84,7 +84,7 @@ class Sequences:
             sequence = self._unfinished[end] = _Sequence(header.xid, family)
         is_properties = header.kind == _SET
         part = data[_PREFIX_OCTETS:] if is_properties else payload
-        self._join(sequence, header, part, piece, kept=limits.DISSECTED_MESSAGE_OCTETS_MAX if is_properties else 0)
+        self._join(sequence, header, part, piece, kept=file_limits.DISSECTED_MESSAGE_OCTETS_MAX if is_properties else 0)
         if not more:
             del self._unfinished[end]
         piece.complete = not more

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rpcrdma import limits
+from rpcrdma import file_limits
 
 __all__ = ["Gap", "TcpHalf"]
 
@@ -64,8 +64,8 @@ class TcpHalf:
         if ahead:
             self._hold(sequence, data, missing)
             if (
-                self._held_octets <= limits.CAPTURE_OUT_OF_ORDER_OCTETS_MAX
-                and len(self._held) <= limits.CAPTURE_OUT_OF_ORDER_SEGMENTS_MAX
+                self._held_octets <= file_limits.CAPTURE_OUT_OF_ORDER_OCTETS_MAX
+                and len(self._held) <= file_limits.CAPTURE_OUT_OF_ORDER_SEGMENTS_MAX
             ):
                 return
             yield from self._give_up()

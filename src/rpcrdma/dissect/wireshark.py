@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from rpcrdma import limits
+from rpcrdma import file_limits
 from rpcrdma.dissect.definitions import Definition
 from rpcrdma.dissect.headers import HeaderVersion
 from rpcrdma.dissect.rule_table import LIST_RULES, RULES, Rule
@@ -62,7 +62,7 @@ def lua_dissector(version: HeaderVersion) -> str:
         "@EXTENSION@": _lua("transmissions.lua") if "more_header_type" in definition.codes else "",
         "@DOCUMENT@": f"draft-ietf-nfsv4-rpcrdma-{definition.document}",
         "@VERSION@": version.name,
-        "@JOINED_MAX@": str(limits.DISSECTED_MESSAGE_OCTETS_MAX),
+        "@JOINED_MAX@": str(file_limits.DISSECTED_MESSAGE_OCTETS_MAX),
         "@TABLES@": tables,
     }
     for mark, replacement in replacements.items():

@@ -9,7 +9,10 @@ from rpcrdma.aio.answering.buffer_pool import BufferShare
 from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.connections.calls_made import REPLY_BOUND_REMEDY
 from rpcrdma.aio.drivers.effects import loop_clock
-from rpcrdma.limits import CONNECTION_TURN_S, RDMA_UNSENT_REPLY_OCTETS_MAX
+from rpcrdma.limits import (
+    CONNECTION_TURN_S,
+    RDMA_UNSENT_REPLY_OCTETS_MAX,
+)
 from rpcrdma.rpc.service import ReverseCaller
 from rpcrdma.transport import Cause
 from rpcrdma.transport.responder import Responder

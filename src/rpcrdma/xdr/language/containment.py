@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from rpcrdma.limits import XDR_CLASSES_NESTED_MAX
+from rpcrdma.file_limits import XDR_CLASSES_NESTED_MAX
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.symbols import Symbols
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpcrdma.limits import XDR_UNION_TYPES_MAX
+from rpcrdma.file_limits import XDR_UNION_TYPES_MAX
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.names import enumerator_name
 from rpcrdma.xdr.language.writer import WIDTH, Writer

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rpcrdma.errors import RpcRdmaError
-from rpcrdma.limits import XDR_REMARKS_MAX
+from rpcrdma.file_limits import XDR_REMARKS_MAX
 
 __all__ = ["Diagnostic", "LanguageError", "SourceSpan", "first_remarks"]
 

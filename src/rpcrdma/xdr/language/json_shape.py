@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rpcrdma.limits import JSON_CLASSES_WALKED_MAX
+from rpcrdma.file_limits import JSON_CLASSES_WALKED_MAX
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.names import definition_name
 
