@@ -106,8 +106,8 @@ def limits() -> str:
         "# Limits\n",
         (
             "The bounds on the memory, time and places that a peer can claim, by `rpcrdma.limits`, and those that a"
-            " file can claim, by `rpcrdma.file_limits`. The options of [the Python interface](../python-api.md) take their"
-            " defaults from there.\n"
+            " file can claim, by `rpcrdma.file_limits`. The options of [the Python interface](../python-api.md) take"
+            " their defaults from there.\n"
         ),
     ]
     for module in LIMITS:
