@@ -13,9 +13,10 @@ from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.check import CATALOGUE, Check, Result, abilities_of, run_checks, spoken_versions
+from rpcrdma.check import CATALOGUE, Check, Result, abilities_of, calling_programs, run_checks, spoken_versions
 from rpcrdma.check.export_files import prepared_export
 from rpcrdma.nfs.server import Export, build_services, open_state
+from rpcrdma.nfs.server.watch_service import WatchService
 from rpcrdma.scripted import RawTarget
 
 Judge = Callable[..., list[Result]]
@@ -40,15 +41,19 @@ def judge(tmp_path: Path) -> Judge:
             services = build_services([Export(name="/", directory=export, root_squash=False)], state=state)
             options = ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=versions))
             listen = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
-            async with serve(services, listen, options=options) as server:
+            watch = WatchService(services.nfs.backend)
+            async with serve([*services, watch], listen, options=options) as server:
                 rdma, tcp = (parse_url(text) for text in server.listening)
                 target = RawTarget(host=rdma.host, port=rdma.port, timeout_s=2.0)
                 opening = ConnectOptions(rpcrdma_version="auto" if versions == "auto" else versions)
                 async with prepared_export(rdma, opening, mount_port=tcp.port, write=write) as prepared:
                     given = {**prepared.given, "program": 100003, "program_version": 3}
-                    found = abilities_of({} if met else await spoken_versions(target, given))
-                    needs = {"risky", *prepared.met, *(met or found.met)}
+                    spoken = {} if met else await spoken_versions(target, given)
+                    found = abilities_of(spoken)
+                    programs = await calling_programs(target, given, next(iter(spoken))) if spoken else ()
+                    needs = {"risky", *prepared.met, *programs, *(met or found.met)}
                     results = await run_checks(checks, target, {**given, **found.given}, needs)
+            await watch.close()
             services.nfs.close()
             state.close()
             return results

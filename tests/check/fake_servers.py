@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from rpcrdma.check.catalogue import round_trips
-from rpcrdma.check.catalogue.version_2 import Draft
+from rpcrdma.check.catalogue import reverse, round_trips
+from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
 from rpcrdma.scripted import RawTarget, make_message, read_message
 from rpcrdma.scripted.values import Names
 from support import raw_calls, raw_replies
@@ -21,6 +21,7 @@ __all__ = [
     "OBLIGING",
     "REFUSING",
     "REPLY_START",
+    "Calling",
     "FakeServer",
     "Frame",
     "Version2",
@@ -66,8 +67,8 @@ def null_reply(xid: int, *, grant: int = 32, kind: int = 0) -> bytes:
     return raw_replies.header(xid, grant=grant, kind=kind) + raw_replies.rpc_reply(xid)
 
 
-Answer = Callable[[Frame, int], "bytes | None"]
-"""The payload of the Send that answers a frame, given the number of Sends received; empty: none; None: the end."""
+Answer = Callable[[Frame, int], "bytes | Sequence[bytes] | None"]
+"""The payloads of the Sends that answer a frame, given the number of Sends received; empty: none; None: the end."""
 
 
 class FakeServer:
@@ -134,9 +135,10 @@ class FakeServer:
                 if self._terminates is not None:
                     writer.write(terminate(self._terminates))
                 return
-            if reply:
-                sent += 1
-                writer.write(fpdu(raw_replies.send(reply, sent)))
+            for payload in [reply] if isinstance(reply, bytes) else reply:
+                if payload:
+                    sent += 1
+                    writer.write(fpdu(raw_replies.send(payload, sent)))
 
 
 def obliging(frame: Frame, _received: int) -> bytes:
@@ -162,7 +164,7 @@ class Version2:
     def __init__(self, draft: Draft, answer: Callable[[Version2, Frame], bytes | None]) -> None:
         self.draft = draft
         self._other = answer
-        told = ([[2, {"words": [4096]}]], round_trips.PROPERTIES)
+        told = ([[2, {"words": [4096]}]], round_trips.PROPERTIES, reverse.PROPERTIES)
         headers = ({"xid": 0, "type": draft.properties, "properties": properties} for properties in told)
         self._introductions = [self.made({"header": header})[4:] for header in headers]
 
@@ -201,6 +203,36 @@ class Version2:
         """A Report Error that fits no fault."""
         flags = {"flags": 1} if self.draft.version == "2" else {}
         return self.made({"header": {"xid": frame.xid, "type": 0x104, "fault": 99, **flags}})
+
+
+class Calling:
+    """Answers everything, and calls the client after each call that may have a server call; `after_all`: after any.
+
+    `within` is the XID of the RPC headers of its calls, if that is another one.
+    """
+
+    def __init__(self, version: str, *, after_all: bool = False, within: int | None = None) -> None:
+        self._version = version
+        self._draft = next((each for each in DRAFTS if each.version == version), None)
+        self._after_all = after_all
+        self._within = {} if within is None else {"xid": within}
+
+    def __call__(self, frame: Frame, _received: int) -> Sequence[bytes]:
+        """The answer to a frame."""
+        found = read_message(self._version, frame.payload)
+        rpc = found.get("rpc", {})
+        if self._draft is not None and found["header"].get("type") == self._draft.properties:
+            return [Version2(self._draft, as_properties_or_reply).properties(frame)]
+        kind = {"1": {}, "2": {"flags": 1}, "2-07": {"type": 13}}[self._version]
+        answer = {"header": {"xid": frame.xid, **kind}, "rpc": {"accepted": 0, "results": {"zeros": 32}}}
+        said = [self._made(answer)]
+        creates_a_session = rpc.get("version") == 4 and rpc.get("args", b"")[12:16] == struct.pack(">I", 43)
+        if self._after_all or creates_a_session or rpc.get("program") == reverse.WATCH[0]:
+            said.append(self._made({"header": {"xid": 0x5EED + frame.xid}, "rpc": {"program": 9, **self._within}}))
+        return said
+
+    def _made(self, message: dict[str, Any]) -> bytes:
+        return make_message(self._version, message, Names())
 
 
 def as_properties_or_reply(server: Version2, frame: Frame) -> bytes:

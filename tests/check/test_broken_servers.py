@@ -13,6 +13,7 @@ from fake_servers import (
     OBLIGING,
     REFUSING,
     REPLY_START,
+    Calling,
     FakeServer,
     Frame,
     Version2,
@@ -43,7 +44,7 @@ GIVEN: dict[str, int | bytes] = {
     "granted": 8,
     "write_position": 92,
 }
-GIVEN |= {"credential": bytes(8), "written": b"handle"}
+GIVEN |= {"credential": bytes(8), "written": b"handle", "directory": b"handle"}
 for name in ("2", "2-07"):
     GIVEN |= {f"{name}.requests_max": 8, f"{name}.receive_octets": 5120}
     GIVEN |= {f"{name}.segment_at": 1024, f"{name}.segment_octets": 1024, f"{name}.segments": 4}
@@ -57,6 +58,9 @@ async def before(server: FakeServer, version: str, *patterns: str) -> list[Resul
     async with serving(server) as target:
         abilities = (f"{version}.{each}" for each in ("requests", "continuation", "segments"))
         needs = {version, "nfs", "file", "write", "risky", *abilities}
+        if any("reverse" in each for each in patterns):
+            # The checks wait for a call, which other servers do not make.
+            needs |= {"watch", "nfs41"}
         return await run_checks(chosen(*patterns), target, GIVEN, needs)
 
 
@@ -115,6 +119,9 @@ FAKES = {
     "refuses one and closes": Fake(FakeServer(refused_once), ["v1.type.5"]),
     "ends with swapped codes": Fake(FakeServer(closing, terminates=0x2106), ["ddp.version.untagged-0"]),
     "ends with other codes": Fake(FakeServer(closing, terminates=0x0207), ["ddp.version.untagged-0"]),
+    "calls uninvited": Fake(FakeServer(Calling("1", after_all=True)), ["v1.reverse.uninvited"]),
+    "calls under two XIDs": Fake(FakeServer(Calling("1", within=7), any_start=True), ["v1.reverse.*.call"]),
+    "answers reverse replies": Fake(FakeServer(Calling("1")), ["v1.null", "v1.reverse.*"]),
     "rejects unenhanced start-ups": Fake(FakeServer(obliging, any_start=True, start=REJECTING), ["mpa.startup.un*"]),
 }
 
@@ -128,6 +135,12 @@ for draft in DRAFTS:
     ):
         server = FakeServer(Version2(draft, other))
         FAKES[f"version {draft.version}: {told}"] = Fake(server, [f"{draft.family}.*"], draft.version)
+    name = f"version {draft.version}: answers reverse replies"
+    FAKES[name] = Fake(
+        FakeServer(Calling(draft.version)), [f"{draft.family}.null", f"{draft.family}.reverse.*"], draft.version
+    )
+    name = f"version {draft.version}: calls under two XIDs"
+    FAKES[name] = Fake(FakeServer(Calling(draft.version, within=7)), [f"{draft.family}.reverse.*.call"], draft.version)
     name = f"version {draft.version}: answers calls with properties"
     server = FakeServer(lambda frame, _, draft=draft: Version2(draft, Version2.refusal).properties(frame))  # type: ignore[misc]
     FAKES[name] = Fake(server, [f"{draft.family}.null"], draft.version)

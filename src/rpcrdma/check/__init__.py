@@ -7,7 +7,7 @@ from rpcrdma.check.catalogue import CATALOGUE, CLIENT_CATALOGUE
 from rpcrdma.check.entry import Check
 from rpcrdma.check.listening import ClientTrial, listening
 from rpcrdma.check.readings import READINGS, Reading
-from rpcrdma.check.runner import run_checks, spoken_versions
+from rpcrdma.check.runner import calling_programs, run_checks, spoken_versions
 from rpcrdma.check.statements import STATEMENTS, Statement
 from rpcrdma.check.verdicts import Result, Verdict
 
@@ -24,6 +24,7 @@ __all__ = [
     "Statement",
     "Verdict",
     "abilities_of",
+    "calling_programs",
     "listening",
     "run_checks",
     "spoken_versions",

@@ -9,7 +9,7 @@ import os
 import secrets
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from rpcrdma.aio.client.connect import ConnectOptions
@@ -56,6 +56,8 @@ async def prepared_export(
         yield prepared
         return
     async with filesystem:
+        with suppress(RpcRdmaError, OSError):
+            prepared.given["directory"], _ = await filesystem.handle_of(".")
         if write is None:
             await _find(filesystem, prepared)
             yield prepared

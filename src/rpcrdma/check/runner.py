@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from rpcrdma.check.catalogue.reverse import NFS_4, WATCH
 from rpcrdma.check.entry import Check
 from rpcrdma.check.readings import READINGS
 from rpcrdma.check.verdicts import Result, Verdict
 from rpcrdma.scripted import LiveConversation, Outcome, RawTarget, open_conversation, run_conversation
 
-__all__ = ["Witness", "run_checks", "spoken_versions"]
+__all__ = ["Witness", "calling_programs", "run_checks", "spoken_versions"]
 
 _WHY_NOT_SEEN = {
     "file": "no regular file of 5,001 octets or more is known; name a path in the URL that leads to one",
@@ -20,6 +21,8 @@ _WHY_NOT_SEEN = {
     "1": "the server does not speak version 1",
     "2": "the server does not speak version 2 (draft -00)",
     "2-07": "the server does not speak version 2 (draft -07)",
+    "watch": "the server has no program of `rpcrdma watch`, with which it would call",
+    "nfs41": "the server has no NFSv4.1, whose back channel would have it call",
     "requests": "the server does not take Transmit Requests in this version",
     "continuation": "the server does not take requests in several transmissions in this version",
     "segments": "the server has no segments for bulk data in its receive buffers",
@@ -54,6 +57,22 @@ async def spoken_versions(target: RawTarget, given: Mapping[str, int | bytes]) -
     """
     outcomes = {name: await run_conversation(probe, target, given) for name, probe in _PROBES.items()}
     return {name: outcome for name, outcome in outcomes.items() if outcome.failure is None}
+
+
+async def calling_programs(target: RawTarget, given: Mapping[str, int | bytes], version: str) -> set[str]:
+    """The programs of the server that have it call its client, as needs of checks.
+
+    Raises:
+        OSError: the server cannot be reached.
+    """
+    found = set()
+    for name, (program, program_version) in {"watch": WATCH, "nfs41": NFS_4}.items():
+        steps = [*(_PROBES[version]["steps"] if version != "1" else ()), _CALL, _REPLY]
+        conversation = {**_PROBES[version], "steps": steps}
+        asked = {**given, "program": program, "program_version": program_version}
+        if (await run_conversation(conversation, target, asked)).failure is None:
+            found.add(name)
+    return found - (set() if "directory" in given else {"watch"})
 
 
 class Witness:

@@ -19,6 +19,21 @@ class Statement(NamedTuple):
 
 STATEMENTS: Mapping[str, Statement] = MappingProxyType(
     {
+        "BD-1": Statement("RFC 8167", "2.4.1", "MAY"),
+        "BD-2": Statement("RFC 8167", "4.1", "MAY"),
+        "BD-3": Statement("RFC 8167", "4.1", "MUST"),
+        "BD-4": Statement("RFC 8167", "5.1", "MUST"),
+        "BD-5": Statement("RFC 8167", "5.1", "MUST"),
+        "BD-6": Statement("RFC 8167", "5.2", "MUST"),
+        "BD-7": Statement("RFC 8167", "5.2", "MUST"),
+        "BD-9": Statement("RFC 8167", "5.3", "MUST"),
+        "BD-11": Statement("RFC 8167", "6", "MUST NOT"),
+        "BD-12": Statement("draft-ietf-nfsv4-rpcrdma-bidirection-02", "2.1.2", "MUST NOT"),
+        "BD-14": Statement("draft-ietf-nfsv4-rpcrdma-bidirection-02", "2.4", "MUST NOT"),
+        "BD-18": Statement("draft-ietf-nfsv4-rpcrdma-bidirection-02", "2.1.2", "must"),
+        "BD-20": Statement("draft-ietf-nfsv4-rpcrdma-bidirection-02", "2.4", "must"),
+        "BD-21": Statement("draft-ietf-nfsv4-rpcrdma-bidirection-02", "1.1.4", "rule"),
+        "BD-22": Statement("draft-ietf-nfsv4-rpcrdma-bidirection-02", "1.3.1", "should"),
         "DDP-4": Statement("RFC 5041", "4.1", "MUST"),
         "DDP-6": Statement("RFC 5041", "4.3", "MUST"),
         "DDP-7": Statement("RFC 5041", "5.2", "MUST"),
@@ -174,10 +189,12 @@ STATEMENTS: Mapping[str, Statement] = MappingProxyType(
         "V2-69": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "5.1", "rule"),
         "V2-70": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "5.1", "rule"),
         "V2-73": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "5.2.2", "rule"),
+        "V2-76": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "5.2.5", "rule"),
         "V2-78": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.3.3.2", "rule"),
         "V2-79": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.3.3.2", "rule"),
         "V2-93": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.4.4", "rule"),
         "V2-A5": Statement("draft-ietf-nfsv4-rpcrdma-version-two-01", "6.2.4", "MUST"),
+        "V2-A6": Statement("draft-ietf-nfsv4-rpcrdma-version-two-01", "4.5", "MUST"),
     }
 )
 """Statements by id. A test compares them with specs/requirements."""

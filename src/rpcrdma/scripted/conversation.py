@@ -12,7 +12,8 @@ A conversation is a mapping with these keys, of which only "steps" must be there
   {"hear": PATTERN}, or a list of patterns of which one must match: {"message": FIELDS}, {"startup": FIELDS},
   {"terminate": FIELDS}, {"end": {}}, {"refused": {}} (an RDMA Read of memory that is not registered was answered with
   a Terminate), {"read_response": FIELDS}. A pattern with "reading" beside its kind is an answer by another reading of
-  the specification, whose name is noted. Messages that only grant credits or tell properties are passed over.
+  the specification, whose name is noted; "as" beside it: the message's XID is given as "NAME.xid" from then on.
+  Messages that only grant credits or tell properties are passed over.
   {"memory": {NAME: {"written": NUMBER, "data": OCTETS}}}: how much has been written, and how the region begins.
   {"repeat": {"times": NUMBER, "steps": STEPS}}: {"given": "index"} counts from zero.
   {"first": PATTERN}: as "hear", for servers: a first message of another version is answered with ERR_VERS before.
@@ -282,6 +283,8 @@ class LiveConversation:
                 if miss is None:
                     if "reading" in pattern:
                         self.outcome.readings.append(pattern["reading"])
+                    if "as" in pattern:
+                        self._names.given[f"{pattern['as']}.xid"] = heard.fields["header"]["xid"]
                     if heard.kind in {"message", "startup"}:
                         self._names.heard = self.outcome.heard = heard.fields
                     if heard.kind == "startup":
@@ -366,7 +369,7 @@ def _is_idle(version: str, fields: Mapping[str, Any]) -> bool:
 
 
 def _kind_of(pattern: Mapping[str, Any]) -> tuple[str, Any]:
-    ((kind, fields),) = ((name, value) for name, value in pattern.items() if name != "reading")
+    ((kind, fields),) = ((name, value) for name, value in pattern.items() if name not in {"reading", "as"})
     return kind, fields
 
 

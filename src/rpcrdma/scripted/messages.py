@@ -122,6 +122,7 @@ def read_message(version: str, data: bytes) -> dict[str, Any]:
     found["header_octets"] = at
     if len(found["body"]) >= 8:
         found["rpc"] = _read_rpc(found["body"])
+        found["rpc"]["same_xid"] = int(found["rpc"]["xid"] == header["xid"])
     return found
 
 

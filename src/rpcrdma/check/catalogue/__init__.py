@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpcrdma.check.catalogue import calls, chunks, clients, frames, headers, round_trips, start_up, version_2
+from rpcrdma.check.catalogue import calls, chunks, clients, frames, headers, reverse, round_trips, start_up, version_2
 from rpcrdma.check.entry import Check
 
 __all__ = ["CATALOGUE", "CLIENT_CATALOGUE"]
@@ -15,6 +15,7 @@ CATALOGUE: tuple[Check, ...] = (
     *chunks.CHECKS,
     *version_2.CHECKS,
     *round_trips.CHECKS,
+    *reverse.CHECKS,
 )
 """The checks of servers in the order in which they run."""
 

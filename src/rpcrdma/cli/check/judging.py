@@ -19,6 +19,7 @@ from rpcrdma.check import (
     Result,
     Verdict,
     abilities_of,
+    calling_programs,
     listening,
     run_checks,
     spoken_versions,
@@ -73,7 +74,8 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
             )
         abilities = abilities_of(versions)
         given = {**prepared.given, **abilities.given}
-        met = {*prepared.met, *abilities.met, *(["risky"] if args.risky else [])}
+        programs = await calling_programs(target, given, next(iter(versions)))
+        met = {*prepared.met, *abilities.met, *programs, *(["risky"] if args.risky else [])}
         results = await run_checks(checks, target, given, met, first_xid=secrets.randbits(31))
     return _report(args, str(args.url), list(versions), prepared.notes, results)
 
