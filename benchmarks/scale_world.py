@@ -154,7 +154,7 @@ class World:
         self.fabric = Fabric(FabricModel(server_s=handler_s), trace=Trace(enabled=False))
         self.node = BusyNode(self.fabric, "server")
         self.fabric.add(self.node)
-        known: Any = self.fabric.loop.effects.known_versions
+        known: Any = self.fabric.loop.effects.known_servers
         known._servers_max = 1 << 20
         self._config = RdmaServerConfig(
             provider=self.node,

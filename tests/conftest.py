@@ -182,4 +182,4 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
 
 @pytest.fixture(autouse=True)
 def _servers_are_met_for_the_first_time() -> None:
-    connect._KNOWN_VERSIONS.clear()
+    connect._KNOWN_SERVERS.clear()

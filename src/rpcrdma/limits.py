@@ -175,14 +175,14 @@ NEGOTIATION_S = 5.0
 round trip, and short enough that trying an older version on another connection is hardly noticed. Also those in which
 hosts must have authenticated themselves, which takes three round trips and some milliseconds."""
 
-VERSION_AGAIN_S = 900.0
-"""Seconds after which a server that knew an older version only is asked for a newer one again. At worst it does not
-answer, so that connecting takes NEGOTIATION_S longer: every 15 minutes that is hardly noticed, and a server that was
-replaced by a newer one is called in the old version for no longer than that."""
+SERVER_AGAIN_S = 900.0
+"""Seconds after which a server that knew an older version only, or did not answer over RDMA devices, is asked for the
+better one again. At worst it does not answer, so that connecting takes NEGOTIATION_S, or 1 s, longer: every 15 minutes
+that is hardly noticed. For no longer than that new connections to a server that was replaced are not the best ones."""
 
-VERSIONS_KNOWN_MAX = 1024
-"""Servers whose version is remembered, some 500 octets each: more than a program talks to in VERSION_AGAIN_S. Beyond
-them the one that was connected to longest ago is met as for the first time."""
+SERVERS_KNOWN_MAX = 1024
+"""Servers whose version, or silence, is remembered, some 500 octets each: more than a program talks to in
+SERVER_AGAIN_S. Beyond them the one that was connected to longest ago is met as for the first time."""
 
 REGISTRATIONS_KEPT_MAX = 4096
 """Registrations of pooled memory with RDMA devices, for all connections of a server, or of a client: 32 for each of 128

@@ -14,6 +14,7 @@ import pytest
 from rpcrdma.aio.client import first_to_connect
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.client.first_to_connect import first_connection
+from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.drivers import locked_memory, provider_choice, verbs_provider
 from rpcrdma.aio.drivers.capture import PacketCapture
@@ -24,9 +25,11 @@ from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.iwarp import IwarpConfig
+from rpcrdma.limits import SERVER_AGAIN_S
 from rpcrdma.nfs import v3
 from rpcrdma.verbs.device_config import VerbsConfig
 from support.device_in_memory import DeviceInMemory
+from support.simulated import run_in_virtual_time
 from support.waiting import until
 
 VERBS, SOFTWARE = ProviderInUse("verbs", "memory0"), ProviderInUse("iwarp")
@@ -169,8 +172,11 @@ def test_of_two_connections_at_the_same_time_the_devices_is_kept(monkeypatch: py
             return await begun[-1]
 
         url = parse_url("rdma://127.0.0.1")
-        dialers = [SimpleNamespace(url=url, provider=SimpleNamespace(name=name), dial=dial) for name in ("a", "b")]
-        chosen = asyncio.ensure_future(first_connection(cast("list[RdmaDialer]", dialers)))
+        dialers = [
+            SimpleNamespace(url=url, server=(name,), provider=SimpleNamespace(name=name), dial=dial)
+            for name in ("a", "b")
+        ]
+        chosen = asyncio.ensure_future(first_connection(cast("list[RdmaDialer]", dialers), KnownServers()))
         await until(lambda: len(begun) == 2)
         made = [Made(), Made()]
         for future, each in zip(begun, made, strict=True):
@@ -179,6 +185,91 @@ def test_of_two_connections_at_the_same_time_the_devices_is_kept(monkeypatch: py
         assert [bool(each.aborted) for each in made] == [False, True]
 
     asyncio.run(main())
+
+
+class Dialer:
+    """One provider's dialer to a server, which answers after some seconds, fails, or is silent (None)."""
+
+    url = parse_url("rdma://server")
+
+    def __init__(self, name: str, answer: float | ConnectFailed | None, tried: list[str]) -> None:
+        self.provider = SimpleNamespace(name=name)
+        self.server = (name, self.url.host, self.url.port)
+        self._answer = answer
+        self._tried = tried
+
+    async def dial(self) -> Made:
+        self._tried.append(self.provider.name)
+        if isinstance(self._answer, ConnectFailed):
+            raise self._answer
+        await asyncio.sleep(1000.0 if self._answer is None else self._answer)
+        return Made()
+
+
+class Dialing:
+    """Connections to one server, over the first of several providers that `answers`."""
+
+    def __init__(self, **answers: float | ConnectFailed | None) -> None:
+        self.known = KnownServers()
+        self.answers = answers
+        self.tried: list[str] = []
+
+    async def connect(self) -> float:
+        """Connects, and returns the seconds that it took."""
+        now_s = asyncio.get_running_loop().time
+        before_s = now_s()
+        dialers = [Dialer(name, answer, self.tried) for name, answer in self.answers.items()]
+        await first_connection(cast("list[RdmaDialer]", dialers), self.known)
+        return now_s() - before_s
+
+
+def test_a_server_that_is_silent_over_devices_is_not_waited_for_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(first_to_connect, "RdmaConnection", Made)
+
+    async def main() -> None:
+        dialing = Dialing(verbs=None, iwarp=0.0)
+        assert await dialing.connect() == 1.0
+        caplog.clear()
+        for _ in range(3):
+            assert await dialing.connect() == 0.0
+        assert dialing.tried == ["verbs", "iwarp", *["iwarp"] * 3]
+        assert [line.count("verbs: no answer lately; trying provider iwarp") for line in caplog.messages] == [1, 1, 1]
+        await asyncio.sleep(SERVER_AGAIN_S)
+        assert await dialing.connect() == 1.0, "it is asked again"
+
+    with caplog.at_level(logging.INFO):
+        run_in_virtual_time(main())
+
+
+def test_a_silent_device_is_asked_last_and_known_to_answer_when_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_to_connect, "RdmaConnection", Made)
+
+    async def main() -> None:
+        dialing = Dialing(verbs=None, iwarp=0.0)
+        await dialing.connect()
+        dialing.tried.clear()
+        dialing.answers.update(verbs=0.5, iwarp=ConnectFailed("refused", refused=True))
+        for _ in range(2):
+            assert await dialing.connect() == 0.5
+        assert dialing.tried == ["iwarp", "verbs", "verbs"]
+
+    run_in_virtual_time(main())
+
+
+def test_a_device_that_answers_slowly_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_to_connect, "RdmaConnection", Made)
+
+    async def main() -> None:
+        dialing = Dialing(verbs=1.5, iwarp=None)
+        for _ in range(2):
+            assert await dialing.connect() == 1.5
+        assert dialing.tried == ["verbs", "iwarp"] * 2
+        now_s = asyncio.get_running_loop().time()
+        assert not dialing.known.is_silent(("iwarp", "server", 20049), now_s), "it had no time to answer"
+
+    run_in_virtual_time(main())
 
 
 def test_where_nothing_answers_both_causes_are_named(device: DeviceInMemory) -> None:

@@ -13,12 +13,12 @@ import pytest
 
 from rpcrdma.aio.client import connect as connect_module
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.client.known_versions import KnownVersions
+from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import ConnectFailed, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
-from rpcrdma.limits import VERSION_AGAIN_S
+from rpcrdma.limits import SERVER_AGAIN_S
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import CallContext
@@ -53,10 +53,10 @@ def serving(version: str, files: Files | None = None, url: str = "rdma://127.0.0
     return serve([files or Files()], [url], options=options)
 
 
-def known(monkeypatch: pytest.MonkeyPatch, again_s: float = VERSION_AGAIN_S) -> KnownVersions:
+def known(monkeypatch: pytest.MonkeyPatch, again_s: float = SERVER_AGAIN_S) -> KnownServers:
     """A memory of versions for this test alone."""
-    versions = KnownVersions(again_s=again_s)
-    monkeypatch.setattr(connect_module, "_KNOWN_VERSIONS", versions)
+    versions = KnownServers(again_s=again_s)
+    monkeypatch.setattr(connect_module, "_KNOWN_SERVERS", versions)
     return versions
 
 
@@ -222,7 +222,7 @@ def test_unanswered_calls_are_sent_again_in_the_version_of_the_server_that_follo
     """Known or not: a server that is known to speak the older version only may be replaced by one without it."""
 
     async def main() -> None:
-        known(monkeypatch, again_s=VERSION_AGAIN_S if known_before else 0)
+        known(monkeypatch, again_s=SERVER_AGAIN_S if known_before else 0)
         options = ConnectOptions(reconnect_delay_max_s=0.05)
         first, second = Files(), Files()
         server: Server = await serving(before, first)

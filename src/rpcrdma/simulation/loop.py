@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, TypeVar
 
-from rpcrdma.aio.client.known_versions import KnownVersions
+from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.drivers.effects import Effects
 from rpcrdma.simulation.trace import NO_CAUSE
 
@@ -68,7 +68,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """The time at which the running callback has begun; `time` has what it has spent in addition."""
         self.callbacks = 0
         """Callbacks that have run."""
-        self.effects = Effects(random_bits=self.random.getrandbits, clock=self.time, known_versions=KnownVersions())
+        self.effects = Effects(random_bits=self.random.getrandbits, clock=self.time, known_servers=KnownServers())
         self.on_task: Callable[[asyncio.Task[Any]], None] | None = None
         """Is called with each task that is made, in the context of its maker."""
         self._local_s = 0.0

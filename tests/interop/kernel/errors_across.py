@@ -18,7 +18,7 @@ from patience import patience
 
 from rpcrdma.aio.client import connect
 from rpcrdma.aio.client.connect import ConnectOptions
-from rpcrdma.aio.client.known_versions import KnownVersions
+from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.errors import TransportClosed
 from rpcrdma.iwarp.terminate import Code, PeerTerminated, TerminateMessage, decode_terminate
@@ -73,7 +73,7 @@ async def _versions(server: Guest) -> None:
         wanted = RdmaError(raw_calls.XID, 64, ERR_VERS, 1, 1, version)
         equal(f"answer to version {version}", decode_header(heard.payload), wanted)
     # A client that knows version 2 hears of version 1 in the answer to its first message, on the same connection.
-    with mock.patch.object(connect, "_KNOWN_VERSIONS", KnownVersions()):
+    with mock.patch.object(connect, "_KNOWN_SERVERS", KnownServers()):
         async with connected_export(server, "versions") as export:
             agreed, counters = export.connection.negotiated, export.connection.statistics
             assert agreed is not None

@@ -18,7 +18,7 @@ from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.client.client_metrics import ClientMetrics
 from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.client.first_to_connect import first_connection
-from rpcrdma.aio.client.known_versions import KnownVersions
+from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.client.reconnecting import ReconnectPolicy, SingleConnection
 from rpcrdma.aio.connections.calls_made import CallObserver
@@ -62,7 +62,7 @@ R = TypeVar("R")
 _LOGGER = logging.getLogger("rpcrdma.client")
 _SERVE_TCP_PORT = 20048
 """The TCP port of `rpcrdma serve` by default: clients of rdma:// look for MOUNT there."""
-_KNOWN_VERSIONS = KnownVersions()
+_KNOWN_SERVERS = KnownServers()
 _GROUPS_MAX = 16
 """Supplementary groups in an AUTH_SYS credential (RFC 5531 appendix A)."""
 
@@ -376,10 +376,10 @@ def _host_of(connection: TcpConnection) -> str:
     return "" if identity is None else printable(", ".join(identity.names))
 
 
-def _known_versions() -> KnownVersions:
-    """The versions that servers are known to speak by this process, or in this simulation."""
-    known: KnownVersions | None = effects_of(asyncio.get_running_loop()).known_versions
-    return _KNOWN_VERSIONS if known is None else known
+def _known_servers() -> KnownServers:
+    """The servers that are known to this process, or in this simulation."""
+    known: KnownServers | None = effects_of(asyncio.get_running_loop()).known_servers
+    return _KNOWN_SERVERS if known is None else known
 
 
 async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering | None) -> RdmaConnection:
@@ -395,17 +395,18 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
     )
     # A server that was found to speak a version without host authentication may have learnt another.
     required = options.host_authentication.wanted is HostPolicy.REQUIRED
-    known = KnownVersions() if required else _known_versions()
+    known = _known_servers()
+    versions = KnownServers() if required else known
     dialers = [
         RdmaDialer(
             provider,
             url,
             make,
             version=version_choice(options.rpcrdma_version),
-            known=known,
+            known=versions,
             timeout_s=options.connect_timeout_s,
             reserved_port=options.reserved_port,
         )
         for provider in chosen_providers(options.provider, options.iwarp, options.verbs, options.capture)
     ]
-    return await (dialers[0].dial() if len(dialers) == 1 else first_connection(dialers))
+    return await (dialers[0].dial() if len(dialers) == 1 else first_connection(dialers, known))

@@ -1,7 +1,8 @@
 """The first of several providers over which a server can be connected to.
 
 That a device reaches a server's address does not tell whether the server listens over devices, and the kernel goes on
-asking for a minute. So the next provider begins when the one before has failed or has had its head start.
+asking for a minute. So the next provider begins when the one before has failed or has had its head start. A provider
+over which the server was silent meanwhile comes last for some time.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, HostNotFound, NotPermitted
@@ -22,14 +24,22 @@ _HEAD_START_S = 1.0
 then, and a caller of a server that does not is not kept waiting for long."""
 
 
-async def first_connection(dialers: Sequence[RdmaDialer]) -> RdmaConnection:
+async def first_connection(dialers: Sequence[RdmaDialer], known: KnownServers) -> RdmaConnection:
     """The connection of the dialer that makes one first; each has a provider of its own.
+
+    `known` has the providers over which the server is silent.
 
     Raises:
         ConnectFailed: no dialer makes one; the message names the causes, and the remedy of the last one.
         HostNotFound, NotPermitted, HostAuthenticationFailed: a dialer's failure that another one would share.
     """
-    waiting, running = list(dialers), dict[asyncio.Task[RdmaConnection], RdmaDialer]()
+    now_s = asyncio.get_running_loop().time
+    silent = [dialer for dialer in dialers if known.is_silent(dialer.server, now_s())]
+    waiting = [dialer for dialer in dialers if dialer not in silent]
+    for dialer in silent:
+        _tell(dialer, "no answer lately", waiting)
+    waiting += silent
+    running: dict[asyncio.Task[RdmaConnection], RdmaDialer] = {}
     failures: dict[RdmaDialer, ConnectFailed] = {}
     try:
         while True:
@@ -38,18 +48,26 @@ async def first_connection(dialers: Sequence[RdmaDialer]) -> RdmaConnection:
                 running[asyncio.ensure_future(dialer.dial())] = dialer
             timeout_s = _HEAD_START_S if waiting else None
             await asyncio.wait(running, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            unanswered: list[RdmaDialer] = []
             for task, dialer in list(running.items()):
                 if not task.done():
+                    unanswered.append(dialer)
                     _tell(dialer, f"no answer for {_HEAD_START_S:g} s", waiting)
                     continue
                 del running[task]
                 try:
-                    return task.result()
+                    connection = task.result()
                 except (HostAuthenticationFailed, HostNotFound, NotPermitted):
                     raise
                 except ConnectFailed as error:
                     failures[dialer] = error
                     _tell(dialer, _cause(dialer, error), waiting)
+                else:
+                    for earlier in unanswered:
+                        known.left_unanswered(earlier.server, now_s())
+                    if dialer in silent:
+                        known.forget(dialer.server)
+                    return connection
             if not running and not waiting:
                 raise _all_failed(failures, dialers[-1])
     finally:

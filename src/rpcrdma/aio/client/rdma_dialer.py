@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from rpcrdma.aio.client.known_versions import KnownVersions
+from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.provider import Link, Provider
 from rpcrdma.aio.drivers.sockets import unanswered
@@ -43,7 +43,7 @@ class RdmaDialer:
         make: _MakeConnection,
         *,
         version: str,
-        known: KnownVersions,
+        known: KnownServers,
         timeout_s: float,
         reserved_port: bool,
     ) -> None:
@@ -53,7 +53,7 @@ class RdmaDialer:
         self._version = version
         self._names = [dialect.name for dialect in offered(version)]
         self._known = known
-        self._server = (provider.name, url.host, url.port)
+        self.server = (provider.name, url.host, url.port)
         self._timeout_s = timeout_s
         self._reserved_port = reserved_port
 
@@ -72,7 +72,7 @@ class RdmaDialer:
 
     async def _dial(self) -> RdmaConnection:
         *_, fallback = self._names
-        loop, known, server = asyncio.get_running_loop(), self._known, self._server
+        loop, known, server = asyncio.get_running_loop(), self._known, self.server
         if len(self._names) > 1 and known.version_of(server, loop.time()) == fallback:
             return await self._established(await self._begin(fallback, on_version_refused=lambda: known.forget(server)))
         connection = await self._begin(self._version)

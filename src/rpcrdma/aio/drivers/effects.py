@@ -25,8 +25,8 @@ class Effects:
     """Returns seconds; it goes on while a callback of the loop runs."""
     worker_pool: Callable[..., Any] | None = None
     """Makes the object that has the interface of `WorkerPool`, from its arguments; None: that one."""
-    known_versions: Any = None
-    """The versions that servers were found to speak, as `KnownVersions`; None: those known to the process."""
+    known_servers: Any = None
+    """The `KnownServers` of connections; None: those known to the process."""
     before_handler: Callable[[str], None] | None = None
     """Is called with the name of a procedure before its handler runs in the event loop."""
 

@@ -1,4 +1,4 @@
-"""The cache of servers' versions: its duration, its size, and the conditions of a guess."""
+"""What is known of servers: its duration, its size, and the conditions of a guess."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.aio.client.connect import ConnectOptions
-from rpcrdma.aio.client.known_versions import KnownVersions
+from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.transport import VERSION_CHOICES, TransportStatistics, offered, version_choice
 
@@ -15,10 +15,10 @@ OTHER = ("iwarp", "server", 20050)
 
 
 def test_what_was_found_holds_for_a_time() -> None:
-    known = KnownVersions()
+    known = KnownServers()
     assert known.version_of(SERVER, 0) is None
     known.found(SERVER, "1", 7)
-    again_s = 7 + limits.VERSION_AGAIN_S
+    again_s = 7 + limits.SERVER_AGAIN_S
     assert known.version_of(SERVER, again_s - 1) == "1"
     assert known.version_of(SERVER, again_s) is None
     assert known.version_of(OTHER, 7) is None
@@ -30,7 +30,7 @@ def test_what_was_found_holds_for_a_time() -> None:
 
 
 def test_a_guess_holds_once_a_call_was_answered() -> None:
-    known = KnownVersions()
+    known = KnownServers()
     proof = TransportStatistics()
     known.guessed(SERVER, "1", 0, proof)
     assert known.version_of(SERVER, 1) is None
@@ -39,7 +39,7 @@ def test_a_guess_holds_once_a_call_was_answered() -> None:
 
 
 def test_one_lost_message_does_not_outweigh_what_the_server_has_said() -> None:
-    known = KnownVersions()
+    known = KnownServers()
     known.found(SERVER, "2", 0)
     known.guessed(SERVER, "1", 1, TransportStatistics(calls=1))
     assert known.version_of(SERVER, 1) is None, "the newer one is asked for again"
@@ -47,8 +47,21 @@ def test_one_lost_message_does_not_outweigh_what_the_server_has_said() -> None:
     assert known.version_of(SERVER, 2) == "1"
 
 
+def test_silence_holds_for_a_time_or_until_the_server_answers() -> None:
+    known = KnownServers()
+    known.found(SERVER, "2", 0)
+    assert not known.is_silent(SERVER, 1)
+    known.left_unanswered(SERVER, 1)
+    assert known.is_silent(SERVER, limits.SERVER_AGAIN_S)
+    assert known.version_of(SERVER, 2) is None
+    assert not known.is_silent(OTHER, 2)
+    assert not known.is_silent(SERVER, 1 + limits.SERVER_AGAIN_S)
+    known.found(SERVER, "2", 2)
+    assert not known.is_silent(SERVER, 2)
+
+
 def test_only_so_many_servers_are_remembered() -> None:
-    known = KnownVersions(servers_max=3)
+    known = KnownServers(servers_max=3)
     for port in range(5):
         known.found(("iwarp", "server", port), "1", port)
         known.found(("iwarp", "server", 0), "1", port)

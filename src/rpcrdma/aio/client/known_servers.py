@@ -1,4 +1,4 @@
-"""Which version of RPC-over-RDMA a server was found to speak, so that finding out is paid for once."""
+"""The version of RPC-over-RDMA that a server speaks, or its silence over a provider: finding out is paid for once."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ from typing import NamedTuple, TypeAlias
 from rpcrdma import limits
 from rpcrdma.transport import TransportStatistics
 
-__all__ = ["KnownVersions", "ServerPlace"]
+__all__ = ["KnownServers", "ServerPlace"]
 
 ServerPlace: TypeAlias = tuple[str, str, int]
 """The provider's name, the server's host and its port."""
 
 
 class _Found(NamedTuple):
-    """A server's version, and when it was found. After a guess, `proof` counts the calls answered in that version."""
+    """A server's version, None after silence, and when it was found.
 
-    version: str
-    at_s: float
-    proof: TransportStatistics | None
-
-
-class KnownVersions:
-    """Of the `servers_max` servers that were connected to last: the name of the version that each speaks.
-
-    Times are those of any clock that goes on evenly. An entry is forgotten after `again_s` seconds: a server may
-    have learnt another version since, and one that still knows it costs no more than a server that is met first.
+    After a guess, `proof` counts the calls answered in that version.
     """
 
-    def __init__(
-        self, *, servers_max: int = limits.VERSIONS_KNOWN_MAX, again_s: float = limits.VERSION_AGAIN_S
-    ) -> None:
+    version: str | None
+    at_s: float
+    proof: TransportStatistics | None = None
+
+
+class KnownServers:
+    """The versions of the `servers_max` servers that were connected to last, and the ones that are silent.
+
+    Times are those of any clock that goes on evenly. An entry is forgotten after `again_s` seconds: a server may
+    have learnt another version since, or another provider, and otherwise costs no more than a server that is met first.
+    """
+
+    def __init__(self, *, servers_max: int = limits.SERVERS_KNOWN_MAX, again_s: float = limits.SERVER_AGAIN_S) -> None:
         self._servers_max = servers_max
         self._again_s = again_s
         self._found: dict[ServerPlace, _Found] = {}
@@ -47,7 +48,7 @@ class KnownVersions:
 
     def found(self, server: ServerPlace, version: str, now_s: float) -> None:
         """The server has said that it speaks this version."""
-        self._keep(server, _Found(version, now_s, None))
+        self._keep(server, _Found(version, now_s))
 
     def guessed(self, server: ServerPlace, version: str, now_s: float, proof: TransportStatistics) -> None:
         """The server has lost or left unanswered the first message of a newer version.
@@ -59,6 +60,15 @@ class KnownVersions:
             self._keep(server, _Found(version, now_s, proof))
         else:
             self.forget(server)
+
+    def left_unanswered(self, server: ServerPlace, now_s: float) -> None:
+        """The server has not answered over this provider, while it was connected to over another one."""
+        self._keep(server, _Found(None, now_s))
+
+    def is_silent(self, server: ServerPlace, now_s: float) -> bool:
+        """Whether the server is known not to answer over this provider."""
+        found = self._found.get(server)
+        return found is not None and found.version is None and now_s - found.at_s < self._again_s
 
     def forget(self, server: ServerPlace) -> None:
         """Discards the entry of a server that proved wrong."""
