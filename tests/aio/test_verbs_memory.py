@@ -86,14 +86,18 @@ def test_calls_in_memory_of_pools_register_nothing_after_the_first_ones(octets: 
     over(device, use)
 
 
-def test_a_callers_memory_is_registered_for_each_call() -> None:
+@pytest.mark.parametrize(("kind", "registered"), [(bytearray, 3), (PooledMemory, 1)])
+def test_a_callers_memory_is_registered_for_each_call_unless_it_is_made_for_more(
+    kind: type[bytearray], registered: int
+) -> None:
     device = DeviceInMemory()
 
     async def use(client: rpcrdma.Connection, _server: Any) -> None:
-        memory = bytearray(OCTETS)
+        memory = kind(OCTETS)
         for _ in range(3):
             await read(client, into=memory)
-        assert (client.statistics.device_registrations, client.statistics.registrations_reused) == (3, 0)
+        told = client.statistics
+        assert (told.device_registrations, told.registrations_reused) == (registered, 3 - registered)
 
     over(device, use)
 

@@ -67,7 +67,10 @@ def gather_length(gather: Iterable[Buffer]) -> int:
 
 
 class PooledMemory(bytearray):
-    """Memory of a fixed length that its owner lends again and again, so that an RDMA device keeps it registered."""
+    """Memory that its owner uses for many calls, so that an RDMA device keeps it registered until it is freed.
+
+    Its length must not change: a `bytearray` moves when it grows, and the device would go on with the old place.
+    """
 
     __slots__ = ("__weakref__",)
 
