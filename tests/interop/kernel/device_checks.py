@@ -135,7 +135,6 @@ def verbs_server_mounted_by_the_kernel(lab: Lab) -> None:
 @check(named=True)
 def verbs_over_siw_keep_the_rules_of_providers(lab: Lab) -> None:
     """The suite of `rpcrdma.testing.provider_suite` over siw at both ends."""
-    lab.require_siw()
     guest = lab.device_client
     _run(
         guest,

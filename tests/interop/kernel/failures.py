@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["CheckFailed", "GuestDied", "JobTimeout", "LeftOut", "Missing"]
+__all__ = ["CheckFailed", "GuestDied", "JobTimeout", "Missing"]
 
 
 class Missing(Exception):
     """This machine lacks a requirement; the message names it and the remedy."""
-
-
-class LeftOut(Exception):
-    """The guests' kernel lacks the subject of the check; the message names it."""
 
 
 class GuestDied(Exception):

@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import packages
@@ -47,8 +47,12 @@ PROGRAMS = {
 """The base system. A program may stand in either of two places, as Debian moves them from /bin to /usr/bin."""
 EXTRA_PROGRAMS = {
     "fio": ["usr/bin/fio"],
-    # rpc.gssd ends its threads by a library that it only loads then.
-    "nfs-common": ["usr/sbin/rpc.gssd", "lib/x86_64-linux-gnu/libgcc_s.so.1"],
+    "nfs-common": [
+        *_each("usr/sbin/", "rpc.gssd rpc.svcgssd"),
+        # Libraries that they load by name: at the end of a thread, and for the user of a principal.
+        "lib/x86_64-linux-gnu/libgcc_s.so.1",
+        "usr/lib/x86_64-linux-gnu/libnfsidmap/static.so",
+    ],
 }
 """Programs with many libraries, each in a layer for the guests that use it: each MiB costs time at each boot."""
 MODULES = _each(
@@ -56,6 +60,7 @@ MODULES = _each(
     "virtio_pci virtio_net virtio_console virtio_rng crc32c_generic crc32_generic siw rdma_rxe rpcrdma ib_uverbs"
     " rdma_ucm nfsd nfsv3 nfsv4 rpcsec_gss_krb5 cts",
 )
+TLS_MODULES = _each("", "tls gcm ccm ctr ghash_generic ghash_clmulni_intel aesni_intel")
 SOURCE_FOLDERS = ["drivers/infiniband", "fs/nfs", "fs/nfsd", "fs/lockd", "fs/ext2", "net/sunrpc", "include/trace"]
 SIW_FOLDER = "drivers/infiniband/sw/siw"
 _TREE_FOLDERS = ["fs/nfs", "fs/lockd", "fs/ext2", "net/sunrpc", "drivers/infiniband/sw", "include/trace"]
@@ -68,36 +73,25 @@ _CACHE_VARIABLE = "RPCRDMA_KERNEL_CACHE"
 
 @dataclass(frozen=True, kw_only=True)
 class _Recipe:
-    """The parts of an image. An empty suite is that of this machine's own sources."""
+    """The parts that the images differ in. An empty suite is that of this machine's own sources."""
 
     kernel_suite: str = ""
     program_suite: str = ""
     programs: dict[str, list[str]]
-    layers: dict[str, list[str]]
     modules: list[str]
-    with_siw: bool = False
-    """Whether siw is built from the kernel's source, and some of that is kept as a tree of files."""
 
 
-_STABLE = _Recipe(programs=PROGRAMS, layers=EXTRA_PROGRAMS, modules=MODULES, with_siw=True)
-_TLS_PROGRAMS = {name: paths for name, paths in PROGRAMS.items() if not name.startswith(("ibverbs", "rdmacm"))}
-_TLS_MODULES = (
-    "virtio_pci virtio_net virtio_console virtio_rng crc32c_generic nfsd nfsv3 tls gcm ccm ctr ghash_generic"
-    " ghash_clmulni_intel aesni_intel"
-)
 _RECIPES = {
-    "stable": _STABLE,
-    "newer": replace(_STABLE, kernel_suite="bookworm-backports", with_siw=False),
-    "tls": _Recipe(
-        kernel_suite="trixie",
+    "stable": _Recipe(programs=PROGRAMS, modules=MODULES),
+    "newer": _Recipe(
+        kernel_suite="bookworm-backports",
         program_suite="trixie",
-        programs={**_TLS_PROGRAMS, "ktls-utils": ["usr/sbin/tlshd"]},
-        layers={},
-        modules=_each("", _TLS_MODULES),
+        programs={**PROGRAMS, "ktls-utils": ["usr/sbin/tlshd"]},
+        modules=[*MODULES, *TLS_MODULES],
     ),
 }
 KERNELS = tuple(_RECIPES)
-"""Debian's kernel; that of its backports, without siw; and that of its next release, with programs for NFS in TLS."""
+"""Debian's kernel; and that of its backports, with programs of Debian's next release: bookworm's know no NFS in TLS."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +104,8 @@ class Image:
     """The base system: a root file system whose /init is yet to come."""
     layers: dict[str, Path]
     """Further programs by name, each an archive to be unpacked over the base system."""
-    source_tree: Path | None
-    """A tar of some folders of the kernel's source: about a thousand files of all sizes. None without siw."""
+    source_tree: Path
+    """A tar of some folders of the kernel's source: about a thousand files of all sizes."""
     versions: dict[str, str]
 
 
@@ -138,16 +132,17 @@ def build_image(kernel_choice: str = "stable") -> Image:
     )
     release = packages.kernel_release(suite)
     series = ".".join(release.split(".")[:2])
-    programs = packages.runtime_packages([*recipe.programs, *recipe.layers], program_suite)
+    programs = packages.runtime_packages([*recipe.programs, *EXTRA_PROGRAMS], program_suite)
     flavour = re.sub(r"amd64$", "common", release)
-    kernel = [f"linux-image-{release}"]
-    if recipe.with_siw:
-        kernel += [
-            f"linux-headers-{release}",
-            f"linux-headers-{flavour}",
-            f"linux-kbuild-{series}",
-            f"linux-source-{series}",
-        ]
+    # Newer kernels have it for each release.
+    kbuild = release.removesuffix("-amd64") if "+" in release else series
+    kernel = [
+        f"linux-image-{release}",
+        f"linux-headers-{release}",
+        f"linux-headers-{flavour}",
+        f"linux-kbuild-{kbuild}",
+        f"linux-source-{series}",
+    ]
     program_versions, kernel_versions = packages.versions(programs, program_suite), packages.versions(kernel, suite)
     versions = {**program_versions, **kernel_versions}
     directory = cache / f"image-{_digest(versions)}"
@@ -165,8 +160,8 @@ def build_image(kernel_choice: str = "stable") -> Image:
         release=release,
         kernel=directory / "vmlinux",
         system=directory / "system.cpio",
-        layers={name: directory / f"{name}.cpio" for name in recipe.layers},
-        source_tree=directory / "source.tar" if recipe.with_siw else None,
+        layers={name: directory / f"{name}.cpio" for name in EXTRA_PROGRAMS},
+        source_tree=directory / "source.tar",
         versions=versions,
     )
 
@@ -191,12 +186,10 @@ def _build(directory: Path, files: dict[str, Path], release: str, recipe: _Recip
     tree = work / "tree"
     for path in files.values():
         packages.unpack(path, tree)
-    modules = [tree / "lib/modules", tree / "usr/lib/modules"]
-    if recipe.with_siw:
-        source = extract_source(tree, work / "source", SOURCE_FOLDERS)
-        command = ["tar", "-cf", directory / "source.tar", "--sort=name", "--owner=0", "--group=0", *_TREE_FOLDERS]
-        subprocess.run(command, cwd=source, check=True)
-        modules.append(build_siw(source, tree, release).parent)
+    source = extract_source(tree, work / "source", SOURCE_FOLDERS)
+    command = ["tar", "-cf", directory / "source.tar", "--sort=name", "--owner=0", "--group=0", *_TREE_FOLDERS]
+    subprocess.run(command, cwd=source, check=True)
+    modules = [tree / "lib/modules", build_siw(source, tree, release).parent]
     boot_image(tree / f"boot/vmlinuz-{release}", directory / "vmlinux")
     libraries = {path.name: path for path in sorted(tree.rglob("*.so*")) if not path.is_dir()}
     with Archive(directory / "system.cpio") as system:
@@ -220,7 +213,7 @@ def _build(directory: Path, files: dict[str, Path], release: str, recipe: _Recip
         system.file("etc/passwd", users.encode())
         system.file("etc/group", "".join(f"{name}:x:{number}:\n" for name, number in _USERS.items()).encode())
         _add_modules(system, release, recipe.modules, modules)
-    for name, paths in recipe.layers.items():
+    for name, paths in EXTRA_PROGRAMS.items():
         with Archive(directory / f"{name}.cpio", over=system) as layer:
             _add_programs(layer, {name: paths}, tree, libraries)
     shutil.rmtree(work)

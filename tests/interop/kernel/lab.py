@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from failures import CheckFailed, LeftOut
+from failures import CheckFailed
 from guest import Guest
 from image import Image
 from kernel_server import start_kernel_server
@@ -22,7 +22,7 @@ __all__ = ["CHECKS", "MOUNT_OPTIONS", "Check", "Lab", "check"]
 
 MOUNT_OPTIONS = "rdma,port=20049,vers=3,nolock,mountproto=tcp,mountport=20048"
 """Options with which a Linux client mounts either server. Neither has NLM; no port mapper is asked."""
-_CLIENT, _SERVER, _DEVICES, _TLS, _DEVICE_CLIENT = 2, 3, 4, 5, 6
+_CLIENT, _SERVER, _DEVICES, _NEWER, _DEVICE_CLIENT = 2, 3, 4, 5, 6
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,21 @@ class Check:
     quick: bool
     named: bool
     """It takes long, and runs only where it is named, as by `make interop-verbs`."""
+    newer: bool
+    """It uses `Lab.newer`."""
 
 
 CHECKS: list[Check] = []
 """All checks, in the order in which they were declared."""
 
 
-def check(*, quick: bool = False, named: bool = False) -> Callable[[Callable[[Lab], None]], Callable[[Lab], None]]:
+def check(
+    *, quick: bool = False, named: bool = False, newer: bool = False
+) -> Callable[[Callable[[Lab], None]], Callable[[Lab], None]]:
     """Declares a check; its name is the function's. The `quick` ones make up the reduced set."""
 
     def declare(function: Callable[[Lab], None]) -> Callable[[Lab], None]:
-        CHECKS.append(Check(function.__name__.replace("_", "-"), function, quick, named))
+        CHECKS.append(Check(function.__name__.replace("_", "-"), function, quick, named, newer))
         return function
 
     return declare
@@ -53,10 +57,10 @@ def check(*, quick: bool = False, named: bool = False) -> Callable[[Callable[[La
 class Lab:
     """Guests stay up from one check to the next, and are replaced when a check has failed in them."""
 
-    def __init__(self, image: Image, tls_image: Image | None = None) -> None:
-        """`tls_image` is the image "tls", for checks that use the guest of this name."""
+    def __init__(self, image: Image, newer_image: Image | None = None) -> None:
+        """`newer_image` is the image "newer", for checks that use the guest of this name."""
         self.image = image
-        self._tls_image = tls_image
+        self._newer_image = newer_image
         self._guests: dict[str, Guest] = {}
         self._directory = tempfile.TemporaryDirectory(prefix="rpcrdma-lab-")
 
@@ -71,7 +75,6 @@ class Lab:
     def client(self) -> Guest:
         """A guest that mounts; the source tree is unpacked in /data/original, its checksums are in /data/sums."""
         if "client" not in self._guests:
-            self.require_siw()
             layers = (self.image.layers["fio"], self.python_layer)
             exerciser = Path(__file__).with_name("file_exerciser.py")
             files = {"data/source.tar": self.image.source_tree, "data/file_exerciser.py": exerciser}
@@ -82,15 +85,6 @@ class Lab:
                 "find . -type f | sort | xargs md5sum >/data/sums"
             )
         return self._guests["client"]
-
-    def require_siw(self) -> None:
-        """Checks that the guests' kernel has siw.
-
-        Raises:
-            LeftOut: It has none.
-        """
-        if self.image.source_tree is None:
-            raise LeftOut("siw is built for Debian's own kernel alone")
 
     @property
     def devices(self) -> Guest:
@@ -118,12 +112,13 @@ class Lab:
         return self._guests[name]
 
     @property
-    def tls(self) -> Guest:
-        """A guest with a newer kernel, which has TLS for NFS, and tlshd."""
-        if "tls" not in self._guests:
-            assert self._tls_image is not None, "it is built before the network is left"
-            self._guests["tls"] = Guest(self._tls_image, _TLS, name="tls")
-        return self._guests["tls"]
+    def newer(self) -> Guest:
+        """A guest with a newer kernel, which has TLS for NFS, and with tlshd and the daemons of Kerberos."""
+        if "newer" not in self._guests:
+            assert self._newer_image is not None, "it is built before the network is left"
+            layers = (self._newer_image.layers["nfs-common"],)
+            self._guests["newer"] = Guest(self._newer_image, _NEWER, name="newer", layers=layers)
+        return self._guests["newer"]
 
     @property
     def python_layer(self) -> Path:
@@ -135,9 +130,9 @@ class Lab:
 
     @property
     def server(self) -> Guest:
-        """A guest whose kernel serves /srv."""
+        """A guest whose kernel serves /srv, with the daemons of Kerberos."""
         if "server" not in self._guests:
-            guest = Guest(self.image, _SERVER, name="server")
+            guest = Guest(self.image, _SERVER, name="server", layers=(self.image.layers["nfs-common"],))
             self._guests["server"] = guest
             start_kernel_server(guest)
         return self._guests["server"]

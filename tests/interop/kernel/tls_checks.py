@@ -66,13 +66,13 @@ class _Certificates:
 
 @contextmanager
 def _certified(lab: Lab) -> Iterator[tuple[Guest, _Certificates]]:
-    guest = lab.tls
+    guest = lab.newer
     with tempfile.TemporaryDirectory(prefix="rpcrdma-tls-") as directory:
         yield guest, _Certificates(Path(directory), guest)
     guest.run("kill $(pidof tlshd); grep -v '\\.test' /etc/hosts >/tmp/hosts; cp /tmp/hosts /etc/hosts")
 
 
-@check()
+@check(newer=True)
 def kernel_client_over_tls(lab: Lab) -> None:
     """`xprtsec=tls` and `xprtsec=mtls` mount the exports that ask for them; a mount in the clear gets nothing."""
     with _certified(lab) as (guest, certificates):
@@ -100,7 +100,7 @@ def kernel_client_over_tls(lab: Lab) -> None:
                         raise CheckFailed("the file is not whole")
 
 
-@check()
+@check(newer=True)
 def our_client_over_tls(lab: Lab) -> None:
     """Our commands put and get a file on exports of nfsd with `xprtsec=tls` and `mtls`, and not in the clear."""
     with _certified(lab) as (guest, certificates), tempfile.TemporaryDirectory() as name:
