@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,7 +14,8 @@ from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.security_options import Kerberos, KerberosKeys
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.errors import UserAuthenticationFailed
+from rpcrdma.errors import TransportClosed, UserAuthenticationFailed
+from rpcrdma.limits import GSS_SHORT_OCTETS
 from rpcrdma.rpc.auth import AuthStat, AuthSys
 from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
@@ -24,6 +26,7 @@ from rpcrdma.rpc.service import CallContext, Service, execution_of
 from rpcrdma.transport import Call
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.fake_gss import FakeMechanism
+from support.programs import decode_word, encode_word
 from support.waiting import until
 
 MIB = 1 << 20
@@ -57,9 +60,15 @@ class Echo(Service):
 
 @asynccontextmanager
 async def pair(
-    transport: str, flavor: str, mechanism: FakeMechanism, *, offered: tuple[str, ...] = FLAVORS, **client: Any
+    transport: str,
+    flavor: str,
+    mechanism: FakeMechanism,
+    *,
+    offered: tuple[str, ...] = FLAVORS,
+    service: Echo | None = None,
+    **client: Any,
 ) -> AsyncIterator[tuple[Connection, Echo, Server]]:
-    echo = Echo()
+    echo = service or Echo()
     version = {"tcp": "auto", "rtr": "2"}.get(transport, transport)
     options = ServeOptions(
         security=offered, kerberos=KerberosKeys(mechanism=mechanism), rdma=RdmaServerConfig(rpcrdma_version=version)
@@ -380,3 +389,186 @@ def test_tls_protects_the_calls_of_a_server_under_kerberos_too() -> None:
     assert ConnectOptions(security="krb5", xprtsec="tls").services_security is None
     assert ConnectOptions(security="sys").services_security is None
     assert ConnectOptions().services_security is None
+
+
+class Gate:
+    """Holds a thread in a long use of a context until the test lets it go on."""
+
+    def __init__(self) -> None:
+        self.entered = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._opened = threading.Event()
+
+    def __call__(self, octets: int) -> None:
+        if octets > GSS_SHORT_OCTETS:
+            assert threading.current_thread() is not threading.main_thread()
+            self._loop.call_soon_threadsafe(self.entered.set)
+            assert self._opened.wait(10)
+
+    def open(self) -> None:
+        self._opened.set()
+
+
+@pytest.mark.parametrize("flavor", ["krb5i", "krb5p"])
+@pytest.mark.parametrize("transport", ["tcp", "1", "2"])
+def test_while_a_long_message_is_opened_or_sealed_other_clients_are_answered(transport: str, flavor: str) -> None:
+    async def main() -> None:
+        mechanism = FakeMechanism()
+        apart = Kerberos(flavor, mechanism=FakeMechanism())
+        async with pair(transport, flavor, mechanism, security=apart) as (connection, echo, server):
+            other = ConnectOptions(security=Kerberos(flavor, mechanism=FakeMechanism()))
+            async with connect(server.listening[0], echo.PROGRAM, options=other) as another:
+                mechanism.on_use = gate = Gate()
+                long = asyncio.create_task(connection.call(ECHO, bytes(MIB)))
+                await gate.entered.wait()
+                behind = asyncio.create_task(connection.call(ECHO, b"behind"))
+                assert bytes(await another.call(ECHO, b"other")) == b"other"
+                assert not long.done()
+                assert not behind.done()
+                gate.open()
+                assert bytes(await behind) == b"behind"
+                assert bytes(await long) == bytes(MIB)
+                assert not connection.reconnects
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("transport", ["tcp", "1", "2"])
+def test_calls_of_all_sizes_at_once_use_a_context_one_after_another(transport: str) -> None:
+    async def main() -> None:
+        async with pair(transport, "krb5p", FakeMechanism()) as (connection, echo, _):
+            sizes = [7, GSS_SHORT_OCTETS * 2, 0, 300_000, 100, 40_000] * 4
+            results = await asyncio.gather(*(connection.call(ECHO, bytes(size)) for size in sizes))
+            assert [len(result) for result in results] == sizes
+            assert len(echo.callers) == len(sizes)
+            assert not connection.reconnects
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("transport", ["tcp", "2"])
+def test_a_connection_that_is_cut_while_a_thread_works_for_it_leaves_nothing_behind(transport: str) -> None:
+    async def main() -> None:
+        mechanism = FakeMechanism()
+        apart = Kerberos("krb5p", mechanism=FakeMechanism())
+        async with pair(transport, "krb5p", mechanism, security=apart, reconnect=False) as (connection, echo, server):
+            await connection.call(ECHO, b"first")
+            mechanism.on_use = gate = Gate()
+            long = asyncio.create_task(connection.call(ECHO, bytes(MIB)))
+            await gate.entered.wait()
+            connection._present.abort("cut off")
+            with pytest.raises(TransportClosed):
+                await long
+            await until(lambda: not (server._rdma.connections or server._tcp.connections))
+            gate.open()
+            await until(lambda: not server._runner.running)
+            assert server.statistics().buffer_octets_lent == 0
+            assert len(echo.callers) == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("transport", ["tcp", "2"])
+def test_a_reply_that_comes_while_a_thread_seals_a_call_waits_for_it(transport: str) -> None:
+    async def main() -> None:
+        own = FakeMechanism()
+        apart = Kerberos("krb5p", mechanism=own)
+        async with pair(transport, "krb5p", FakeMechanism(), security=apart) as (connection, _, server):
+            slow = Slow()
+            for dispatcher in (server._over_rdma, server._tcp.dispatcher):
+                monkey_route(dispatcher._routes[ECHO.program, 1, 1], slow)
+            early = asyncio.create_task(connection.call(ECHO, b"early"))
+            await slow.entered.wait()
+            own.on_use = gate = Gate()
+            long = asyncio.create_task(connection.call(ECHO, bytes(MIB)))
+            await gate.entered.wait()
+            slow.gate.set()
+            await until(lambda: early.done() or session_of(connection).turns._short)
+            assert not early.done()
+            gate.open()
+            assert bytes(await early) == b"early"
+            assert bytes(await long) == bytes(MIB)
+
+    asyncio.run(main())
+
+
+def test_a_call_that_is_given_up_while_it_is_sealed_is_not_sent_and_later_ones_are() -> None:
+    async def main() -> None:
+        own = FakeMechanism()
+        apart = Kerberos("krb5p", mechanism=own)
+        async with pair("2", "krb5p", FakeMechanism(), security=apart) as (connection, echo, _):
+            await connection.call(ECHO, b"first")
+            own.on_use = gate = Gate()
+            long = asyncio.create_task(connection.call(ECHO, bytes(MIB)))
+            await gate.entered.wait()
+            behind = asyncio.create_task(connection.call(ECHO, b"behind"))
+            long.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await long
+            gate.open()
+            assert bytes(await behind) == b"behind"
+            assert len(echo.callers) == 2
+
+    asyncio.run(main())
+
+
+def test_a_result_that_is_given_up_while_it_is_opened_does_not_come_into_the_callers_memory() -> None:
+    async def main() -> None:
+        own = FakeMechanism()
+        apart = Kerberos("krb5p", mechanism=own)
+        async with pair("2", "krb5p", FakeMechanism(), security=apart) as (connection, _, _):
+            into = bytearray(MIB)
+            gate = Gate()
+            opened = {"uses": 0}
+
+            def second(octets: int) -> None:
+                # The first long use seals the call.
+                opened["uses"] += octets > GSS_SHORT_OCTETS
+                if opened["uses"] == 2:
+                    gate(octets)
+
+            own.on_use = second
+            long = asyncio.create_task(connection.call(ECHO, b"\xaa" * MIB, into=into))
+            await gate.entered.wait()
+            long.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await long
+            gate.open()
+            await connection.call(ECHO, b"after")
+            assert into == bytes(MIB)
+
+    asyncio.run(main())
+
+
+GIVE = Procedure(
+    ECHO.program,
+    1,
+    2,
+    "GIVE",
+    "give",
+    encode_word,
+    decode_word,
+    lambda enc, value: enc.opaque(value, 2 * MIB, "data"),
+    lambda dec: dec.opaque(2 * MIB, "data"),
+)
+
+
+class Giving(Echo):
+    PROGRAM = Program(ECHO.program, 1, "GIVING", {1: ECHO, 2: GIVE})
+
+    def give(self, args: int, context: CallContext) -> bytes:
+        self.callers.append(context)
+        return bytes(args)
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_long_result_for_which_too_little_was_offered_comes_again_and_runs_once(flavor: str) -> None:
+    async def main() -> None:
+        async with pair("2", flavor, FakeMechanism(), service=Giving()) as (connection, giving, server):
+            # The reply is kept for its repeat alone.
+            server._tcp.answering._at_most_once.cache._reply_octets_max = 0
+            assert len(await connection.call(GIVE, 2 * MIB)) == 2 * MIB
+            assert connection.statistics.resent_larger == 1
+            assert len(giving.callers) == 1
+
+    asyncio.run(main())

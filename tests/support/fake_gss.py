@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rpcrdma.rpc.auth import LocalUser
@@ -24,6 +26,18 @@ class FakeContext:
         self.complete = False
         self.principal = mechanism.principal if initiates else ""
         self.expired = False
+        self._in_use = threading.Lock()
+
+    @contextmanager
+    def _use(self, octets: int) -> Iterator[None]:
+        """The libraries of Kerberos do not lock a context: two uses at the same time corrupt it."""
+        assert self._in_use.acquire(blocking=False), "two threads use a context at the same time"
+        try:
+            if self._mechanism.on_use is not None:
+                self._mechanism.on_use(octets)
+            yield
+        finally:
+            self._in_use.release()
 
     @property
     def user(self) -> LocalUser | None:
@@ -61,21 +75,30 @@ class FakeContext:
         return b"done" if self.complete else b"go on"
 
     def mic(self, data: bytes) -> bytes:
+        with self._use(len(data)):
+            return self._mic(data)
+
+    def verify(self, data: bytes, mic: bytes) -> None:
+        with self._use(len(data)):
+            self._verify(data, mic)
+
+    def wrap(self, data: bytes) -> bytes:
+        with self._use(len(data)):
+            return self._crypt(data) + self._mic(data)
+
+    def unwrap(self, data: bytes) -> bytes:
+        with self._use(len(data)):
+            clear = self._crypt(data[:-20])
+            self._verify(clear, data[-20:])
+            return clear
+
+    def _mic(self, data: bytes) -> bytes:
         self._check()
         return hmac.digest(self._key, data, "sha256")[:20]
 
-    def verify(self, data: bytes, mic: bytes) -> None:
-        self._check()
-        if not hmac.compare_digest(self.mic(data), mic):
+    def _verify(self, data: bytes, mic: bytes) -> None:
+        if not hmac.compare_digest(self._mic(data), mic):
             raise GssFailure("the checksum is wrong")
-
-    def wrap(self, data: bytes) -> bytes:
-        return self._crypt(data) + self.mic(data)
-
-    def unwrap(self, data: bytes) -> bytes:
-        clear = self._crypt(data[:-20])
-        self.verify(clear, data[-20:])
-        return clear
 
     def _crypt(self, data: bytes) -> bytes:
         stream = hashlib.shake_128(self._key).digest(len(data))
@@ -102,6 +125,8 @@ class FakeMechanism:
     blocks: bool = False
     ticket: bool = True
     on_step: Callable[[], None] | None = None
+    on_use: Callable[[int], None] | None = None
+    """Is called in each use of a finished context, with the octets that it takes time for."""
     mic_octets_max = 20
     wrap_octets_max = 20
 

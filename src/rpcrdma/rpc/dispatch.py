@@ -27,7 +27,7 @@ from rpcrdma.rpc.auth import (
 )
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
-from rpcrdma.rpc.gss.protection import CallDropped, CallOpener, CredentialRefused, OpenedCall
+from rpcrdma.rpc.gss.protection import CallDropped, CallOpener, CallWaits, CredentialRefused, OpenedCall
 from rpcrdma.rpc.message import (
     CALL_HEADER_OCTETS,
     RPC_VERSION,
@@ -172,6 +172,7 @@ class Dispatcher:
                 error answers that (RFC 8166 section 6.1); every other fault in the arguments is GARBAGE_ARGS.
             DecodeError: the message cannot be answered: it is no call, or its header is cut short.
             CallDropped: the call is not to be answered.
+            CallWaits: the call is to be opened again, once the work that this names has been done.
         """
         decoder = call.decoder
         start = decoder.pos
@@ -201,7 +202,8 @@ class Dispatcher:
                 raise
             xid, program, version, number, (flavor, body), verifier = header
         call.xid = xid
-        protection: OpenedCall | None = None
+        # Of a call that has waited.
+        protection = call.protection
         if flavor == AuthFlavor.AUTH_NONE:
             call.credential = _NO_IDENTITY
         elif flavor == AuthFlavor.AUTH_SYS:
@@ -211,6 +213,8 @@ class Dispatcher:
                 return _auth_error(call, AuthStat.AUTH_BADCRED)
         elif flavor == AuthFlavor.AUTH_TLS:
             return _auth_error(call, AuthStat.AUTH_BADCRED)
+        elif protection is not None:
+            pass
         elif flavor == AuthFlavor.RPCSEC_GSS and self._acceptor is not None:
             header = CallHeader(xid, program, version, number, OpaqueAuth(flavor, body), verifier)
             try:
@@ -262,11 +266,12 @@ class Dispatcher:
         Raises:
             CredentialRefused: a check has failed.
             CallDropped: the call is not to be answered.
+            CallWaits: its context is in use.
         """
         signed = bytes(call.decoder.data[start : start + 32 + (len(header.credential.body) + 3 & ~3)])
         try:
             protection = acceptor.open(header, signed, call.decoder, call.peer)
-        except CallDropped:
+        except (CallDropped, CallWaits):
             # It is counted, and its memory given back, as for any call.
             route = self._routes.get(header[1:4])
             call.procedure = null_procedure(header.program, header.version) if route is None else route.procedure

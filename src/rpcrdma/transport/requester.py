@@ -343,6 +343,10 @@ class Requester:
             form = form_after(message.refusal, call.form, call.into, most, possible)
             if call.carried is not None:
                 form = call.carried.form_after(message.refusal, call.form, form)
+            if form is not None and call.protection is not None:
+                # The responder may have taken the sequence number.
+                payload = call.protection.encode_again(call.xid, call.procedure, call.args)
+                form, call.payload = (None if payload is None else form), payload
         if form is not None:
             self._count_again(message.refusal, plain=form.plain and not call.form.plain)
             session.window.on_received(message)

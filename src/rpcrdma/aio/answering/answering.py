@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from time import perf_counter_ns
 
 from rpcrdma.aio.answering.at_most_once import AtMostOnce
@@ -10,7 +11,8 @@ from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.errors import DecodeError
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.gss.protection import CallDropped
+from rpcrdma.rpc.gss.context_turns import Outcome
+from rpcrdma.rpc.gss.protection import CallDropped, CallWaits
 
 __all__ = ["Answering"]
 
@@ -39,7 +41,7 @@ class Answering:
     def take(self, call: ServerCall, source: CallSource[ServerCall]) -> None:
         """Answers a call that has arrived on `source`: at once, or when its handler is done."""
         call.source, call.client = source, source.client
-        if self._statistics is not None:
+        if self._statistics is not None and call.statistics is None:
             call.statistics = self._statistics
             call.began_ns = call.sent_ns = perf_counter_ns()
         try:
@@ -51,6 +53,9 @@ class Answering:
         except CallDropped:
             call.drop()
             return
+        except CallWaits as wait:
+            wait.turns.use(wait.work, functools.partial(self._take_again, call), octets=wait.octets)
+            return
         if call.statistics is not None:
             call.octets_received = call.decoder.position
         if refused is not None:
@@ -59,3 +64,12 @@ class Answering:
             self._at_most_once.run(call)
         else:
             self.runner.run(call)
+
+    def _take_again(self, call: ServerCall, outcome: Outcome[None]) -> None:
+        """Goes on with a call that has waited for its context."""
+        outcome()
+        if call.ended:
+            call.drop()
+        else:
+            call.decoder.pos = call.decoder.start
+            self.take(call, call.source)

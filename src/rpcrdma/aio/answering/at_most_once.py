@@ -8,6 +8,7 @@ larger than the memory that it had offered.
 from __future__ import annotations
 
 import asyncio
+import functools
 
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.answering.server_call import ServerCall
@@ -43,8 +44,14 @@ class _Run:
         else:
             newest.answer(lasting)
             first.drop()
-        if newest.refusal:
-            cache.hold(known, lasting)
+        if newest.sealing:
+            newest.on_sealed = functools.partial(self._sealed, lasting)
+        else:
+            self._sealed(lasting, newest)
+
+    def _sealed(self, reply: Payload, call: ServerCall) -> None:
+        if call.refusal:
+            self._at_most_once.cache.hold(self._known, reply)
 
     def join(self, repeat: ServerCall) -> None:
         superseded, self.newest = self.newest, repeat
@@ -93,7 +100,13 @@ class AtMostOnce:
                 call.refuse()
                 return
             call.answer(reply)
-            if call.refusal:
-                self.cache.hold(known, reply)
+            if call.sealing:
+                call.on_sealed = functools.partial(self._repeated, known, reply)
             else:
-                self.cache.sent(known)
+                self._repeated(known, reply, call)
+
+    def _repeated(self, known: KnownCall, reply: Payload, call: ServerCall) -> None:
+        if call.refusal:
+            self.cache.hold(known, reply)
+        else:
+            self.cache.sent(known)

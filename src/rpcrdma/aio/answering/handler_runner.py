@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable
+import os
+from collections.abc import Awaitable, Callable
 from time import perf_counter_ns
 from typing import Any, TypeAlias
 
@@ -23,9 +24,15 @@ __all__ = ["HandlerRunner"]
 _Result: TypeAlias = tuple[Payload, BaseException | None]
 """The reply, and why it reports a failure."""
 
+_Computation: TypeAlias = tuple[Callable[[], Any], Callable[[Any], None]]
+"""The work, and the taker of its result."""
+
 _LOGGER = logging.getLogger("rpcrdma.server")
 _WORKERS = 8
 """Threads that block in file systems at the same time; what a Linux NFS server starts with."""
+
+_COMPUTING = max(1, (os.cpu_count() or 1) - 1)
+"""Threads that compute at the same time: one processor is for the event loop."""
 
 _INLINE, _INLINE_OR_WORKER, _WORKER = Execution.INLINE, Execution.INLINE_OR_WORKER, Execution.WORKER
 
@@ -41,13 +48,14 @@ class HandlerRunner:
         self._before_handler = effects.before_handler
         pool = effects.worker_pool or WorkerPool
         self._workers: WorkerPool[ServerCall, _Result] = pool(workers, self._work, self._deliver, self._let_go)
+        self._computing: WorkerPool[_Computation, Any] | None = None
         self._log = LimitedLog(logger)
         # With the awaitable of each, in order: a simulation must cancel them in the same order each time.
         self._tasks: dict[asyncio.Task[None], Awaitable[Any]] = {}
         self._idle: asyncio.Event | None = None
         self._drained = False
         self.running = 0
-        """Calls in worker threads and tasks."""
+        """Calls in worker threads and tasks, and computations."""
 
     def run(self, call: ServerCall) -> None:
         """Runs the handler and answers the call, or lets it go, exactly once, in the event loop.
@@ -107,6 +115,24 @@ class HandlerRunner:
         """
         self._workers.connection_ended(connection)
 
+    def compute(self, address: str, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Calls `work()`, which does not raise, in a thread for computations, and `done` with its result in the loop.
+
+        Clients take turns by `address`. After `drain` has run into its deadline nothing is called.
+        """
+        if self._computing is None:
+            pool = effects_of(self._loop).worker_pool or WorkerPool
+            self._computing = pool(_COMPUTING, _computed, self._take_computed, _stays)
+        self.running += 1
+        self._computing.submit(address, address, (work, done), brief=False, may_be_let_go=False)
+
+    def _take_computed(self, computation: _Computation, result: Any) -> None:
+        try:
+            if not self._drained:
+                computation[1](result)
+        finally:
+            self._one_less()
+
     async def drain(self, deadline_s: float) -> bool:
         """Waits until nothing runs, at most `deadline_s` seconds; cancels tasks that still run, and ends the threads.
 
@@ -128,6 +154,8 @@ class HandlerRunner:
         if tasks:
             await asyncio.wait(tasks, timeout=deadline_s)
         self._workers.shutdown(wait=finished)
+        if self._computing is not None:
+            self._computing.shutdown(wait=finished)
         self._log.flush()
         return finished
 
@@ -160,6 +188,9 @@ class HandlerRunner:
     def _finished(self, call: ServerCall) -> None:
         if call.reserved:
             call.end_reservation()
+        self._one_less()
+
+    def _one_less(self) -> None:
         self.running -= 1
         if not self.running and self._idle is not None:
             self._idle.set()
@@ -244,3 +275,12 @@ class HandlerRunner:
                 call.answer(reply)
         finally:
             self._finished(call)
+
+
+def _computed(computation: _Computation, worker: Worker) -> Any:
+    del worker
+    return computation[0]()
+
+
+def _stays(computation: _Computation) -> None:
+    """No computation is let go."""

@@ -13,6 +13,7 @@ from rpcrdma.limits import UNCOUNTED_RESULT_OCTETS
 from rpcrdma.rpc.auth import AuthStat, Credential
 from rpcrdma.rpc.call_statistics import DROPPED, REFUSED, REPEATED, CallStatistics
 from rpcrdma.rpc.dispatch import Route, refusal
+from rpcrdma.rpc.gss.context_turns import Outcome
 from rpcrdma.rpc.gss.protection import OpenedCall
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.message import SUCCESS_TAIL, AcceptStat, RejectStat, encode_auth_error
@@ -53,6 +54,10 @@ class ServerCall(IncomingCall):
     credential: Credential
     protection: OpenedCall | None = None
     """Of a call under RPCSEC_GSS. Replies are made, and kept, without it."""
+    sealing: bool = False
+    """Whether its reply waits for the protection."""
+    on_sealed: Callable[[ServerCall], None] | None = None
+    """Is called when a reply that has waited for its protection was sent, or refused."""
     procedure: Procedure[Any, Any] | None = None
     status: int | str = REPEATED
     may_block: bool = False
@@ -124,13 +129,17 @@ class ServerCall(IncomingCall):
         self.status = stat.name
         return refusal(self.xid, stat)
 
-    def answer(self, reply: Payload) -> None:
-        """Sends the reply, here or to a repeat of the call, and counts the call."""
+    def answer(self, reply: Payload, *, sealed: bool = False) -> None:
+        """Sends the reply, here or to a repeat of the call, and counts the call.
+
+        Under RPCSEC_GSS that may be later, unless the reply is `sealed`.
+        """
         if self.once is not None:
             self.once.answer(reply)
             return
-        if self.protection is not None:
-            reply = self.protection.protect(reply)
+        if self.protection is not None and not sealed:
+            self._seal(self.protection, reply)
+            return
         statistics = self.statistics
         if statistics is None:
             self.source.reply(self, reply)
@@ -138,6 +147,18 @@ class ServerCall(IncomingCall):
             self.ended_ns = perf_counter_ns()
             self.source.reply(self, reply)
             statistics.count(self)
+
+    def _seal(self, protection: OpenedCall, reply: Payload) -> None:
+        self.sealing = True
+
+        def done(outcome: Outcome[Payload]) -> None:
+            self.sealing = False
+            self.answer(outcome(), sealed=True)
+            if self.on_sealed is not None:
+                self.on_sealed(self)
+
+        work = functools.partial(protection.protect, reply)
+        protection.turns.use(work, done, octets=protection.octets_sealed(reply))
 
     def refuse(self) -> None:
         """Refuses a repeat whose reply is no longer kept, lest the requester go on repeating it.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from rpcrdma.aio.security_options import Kerberos
@@ -17,8 +18,9 @@ from rpcrdma.errors import RemoteProtocolError, RpcError, RpcRdmaError, UserAuth
 from rpcrdma.rpc.auth import AuthStat
 from rpcrdma.rpc.calling import XidSource
 from rpcrdma.rpc.errors import AuthError
+from rpcrdma.rpc.gss.context_turns import ContextTurns, Outcome
 from rpcrdma.rpc.gss.flavors import GssService
-from rpcrdma.rpc.gss.initiator import ContextCall, GssSession, ProtectedCall, check_verifier
+from rpcrdma.rpc.gss.initiator import ContextCall, GssSession, ProtectedCall, UnopenedReply, check_verifier
 from rpcrdma.rpc.gss.mechanism import GssFailure, GssMajor, GssMechanism
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.transport import Call
@@ -76,9 +78,8 @@ class GssSessions:
             session = self._session
             if session is None or session.exhausted or self._is_due():
                 session = await self._renewed(call, connection)
-            call.protection = ProtectedCall(session, self._service)
             try:
-                return await connection.start(call)
+                return await self._protected(call, connection, ProtectedCall(session, self._service))
             except GssFailure as failure:
                 self._forget(session)
                 if again:
@@ -91,6 +92,39 @@ class GssSessions:
                     raise
             again = True
 
+    async def _protected(self, call: Call, connection: _Connection, protected: ProtectedCall) -> Any:
+        """The result of one transmission of a call."""
+        turns = protected.session.turns
+        call.protection = protected
+        octets = protected.begin(call.procedure, call.args)
+        if turns.postpones(octets):
+            await self._in_turn(turns, functools.partial(protected.seal, call.xid, call.procedure), octets)
+        result = await connection.start(call)
+        if type(result) is not UnopenedReply:
+            return result
+        opened = await self._in_turn(turns, result.open, len(result.message.data))
+        return protected.result(opened, call.procedure, call.into)
+
+    async def _in_turn(self, turns: ContextTurns, work: Callable[[], T], octets: int) -> T:
+        """The result of a use of the context, when its turn comes."""
+        result: asyncio.Future[T] = self._loop.create_future()
+
+        def done(outcome: Outcome[T]) -> None:
+            try:
+                found = outcome()
+            except Exception as error:  # noqa: BLE001 - raised where the result is awaited
+                if not result.done():
+                    result.set_exception(error)
+            else:
+                if not result.done():
+                    result.set_result(found)
+
+        turns.use(work, done, octets=octets)
+        return await result
+
+    def _in_thread(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self._loop.run_in_executor(None, work).add_done_callback(lambda future: done(future.result()))
+
     async def close(self, connection: _Connection) -> None:
         """Ends the context at the server, if the connection still stands."""
         if self._making is not None:
@@ -98,11 +132,10 @@ class GssSessions:
         session, self._session = self._session, None
         if session is None or connection.closed:
             return
-        call = self._call()
-        call.protection = ProtectedCall(session, self._service, ends=True)
-        with contextlib.suppress(RpcRdmaError, TimeoutError):
+        ending = ProtectedCall(session, self._service, ends=True)
+        with contextlib.suppress(RpcRdmaError, TimeoutError), self._numbered() as call:
             async with asyncio.timeout(_DESTROY_S):
-                await self._answered(call, connection)
+                await self._protected(call, connection, ending)
 
     def _is_due(self) -> bool:
         return self._renew_s is not None and self._loop.time() >= self._renew_s
@@ -159,10 +192,10 @@ class GssSessions:
         token = await self._blocking(gss.step, None)
         handle: bytes | None = None
         for _ in range(_TOKENS_MAX):
-            call = self._call()
             creation = ContextCall(token or b"", handle)
-            call.protection = creation
-            result = await self._answered(call, connection)
+            with self._numbered() as call:
+                call.protection = creation
+                result = await connection.start(call)
             if result.major not in {GssMajor.COMPLETE, GssMajor.CONTINUE_NEEDED}:
                 if result.token:
                     # It tells this end more than the status does.
@@ -187,17 +220,16 @@ class GssSessions:
         now_s = self._loop.time()
         self._ends_s = None if lifetime_s is None else now_s + lifetime_s
         self._renew_s = None if lifetime_s is None else now_s + lifetime_s * (1 - _RENEW_PART)
-        return GssSession(gss, handle, mechanism.mic_octets_max, mechanism.wrap_octets_max, [0])
+        turns = ContextTurns(self._in_thread)
+        return GssSession(gss, handle, mechanism.mic_octets_max, mechanism.wrap_octets_max, [0], turns)
 
-    def _call(self) -> Call:
-        """A call of procedure 0, as the calls are that make and end contexts."""
+    @contextlib.contextmanager
+    def _numbered(self) -> Iterator[Call]:
+        """A call of procedure 0, as the calls are that make and end contexts, with its XID."""
         call = Call(null_procedure(*self._program), None)
         call.xid = self._xids.take()
-        return call
-
-    async def _answered(self, call: Call, connection: _Connection) -> Any:
         try:
-            return await connection.start(call)
+            yield call
         finally:
             del self._xids.taken[call.xid]
 

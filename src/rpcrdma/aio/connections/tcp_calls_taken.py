@@ -216,6 +216,7 @@ class TcpCallsTaken:
             self._answering.runner.log_unfit_reply(call, str(error))
             reply = call.failure(error)
             if call.protection is not None:
+                # Short, and at once: the context is not in use while a reply of it is sent.
                 reply = call.protection.protect(reply)
             self._send(reply, call)
         call.octets_sent = reply.length

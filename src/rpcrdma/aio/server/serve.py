@@ -84,6 +84,7 @@ class Server:
     ) -> None:
         self._options = options
         self._log = LimitedLog(_LOGGER)
+        self._runner = HandlerRunner(workers=options.workers)
         self._contexts = acceptor = None if mechanism is None else self._acceptor(mechanism)
         flavors = frozenset(options.flavors())
         # Without contexts no call has another flavor than these two.
@@ -92,7 +93,6 @@ class Server:
         # pool could block each other.
         most = options.memory_octets_max
         self._pools = results, arguments = BufferPool(octets_max=most), BufferPool(octets_max=most)
-        self._runner = HandlerRunner(workers=options.workers)
         self._over_rdma = over_rdma = Dispatcher(
             (service for service in services if service.OVER_RDMA), acceptor=acceptor, security=security
         )
@@ -135,6 +135,7 @@ class Server:
             random_octets=lambda length: random_bits(8 * length).to_bytes(length, "big"),
             on_failure=refused,
             on_made=made,
+            in_thread=self._runner.compute,
         )
 
     @property

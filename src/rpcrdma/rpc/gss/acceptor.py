@@ -7,11 +7,13 @@ good on every connection.
 
 A call of a context passes these checks, the first that fails decides: handle, age, checksum of the header, sequence
 number, window, and for the arguments the checksum of the body and its sequence number. Octets that fail a check before
-that of the window change nothing.
+that of the window change nothing. A call whose context is in use waits before these checks, and one with a long body
+after that of the window.
 """
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
@@ -27,7 +29,8 @@ from rpcrdma.limits import (
     GSS_WINDOW,
 )
 from rpcrdma.rpc.auth import AuthFlavor, AuthGss, AuthNone, AuthStat, Credential, LocalUser, OpaqueAuth
-from rpcrdma.rpc.gss.bodies import decode_body, encode_body
+from rpcrdma.rpc.gss.bodies import SealedBody, decode_body, encode_body
+from rpcrdma.rpc.gss.context_turns import ContextTurns, InThread, Outcome, outcome_of
 from rpcrdma.rpc.gss.flavors import GssService, SecurityFlavor
 from rpcrdma.rpc.gss.mechanism import GssContext, GssFailure, GssMajor, GssMechanism
 from rpcrdma.rpc.gss.messages import (
@@ -41,7 +44,7 @@ from rpcrdma.rpc.gss.messages import (
     encode_init_result,
     encode_token,
 )
-from rpcrdma.rpc.gss.protection import CallDropped, CredentialRefused
+from rpcrdma.rpc.gss.protection import CallDropped, CallWaits, CredentialRefused
 from rpcrdma.rpc.gss.window import SequenceWindow
 from rpcrdma.rpc.message import (
     REPLY_HEADER_OCTETS,
@@ -71,10 +74,11 @@ _STAT_AT: Final = 20
 class _Context:
     """A context of a client. The fields after `window` are set when it is finished."""
 
-    __slots__ = ("credentials", "expires_s", "gss", "handle", "peer", "principal", "used_s", "window")
+    __slots__ = ("credentials", "expires_s", "gss", "handle", "peer", "principal", "turns", "used_s", "window")
 
-    def __init__(self, gss: GssContext, handle: bytes, peer: str, now_s: float) -> None:
+    def __init__(self, gss: GssContext, handle: bytes, peer: str, now_s: float, in_thread: InThread | None) -> None:
         self.gss = gss
+        self.turns = ContextTurns(in_thread)
         self.handle = handle
         self.peer = peer
         self.used_s = now_s
@@ -98,7 +102,10 @@ class GssCall:
     in a body.
     """
 
-    __slots__ = ("_acceptor", "_context", "_ends", "_sequence", "_service", "arguments", "credential", "skipped")
+    __slots__ = (
+        "_acceptor", "_body", "_context", "_ends", "_opened", "_sequence", "_service", "arguments", "credential",
+        "skipped", "turns",
+    )  # fmt: skip
 
     makes_context: ClassVar = None
 
@@ -109,15 +116,25 @@ class GssCall:
         self._service = GssService(sent.service)
         self._ends = sent.procedure == GssProcedure.DESTROY
         self.credential: Credential = context.credentials[self._service]
+        self.turns = context.turns
         self.arguments = decoder
         self.skipped = decoder.pos - decoder.start
+        self._body: SealedBody | None = None
+        self._opened: Outcome[bytes] | None = None
 
     def open(self) -> None:
         """See `OpenedCall.open`."""
         if self._service is GssService.NONE or self._ends:
             return
+        if self._body is None:
+            self._body = decode_body(self.arguments, self._service)
+            octets = len(self._body.data)
+            if self.turns.postpones(octets):
+                raise CallWaits(self.turns, self._open_body, octets)
+            self._open_body()
+        assert self._opened is not None
         try:
-            data = decode_body(self.arguments, self._context.gss, self._service, self._sequence)
+            data = self._opened()
         except GssFailure as failure:
             offset = self.arguments.pos - self.arguments.start
             raise DecodeError(
@@ -125,6 +142,14 @@ class GssCall:
             ) from None
         self.arguments = inner = Decoder(data)
         inner.pos = self.skipped = 4
+
+    def _open_body(self) -> None:
+        assert self._body is not None
+        self._opened = outcome_of(functools.partial(self._body.open, self._context.gss, self._sequence))
+
+    def octets_sealed(self, reply: Payload) -> int:
+        """See `OpenedCall.octets_sealed`."""
+        return 0 if self._service is GssService.NONE or self._ends else reply.length
 
     def protect(self, reply: Payload) -> Payload:
         """See `OpenedCall.protect`."""
@@ -143,7 +168,7 @@ class ContextCreation:
 
     __slots__ = (
         "_acceptor", "_context", "_expires_s", "_failure", "_finished", "_handle", "_now_s", "_peer", "_principal",
-        "_user", "arguments", "credential", "makes_context", "skipped",
+        "_user", "arguments", "credential", "makes_context", "skipped", "turns",
     )  # fmt: skip
 
     def __init__(
@@ -151,6 +176,7 @@ class ContextCreation:
     ) -> None:
         self.credential: Credential = _NOBODY
         self.makes_context = _MAKE_CONTEXT, _make_context
+        self.turns = ContextTurns()
         self.arguments = decoder
         self.skipped = decoder.pos - decoder.start
         self._acceptor = acceptor
@@ -167,13 +193,17 @@ class ContextCreation:
     def open(self) -> None:
         """The token is not protected."""
 
+    def octets_sealed(self, _reply: Payload) -> int:
+        """See `OpenedCall.octets_sealed`."""
+        return 0
+
     def step(self, token: bytes) -> InitResult:
         """Takes a token of the client; may block, in any thread."""
         acceptor = self._acceptor
         try:
             if self._context is None:
                 gss = acceptor.mechanism.accept()
-                self._context = _Context(gss, self._handle, self._peer, self._now_s)
+                self._context = _Context(gss, self._handle, self._peer, self._now_s, acceptor.in_thread_for(self._peer))
             context = self._context
             answer = context.gss.step(token) or b""
             if not context.gss.complete:
@@ -210,6 +240,10 @@ class ContextCreation:
             return _refused(reply, AuthStat.RPCSEC_GSS_CTXPROBLEM)
 
 
+def _wait_only() -> None:
+    pass
+
+
 def _decode_nothing(_dec: Decoder) -> None:
     pass
 
@@ -239,6 +273,7 @@ class Acceptor:
 
     `clock` gives seconds that never go back, `random_octets(n)` octets for handles. `on_failure` is called with the
     address and the reason when no context could be made, `on_made` with address and principal when one was.
+    `in_thread(address, work, done)` is `InThread` for a client's long uses of its contexts; None: all are short.
     """
 
     def __init__(
@@ -251,8 +286,10 @@ class Acceptor:
         on_made: Callable[[str, str], None] = lambda _peer, _principal: None,
         contexts_max: int = GSS_CONTEXTS_MAX,
         principal_contexts_max: int = GSS_PRINCIPAL_CONTEXTS_MAX,
+        in_thread: Callable[[str, Callable[[], Any], Callable[[Any], None]], None] | None = None,
     ) -> None:
         self.mechanism = mechanism
+        self._in_thread = in_thread
         self._clock = clock
         self._random_octets = random_octets
         self.on_failure = on_failure
@@ -262,6 +299,10 @@ class Acceptor:
         # Both in the order of use, the oldest first.
         self._contexts: OrderedDict[bytes, _Context] = OrderedDict()
         self._creating: OrderedDict[bytes, _Context] = OrderedDict()
+
+    def in_thread_for(self, peer: str) -> InThread | None:
+        """Runs the long uses of a context that was made from the address `peer`."""
+        return None if self._in_thread is None else functools.partial(self._in_thread, peer)
 
     def __len__(self) -> int:
         """Contexts, including the ones that wait for a token."""
@@ -304,6 +345,8 @@ class Acceptor:
             raise CredentialRefused(AuthStat.RPCSEC_GSS_CREDPROBLEM)
         if header.verifier.flavor != AuthFlavor.RPCSEC_GSS:
             raise CredentialRefused(AuthStat.AUTH_BADVERF)
+        if context.turns.taken:
+            raise CallWaits(context.turns, _wait_only, 0)
         try:
             context.gss.verify(signed, header.verifier.body)
         except GssFailure as failure:

@@ -6,16 +6,18 @@ Both bodies hold the sequence number and the octets of arguments or results, as 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from rpcrdma.errors import DecodeError
 from rpcrdma.rpc.gss.flavors import GssService
 from rpcrdma.rpc.gss.mechanism import GssContext
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, padding
 
-__all__ = ["CONTENT_AT", "body_octets_max", "decode_body", "encode_body"]
+__all__ = ["CONTENT_AT", "SealedBody", "body_octets_max", "decode_body", "encode_body"]
 
 CONTENT_AT = 4
-"""The offset of arguments or results in the octets that `decode_body` returns: behind the sequence number."""
+"""The offset of arguments or results in the octets of an opened body: behind the sequence number."""
 
 _OPAQUE_MAX = 0xFFFFFFFF
 
@@ -34,27 +36,45 @@ def encode_body(enc: Encoder, context: GssContext, service: GssService, sequence
         enc.opaque(context.mic(data), _OPAQUE_MAX, "checksum")
 
 
-def decode_body(dec: Decoder, context: GssContext, service: GssService, sequence: int) -> bytes:
-    """The sequence number and, from `CONTENT_AT` on, the octets of arguments or results (OR-11).
+class SealedBody(NamedTuple):
+    """A body that was received, in memory of its own: `checksum` is None under privacy."""
+
+    data: bytes
+    checksum: bytes | None
+
+    def open(self, context: GssContext, sequence: int) -> bytes:
+        """The sequence number and, from `CONTENT_AT` on, the octets of arguments or results (OR-11).
+
+        Raises:
+            DecodeError: the body has another sequence number than its header.
+            GssFailure: the body was changed, or the context has ended.
+        """
+        data, checksum = self
+        if checksum is None:
+            data = context.unwrap(data)
+        else:
+            context.verify(data, checksum)
+        inner = Decoder(data).u32("seq_num")
+        if inner != sequence:
+            raise DecodeError("seq_num", 0, str(sequence), str(inner), rfc="2203 5.3.2.2")
+        return data
+
+
+def decode_body(dec: Decoder, service: GssService) -> SealedBody:
+    """rpc_gss_integ_data or rpc_gss_priv_data.
 
     Raises:
         ReducedIneligibleItem: part of the body came in a chunk.
-        DecodeError: the body does not decode to its end, or has another sequence number than its header.
-        GssFailure: the body was changed, or the context has ended.
+        DecodeError: the body does not decode to its end.
     """
     if service is GssService.PRIVACY:
         wrapped = _opaque(dec, "databody_priv")
         dec.done("databody_priv")
-        data = context.unwrap(wrapped)
-    else:
-        data = _opaque(dec, "databody_integ")
-        checksum = _opaque(dec, "checksum")
-        dec.done("databody_integ")
-        context.verify(data, checksum)
-    inner = Decoder(data).u32("seq_num")
-    if inner != sequence:
-        raise DecodeError("seq_num", 0, str(sequence), str(inner), rfc="2203 5.3.2.2")
-    return data
+        return SealedBody(wrapped, None)
+    data = _opaque(dec, "databody_integ")
+    checksum = _opaque(dec, "checksum")
+    dec.done("databody_integ")
+    return SealedBody(data, checksum)
 
 
 def body_octets_max(service: GssService, content: int, mic_octets: int, wrap_octets: int) -> int:

@@ -2,6 +2,9 @@
 
 A call is encoded anew for each transmission, since each has a sequence number of its own. A reply is taken if its
 verifier is the checksum of the number that was sent last.
+
+`ProtectedCall` is used in the turns of its context. A long call is sealed before it is sent, and a long reply is opened
+after the connection has taken it: `decode` returns an `UnopenedReply`.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.rpc.auth import AuthFlavor, OpaqueAuth
 from rpcrdma.rpc.calling import ResultDecoder
 from rpcrdma.rpc.gss.bodies import CONTENT_AT, body_octets_max, decode_body, encode_body
+from rpcrdma.rpc.gss.context_turns import ContextTurns
 from rpcrdma.rpc.gss.flavors import GssService
 from rpcrdma.rpc.gss.mechanism import GssContext, GssFailure
 from rpcrdma.rpc.gss.messages import (
@@ -30,7 +34,7 @@ from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, padding
 
-__all__ = ["ContextCall", "GssSession", "ProtectedCall", "UnverifiedReply", "check_verifier"]
+__all__ = ["ContextCall", "GssSession", "ProtectedCall", "UnopenedReply", "UnverifiedReply", "check_verifier"]
 
 _NO_VERIFIER_OCTETS = 8
 
@@ -48,6 +52,8 @@ class GssSession(NamedTuple):
     wrap_octets_max: int
     numbers: list[int]
     """The last sequence number, alone."""
+    turns: ContextTurns = ContextTurns()
+    """Those at the context. The default knows no long uses, and so no other use has to wait."""
 
     def next_number(self) -> int:
         """The sequence number of the next transmission."""
@@ -60,19 +66,75 @@ class GssSession(NamedTuple):
         return self.numbers[0] >= SEQUENCE_MAX - 1
 
 
+class UnopenedReply(NamedTuple):
+    """A reply that takes long to open, or whose context is in use: `open()` to `result(...)`."""
+
+    call: ProtectedCall
+    message: Decoder
+    """The message, in memory of its own."""
+    xid: int
+
+    def open(self) -> Decoder:
+        """Checks the reply and returns its results, in the turns of the context; see `CallProtection.decode`."""
+        return self.call.open(self.message, self.xid)
+
+
 class ProtectedCall:
     """A call under a context; with `ends` the one that ends it."""
 
-    __slots__ = ("_procedure", "_sequence", "_service", "session")
+    __slots__ = ("_content", "_procedure", "_sealed", "_sequence", "_service", "session")
 
     def __init__(self, session: GssSession, service: GssService, *, ends: bool = False) -> None:
         self.session = session
         self._service = service
         self._procedure = GssProcedure.DESTROY if ends else GssProcedure.DATA
         self._sequence = 0
+        self._content: bytes | None = None
+        self._sealed: Payload | None = None
+
+    @property
+    def _has_body(self) -> bool:
+        return self._service is not GssService.NONE and self._procedure is GssProcedure.DATA
+
+    def begin(self, procedure: Procedure[Any, Any], args: Any) -> int:
+        """Encodes arguments that will be sealed; the octets for which `seal` takes time.
+
+        Raises:
+            LocalProtocolError: the arguments do not have the procedure's type.
+        """
+        if self._has_body:
+            inner = Encoder()
+            procedure.encode_args(inner, args)
+            self._content = b"".join(inner.gather())
+        return len(self._content or b"")
+
+    def seal(self, xid: int, procedure: Procedure[Any, Any]) -> None:
+        """Makes the call that `encode` will return, in the turns of the context.
+
+        Raises:
+            GssFailure: the context has ended.
+        """
+        self._sealed = self._encoded(xid, procedure, None)
 
     def encode(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
         """See `CallProtection.encode`."""
+        sealed, self._sealed = self._sealed, None
+        if sealed is not None:
+            return sealed
+        if self._content is None:
+            self.begin(procedure, args)
+        return self._encoded(xid, procedure, args)
+
+    def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
+        """See `CallProtection.encode_again`: while a thread uses the context, nothing can be made."""
+        if self.session.turns.taken:
+            return None
+        try:
+            return self.encode(xid, procedure, args)
+        except GssFailure:
+            return None
+
+    def _encoded(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
         session, service = self.session, self._service
         self._sequence = number = session.next_number()
         sent = GssCredential(GSS_VERSION, self._procedure, number, service, session.handle)
@@ -80,24 +142,43 @@ class ProtectedCall:
         enc.reduced += _signed_header(xid, procedure, sent)
         verifier = OpaqueAuth(AuthFlavor.RPCSEC_GSS, session.gss.mic(bytes(enc.reduced)))
         enc.reduced += auth_octets(verifier, "verifier")
-        if service is GssService.NONE or self._procedure is GssProcedure.DESTROY:
+        content, self._content = self._content, None
+        if content is None:
             procedure.encode_args(enc, args)
-            return enc
-        inner = Encoder()
-        procedure.encode_args(inner, args)
-        encode_body(enc, session.gss, service, number, b"".join(inner.gather()))
+        else:
+            encode_body(enc, session.gss, service, number, content)
         return enc
 
     def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
-        """See `CallProtection.decode`."""
+        """See `CallProtection.decode`; an `UnopenedReply` instead of the result of a long reply."""
+        if self.session.turns.postpones(dec.end - dec.pos if self._has_body else 0):
+            message = bytes(memoryview(dec.data)[dec.pos : dec.end])
+            return UnopenedReply(self, Decoder(message, placed=dec.placed), xid)
+        return self.result(self.open(dec, xid), procedure, into)
+
+    def open(self, dec: Decoder, xid: int) -> Decoder:
+        """Checks a reply and returns a decoder before its results, for `result`.
+
+        Raises:
+            Everything that `CallProtection.decode` raises.
+        """
         decode_reply(dec, xid, self._check)
-        if self._service is not GssService.NONE and self._procedure is GssProcedure.DATA:
-            try:
-                data = decode_body(dec, self.session.gss, self._service, self._sequence)
-            except GssFailure as failure:
-                raise _unverified(failure) from None
-            dec = ResultDecoder(data, 0, None, into) if into else Decoder(data)
-            dec.pos = CONTENT_AT
+        if not self._has_body:
+            return dec
+        try:
+            data = decode_body(dec, self._service).open(self.session.gss, self._sequence)
+        except GssFailure as failure:
+            raise _unverified(failure) from None
+        inner = Decoder(data)
+        inner.pos = CONTENT_AT
+        return inner
+
+    def result(self, dec: Decoder, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
+        """The result in an opened reply; see `CallProtection.decode`."""
+        if into and self._has_body:
+            at = dec.pos
+            dec = ResultDecoder(dec.data, 0, None, into)
+            dec.pos = at
         result = procedure.decode_result(dec)
         dec.done(procedure.name)
         return result
@@ -137,6 +218,10 @@ class ContextCall:
         enc.reduced += _signed_header(xid, procedure, sent) + bytes(_NO_VERIFIER_OCTETS)
         encode_token(enc, self._token)
         return enc
+
+    def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload:
+        """See `CallProtection.encode_again`."""
+        return self.encode(xid, procedure, args)
 
     def decode(
         self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from rpcrdma.rpc.auth import AuthStat, Credential
+from rpcrdma.rpc.gss.context_turns import ContextTurns
 from rpcrdma.rpc.message import CallHeader
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.xdr.codec import Decoder, Payload
 
-__all__ = ["CallDropped", "CallOpener", "CallProtection", "CredentialRefused", "OpenedCall"]
+__all__ = ["CallDropped", "CallOpener", "CallProtection", "CallWaits", "CredentialRefused", "OpenedCall"]
 
 
 class CredentialRefused(Exception):
@@ -26,6 +27,16 @@ class CallDropped(Exception):
     """The call is not answered: its sequence number was used before, or is below the window (OR-12)."""
 
 
+class CallWaits(Exception):
+    """The call is to be opened again when a use of its context has ended: `work()`, which takes time for `octets`."""
+
+    def __init__(self, turns: ContextTurns, work: Callable[[], None], octets: int) -> None:
+        super().__init__("the context is in use")
+        self.turns = turns
+        self.work = work
+        self.octets = octets
+
+
 class CallProtection(Protocol):
     """Makes and reads the messages of one call in place of `CallEncoder` and `decode_result`."""
 
@@ -36,6 +47,9 @@ class CallProtection(Protocol):
             LocalProtocolError: the arguments do not have the procedure's type.
             GssFailure: the context has ended.
         """
+
+    def encode_again(self, xid: int, procedure: Procedure[Any, Any], args: Any) -> Payload | None:
+        """The whole call, for a further transmission on the same connection; None: it cannot be made now."""
 
     def decode(self, dec: Decoder, xid: int, procedure: Procedure[Any, Any], into: Sequence[memoryview | None]) -> Any:
         """The result in a whole reply; bulk results under integrity or privacy are copied to `into`.
@@ -60,6 +74,8 @@ class OpenedCall(Protocol):
     credential: Credential
     arguments: Decoder
     skipped: int
+    turns: ContextTurns
+    """Those at its context, for `protect`."""
 
     @property
     def makes_context(self) -> tuple[Procedure[Any, Any], Callable[[Any, Any], Any]] | None:
@@ -69,12 +85,19 @@ class OpenedCall(Protocol):
         """Takes the arguments out of their protection, which leaves `arguments` before them.
 
         Raises:
+            CallWaits: that takes long: it is done by the work, and then this is called again.
             ReducedIneligibleItem: part of the body came in a chunk.
             DecodeError: the body does not decode, was changed, or is that of another call.
         """
 
     def protect(self, reply: Payload) -> Payload:
-        """The reply with its verifier, and its results as the service asks for; refusals of RPC stay as they are."""
+        """The reply with its verifier, and its results as the service asks for; refusals of RPC stay as they are.
+
+        May run in a thread, in its turn.
+        """
+
+    def octets_sealed(self, reply: Payload) -> int:
+        """Octets for which `protect` takes time."""
 
 
 class CallOpener(Protocol):
@@ -88,4 +111,5 @@ class CallOpener(Protocol):
         Raises:
             CredentialRefused: a check has failed.
             CallDropped: the call is a replay, or too old.
+            CallWaits: the context is in use.
         """

@@ -1,0 +1,82 @@
+"""Turns at a context: its uses follow one another, and long ones leave the event loop.
+
+Kerberos of MIT does not lock a context: two threads that used one at the same time would corrupt its keys. A use that
+finds another one running waits, so the event loop never waits itself. Short uses that wait come before long ones: the
+sequence numbers of RPCSEC_GSS are taken in any order within the window. Each use belongs to a call in progress, so the
+bounds on calls and their memory bound the uses that wait.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+from rpcrdma.limits import GSS_SHORT_OCTETS
+
+__all__ = ["ContextTurns", "InThread", "Outcome", "outcome_of"]
+
+T = TypeVar("T")
+
+Outcome: TypeAlias = Callable[[], T]
+"""Returns the result of a use, or raises its error."""
+
+InThread: TypeAlias = Callable[[Callable[[], Any], Callable[[Any], None]], None]
+"""`in_thread(work, done)` calls `work()`, which does not raise, in a thread, and `done` with its result in the event
+loop."""
+
+
+def outcome_of(work: Callable[[], T]) -> Outcome[T]:
+    """The outcome of `work()`."""
+    try:
+        result = work()
+    except Exception as error:  # noqa: BLE001 - raised where the outcome is taken
+        return functools.partial(_raise, error)
+    return lambda: result
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+class ContextTurns:
+    """The uses of one context. Without `in_thread` each is short."""
+
+    __slots__ = ("_in_thread", "_long", "_short", "taken")
+
+    def __init__(self, in_thread: InThread | None = None) -> None:
+        self._in_thread = in_thread
+        self._short: deque[tuple[Callable[[], Any], Callable[[Any], None], int]] = deque()
+        self._long: deque[tuple[Callable[[], Any], Callable[[Any], None], int]] = deque()
+        self.taken = False
+        """Whether a use runs in a thread."""
+
+    def postpones(self, octets: int) -> bool:
+        """Whether a use of so many octets would not be done at once."""
+        return self.taken or self._is_long(octets)
+
+    def use(self, work: Callable[[], T], done: Callable[[Outcome[T]], None], *, octets: int) -> None:
+        """Calls `done` with the outcome of `work()`, which takes time for so many octets: at once, or in its turn.
+
+        `work` runs in the event loop or in a thread, `done` in the event loop.
+        """
+        if self.taken:
+            (self._long if self._is_long(octets) else self._short).append((work, done, octets))
+        elif self._in_thread is not None and self._is_long(octets):
+            self.taken = True
+            self._in_thread(functools.partial(outcome_of, work), functools.partial(self._end, done))
+        else:
+            done(outcome_of(work))
+
+    def _is_long(self, octets: int) -> bool:
+        return octets > GSS_SHORT_OCTETS and self._in_thread is not None
+
+    def _end(self, done: Callable[[Outcome[T]], None], outcome: Outcome[T]) -> None:
+        self.taken = False
+        try:
+            done(outcome)
+        finally:
+            while not self.taken and (waiting := self._short or self._long):
+                work, following, octets = waiting.popleft()
+                self.use(work, following, octets=octets)
