@@ -16,9 +16,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 from realm import NEEDED, Realm, realm_at
 
+import rpcrdma.sync
 from cutting_proxy import CuttingProxy
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.drivers.capture import PacketCapture
@@ -307,6 +309,40 @@ def test_commands_show_flavor_and_principal(realm: Realm, directory: Path, tmp_p
         )
     assert refused.returncode == 3
     assert "the export / asks for krb5p, krb5i, not for sys" in refused.stderr
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+def test_programs_without_an_event_loop_and_fsspec_prove_their_user(realm: Realm, directory: Path, scheme: str) -> None:
+    with command_serving(realm, directory) as (tcp, rdma):
+        url = tcp if scheme == "tcp" else rdma
+        with rpcrdma.sync.nfs_open(url, options=ConnectOptions(security="krb5p")) as fs:
+            fs.write_bytes("sync", b"by sync")
+            assert fs.connection.principal == "alice@LAB.TEST"
+        protocol, target = "nfstcp" if scheme == "tcp" else "rdma", parse_url(url)
+        path = f"{protocol}://localhost:{target.port}/fsspec"
+        storage: dict[str, Any] = {"mountport": target.mount_port, "options": {"security": "krb5p"}}
+        with fsspec.open(path, "wb", **storage) as file:
+            file.write(b"by fsspec")
+        with fsspec.open(path.replace("fsspec", "sync"), **storage) as file:
+            assert file.read() == b"by sync"
+        storage["options"] = {"security": "sys"}
+        with pytest.raises(UserAuthenticationFailed, match="asks for krb5p, krb5i, not for sys"):
+            fsspec.open(path, **storage).open()
+    assert (directory / "fsspec").read_bytes() == b"by fsspec"
+
+
+def test_changes_are_told_to_a_client_with_kerberos_that_takes_them_in_the_clear(realm: Realm, directory: Path) -> None:
+    with command_serving(realm, directory) as (_, rdma):
+        refused = subprocess.run(["rpcrdma", "watch", rdma], capture_output=True, text=True, check=False, timeout=60)
+        assert refused.returncode == 3
+        assert "calls of its own, which Kerberos does not protect" in refused.stderr
+        command = ["rpcrdma", "watch", "--changes-in-clear", "--json", "--count", "1", rdma]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+            assert watching.stdout is not None
+            assert json.loads(watching.stdout.readline())["event"] == "watching"
+            (directory / "new").touch()
+            assert json.loads(watching.stdout.readline())["path"] == "new"
+        assert watching.returncode == 0
 
 
 @pytest.mark.parametrize("transport", ["tcp", "2"])
