@@ -15,7 +15,7 @@ from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.errors import HostAuthenticationFailed
+from rpcrdma.errors import HostAuthenticationFailed, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.service import CallContext
@@ -240,5 +240,30 @@ def test_a_lost_connection_is_authenticated_anew(hosts: Hosts) -> None:
             assert second is not None
             assert first.names == second.names
             assert first.channel_binding != second.channel_binding
+
+    asyncio.run(work())
+
+
+def test_connections_end_when_their_authorities_are_replaced(hosts: Hosts, tmp_path: Path) -> None:
+    authorities = tmp_path / "authorities.pem"
+    authorities.write_bytes(hosts.authority.path.read_bytes())
+    (tmp_path / "others").mkdir()
+    others = Authority(tmp_path / "others", "others").path.read_bytes()
+
+    async def work() -> None:
+        options = ConnectOptions(host_authentication=client_of(hosts), reconnect=False)
+        async with (
+            serving(server_of(hosts, authorities=authorities)) as (server, service),
+            connect(server.listening[0], v3.PROGRAM, options=options) as connection,
+        ):
+            server.reload_certificates()
+            await ask(connection)
+            authorities.write_bytes(others)
+            server.reload_certificates()
+            with pytest.raises(TransportClosed):
+                await ask(connection)
+            with pytest.raises(HostAuthenticationFailed):
+                await connect(server.listening[0], v3.PROGRAM, options=options)
+            assert len(service.seen) == 1
 
     asyncio.run(work())

@@ -373,6 +373,39 @@ def test_renewed_certificates_count_for_the_next_connection(hosts: Hosts, tmp_pa
     asyncio.run(work())
 
 
+def test_connections_of_hosts_end_when_their_authorities_are_replaced(hosts: Hosts, tmp_path: Path) -> None:
+    authorities = tmp_path / "authorities.pem"
+    ours = hosts.authority.path.read_bytes()
+    (tmp_path / "others").mkdir()
+    others = Authority(tmp_path / "others", "others").path.read_bytes()
+
+    async def work() -> None:
+        authorities.write_bytes(ours)
+        async with (
+            serving(hosts, authorities=authorities) as server,
+            connecting(server, options_of(hosts, "mtls")) as proved,
+            connecting(server, options_of(hosts)) as unproved,
+        ):
+            await answer(proved)
+            server.reload_certificates()
+            await answer(proved)
+            authorities.write_bytes(others)
+            await answer(proved)
+            server.reload_certificates()
+            with pytest.raises(TransportClosed):
+                await answer(proved)
+            await answer(unproved)
+            with pytest.raises(TransportClosed):
+                async with connecting(server, options_of(hosts, "mtls")) as connection:
+                    await answer(connection)
+            authorities.write_bytes(ours + others)
+            server.reload_certificates()
+            async with connecting(server, options_of(hosts, "mtls")) as connection:
+                await answer(connection)
+
+    asyncio.run(work())
+
+
 def test_rdma_is_refused_with_the_names_of_its_protections(hosts: Hosts) -> None:
     async def work() -> None:
         with pytest.raises(HostAuthenticationFailed, match=r"RPC over RDMA has no TLS; .*krb5p.*IPsec.*tcp://"):

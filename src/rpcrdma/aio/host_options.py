@@ -20,13 +20,16 @@ from rpcrdma.transport import Role, offered
 from rpcrdma.transport.authenticator import AuthenticatorSource, HostPolicy
 from rpcrdma.transport.host_authentication import HostAuthenticator, prepare_context
 
-__all__ = ["NO_TLS_OVER_RDMA", "HostAuthentication", "TlsSettings"]
+__all__ = ["NO_TLS_OVER_RDMA", "OTHER_AUTHORITIES", "AuthoritiesInUse", "HostAuthentication", "TlsSettings"]
 
 NO_TLS_OVER_RDMA: Final = (
     "RPC over RDMA has no TLS; protect it with Kerberos (--sec krb5p encrypts, krb5i keeps changes out), with IPsec or "
     "a network of its own, or write tcp:// for TLS"
 )
 """Cause and remedy. Host authentication is not named: it proves hosts, and leaves octets unprotected."""
+
+OTHER_AUTHORITIES: Final = "other authorities are to judge its host: it may connect again"
+"""The reason for the end of connections whose host was judged by authorities that were replaced."""
 
 _LOGGER = logging.getLogger("rpcrdma")
 
@@ -168,6 +171,25 @@ class HostAuthentication:
             if error.reason == "KEY_VALUES_MISMATCH":
                 _unfit(f"the key in {key} is not that of the certificate in {certificate}", "name its own")
             _unfit(f"{certificate} with the key in {key} cannot be used ({_said(error)})", "issue it anew")
+
+
+class AuthoritiesInUse:
+    """The content of the file of authorities by which the hosts of a server's connections were judged."""
+
+    def __init__(self, options: HostAuthentication) -> None:
+        self._path = options.authorities
+        self._content = self._read()
+
+    def replaced(self) -> bool:
+        """Whether the content differs from that at the last call, or at the start."""
+        before, self._content = self._content, self._read()
+        return self._content != before
+
+    def _read(self) -> bytes:
+        try:
+            return b"" if self._path is None else Path(self._path).read_bytes()
+        except OSError:
+            return b""
 
 
 class TlsSettings:

@@ -17,7 +17,7 @@ from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
 from rpcrdma.aio.drivers.provider import Link, ProviderChoice, ProviderInUse
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority
-from rpcrdma.aio.host_options import HostAuthentication
+from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAuthentication
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.aio.server.rdma_listeners import RdmaListeners
 from rpcrdma.iwarp import IwarpConfig
@@ -112,6 +112,7 @@ class RdmaServer:
         self._extensions = config.all_extensions()
         config.host_authentication.check_version(self._version)
         self._authenticators = config.host_authentication.source(Role.SERVER)
+        self._authorities = AuthoritiesInUse(config.host_authentication)
         self._receive_pool = ReceivePool(receive_octets(config.transport, offered(self._version)))
         self._log = LimitedLog(_LOGGER)
         self._listeners = RdmaListeners(self._connected, self._log)
@@ -130,6 +131,13 @@ class RdmaServer:
         providers = chosen_providers(provider or config.provider, config.iwarp, config.verbs, config.capture)
         self._sweep_later()
         return await self._listeners.listen(host, port, providers)
+
+    def reload_certificates(self) -> None:
+        """See `Server.reload_certificates`; no effect without host authentication."""
+        self._authenticators = self._config.host_authentication.source(Role.SERVER)
+        if self._authorities.replaced():
+            for connection in [each for each in self.connections if each.host_identity is not None]:
+                connection.abort(OTHER_AUTHORITIES)
 
     def stop_accepting(self) -> None:
         """Takes no more connections, and no more calls on existing ones."""

@@ -208,11 +208,15 @@ class Server:
             self.providers.setdefault(place, []).extend(providers)
 
     def reload_certificates(self) -> None:
-        """Reads the files of the certificate for TLS again, for later connections; no effect without TLS.
+        """Reads the files of certificates again: those for TLS, and those for host authentication over RDMA.
+
+        They are for later connections. If the file of authorities has other content than at the start, or at the last
+        call, the connections end whose host was judged by it: their clients connect again, and are judged anew.
 
         Raises:
-            HostAuthenticationFailed: one is unfit; the certificate that was read before stays in use.
+            HostAuthenticationFailed: a file is unfit; what was read before stays in use.
         """
+        self._rdma.reload_certificates()
         self._tcp.reload_certificates()
 
     async def close(self, drain_s: float | None = None) -> None:

@@ -20,7 +20,7 @@ from rpcrdma.aio.drivers.listener import Listener
 from rpcrdma.aio.drivers.provider import Listening
 from rpcrdma.aio.drivers.sockets import address_of, authority
 from rpcrdma.aio.drivers.tls_socket import TlsSocket
-from rpcrdma.aio.host_options import HostAuthentication
+from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAuthentication
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.limits import (
     RPC_CONNECTIONS_MAX,
@@ -113,6 +113,7 @@ class TcpServer:
             TLS_HANDSHAKES_MAX, TLS_HANDSHAKES_MAX, lambda _connection: None
         )
         self._tls = self._server_tls(self.config)
+        self._authorities = AuthoritiesInUse(self.config.host_authentication)
 
     def _server_tls(self, config: TcpServerConfig) -> ServerTls | None:
         if config.xprtsec == "none" and config.host_authentication.certificate is None:
@@ -123,13 +124,13 @@ class TcpServer:
         )
 
     def reload_certificates(self) -> None:
-        """Reads the files of the certificate again, for later connections; no effect without TLS.
-
-        Raises:
-            HostAuthenticationFailed: one is unfit; the certificate that was read before stays in use.
-        """
-        if self._tls is not None:
-            self._tls.settings.reload()
+        """See `Server.reload_certificates`; no effect without TLS."""
+        if self._tls is None:
+            return
+        self._tls.settings.reload()
+        if self._authorities.replaced():
+            for connection in [each for each in self.connections if each.host_identity is not None]:
+                connection.abort(OTHER_AUTHORITIES)
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
