@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
@@ -24,7 +25,10 @@ Judge = Callable[..., list[Result]]
 
 @pytest.fixture
 def judge(tmp_path: Path) -> Judge:
-    """Checks our server, which speaks `versions`; `met`: the versions that are taken for spoken without a trial."""
+    """Checks our server, which speaks `versions` over `provider`.
+
+    `met` are the versions that are taken for spoken without a trial. Without a provider the checks make their frames.
+    """
     export = tmp_path / "export"
     export.mkdir()
     (export / "data").write_bytes(bytes(index * 7 & 0xFF for index in range(9001)))
@@ -35,17 +39,18 @@ def judge(tmp_path: Path) -> Judge:
         versions: str = "auto",
         write: str | None = None,
         met: Sequence[str] = (),
+        provider: Provider | None = None,
     ) -> list[Result]:
         async def main() -> list[Result]:
             state = open_state(tmp_path / "state", os.urandom)
             services = build_services([Export(name="/", directory=export, root_squash=False)], state=state)
-            options = ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=versions))
+            options = ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=versions, provider=provider or "iwarp"))
             listen = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
             watch = WatchService(services.nfs.backend)
             async with serve([*services, watch], listen, options=options) as server:
                 rdma, tcp = (parse_url(text) for text in server.listening)
-                target = RawTarget(host=rdma.host, port=rdma.port, timeout_s=2.0)
-                opening = ConnectOptions(rpcrdma_version="auto" if versions == "auto" else versions)
+                target = RawTarget(host=rdma.host, port=rdma.port, timeout_s=2.0, provider=provider)
+                opening = ConnectOptions(rpcrdma_version=versions, provider=provider or "iwarp")
                 async with prepared_export(rdma, opening, mount_port=tcp.port, write=write) as prepared:
                     given = {**prepared.given, "program": 100003, "program_version": 3}
                     spoken = {} if met else await spoken_versions(target, given)

@@ -25,12 +25,14 @@ from fake_servers import (
     serving,
 )
 
+from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.check import CATALOGUE, READINGS, Check, Result, Verdict, run_checks
 from rpcrdma.check.catalogue.version_2 import DRAFTS
 from rpcrdma.iwarp import IwarpQueuePair
 from rpcrdma.rtr import extension, groups, layout
 from rpcrdma.transport import responder
 from rpcrdma.transport.dialects.v1 import Version1
+from support.device_in_memory import DeviceInMemory
 from support.raw_iwarp import startup_frame
 
 if TYPE_CHECKING:
@@ -303,3 +305,10 @@ def test_a_mistake_in_our_server_is_caught(judge: Judge, monkeypatch: pytest.Mon
     # The first answers of a version 1 that is broken may be wrong, too.
     met = ["1"] if checks[0].id.startswith("v1.") else []
     assert caught(judge(checks, met=met)) == {check.id for check in checks}
+
+
+def test_a_mistake_is_caught_over_a_device(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation = MUTATIONS["invalidates uninvited"]
+    mutation.put_in(monkeypatch)
+    checks = chosen(*mutation.patterns)
+    assert caught(judge(checks, met=["1"], provider=VerbsProvider(DeviceInMemory()))) == {check.id for check in checks}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import pytest
 
+from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.check import CATALOGUE, Verdict
+from support.device_in_memory import DeviceInMemory
 
 if TYPE_CHECKING:
     from conftest import Judge
@@ -21,6 +24,33 @@ def test_every_check_conforms(judge: Judge, versions: str, spoken: set[str]) -> 
     unseen = {result.check.id for result in results if result.verdict is Verdict.NOT_SEEN}
     beyond = {check.id for check in CATALOGUE if check.conversation.get("version", "1") not in spoken}
     assert unseen == beyond | {check.id for check in CATALOGUE if "nfs41" in check.needs}
+
+
+OVER_A_DEVICE = [
+    "ddp.version.*",
+    "mpa.startup.no-private-data",
+    "rpc.two-calls",
+    "v1.credits.*",
+    "v1.invalidation.*",
+    "v1.nomsg.*",
+    "v1.read.5*",
+    "v1.type.*",
+    "v1.write.5*",
+    "v1.writes.*",
+    "v2.read.*",
+    "v2.reverse.*",
+    "v2.rtr.read.*",
+    "v2.rtr.write.*",
+]
+
+
+def test_over_a_device_checks_above_frames_conform_and_others_are_not_seen(judge: Judge) -> None:
+    checks = [check for check in CATALOGUE if any(fnmatchcase(check.id, each) for each in OVER_A_DEVICE)]
+    results = judge(checks, provider=VerbsProvider(DeviceInMemory()), write=".")
+    found = {result.check.id: (result.verdict, result.cause[:27]) for result in results}
+    right, not_seen = (Verdict.CONFORMS, ""), (Verdict.NOT_SEEN, "it judges the frames of iWARP"[:27])
+    assert found == {check.id: not_seen if check.of_frames else right for check in checks}
+    assert {check.id[:3] for check in checks if check.of_frames} == {"ddp", "mpa"}
 
 
 def test_without_leave_to_write_nothing_is_written(judge: Judge) -> None:

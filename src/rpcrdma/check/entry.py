@@ -10,6 +10,9 @@ from rpcrdma.check.statements import STATEMENTS, Statement
 
 __all__ = ["Check", "Conversation", "Step", "check"]
 
+_PRIVATE_DATA = {"data"}
+_FRAMES = ("stream", "startup", "ddp", "mpa")
+_ANSWERS = {"startup", "terminate", "read_response"}
 Step = Mapping[str, Any]
 Conversation = Mapping[str, Any]
 
@@ -35,10 +38,22 @@ class Check:
         return bool(words & {"SHOULD", "should"}) and not words & {"MUST", "must", "REQUIRED"}
 
     @property
+    def of_frames(self) -> bool:
+        """Whether the conversation makes frames by hand, or expects some, as no RDMA device does."""
+        start = self.conversation.get("startup", {})
+        return start is None or start.keys() > _PRIVATE_DATA or any(map(_is_of_frames, self.conversation["steps"]))
+
+    @property
     def sections(self) -> tuple[str, ...]:
         """The sections of the statements, such as "RFC 8166 4.5.2"."""
         told: list[Statement] = [STATEMENTS[each] for each in self.statements]
         return tuple(dict.fromkeys(f"{each.source} {each.section}" for each in told))
+
+
+def _is_of_frames(step: Step) -> bool:
+    said = step.get("say", {})
+    heard = step.get("hear", [])
+    return "end" in step or any(name in said for name in _FRAMES) or any(_ANSWERS & each.keys() for each in heard)
 
 
 def check(

@@ -21,6 +21,7 @@ _WHY_NOT_SEEN = {
     "1": "the server does not speak version 1",
     "2": "the server does not speak version 2 (draft -00)",
     "2-07": "the server does not speak version 2 (draft -07)",
+    "frames": "it judges the frames of iWARP, and the device makes them; leave out --provider verbs",
     "watch": "the server has no program of `rpcrdma watch`, with which it would call",
     "nfs41": "the server has no NFSv4.1, whose back channel would have it call",
     "requests": "the server does not take Transmit Requests in this version",
@@ -141,7 +142,10 @@ async def _result(
     check: Check, target: RawTarget, given: Mapping[str, int | bytes], met: Collection[str], witness: Witness
 ) -> Result:
     version = check.conversation.get("version", "1")
-    missing = [need for need in (version, *sorted(check.needs)) if need not in met]
+    needs = [version, *sorted(check.needs)]
+    if check.of_frames and target.provider is not None:
+        needs = ["frames"]
+    missing = [need for need in needs if need not in met]
     if missing:
         return Result(check=check, verdict=Verdict.NOT_SEEN, cause=_WHY_NOT_SEEN[missing[0].rpartition(".")[2]])
     try:

@@ -17,7 +17,8 @@ from rpcrdma.scripted.conversation import (
     run_conversation,
 )
 from rpcrdma.scripted.messages import make_message, read_message
-from rpcrdma.scripted.peer import Heard, Passage, RawMemory, RawPeer
+from rpcrdma.scripted.peer import RawPeer
+from rpcrdma.scripted.peer_interface import Heard, Passage, RawMemory, ScriptedPeer
 
 __all__ = [
     "Failure",
@@ -28,6 +29,7 @@ __all__ = [
     "RawMemory",
     "RawPeer",
     "RawTarget",
+    "ScriptedPeer",
     "answer_conversation",
     "make_message",
     "open_conversation",

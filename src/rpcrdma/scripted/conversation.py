@@ -30,19 +30,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rpcrdma.aio.drivers.capture import PacketCapture
+from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.scripted.frames import make_startup
+from rpcrdma.scripted.frames import STARTUP_CRC
 from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.matching import difference
 from rpcrdma.scripted.messages import make_message, message_words, read_message
-from rpcrdma.scripted.peer import Heard, Passage, RawMemory, RawPeer
+from rpcrdma.scripted.peer import RawPeer
+from rpcrdma.scripted.peer_interface import Heard, Passage, RawMemory, ScriptedPeer
+from rpcrdma.scripted.queue_pair_peer import QueuePairPeer, open_link
 from rpcrdma.scripted.recorded_stream import open_recorded
 from rpcrdma.scripted.values import Names, number, octets
 
 __all__ = ["Failure", "LiveConversation", "Outcome", "RawTarget", "open_conversation", "run_conversation"]
 
 _KEYS = frozenset({"version", "memory", "startup", "steps", "title"})
-_CRC, _ENHANCED = 0x40, 0x10
+_ENHANCED = 0x10
 _BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
 """RFC 8797: 4096 octets each way, remote invalidation."""
 _HANDLE, _OFFSET = 0x00C0FFEE, 0x1_0000_0000
@@ -63,6 +66,8 @@ class RawTarget:
     crc: bool = True
     capture: PacketCapture | None = None
     """Records the connection."""
+    provider: Provider | None = None
+    """Speaks iWARP, or another protocol, in the place of the peer's own octets; then no frame can be said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,32 +144,40 @@ async def open_conversation(
         {
             "xid": 0x0BADCAFE,
             "private_data": _BOTH_PRIVATE,
-            "startup_flags": _CRC | _ENHANCED if target.crc else _ENHANCED,
+            "startup_flags": STARTUP_CRC | _ENHANCED if target.crc else _ENHANCED,
             **(given or {}),
         }
     )
-    async with asyncio.timeout(target.timeout_s):
-        reader, writer = await open_recorded(target.host, target.port, target.capture)
     outcome = Outcome()
-    peer = RawPeer(reader, writer, version, outcome.passages, names)
-    peer.crc = target.crc
+    async with asyncio.timeout(target.timeout_s):
+        peer = await _connected(target, version, outcome, names)
     live = LiveConversation(peer, names, target.timeout_s, outcome)
     try:
-        live.register(conversation.get("memory", {}))
         startup = conversation.get("startup", {})
         if startup is not None:
             await live.start(startup)
+        live.register(conversation.get("memory", {}))
     except BaseException:
         await live.close()
         raise
     return live
 
 
+async def _connected(target: RawTarget, version: str, outcome: Outcome, names: Names) -> ScriptedPeer:
+    if target.provider is not None:
+        link = await open_link(target.provider, target.host, target.port)
+        return QueuePairPeer(link, version, outcome.passages, names)
+    reader, writer = await open_recorded(target.host, target.port, target.capture)
+    peer = RawPeer(reader, writer, version, outcome.passages, names)
+    peer.crc = target.crc
+    return peer
+
+
 class LiveConversation:
     """A conversation while it takes place; `outcome` has all that was said so far."""
 
     def __init__(
-        self, peer: RawPeer, names: Names, timeout_s: float, outcome: Outcome, *, initiates: bool = True
+        self, peer: ScriptedPeer, names: Names, timeout_s: float, outcome: Outcome, *, initiates: bool = True
     ) -> None:
         self.outcome = outcome
         self._peer = peer
@@ -209,9 +222,10 @@ class LiveConversation:
             handle = number(given.get("handle", _HANDLE + 0x100 * index), self._names, f"{where}.handle")
             offset = number(given.get("offset", _OFFSET * (index + 1)), self._names, f"{where}.offset")
             data = bytearray(content.ljust(length, b"\xa5")[:length])
-            region = RawMemory(handle=handle, offset=offset, data=data, may=given.get("may", "read"))
-            self._regions[name] = self._peer.regions[handle] = region
-            self._names.given |= {f"{name}.handle": handle, f"{name}.offset": offset, f"{name}.length": length}
+            region = self._peer.register(handle=handle, offset=offset, data=data, may=given.get("may", "read"))
+            self._regions[name] = region
+            told = {"handle": region.handle, "offset": region.offset, "length": length}
+            self._names.given |= {f"{name}.{field}": value for field, value in told.items()}
 
     async def start(self, fields: Mapping[str, Any]) -> None:
         """Says the MPA Request, and expects that it is accepted; the failure is that of step -1."""
@@ -253,10 +267,7 @@ class LiveConversation:
             pieces = number(content.get("pieces", 0), names, f"{where}.pieces")
             await self._peer.send_stream(made, f"{len(made)} octets of the stream", pieces)
         elif "startup" in content:
-            made = make_startup(content["startup"], names, f"{where}.startup")
-            self._peer.crc = self._peer.crc or (len(made) > 16 and bool(made[16] & _CRC))
-            told = ", ".join(f"{name} {value}" for name, value in content["startup"].items())
-            await self._peer.send_stream(made, "MPA start-up" + (f" [{told}]" if told else ""))
+            await self._peer.start(content["startup"], f"{where}.startup")
         else:
             message = {name: value for name, value in content.items() if name not in {"ddp", "mpa", "payload"}}
             text = None
@@ -340,7 +351,7 @@ class LiveConversation:
                     async with asyncio.timeout(_NUDGE_S):
                         await asyncio.shield(task)
                 if not task.done():
-                    await self._peer.send_message(b"", {"opcode": "write"}, {}, "RDMA Write of no octets")
+                    await self._peer.remind()
             heard = await task
         finally:
             task.cancel()
@@ -357,9 +368,9 @@ class LiveConversation:
                 if region.data[: len(data)] != data:
                     raise _Left(f"memory {name} begins with the expected {len(data)} octets", "other octets are there")
             if "written" in expected:
-                miss = difference(expected["written"], region.written_octets, self._names, "")
-                if miss is not None:
-                    raise _Left(f"{expected['written']} octets written to memory {name}", f"{region.written_octets}")
+                written = region.written_octets
+                if written is not None and difference(expected["written"], written, self._names, "") is not None:
+                    raise _Left(f"{expected['written']} octets written to memory {name}", f"{written}")
 
 
 def _is_idle(version: str, fields: Mapping[str, Any]) -> bool:

@@ -10,7 +10,16 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.scripted.values import Names, number, octets
 from rpcrdma.wire.checksum import crc32c
 
-__all__ = ["OPCODES", "STARTUP_OCTETS", "make_fpdu", "make_segments", "make_startup", "read_segment", "read_startup"]
+__all__ = [
+    "OPCODES",
+    "STARTUP_CRC",
+    "STARTUP_OCTETS",
+    "make_fpdu",
+    "make_segments",
+    "make_startup",
+    "read_segment",
+    "read_startup",
+]
 
 OPCODES: Mapping[str, int] = {
     "write": 0,
@@ -24,6 +33,8 @@ OPCODES: Mapping[str, int] = {
 }
 """RDMAP messages by name (RFC 5040 section 4.3)."""
 
+STARTUP_CRC = 0x40
+"""The flag C of a start-up frame: its sender demands a CRC."""
 STARTUP_OCTETS = 20
 """Octets of a start-up frame before its private data."""
 

@@ -5,78 +5,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX
 from rpcrdma.scripted.frames import (
     OPCODES,
+    STARTUP_CRC,
     STARTUP_OCTETS,
     make_fpdu,
     make_segments,
+    make_startup,
     read_segment,
     read_startup,
 )
 from rpcrdma.scripted.messages import message_words, read_message
+from rpcrdma.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
 from rpcrdma.scripted.values import Names, number
 from rpcrdma.wire.checksum import crc32c
 
-__all__ = ["Heard", "Passage", "RawMemory", "RawPeer"]
+__all__ = ["RawPeer"]
 
 _OPCODE_NAMES = {number: name for name, number in OPCODES.items()}
 _SENDS = {OPCODES[name] for name in ("send", "send_invalidate", "send_solicited", "send_solicited_invalidate")}
 _BETWEEN_PIECES_S = 0.002
 _INVALIDATING = {OPCODES["send_invalidate"], OPCODES["send_solicited_invalidate"]}
-
-
-@dataclass(slots=True, kw_only=True)
-class RawMemory:
-    """Registered memory. The peer may `read` or `write` it; `written` are offset in it and length of each piece."""
-
-    handle: int
-    offset: int
-    data: bytearray
-    may: str
-    written: list[tuple[int, int]] = field(default_factory=list)
-
-    @property
-    def written_octets(self) -> int:
-        """How many octets of the region have been written at least once."""
-        covered = end = 0
-        for start, length in sorted(self.written):
-            covered += max(0, start + length - max(start, end))
-            end = max(end, start + length)
-        return covered
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """An event: `kind` is startup, message, terminate, end (of the stream) or broken (a mistake below the messages).
-
-    `fields` are those of the start-up frame or of the message, {"code": 0xLTCC} of a Terminate, {"cause": TEXT}.
-    """
-
-    kind: str
-    fields: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """One thing that was said; `at_s` counts from the start. Octets below the messages are not kept with bulk data."""
-
-    at_s: float
-    ours: bool
-    text: str
-    octets: bytes
-
-
-class _Log(Protocol):
-    """The place of passages."""
-
-    def append(self, passage: Passage, /) -> None:
-        """Adds one."""
 
 
 class RawPeer:
@@ -87,7 +40,7 @@ class RawPeer:
     """
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, version: str, log: _Log, names: Names
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, version: str, log: Log, names: Names
     ) -> None:
         self.version = version
         self.regions: dict[int, RawMemory] = {}
@@ -96,16 +49,23 @@ class RawPeer:
         self.reads_asked = False
         self._reader = reader
         self._writer = writer
-        self._log = log
+        self.note = PassageLog(log).note
         self._names = names
         self._numbers: dict[int, int] = {}
         self._parts: dict[int, bytearray] = {}
         self._expected: dict[int, int] = {}
-        self._start_s = time.monotonic()
 
-    def note(self, text: str, octets: bytes = b"", *, ours: bool) -> None:
-        """Adds a passage to the log."""
-        self._log.append(Passage(time.monotonic() - self._start_s, ours, text, octets))
+    async def start(self, fields: Mapping[str, Any], where: str) -> None:
+        """Says a start-up frame; with the flag C in it, the frames after it have a CRC."""
+        made = make_startup(fields, self._names, where)
+        self.crc = self.crc or (len(made) > STARTUP_OCTETS - 4 and bool(made[STARTUP_OCTETS - 4] & STARTUP_CRC))
+        told = ", ".join(f"{name} {value}" for name, value in fields.items())
+        await self.send_stream(made, "MPA start-up" + (f" [{told}]" if told else ""))
+
+    def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:
+        """Memory that the other side may `read` or `write`."""
+        region = self.regions[handle] = RawMemory(handle=handle, offset=offset, data=data, may=may)
+        return region
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:
         """Sends octets as they are, or so many at a time, which the other side receives one by one.
@@ -135,6 +95,10 @@ class RawPeer:
         pieces = number(mpa.get("pieces", 0), self._names, "mpa.pieces")
         changed = [f"{name} {value}" for name, value in {**ddp, **mpa}.items() if name != "opcode"]
         await self.send_stream(frames, text + (f" [{', '.join(changed)}]" if changed else ""), pieces)
+
+    async def remind(self) -> None:
+        """Sends an RDMA Write of no octets, for which siw looks at a first message that it has overlooked."""
+        await self.send_message(b"", {"opcode": "write"}, {}, "RDMA Write of no octets")
 
     def end(self) -> None:
         """Ends the own direction of the stream."""

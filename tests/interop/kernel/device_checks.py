@@ -114,6 +114,23 @@ def verbs_invalidate_remotely_and_keep_registrations(lab: Lab) -> None:
             raise CheckFailed(f"remote invalidation was not offered:\n{said}")
 
 
+@check()
+def verbs_carry_the_checks_of_servers(lab: Lab) -> None:
+    """`rpcrdma check` judges our server over the device: Sends, chunks, invalidation and placement by Sends."""
+    patterns = " ".join(f"--only '{each}'" for each in ("v1.[itw]*", "v1.read.5*", "v2.rtr.[rw]*"))
+    said = _run(
+        lab.devices,
+        _START.replace("VERSION", "")
+        + "head -c 9001 /dev/urandom >/run/served/file\n"
+        + f"{_COMMAND} check --provider verbs --write . --timeout 20 {patterns} "
+        + f"rdma://ADDRESS:{_OUR_PORT}/?mountport={_TCP_PORT}\n"
+        + _STOP,
+        _SUITE_S,
+    )
+    if "conforms" not in said or "violates" in said or "inconclusive" in said:
+        raise CheckFailed(f"our server was not judged, or does not conform:\n{said}")
+
+
 @check(quick=True)
 def verbs_break_the_connection_of_late_accesses(lab: Lab) -> None:
     """A peer uses handles of calls that have ended, against a whole client and a whole server."""

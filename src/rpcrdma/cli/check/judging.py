@@ -9,6 +9,8 @@ import fnmatch
 import secrets
 from collections.abc import AsyncIterator, Sequence
 
+from rpcrdma.aio.drivers.provider import Provider
+from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.urls import Url
 from rpcrdma.check import (
@@ -31,7 +33,9 @@ from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.definition import DefinitionText, read_text
 from rpcrdma.cli.options import connect_options
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.scripted import Outcome, RawTarget
+from rpcrdma.verbs.device_config import VerbsConfig
 
 __all__ = ["judge"]
 
@@ -63,6 +67,7 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
         timeout_s=args.timeout or _TIMEOUT_S,
         crc=not args.no_crc,
         capture=args.capture,
+        provider=_device(args) if args.provider == "verbs" else None,
     )
     async with _prepared(args, program) as prepared:
         versions = await _spoken(target, prepared)
@@ -80,13 +85,16 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
     return _report(args, str(args.url), list(versions), prepared.notes, results)
 
 
+def _device(args: argparse.Namespace) -> Provider:
+    (provider,) = chosen_providers("verbs", IwarpConfig(), VerbsConfig(), args.capture)
+    return provider
+
+
 def _wrong_usage(args: argparse.Namespace) -> tuple[str, str] | None:
     if args.url is None:
         return "no server is named", "write rdma://HOST[:PORT][/PATH]"
     if args.url.scheme != "rdma":
         return f"{args.url} is not RPC-over-RDMA", "write rdma://HOST[:PORT][/PATH]"
-    if args.provider == "verbs":
-        return "checks run over the software RNIC alone", "leave out --provider verbs"
     if args.program is not None and args.write is not None:
         return "--write is for NFSv3", "leave out --program or --write"
     return None

@@ -1,0 +1,178 @@
+"""A peer over the queue pair of a provider: it says any octets in Sends, and the provider does all below them.
+
+The messages and their headers are those of `RawPeer`. The frames are the provider's: those of an RDMA device cannot be
+made by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.drivers.provider import Driver, Link, Provider
+from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.scripted.messages import message_words, read_message
+from rpcrdma.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
+from rpcrdma.scripted.values import Names, octets
+from rpcrdma.verbs import Access, Completion, Disconnected, Established, MemoryRegion, Status, Verb
+
+__all__ = ["QueuePairPeer", "open_link"]
+
+_RECEIVES = 96
+"""Receives, which are posted again when they are taken: more than a check sends calls at once."""
+_RECEIVE_OCTETS = 8192
+"""More than any check announces."""
+_RIGHTS = {"read": Access.REMOTE_READ, "write": Access.REMOTE_WRITE}
+
+
+@dataclass(slots=True, kw_only=True)
+class _PlacedMemory(RawMemory):
+    """Memory that a device writes to without telling how much."""
+
+    before: bytes
+
+    @property
+    def written_octets(self) -> int | None:
+        return 0 if self.data == self.before else None
+
+
+async def open_link(provider: Provider, host: str, port: int) -> Link:
+    """A link to the server.
+
+    Raises:
+        OSError: there is no way to the server.
+    """
+    try:
+        return await provider.connect(host, port)
+    except ConnectFailed as error:
+        raise OSError(str(error)) from error
+
+
+class QueuePairPeer:
+    """See `RawPeer`; the link is opened by `start`."""
+
+    def __init__(self, link: Link, version: str, log: Log, names: Names) -> None:
+        self.version = version
+        self.crc = True
+        self.started = False
+        self._link = link
+        self._names = names
+        self._note = PassageLog(log).note
+        self._driver: Driver | None = None
+        self._regions: list[MemoryRegion] = []
+        self._heard: deque[Heard] = deque()
+        self._news = asyncio.Event()
+        self._over = asyncio.Event()
+
+    async def start(self, fields: Mapping[str, Any], where: str) -> None:
+        """Asks for the connection, with "data" as its private data.
+
+        Raises:
+            LocalProtocolError: other fields are given.
+            OSError: the provider makes no queue pair.
+        """
+        unknown = fields.keys() - {"data"}
+        if unknown:
+            raise LocalProtocolError(
+                f"{where}: {min(unknown)!r} is of MPA; a start-up over {self._link.provider} has data"
+            )
+        data = octets(fields.get("data", {"given": "private_data"}), self._names, f"{where}.data")
+        self._note(f"request for a connection, {len(data)} octets of private data", data, ours=True)
+        timer = DeadlineTimer(asyncio.get_running_loop(), self._turn)
+        try:
+            self._driver = driver = self._link.open(data, timer, self._turn, self._over.set)
+        except ConnectFailed as error:
+            raise OSError(str(error)) from error
+        for _ in range(_RECEIVES):
+            buffer = memoryview(bytearray(_RECEIVE_OCTETS))
+            driver.queue_pair.post_receive(buffer, buffer)
+        driver.flush()
+
+    def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:  # noqa: ARG002
+        """Memory that the server may `read` or `write`; the provider chooses its handle and offset."""
+        assert self._driver is not None, "memory belongs to a connection"
+        region = self._driver.protection_domain.register(data, _RIGHTS[may])
+        self._regions.append(region)
+        return _PlacedMemory(handle=region.handle, offset=region.offset, data=data, may=may, before=bytes(data))
+
+    async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:  # noqa: ARG002
+        """Raises LocalProtocolError: a queue pair has no stream."""
+        raise LocalProtocolError(f"{text}: over {self._link.provider} messages are said, and no stream")
+
+    async def send_message(
+        self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
+    ) -> None:
+        """Sends a message; `ddp` and `mpa` have to be empty."""
+        if ddp or mpa:
+            raise LocalProtocolError(f"{min({*ddp, *mpa})!r} is of frames, which {self._link.provider} makes by itself")
+        assert self._driver is not None, "a message is said on a connection"
+        self._note(text or f"send, {len(payload)} octets", payload, ours=True)
+        self._driver.queue_pair.post_send(payload, [payload])
+        self._driver.flush()
+
+    async def remind(self) -> None:
+        """Says nothing: the provider's end has taken the first message."""
+
+    def end(self) -> None:
+        """Ends the connection, which has no directions of its own."""
+        self._note("end of the connection", ours=True)
+        assert self._driver is not None, "a connection ends"
+        self._driver.queue_pair.disconnect()
+        self._driver.flush()
+
+    async def next(self) -> Heard:
+        """The next event: startup, message or end."""
+        while not self._heard:
+            self._news.clear()
+            await self._news.wait()
+        return self._heard[0] if self._heard[0].kind == "end" else self._heard.popleft()
+
+    async def close(self) -> None:
+        """Ends the connection at once, and its memory."""
+        driver, self._driver = self._driver, None
+        if driver is None:
+            return
+        for region in self._regions:
+            driver.protection_domain.invalidate(region)
+        driver.queue_pair.abort("the conversation is over")
+        driver.close()
+        await self._over.wait()
+
+    def _turn(self) -> None:
+        driver = self._driver
+        if driver is None:
+            return
+        queue_pair = driver.queue_pair
+        while queue_pair.completions:
+            self._complete(driver, queue_pair.completions.popleft())
+        for event in queue_pair.events:
+            if isinstance(event, Established):
+                self.started = True
+                self._note("the connection is made", event.private_data, ours=False)
+                self._tell(Heard("startup", {"rejected": 0, "enhanced": 1, "crc": 1, "data": event.private_data}))
+            elif isinstance(event, Disconnected):
+                self._note(f"the connection ended: {event.reason}", ours=False)
+                self._tell(Heard("end", {"how": f"ended: {event.reason}", "partial": b""}))
+        queue_pair.events.clear()
+        driver.flush()
+
+    def _complete(self, driver: Driver, completion: Completion) -> None:
+        if completion.verb is not Verb.RECEIVE or completion.status is not Status.SUCCESS:
+            return
+        buffer = completion.wr
+        assert isinstance(buffer, memoryview)
+        payload = bytes(buffer[: completion.length])
+        driver.queue_pair.post_receive(buffer, buffer)
+        invalidates = completion.invalidated
+        fields = read_message(self.version, payload) | {"invalidates": invalidates}
+        how = "Send" if invalidates is None else f"Send with Invalidate of {invalidates:#x}"
+        self._note(f"{how}, {len(payload)} octets: {message_words(self.version, fields)}", payload, ours=False)
+        self._tell(Heard("message", fields))
+
+    def _tell(self, heard: Heard) -> None:
+        self._heard.append(heard)
+        self._news.set()
