@@ -15,7 +15,6 @@ Like a software device of Linux, a device that is removed announces that, and is
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import itertools
@@ -64,15 +63,18 @@ class _Descriptor:
 
     def __init__(self) -> None:
         self._number = os.eventfd(0, os.EFD_NONBLOCK)
+        self._raised = False
 
     def fileno(self) -> int:
         return self._number
 
     def raise_(self) -> None:
+        self._raised = True
         os.eventfd_write(self._number, 1)
 
     def clear(self) -> None:
-        with contextlib.suppress(BlockingIOError):
+        if self._raised:
+            self._raised = False
             os.eventfd_read(self._number)
 
     def __del__(self) -> None:
@@ -199,9 +201,8 @@ def _view(entry: Entry) -> memoryview:
 
 
 class _QueuePair(_Descriptor):
-    def __init__(self, identifier: _Identifier, domain: _Domain, depths: tuple[int, int], receive_entries: int) -> None:
+    def __init__(self, identifier: _Identifier, domain: _Domain, depths: tuple[int, int, int]) -> None:
         super().__init__()
-        self._receive_entries = receive_entries
         self.domain = domain
         self._identifier = identifier
         self._depths = depths
@@ -220,7 +221,7 @@ class _QueuePair(_Descriptor):
 
     def post_receives(self, works: Sequence[tuple[object, tuple[Entry, ...]]]) -> None:
         self.receives.extend(works)
-        assert all(len(entries) <= self._receive_entries for _, entries in works)
+        assert all(len(entries) <= self._depths[2] for _, entries in works)
         assert len(self.receives) <= self._depths[1]
         if self._stopped:
             self.stop()
@@ -343,7 +344,6 @@ class _Identifier:
         self._far: _Identifier | None = None
         self._queue_pair: _QueuePair | None = None
         self._asked = b""
-        self._depths = (0, 0)
 
     @property
     def device(self) -> str | None:
@@ -390,7 +390,7 @@ class _Identifier:
         self, domain: _Domain, sends: int, receives: int, send_entries: int, receive_entries: int
     ) -> _QueuePair:
         assert max(send_entries, receive_entries) <= domain.device["max_entries"]
-        self._queue_pair = _QueuePair(self, domain, (sends, receives), receive_entries)
+        self._queue_pair = _QueuePair(self, domain, (sends, receives, receive_entries))
         self._world.in_use.add(self._queue_pair)
         return self._queue_pair
 

@@ -12,6 +12,7 @@ from rpcrdma.limits import MEMORY_WINDOWS_KEPT_MAX
 from rpcrdma.verbs import Access, Completion, Disconnected, Status, Verb
 from rpcrdma.verbs.device_memory import DeviceRegion
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
+from rpcrdma.verbs.posting import EndState
 from rpcrdma.wire.buffers import PooledMemory
 from support.device_in_memory import DeviceInMemory
 from support.device_pairs import DevicePairs
@@ -245,7 +246,7 @@ def test_a_device_that_does_not_end_an_exposure_is_told_in_words(
         joined.far.pd.invalidate(region)
     joined.far.pd.register(bytearray(8), Access.REMOTE_READ)
     joined.far.abort("enough")
-    assert joined.far.ended
+    assert joined.far.state is EndState.CLOSED
 
 
 def test_a_handle_that_no_window_has_counts_as_no_invalidation(joined: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,8 +281,8 @@ def test_a_send_with_invalidate_of_plain_memory_breaks_the_connection(joined: Jo
     assert region.pinned is not None
     joined.tell()
     assert joined.tell(invalidate=region.pinned.region.handle)[0].status is Status.FLUSHED
-    assert joined.far.ended
-    assert joined.near.ended
+    assert joined.far.state is EndState.CLOSED
+    assert joined.near.state is EndState.CLOSED
 
 
 def test_the_window_of_another_queue_pair_cannot_be_used(joined: Joined) -> None:

@@ -79,6 +79,23 @@ class WindowBinder(Protocol):
         """Withdraws a binding that is not with the device yet."""
 
 
+def _rights(access: Access, *, iwarp: bool) -> tuple[int, int]:
+    """The local and the remote rights of an exposure.
+
+    InfiniBand places the data of an RDMA Read in memory without remote rights. So a sink, which has LOCAL_WRITE along
+    with REMOTE_WRITE, gets no remote right there; iWARP names the sink on the wire and needs the right.
+    """
+    local = Right.LOCAL_WRITE if access & (Access.LOCAL_WRITE | Access.REMOTE_WRITE) else 0
+    remote = Right.REMOTE_READ if access & Access.REMOTE_READ else 0
+    if access & Access.REMOTE_WRITE and (iwarp or not access & Access.LOCAL_WRITE):
+        remote |= Right.REMOTE_WRITE
+    return int(local), int(remote)
+
+
+_RIGHTS = [[_rights(Access(access), iwarp=iwarp) for access in range(8)] for iwarp in (False, True)]
+"""By `iwarp`, and by `Access`: each operator of an IntFlag would enter four functions, for each exposure."""
+
+
 class DeviceProtectionDomain:
     """Guards the memory of one connection.
 
@@ -86,18 +103,16 @@ class DeviceProtectionDomain:
     registered without remote rights, so that no handle is usable before or after. Elsewhere memory is registered with
     the right for each exposure alone.
 
-    InfiniBand places the data of an RDMA Read in memory without remote rights. So a sink, which has LOCAL_WRITE along
-    with REMOTE_WRITE, gets no remote right there; iWARP names the sink on the wire and needs the right.
     """
 
-    __slots__ = ("_bound", "_domain", "_free", "_iwarp", "_kept", "_windows", "binder", "counts", "device")
+    __slots__ = ("_bound", "_domain", "_free", "_kept", "_rights", "_windows", "binder", "counts", "device")
 
     def __init__(self, domain: Domain, kept: KeptRegistrations) -> None:
         self._domain: Domain | None = domain
         self._kept = kept
         self.device = domain.device
-        self._iwarp = self.device["iwarp"]
-        self._windows = Right.WINDOW if has_windows(self.device) else 0
+        self._rights = _RIGHTS[self.device["iwarp"]]
+        self._windows = int(Right.WINDOW) if has_windows(self.device) else 0
         self._free: list[MemoryWindow] = []
         self._bound: dict[int, DeviceRegion] = {}
         self.counts = RegistrationCounts()
@@ -105,14 +120,11 @@ class DeviceProtectionDomain:
 
     def register(self, buffer: object, access: Access) -> DeviceRegion:
         view = as_view(buffer)
-        local = Right.LOCAL_WRITE if access & (Access.LOCAL_WRITE | Access.REMOTE_WRITE) else 0
+        local, remote = self._rights[access]
         if local and view.readonly:
             raise LocalProtocolError(
                 "a read-only buffer was registered for writing: pass a bytearray or a writable view"
             )
-        remote = Right.REMOTE_READ if access & Access.REMOTE_READ else 0
-        if access & Access.REMOTE_WRITE and (self._iwarp or not access & Access.LOCAL_WRITE):
-            remote |= Right.REMOTE_WRITE
         if not remote:
             return DeviceRegion(self.pin(view, local), view, access)
         if not self._windows or not view:

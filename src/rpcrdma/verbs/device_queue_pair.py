@@ -146,16 +146,6 @@ class DeviceQueuePair:
         return self._device.fileno()
 
     @property
-    def has_news(self) -> bool:
-        """Whether there are completions or events to take."""
-        return bool(self.completions or self.events)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the connection has ended, also where that event was not taken yet."""
-        return self.state is EndState.CLOSED
-
-    @property
     def idle(self) -> bool:
         """Whether the device has no work for the peer."""
         return not self._sends or self.state is not EndState.ESTABLISHED
@@ -277,6 +267,10 @@ class DeviceQueuePair:
     def _queue(self, send: _Send, opcode: int, entries: list[Entry], handle: int, offset: int) -> None:
         """Queues the device's work requests for `send`, each of a length and with entries that it takes."""
         self._sends.append(send)
+        if len(entries) <= self._entries and send.length <= self._message_octets:
+            send.left = 1
+            self._unposted.append((send, tuple(entries), opcode, handle, offset))
+            return
         for part in _divided(entries, self._entries, self._message_octets):
             send.left += 1
             self._unposted.append((send, tuple(part), opcode, handle, offset))
@@ -318,7 +312,7 @@ class DeviceQueuePair:
                 self._fail(error)
         if self.state is not EndState.ESTABLISHED:
             return
-        works = self._next_works()
+        works = self._next_works() if self._unposted else None
         if works:
             try:
                 self._device.post_sends(works)
@@ -382,7 +376,7 @@ class DeviceQueuePair:
         )
 
     def _ended_by_peer(self) -> None:
-        if self.ended:
+        if self.state is EndState.CLOSED:
             return
         try:
             broken = not self.pd.device["iwarp"] and self._device.broken()

@@ -13,6 +13,7 @@ from rpcrdma.verbs import ProtectionDomain
 from rpcrdma.verbs.binding import ConnectionIdentifier, ManagerEvent
 from rpcrdma.verbs.device_config import VerbsConfig
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
+from rpcrdma.verbs.posting import EndState
 
 __all__ = ["VerbsDriver"]
 
@@ -73,7 +74,7 @@ class VerbsDriver:
         if device is not None:
             device.add(self)
             queue_pair.trouble = lambda: device.trouble
-        if queue_pair.has_news:
+        if queue_pair.events:
             # The peer's request for the connection.
             self._loop.call_soon(self._turn)
 
@@ -124,7 +125,7 @@ class VerbsDriver:
             return
         sleeps = self._loop.time() >= self._awake_until_s
         more = self.queue_pair.poll(arm=sleeps)
-        if more or self.queue_pair.has_news:
+        if more or self.queue_pair.completions or self.queue_pair.events:
             self._stay_awake()
             self._turn()
         elif not sleeps:
@@ -137,9 +138,12 @@ class VerbsDriver:
 
     def _turn(self) -> None:
         """Lets the owner take news, and goes on with the work that waits."""
-        if not self._closed and self.queue_pair.has_news:
+        queue_pair = self.queue_pair
+        if (queue_pair.completions or queue_pair.events) and not self._closed:
+            # It flushes at its end.
             self._on_turn()
-        self.flush()
+        else:
+            self.flush()
 
     def flush(self) -> None:
         if self._closed:
@@ -148,9 +152,9 @@ class VerbsDriver:
         queue_pair.flush()
         if self._busy_poll_s and not queue_pair.idle:
             self._stay_awake()
-        if queue_pair.has_news:
+        if queue_pair.completions or queue_pair.events:
             self._loop.call_soon(self._turn)
-        elif queue_pair.ended:
+        elif queue_pair.state is EndState.CLOSED:
             if queue_pair.parted:
                 self.close()
             else:
