@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.pair_under_test import Deviations, MakePair, PairParts
+from rpcrdma.testing.scattered_receives import check_messages_lie_in_the_parts_of_their_buffers  # noqa: F401 - a check
 from rpcrdma.verbs.memory import Access, MemoryRegion, ProtectionDomain
 from rpcrdma.verbs.queue_pair import (
     Completion,
