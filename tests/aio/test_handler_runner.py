@@ -11,9 +11,8 @@ from typing import Any, cast
 
 import pytest
 
+from rpcrdma.aio.answering.answering import HandlerRunner, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferPool, OutOfBuffers
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
-from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.drivers import limited_log
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc import errors

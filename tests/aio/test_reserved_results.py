@@ -11,10 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from rpcrdma.aio.answering.answering import Answering
+from rpcrdma.aio.answering.answering import Answering, HandlerRunner, ServerCall
+from rpcrdma.aio.answering.at_most_once import AtMostOnce
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
-from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.limits import (
     BUFFER_OCTETS_MAX,
     REPLY_OCTETS_MAX,
@@ -101,7 +100,7 @@ class Scene:
         self.pool = BufferPool(octets_max=octets_max)
         self.xids = itertools.count(1)
         self.runner = HandlerRunner()
-        self.answering = Answering(Dispatcher([service]), self.runner)
+        self.answering = Answering(Dispatcher([service]), self.runner, AtMostOnce(self.runner))
 
 
 def inline(args: int, context: Any) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.answering.answering import Answering
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.answering.answering import Answering, HandlerRunner
+from rpcrdma.aio.answering.at_most_once import AtMostOnce
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.errors import TransportClosed
 from rpcrdma.limits import (
@@ -83,7 +83,9 @@ async def against() -> AsyncIterator[tuple[TcpConnection, Back, socket.socket]]:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         listener.setblocking(False)
-        caller = await TcpConnection.connect(*listener.getsockname(), answering=Answering(Dispatcher([back]), runner))
+        caller = await TcpConnection.connect(
+            *listener.getsockname(), answering=Answering(Dispatcher([back]), runner, AtMostOnce(runner))
+        )
         sock, _ = await loop.sock_accept(listener)
     with sock:
         sock.setblocking(False)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma.aio.answering.server_call import ServerCall
+from rpcrdma.aio.answering.answering import ServerCall
 from rpcrdma.errors import DecodeError, RpcError
 from rpcrdma.limits import (
     GSS_ADDRESS_CREATING_MAX,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.answering.server_call import ServerCall
+from rpcrdma.aio.answering.answering import ServerCall
 from rpcrdma.errors import DecodeError, LocalProtocolError, RpcError
 from rpcrdma.rpc import calling as calls_module
 from rpcrdma.rpc import errors

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.answering.server_call import ServerCall
+from rpcrdma.aio.answering.answering import ServerCall
 from rpcrdma.errors import DecodeError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.dispatch import Dispatcher

@@ -1,20 +1,243 @@
-"""From a call that has arrived to its handler: the call is opened, and runs as often as it may."""
+"""From a call that has arrived to its reply: its handler is found, and runs where and as often as it may.
+
+A handler runs in the event loop, in a worker thread or as a task.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import inspect
+import logging
+import os
+from collections.abc import Awaitable, Callable, Generator
 from time import perf_counter_ns
+from typing import Any, ClassVar, Protocol, TypeAlias
 
-from rpcrdma.aio.answering.at_most_once import AtMostOnce
+from rpcrdma.aio.answering.buffer_pool import OutOfBuffers, octets_taken
 from rpcrdma.aio.answering.call_source import CallSource
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
-from rpcrdma.aio.answering.server_call import ServerCall
-from rpcrdma.errors import DecodeError
-from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.aio.answering.result_memory import CallWithResults
+from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
+from rpcrdma.aio.drivers.effects import effects_of
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.errors import DecodeError, TransportClosed
+from rpcrdma.limits import UNCOUNTED_RESULT_OCTETS
+from rpcrdma.rpc.auth import AuthStat, Credential
+from rpcrdma.rpc.call_statistics import DROPPED, REFUSED, REPEATED, CallStatistics
+from rpcrdma.rpc.dispatch import Dispatcher, refusal
 from rpcrdma.rpc.gss.context_turns import Outcome
-from rpcrdma.rpc.gss.protection import CallDropped, CallWaits
+from rpcrdma.rpc.gss.protection import CallDropped, CallWaits, OpenedCall
+from rpcrdma.rpc.host_identity import HostIdentity
+from rpcrdma.rpc.message import SUCCESS_TAIL, AcceptStat, RejectStat, encode_auth_error
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.service import CredentialTooWeak, Execution, ProcedureUnavailable, ReverseCaller, Surroundings
+from rpcrdma.xdr.codec import Encoder, Payload
 
-__all__ = ["Answering"]
+__all__ = ["Answering", "HandlerRunner", "OnceRunner", "ServerCall", "SingleRun"]
+
+_Result: TypeAlias = tuple[Payload, BaseException | None]
+"""The reply, and why it reports a failure."""
+
+_Computation: TypeAlias = tuple[Callable[[], Any], Callable[[Any], None]]
+"""The work, and the taker of its result."""
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+_WORKERS = 8
+"""Threads that block in file systems at the same time; what a Linux NFS server starts with."""
+
+_COMPUTING = max(1, (os.cpu_count() or 1) - 1)
+"""Threads that compute at the same time: one processor is for the event loop."""
+
+_INLINE, _INLINE_OR_WORKER, _WORKER = Execution.INLINE, Execution.INLINE_OR_WORKER, Execution.WORKER
+
+_STOPPED = RuntimeError("the server has stopped")
+_REPLY_NOT_KEPT = RuntimeError("the reply to the call that this one repeats is not kept")
+"""The error that a refused repeat gets where the transport has no refusal of its own."""
+
+
+class SingleRun(Protocol):
+    """The one run of a call that must not run twice, which any repeat of the call may end."""
+
+    def answer(self, reply: Payload) -> None:
+        """See `ServerCall.answer`."""
+
+    def let_go(self) -> None:
+        """See `ServerCall.let_go`."""
+
+
+class ServerCall(CallWithResults):
+    """A call with the handler that answers it. It is the handler's `CallContext`, and statistics count it.
+
+    `Dispatcher.open_call` sets `route`, `args` and `credential`. `status` is that of the result, or a name; before a
+    reply is made, the one for calls that are answered along with the call they repeat. The memory of `buffer` is lent
+    until `release`, after the reply has been sent.
+    """
+
+    transmissions: ClassVar[int] = 1
+    source: CallSource[ServerCall]
+    client: ReverseCaller
+    credential: Credential
+    protection: OpenedCall | None = None
+    """Of a call under RPCSEC_GSS. Replies are made, and kept, without it."""
+    sealing: bool = False
+    """Whether its reply waits for the protection."""
+    on_sealed: Callable[[ServerCall], None] | None = None
+    """Is called when a reply that has waited for its protection was sent, or refused."""
+    procedure: Procedure[Any, Any] | None = None
+    status: int | str = REPEATED
+    may_block: bool = False
+    rest: Generator[Surroundings, None, Any] | None = None
+    """Of a handler that has begun in the event loop and goes on in a worker thread."""
+    within: Surroundings = None
+    """The surroundings that the rest of the handler asked for."""
+    once: SingleRun | None = None
+    """Of a call that must not run twice, while its handler runs."""
+    statistics: CallStatistics | None = None
+    began_ns: int
+    """When it arrived; this and the two times below are taken where calls are counted."""
+    sent_ns: int = 0
+    """When its handler began, or got a thread, memory or its turn as a task, after a wait for these."""
+    ended_ns: int
+    octets_received: int = 0
+    octets_sent: int = 0
+    unsent_octets: int = 0
+    """Of the reply, from when it is handed to the transport until it has been sent; the connection's own."""
+
+    @property
+    def peer(self) -> str:
+        """See `CallContext.peer`."""
+        return self.source.host
+
+    @property
+    def principal(self) -> str | None:
+        """See `CallContext.principal`."""
+        return self.credential.principal
+
+    @property
+    def host_identity(self) -> HostIdentity | None:
+        """See `CallContext.host_identity`."""
+        return self.client.host_identity
+
+    @property
+    def ended(self) -> bool:
+        """Whether the connection has ended: no reply can reach the client on it."""
+        return self.source.results.closed
+
+    def success(self, result: Any) -> Payload:
+        """The reply that carries `result`.
+
+        An exception of the encoder means that the handler returned something else than the procedure's result.
+        """
+        enc = Encoder()
+        enc.reduced += self.xid.to_bytes(4, "big") + SUCCESS_TAIL
+        procedure = self.route.procedure
+        procedure.encode_result(enc, result)
+        self.status = procedure.status(result) if procedure.status is not None else 0
+        return enc
+
+    def failure(self, error: BaseException) -> Payload:
+        """The reply for a handler that raised `error`.
+
+        PROC_UNAVAIL for `ProcedureUnavailable`, AUTH_TOOWEAK for `CredentialTooWeak`, else SYSTEM_ERR.
+        """
+        if isinstance(error, CredentialTooWeak):
+            self.status = RejectStat.AUTH_ERROR.name
+            enc = Encoder()
+            encode_auth_error(enc, self.xid, AuthStat.AUTH_TOOWEAK)
+            return enc
+        unavailable = isinstance(error, ProcedureUnavailable)
+        stat = AcceptStat.PROC_UNAVAIL if unavailable else AcceptStat.SYSTEM_ERR
+        self.status = stat.name
+        return refusal(self.xid, stat)
+
+    def answer(self, reply: Payload, *, sealed: bool = False) -> None:
+        """Sends the reply, here or to a repeat of the call, and counts the call.
+
+        Under RPCSEC_GSS that may be later, unless the reply is `sealed`.
+        """
+        if self.once is not None:
+            self.once.answer(reply)
+            return
+        if self.protection is not None and not sealed:
+            self._seal(self.protection, reply)
+            return
+        statistics = self.statistics
+        if statistics is None:
+            self.source.reply(self, reply)
+        else:
+            self.ended_ns = perf_counter_ns()
+            self.source.reply(self, reply)
+            statistics.count(self)
+
+    def _seal(self, protection: OpenedCall, reply: Payload) -> None:
+        self.sealing = True
+
+        def done(outcome: Outcome[Payload]) -> None:
+            self.sealing = False
+            self.answer(outcome(), sealed=True)
+            if self.on_sealed is not None:
+                self.on_sealed(self)
+
+        work = functools.partial(protection.protect, reply)
+        protection.turns.use(work, done, octets=protection.octets_sealed(reply))
+
+    def refuse(self) -> None:
+        """Refuses a repeat whose reply is no longer kept, lest the requester go on repeating it.
+
+        In the transport's way (RFC 8166 section 4.5.3: ERR_CHUNK), or with SYSTEM_ERR where it has none.
+        """
+        self.status = REFUSED
+        if self.source.refuse(self):
+            self._count()
+        else:
+            self.answer(self.failure(_REPLY_NOT_KEPT))
+
+    def let_go(self) -> None:
+        """Ends a call whose connection ended before its handler had to be done: a repeat of it runs, or nothing."""
+        if self.once is not None:
+            self.once.let_go()
+        else:
+            self.drop()
+
+    def drop(self) -> None:
+        """Ends the call without a reply: its connection has ended, or a repeat of it gets the reply."""
+        self.status = DROPPED
+        self.source.drop(self)
+        self._count()
+
+    def _count(self) -> None:
+        if self.statistics is not None:
+            self.ended_ns = perf_counter_ns()
+            self.statistics.count(self)
+
+    def buffer(self, length: int) -> memoryview:
+        """See `CallContext.buffer`.
+
+        Raises:
+            OutOfBuffers: the handlers of this connection hold as much memory as they may, or it has ended.
+        """
+        share = self.source.results
+        if length <= UNCOUNTED_RESULT_OCTETS and not share.closed:
+            return memoryview(bytearray(length))
+        reserved = min(self.reserved, octets_taken(length)) if self.reserved else 0
+        # A call that must not run twice gets memory also when its connection has ended: a repeat may get its result.
+        buffer = share.acquire(length, outliving=self.route.at_most_once, reserved=reserved)
+        if buffer is None:
+            self._wanted = octets_taken(length) + sum(octets_taken(len(other)) for other in self.buffers or ())
+            raise OutOfBuffers(f"{length} octets asked for, {share.held_octets} are in use for this connection")
+        self.reserved -= reserved
+        if self.buffers is None:
+            self.buffers = [buffer]
+        else:
+            self.buffers.append(buffer)
+        return buffer[:]  # a second view, since the handler may release the one that it gets
+
+
+class OnceRunner(Protocol):
+    """Runs calls that must not run twice."""
+
+    def run(self, call: ServerCall) -> None:
+        """Runs the handler, unless it runs or has run."""
 
 
 class Answering:
@@ -29,14 +252,14 @@ class Answering:
         self,
         dispatcher: Dispatcher,
         runner: HandlerRunner,
-        at_most_once: AtMostOnce | None = None,
+        at_most_once: OnceRunner,
         *,
         count_calls: bool = False,
     ) -> None:
         self.dispatcher = dispatcher
         self._statistics = dispatcher.statistics if count_calls else None
         self.runner = runner
-        self._at_most_once = at_most_once or AtMostOnce(runner)
+        self._at_most_once = at_most_once
 
     def take(self, call: ServerCall, source: CallSource[ServerCall]) -> None:
         """Answers a call that has arrived on `source`: at once, or when its handler is done."""
@@ -73,3 +296,250 @@ class Answering:
         else:
             call.decoder.pos = call.decoder.start
             self.take(call, call.source)
+
+
+class HandlerRunner:
+    """Runs the handlers of calls on the running event loop, with `workers` threads for handlers that may block."""
+
+    def __init__(self, *, workers: int = _WORKERS, logger: logging.Logger = _LOGGER) -> None:
+        self._loop = asyncio.get_running_loop()
+        effects = effects_of(self._loop)
+        self._before_handler = effects.before_handler
+        pool = effects.worker_pool or WorkerPool
+        self._workers: WorkerPool[ServerCall, _Result] = pool(workers, self._work, self._deliver, self._let_go)
+        self._computing: WorkerPool[_Computation, Any] | None = None
+        self._log = LimitedLog(logger)
+        # With the awaitable of each, in order: a simulation must cancel them in the same order each time.
+        self._tasks: dict[asyncio.Task[None], Awaitable[Any]] = {}
+        self._idle: asyncio.Event | None = None
+        self._drained = False
+        self.running = 0
+        """Calls in worker threads and tasks, and computations."""
+
+    def run(self, call: ServerCall) -> None:
+        """Runs the handler and answers the call, or lets it go, exactly once, in the event loop.
+
+        An inline handler is done when this returns. A call for whose results there is no room waits first; one that
+        finds no memory while it runs is run again later, if it is idempotent. After `drain` has run into its deadline
+        calls whose handlers were still running are not answered; a call that comes later is answered with SYSTEM_ERR.
+        """
+        if self._drained:
+            call.answer(call.failure(_STOPPED))
+            return
+        route = call.route
+        execution = route.execution
+        try:
+            if (route.reserves or call.source.results.client.held) and call.wait_for_room(self.run_unless_ended):
+                return
+            if execution is _WORKER:
+                self._start_worker(call)
+                return
+            if self._before_handler is not None:
+                self._before_handler(route.name)
+            result = route.handler(call.args, call)
+            if execution is _INLINE_OR_WORKER:
+                try:
+                    call.within = next(result)
+                except StopIteration as end:
+                    reply = call.success(end.value)
+                else:
+                    call.rest = result
+                    self._start_worker(call)
+                    return
+            elif execution is _INLINE and (result is None or not hasattr(result, "__await__")):
+                reply = call.success(result)
+            else:
+                self._start_task(call, result)
+                return
+        except Exception as error:  # noqa: BLE001 - any error of a handler, or of a procedure's bound, is answered
+            if self._waits(error, call):
+                return
+            reply = self._failed(call, error)
+        call.answer(reply)
+        if call.reserved:
+            call.end_reservation()
+
+    def run_unless_ended(self, call: ServerCall) -> None:
+        """As `run`, for a call that has waited: its connection may have ended meanwhile."""
+        call.sent_ns = perf_counter_ns()
+        if call.ended:
+            call.let_go()
+        else:
+            self.run(call)
+
+    def connection_ended(self, connection: object) -> None:
+        """Lets go of the calls of an ended connection that wait for a thread.
+
+        A call that must not run twice and has begun is run to its end: a repeat of it gets the reply.
+        """
+        self._workers.connection_ended(connection)
+
+    def compute(self, address: str, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Calls `work()`, which does not raise, in a thread for computations, and `done` with its result in the loop.
+
+        Clients take turns by `address`. After `drain` has run into its deadline nothing is called.
+        """
+        if self._computing is None:
+            pool = effects_of(self._loop).worker_pool or WorkerPool
+            self._computing = pool(_COMPUTING, _computed, self._take_computed, _stays)
+        self.running += 1
+        self._computing.submit(address, address, (work, done), brief=False, may_be_let_go=False)
+
+    def _take_computed(self, computation: _Computation, result: Any) -> None:
+        try:
+            if not self._drained:
+                computation[1](result)
+        finally:
+            self._one_less()
+
+    async def drain(self, deadline_s: float) -> bool:
+        """Waits until nothing runs, at most `deadline_s` seconds; cancels tasks that still run, and ends the threads.
+
+        A handler that blocks in a thread cannot be cancelled: its result is dropped, and the interpreter exits without
+        it. Returns whether all were done. The runner runs nothing afterwards.
+        """
+        if self.running:
+            self._idle = asyncio.Event()
+            try:
+                async with asyncio.timeout(deadline_s):
+                    await self._idle.wait()
+            except TimeoutError:
+                pass
+        finished = self.running == 0
+        self._drained = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=deadline_s)
+        self._workers.shutdown(wait=finished)
+        if self._computing is not None:
+            self._computing.shutdown(wait=finished)
+        self._log.flush()
+        return finished
+
+    def _failed(self, call: ServerCall, error: BaseException) -> Payload:
+        name = call.route.name
+        if call.ended and isinstance(error, OutOfBuffers | TransportClosed):
+            pass  # with its connection the memory or the peer that the handler needed has ended: no fault
+        elif isinstance(error, OutOfBuffers):
+            # Clients bring this about, not the handler.
+            self._log.log(logging.WARNING, "buffers", "%s was answered with SYSTEM_ERR: %s", name, error)
+        elif not isinstance(error, ProcedureUnavailable | CredentialTooWeak):
+            kind = f"{name} {type(error).__qualname__}"
+            became = "; its connection has ended" if call.ended else " and was answered with SYSTEM_ERR"
+            self._log.log(logging.ERROR, kind, f"%s failed{became}", name, error=error)
+        return call.failure(error)
+
+    def log_unfit_reply(self, call: ServerCall, why: str) -> None:
+        """Logs that a reply was made that cannot be sent, and the setting that would permit it."""
+        name = call.route.name
+        self._log.log(logging.WARNING, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
+
+    def log_long_call(self, peer: str, why: str) -> None:
+        """Logs that a call was not read because it is too long."""
+        self._log.log(logging.WARNING, "too long", "a call of %s was answered with GARBAGE_ARGS: %s", peer, why)
+
+    def log_no_call(self, peer: str) -> None:
+        """Logs that a message was dropped because it is no call."""
+        self._log.log(logging.WARNING, "no call", "%s sent a message that is no call", peer)
+
+    def _finished(self, call: ServerCall) -> None:
+        if call.reserved:
+            call.end_reservation()
+        self._one_less()
+
+    def _one_less(self) -> None:
+        self.running -= 1
+        if not self.running and self._idle is not None:
+            self._idle.set()
+
+    def _waits(self, error: BaseException, call: ServerCall) -> bool:
+        """Whether the call waits for memory and is run again, which a call that must not run twice cannot."""
+        if not isinstance(error, OutOfBuffers) or call.route.at_most_once or self._drained:
+            return False
+        call.may_block = False  # it begins in the event loop again
+        return call.wait_for_buffers(self.run_unless_ended)
+
+    def _start_task(self, call: ServerCall, result: Awaitable[Any]) -> None:
+        self.running += 1
+        task = self._loop.create_task(self._await(call, result))
+        self._tasks[task] = result
+        task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        result = self._tasks.pop(task)
+        if task.cancelled() and inspect.iscoroutine(result):
+            result.close()  # a task that was cancelled before it began has not awaited it: Python would warn
+
+    async def _await(self, call: ServerCall, result: Awaitable[Any]) -> None:
+        call.sent_ns = perf_counter_ns()
+        try:
+            try:
+                reply = call.success(await result)
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                reply = self._failed(call, error)  # something that the handler awaited was cancelled, not the call
+            except Exception as error:  # noqa: BLE001 - any error of a handler is answered
+                if self._waits(error, call):
+                    return
+                reply = self._failed(call, error)
+            if not self._drained:
+                call.answer(reply)
+        finally:
+            self._finished(call)
+
+    def _start_worker(self, call: ServerCall) -> None:
+        """Runs the handler, or the rest of it, in a thread."""
+        call.may_block = True
+        self.running += 1
+        source = call.source
+        may_be_let_go = call.rest is None or not call.route.at_most_once
+        self._workers.submit(source.host, source, call, brief=call.within is not None, may_be_let_go=may_be_let_go)
+
+    def _let_go(self, call: ServerCall) -> None:
+        try:
+            if call.rest is not None:
+                call.rest.close()
+        except Exception as error:  # noqa: BLE001 - logged; other calls are let go as well
+            self._failed(call, error)
+        try:
+            call.let_go()
+        finally:
+            self._finished(call)
+
+    def _work(self, call: ServerCall, worker: Worker) -> _Result:
+        call.sent_ns = perf_counter_ns()
+        try:
+            rest, call.rest = call.rest, None
+            if rest is None:
+                worker.go_within(None)
+                result = call.route.handler(call.args, call)
+            else:
+                result = worker.finish(rest, call.within)
+            return call.success(result), None
+        except BaseException as error:  # noqa: BLE001 - in a thread even a SystemExit would go unnoticed
+            return call.failure(error), error
+
+    def _deliver(self, call: ServerCall, result: _Result) -> None:
+        reply, failure = result
+        try:
+            if failure is not None:
+                if self._waits(failure, call):
+                    return
+                self._failed(call, failure)
+            if not self._drained:
+                call.answer(reply)
+        finally:
+            self._finished(call)
+
+
+def _computed(computation: _Computation, worker: Worker) -> Any:
+    del worker
+    return computation[0]()
+
+
+def _stays(computation: _Computation) -> None:
+    """No computation is let go."""

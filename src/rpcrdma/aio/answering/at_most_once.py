@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
-from rpcrdma.aio.answering.server_call import ServerCall
+from rpcrdma.aio.answering.answering import HandlerRunner, ServerCall
 from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, call_key, detached
 from rpcrdma.xdr.codec import Payload
 
@@ -46,8 +45,8 @@ class _Run:
             first.drop()
         if newest.sealing:
             newest.on_sealed = functools.partial(self._sealed, lasting)
-        else:
-            self._sealed(lasting, newest)
+        elif newest.refusal:
+            cache.hold(known, lasting)
 
     def _sealed(self, reply: Payload, call: ServerCall) -> None:
         if call.refusal:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, TypeVar
 
-from rpcrdma.aio.answering.answering import Answering
+from rpcrdma.aio.answering.answering import Answering, HandlerRunner
+from rpcrdma.aio.answering.at_most_once import AtMostOnce
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.client.client_metrics import ClientMetrics
 from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.client.first_to_connect import first_connection
@@ -285,7 +285,8 @@ def _answering(url: Url, options: ConnectOptions) -> Answering | None:
             )
     runner = HandlerRunner(logger=_LOGGER)
     # A server that has lost the connection may repeat its calls on the next one.
-    return Answering(Dispatcher(services, security=security), runner, count_calls=options.counts)
+    dispatcher = Dispatcher(services, security=security)
+    return Answering(dispatcher, runner, AtMostOnce(runner), count_calls=options.counts)
 
 
 def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:

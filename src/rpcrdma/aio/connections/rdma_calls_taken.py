@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rpcrdma.aio.answering.answering import Answering
+from rpcrdma.aio.answering.answering import Answering, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferShare
-from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.connections.calls_made import REPLY_BOUND_REMEDY
 from rpcrdma.aio.drivers.effects import loop_clock
 from rpcrdma.limits import (
@@ -138,7 +137,8 @@ class RdmaCallsTaken:
     def on_sent(self, call: ServerCall) -> None:
         """The buffers of a reply are free."""
         self.unsent_octets -= call.unsent_octets
-        call.release()
+        if call.buffers is not None:
+            call.release()
 
     def refuse(self, call: ServerCall) -> bool:
         """See `CallSource.refuse`: with ERR_CHUNK."""

@@ -13,9 +13,8 @@ from dataclasses import replace
 from math import inf
 from time import perf_counter_ns
 
-from rpcrdma.aio.answering.answering import Answering
+from rpcrdma.aio.answering.answering import Answering, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.server_call import ServerCall
 from rpcrdma.aio.connections.calls_made import CallFuture, CallObserver, CallsMade, with_cause
 from rpcrdma.aio.connections.negotiated import Negotiated, negotiated
 from rpcrdma.aio.connections.rdma_calls_taken import RdmaCallsTaken

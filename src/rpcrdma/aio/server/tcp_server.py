@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from rpcrdma.aio.answering.answering import Answering
+from rpcrdma.aio.answering.answering import Answering, HandlerRunner
 from rpcrdma.aio.answering.at_most_once import AtMostOnce
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.connections.calls_made import observer_of
 from rpcrdma.aio.connections.tcp_connection import ServerTls, TcpConnection
 from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
@@ -92,7 +91,8 @@ class TcpServer:
         self.config = config or TcpServerConfig()
         self._own_runner = runner is None
         self.runner = runner or HandlerRunner()
-        self.answering = Answering(dispatcher, self.runner, at_most_once, count_calls=calls_back is not None)
+        once = at_most_once or AtMostOnce(self.runner)
+        self.answering = Answering(dispatcher, self.runner, once, count_calls=calls_back is not None)
         self.pool = pool or BufferPool()
         self.arguments = arguments or BufferPool()
         self.log = LimitedLog(_LOGGER)
