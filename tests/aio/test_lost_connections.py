@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.answering import at_most_once
+from rpcrdma.aio.answering import answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client import connect as connecting
 from rpcrdma.aio.client.connect import ConnectOptions, connect, own_credential
@@ -314,7 +314,7 @@ def test_a_call_that_still_runs_is_answered_once_on_the_newest_connection(scheme
 def test_a_repeat_whose_reply_is_not_kept_is_refused_and_does_not_run(
     scheme: str, asked: Procedure[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(at_most_once, "ReplyCache", functools.partial(ReplyCache, octets_max=100))
+    monkeypatch.setattr(answering, "ReplyCache", functools.partial(ReplyCache, octets_max=100))
 
     async def main() -> None:
         async with ordering(scheme) as (orders, proxy, caller):

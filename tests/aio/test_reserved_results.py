@@ -12,7 +12,6 @@ from typing import Any, cast
 import pytest
 
 from rpcrdma.aio.answering.answering import Answering, HandlerRunner, ServerCall
-from rpcrdma.aio.answering.at_most_once import AtMostOnce
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.limits import (
     BUFFER_OCTETS_MAX,
@@ -100,7 +99,7 @@ class Scene:
         self.pool = BufferPool(octets_max=octets_max)
         self.xids = itertools.count(1)
         self.runner = HandlerRunner()
-        self.answering = Answering(Dispatcher([service]), self.runner, AtMostOnce(self.runner))
+        self.answering = Answering(Dispatcher([service]), self.runner)
 
 
 def inline(args: int, context: Any) -> Any:

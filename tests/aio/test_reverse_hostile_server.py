@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.answering.answering import Answering, HandlerRunner
-from rpcrdma.aio.answering.at_most_once import AtMostOnce
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.errors import TransportClosed
 from rpcrdma.limits import (
@@ -83,9 +82,7 @@ async def against() -> AsyncIterator[tuple[TcpConnection, Back, socket.socket]]:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         listener.setblocking(False)
-        caller = await TcpConnection.connect(
-            *listener.getsockname(), answering=Answering(Dispatcher([back]), runner, AtMostOnce(runner))
-        )
+        caller = await TcpConnection.connect(*listener.getsockname(), answering=Answering(Dispatcher([back]), runner))
         sock, _ = await loop.sock_accept(listener)
     with sock:
         sock.setblocking(False)

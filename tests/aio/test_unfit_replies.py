@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.answering import at_most_once
+from rpcrdma.aio.answering import answering
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX
@@ -103,7 +103,7 @@ def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_that_run
     async def main() -> None:
         service = Plain()
         # Entries that the cache keeps for long have no part in it.
-        monkeypatch.setattr(at_most_once, "ReplyCache", functools.partial(ReplyCache, octets_max=0))
+        monkeypatch.setattr(answering, "ReplyCache", functools.partial(ReplyCache, octets_max=0))
         async with (
             serve([service], [LISTEN]) as server,
             connect(server.listening[0], Plain.PROGRAM) as client,
@@ -122,7 +122,7 @@ def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_that_run
 def test_a_call_whose_reply_was_not_held_for_it_fails_and_does_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         service = Plain()
-        monkeypatch.setattr(at_most_once, "ReplyCache", functools.partial(ReplyCache, refused_octets_max=2 * MIB))
+        monkeypatch.setattr(answering, "ReplyCache", functools.partial(ReplyCache, refused_octets_max=2 * MIB))
         async with (
             serve([service], [LISTEN]) as server,
             connect(server.listening[0], Plain.PROGRAM) as client,

@@ -13,8 +13,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from model_replay import Action, Observation, check, traces
-from rpcrdma.aio.answering.answering import Answering, HandlerRunner, ServerCall
-from rpcrdma.aio.answering.at_most_once import AtMostOnce
+from rpcrdma.aio.answering.answering import Answering, AtMostOnce, HandlerRunner, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher

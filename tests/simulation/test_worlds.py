@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.answering import at_most_once
+from rpcrdma.aio.answering import answering
 from rpcrdma.aio.answering.answering import ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferShare
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
@@ -155,7 +155,7 @@ def test_a_reply_to_another_call_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
         answer(answered, reply)
 
     answer = ServerCall.answer
-    monkeypatch.setattr(at_most_once, "call_key", without_xid)
+    monkeypatch.setattr(answering, "call_key", without_xid)
     monkeypatch.setattr(ServerCall, "answer", addressed)
     result = run_world(plan(*(call(number, "statement") for number in range(2))))
     assert any("statement 1 to server 0 got the reply of entry" in each.text for each in result.violations)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from process_state import look, queue_pairs, regions_registered
-from rpcrdma.aio.answering import at_most_once
+from rpcrdma.aio.answering import answering
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.cli.event_loop import run_async
@@ -71,7 +71,7 @@ def state(server: Server, tickets: Tickets, repeats: Repeats) -> dict[str, Any]:
 async def main() -> None:
     top = Path(sys.argv[1])
     object_tree.NFS_GONE_MAX = GONE_MAX
-    at_most_once.ReplyCache = functools.partial(ReplyCache, age_s=KEPT_S, octets_max=KEPT_OCTETS)
+    answering.ReplyCache = functools.partial(ReplyCache, age_s=KEPT_S, octets_max=KEPT_OCTETS)
     tickets, repeats = Tickets(), Repeats()
     keys = open_state(top / "state", secrets.token_bytes)
     services = build_services(

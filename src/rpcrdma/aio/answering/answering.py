@@ -1,6 +1,9 @@
 """From a call that has arrived to its reply: its handler is found, and runs where and as often as it may.
 
-A handler runs in the event loop, in a worker thread or as a task.
+A handler runs in the event loop, in a worker thread or as a task. Calls that must not run twice go by the reply cache:
+a requester that lost its connection cannot know whether its calls ran, and asks again. Such a repeat is answered from
+the cache, or along with the first call if that still runs. So is a call that is sent again because its reply was larger
+than the memory that it had offered.
 """
 
 from __future__ import annotations
@@ -9,18 +12,18 @@ import asyncio
 import functools
 import inspect
 import logging
-import os
 from collections.abc import Awaitable, Callable, Generator
 from time import perf_counter_ns
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
+from rpcrdma.aio.answering.answer_log import AnswerLog
 from rpcrdma.aio.answering.buffer_pool import OutOfBuffers, octets_taken
 from rpcrdma.aio.answering.call_source import CallSource
+from rpcrdma.aio.answering.computations import Computations
 from rpcrdma.aio.answering.result_memory import CallWithResults
 from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
 from rpcrdma.aio.drivers.effects import effects_of
-from rpcrdma.aio.drivers.limited_log import LimitedLog
-from rpcrdma.errors import DecodeError, TransportClosed
+from rpcrdma.errors import DecodeError
 from rpcrdma.limits import UNCOUNTED_RESULT_OCTETS
 from rpcrdma.rpc.auth import AuthStat, Credential
 from rpcrdma.rpc.call_statistics import DROPPED, REFUSED, REPEATED, CallStatistics
@@ -30,39 +33,24 @@ from rpcrdma.rpc.gss.protection import CallDropped, CallWaits, OpenedCall
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.message import SUCCESS_TAIL, AcceptStat, RejectStat, encode_auth_error
 from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, call_key, detached
 from rpcrdma.rpc.service import CredentialTooWeak, Execution, ProcedureUnavailable, ReverseCaller, Surroundings
 from rpcrdma.xdr.codec import Encoder, Payload
 
-__all__ = ["Answering", "HandlerRunner", "OnceRunner", "ServerCall", "SingleRun"]
+__all__ = ["Answering", "AtMostOnce", "HandlerRunner", "ServerCall"]
 
 _Result: TypeAlias = tuple[Payload, BaseException | None]
 """The reply, and why it reports a failure."""
 
-_Computation: TypeAlias = tuple[Callable[[], Any], Callable[[Any], None]]
-"""The work, and the taker of its result."""
-
 _LOGGER = logging.getLogger("rpcrdma.server")
 _WORKERS = 8
 """Threads that block in file systems at the same time; what a Linux NFS server starts with."""
-
-_COMPUTING = max(1, (os.cpu_count() or 1) - 1)
-"""Threads that compute at the same time: one processor is for the event loop."""
 
 _INLINE, _INLINE_OR_WORKER, _WORKER = Execution.INLINE, Execution.INLINE_OR_WORKER, Execution.WORKER
 
 _STOPPED = RuntimeError("the server has stopped")
 _REPLY_NOT_KEPT = RuntimeError("the reply to the call that this one repeats is not kept")
 """The error that a refused repeat gets where the transport has no refusal of its own."""
-
-
-class SingleRun(Protocol):
-    """The one run of a call that must not run twice, which any repeat of the call may end."""
-
-    def answer(self, reply: Payload) -> None:
-        """See `ServerCall.answer`."""
-
-    def let_go(self) -> None:
-        """See `ServerCall.let_go`."""
 
 
 class ServerCall(CallWithResults):
@@ -90,7 +78,7 @@ class ServerCall(CallWithResults):
     """Of a handler that has begun in the event loop and goes on in a worker thread."""
     within: Surroundings = None
     """The surroundings that the rest of the handler asked for."""
-    once: SingleRun | None = None
+    once: _Run | None = None
     """Of a call that must not run twice, while its handler runs."""
     statistics: CallStatistics | None = None
     began_ns: int
@@ -233,13 +221,6 @@ class ServerCall(CallWithResults):
         return buffer[:]  # a second view, since the handler may release the one that it gets
 
 
-class OnceRunner(Protocol):
-    """Runs calls that must not run twice."""
-
-    def run(self, call: ServerCall) -> None:
-        """Runs the handler, unless it runs or has run."""
-
-
 class Answering:
     """Finds handlers, and has each call run where and as often as it may.
 
@@ -252,14 +233,14 @@ class Answering:
         self,
         dispatcher: Dispatcher,
         runner: HandlerRunner,
-        at_most_once: OnceRunner,
+        at_most_once: AtMostOnce | None = None,
         *,
         count_calls: bool = False,
     ) -> None:
         self.dispatcher = dispatcher
         self._statistics = dispatcher.statistics if count_calls else None
         self.runner = runner
-        self._at_most_once = at_most_once
+        self._at_most_once = at_most_once or AtMostOnce(runner)
 
     def take(self, call: ServerCall, source: CallSource[ServerCall]) -> None:
         """Answers a call that has arrived on `source`: at once, or when its handler is done."""
@@ -298,6 +279,100 @@ class Answering:
             self.take(call, call.source)
 
 
+class _Run:
+    """The run of a call that must not run twice: the reply may go to a repeat of the call.
+
+    `first` is the call whose connection and memory the handler uses, `newest` the last repeat of it, which gets the
+    reply and is run should the first be let go; without repeats both are the same.
+    """
+
+    __slots__ = ("_at_most_once", "_known", "first", "newest")
+
+    def __init__(self, at_most_once: AtMostOnce, known: KnownCall, call: ServerCall) -> None:
+        self._at_most_once = at_most_once
+        self._known = known
+        self.first = self.newest = call
+
+    def answer(self, reply: Payload) -> None:
+        """See `ServerCall.answer`."""
+        first, newest, known = self.first, self.newest, self._known
+        first.once = known.context = None
+        lasting = detached(reply)
+        cache = self._at_most_once.cache
+        cache.finish(known, lasting, self._at_most_once.time())
+        if newest is first:
+            first.answer(reply)
+        else:
+            newest.answer(lasting)
+            first.drop()
+        if newest.sealing:
+            newest.on_sealed = functools.partial(self._sealed, lasting)
+        elif newest.refusal:
+            cache.hold(known, lasting)
+
+    def _sealed(self, reply: Payload, call: ServerCall) -> None:
+        if call.refusal:
+            self._at_most_once.cache.hold(self._known, reply)
+
+    def join(self, repeat: ServerCall) -> None:
+        superseded, self.newest = self.newest, repeat
+        if superseded is not self.first:
+            superseded.drop()
+
+    def let_go(self) -> None:
+        """See `ServerCall.let_go`."""
+        first, newest = self.first, self.newest
+        first.once = None
+        if newest is first:
+            self._at_most_once.cache.forget(self._known)  # a repeat that comes later runs
+        else:
+            self.first = newest
+            newest.once = self
+            self._at_most_once.runner.run_unless_ended(newest)
+        first.drop()
+
+
+class AtMostOnce:
+    """Runs each call once, however often it comes; shared by all connections of a server."""
+
+    def __init__(self, runner: HandlerRunner) -> None:
+        self.time = asyncio.get_running_loop().time
+        self.runner = runner
+        self.cache = ReplyCache()
+
+    def run(self, call: ServerCall) -> None:
+        """Runs the handler, unless it runs or has run; the call ends as by `HandlerRunner.run`, or is refused."""
+        protection = call.protection
+        if protection is not None:
+            client = f"{call.peer} {call.principal}"
+            key = call_key(client, call.xid, call.route.procedure, protection.arguments, protection.skipped)
+        else:
+            key = call_key(call.peer, call.xid, call.route.procedure, call.decoder)
+        known = self.cache.find(key, self.time())
+        if known is None:
+            known = self.cache.begin(key)
+            known.context = call.once = _Run(self, known, call)
+            self.runner.run(call)
+        elif known.running:
+            known.context.join(call)
+        else:
+            reply = self.cache.held(known)
+            if reply is None:
+                call.refuse()
+                return
+            call.answer(reply)
+            if call.sealing:
+                call.on_sealed = functools.partial(self._repeated, known, reply)
+            else:
+                self._repeated(known, reply, call)
+
+    def _repeated(self, known: KnownCall, reply: Payload, call: ServerCall) -> None:
+        if call.refusal:
+            self.cache.hold(known, reply)
+        else:
+            self.cache.sent(known)
+
+
 class HandlerRunner:
     """Runs the handlers of calls on the running event loop, with `workers` threads for handlers that may block."""
 
@@ -307,8 +382,8 @@ class HandlerRunner:
         self._before_handler = effects.before_handler
         pool = effects.worker_pool or WorkerPool
         self._workers: WorkerPool[ServerCall, _Result] = pool(workers, self._work, self._deliver, self._let_go)
-        self._computing: WorkerPool[_Computation, Any] | None = None
-        self._log = LimitedLog(logger)
+        self._computations = Computations(pool)
+        self.log = AnswerLog(logger)
         # With the awaitable of each, in order: a simulation must cancel them in the same order each time.
         self._tasks: dict[asyncio.Task[None], Awaitable[Any]] = {}
         self._idle: asyncio.Event | None = None
@@ -354,7 +429,7 @@ class HandlerRunner:
         except Exception as error:  # noqa: BLE001 - any error of a handler, or of a procedure's bound, is answered
             if self._waits(error, call):
                 return
-            reply = self._failed(call, error)
+            reply = self.log.failed(call, error)
         call.answer(reply)
         if call.reserved:
             call.end_reservation()
@@ -375,20 +450,14 @@ class HandlerRunner:
         self._workers.connection_ended(connection)
 
     def compute(self, address: str, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Calls `work()`, which does not raise, in a thread for computations, and `done` with its result in the loop.
-
-        Clients take turns by `address`. After `drain` has run into its deadline nothing is called.
-        """
-        if self._computing is None:
-            pool = effects_of(self._loop).worker_pool or WorkerPool
-            self._computing = pool(_COMPUTING, _computed, self._take_computed, _stays)
+        """As `Computations.begin`. After `drain` has run into its deadline nothing is called."""
         self.running += 1
-        self._computing.submit(address, address, (work, done), brief=False, may_be_let_go=False)
+        self._computations.begin(address, work, functools.partial(self._take_computed, done))
 
-    def _take_computed(self, computation: _Computation, result: Any) -> None:
+    def _take_computed(self, done: Callable[[Any], None], result: Any) -> None:
         try:
             if not self._drained:
-                computation[1](result)
+                done(result)
         finally:
             self._one_less()
 
@@ -413,36 +482,9 @@ class HandlerRunner:
         if tasks:
             await asyncio.wait(tasks, timeout=deadline_s)
         self._workers.shutdown(wait=finished)
-        if self._computing is not None:
-            self._computing.shutdown(wait=finished)
-        self._log.flush()
+        self._computations.shutdown(wait=finished)
+        self.log.flush()
         return finished
-
-    def _failed(self, call: ServerCall, error: BaseException) -> Payload:
-        name = call.route.name
-        if call.ended and isinstance(error, OutOfBuffers | TransportClosed):
-            pass  # with its connection the memory or the peer that the handler needed has ended: no fault
-        elif isinstance(error, OutOfBuffers):
-            # Clients bring this about, not the handler.
-            self._log.log(logging.WARNING, "buffers", "%s was answered with SYSTEM_ERR: %s", name, error)
-        elif not isinstance(error, ProcedureUnavailable | CredentialTooWeak):
-            kind = f"{name} {type(error).__qualname__}"
-            became = "; its connection has ended" if call.ended else " and was answered with SYSTEM_ERR"
-            self._log.log(logging.ERROR, kind, f"%s failed{became}", name, error=error)
-        return call.failure(error)
-
-    def log_unfit_reply(self, call: ServerCall, why: str) -> None:
-        """Logs that a reply was made that cannot be sent, and the setting that would permit it."""
-        name = call.route.name
-        self._log.log(logging.WARNING, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
-
-    def log_long_call(self, peer: str, why: str) -> None:
-        """Logs that a call was not read because it is too long."""
-        self._log.log(logging.WARNING, "too long", "a call of %s was answered with GARBAGE_ARGS: %s", peer, why)
-
-    def log_no_call(self, peer: str) -> None:
-        """Logs that a message was dropped because it is no call."""
-        self._log.log(logging.WARNING, "no call", "%s sent a message that is no call", peer)
 
     def _finished(self, call: ServerCall) -> None:
         if call.reserved:
@@ -481,11 +523,11 @@ class HandlerRunner:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
                     raise
-                reply = self._failed(call, error)  # something that the handler awaited was cancelled, not the call
+                reply = self.log.failed(call, error)  # something that the handler awaited was cancelled, not the call
             except Exception as error:  # noqa: BLE001 - any error of a handler is answered
                 if self._waits(error, call):
                     return
-                reply = self._failed(call, error)
+                reply = self.log.failed(call, error)
             if not self._drained:
                 call.answer(reply)
         finally:
@@ -504,7 +546,7 @@ class HandlerRunner:
             if call.rest is not None:
                 call.rest.close()
         except Exception as error:  # noqa: BLE001 - logged; other calls are let go as well
-            self._failed(call, error)
+            self.log.failed(call, error)
         try:
             call.let_go()
         finally:
@@ -529,17 +571,8 @@ class HandlerRunner:
             if failure is not None:
                 if self._waits(failure, call):
                     return
-                self._failed(call, failure)
+                self.log.failed(call, failure)
             if not self._drained:
                 call.answer(reply)
         finally:
             self._finished(call)
-
-
-def _computed(computation: _Computation, worker: Worker) -> Any:
-    del worker
-    return computation[0]()
-
-
-def _stays(computation: _Computation) -> None:
-    """No computation is let go."""

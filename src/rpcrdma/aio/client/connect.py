@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from rpcrdma.aio.answering.answering import Answering, HandlerRunner
-from rpcrdma.aio.answering.at_most_once import AtMostOnce
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client.client_metrics import ClientMetrics
 from rpcrdma.aio.client.connection import Connection
@@ -285,8 +284,7 @@ def _answering(url: Url, options: ConnectOptions) -> Answering | None:
             )
     runner = HandlerRunner(logger=_LOGGER)
     # A server that has lost the connection may repeat its calls on the next one.
-    dispatcher = Dispatcher(services, security=security)
-    return Answering(dispatcher, runner, AtMostOnce(runner), count_calls=options.counts)
+    return Answering(Dispatcher(services, security=security), runner, count_calls=options.counts)
 
 
 def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:

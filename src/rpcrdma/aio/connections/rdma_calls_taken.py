@@ -163,7 +163,7 @@ class RdmaCallsTaken:
 
     def _log_refusal(self, call: ServerCall) -> None:
         if self._answering is not None and call.procedure is not None:
-            self._answering.runner.log_unfit_reply(
+            self._answering.runner.log.unfit_reply(
                 call,
                 f"{call.refusal}, and so it was answered with ERR_CHUNK: "
                 f"the client has to offer more ({REPLY_BOUND_REMEDY})",

@@ -153,7 +153,7 @@ class TcpCallsTaken:
     def on_too_long(self, xid: int, why: str) -> None:
         """Refuses a call that is not read because it is too long."""
         if self._answering is not None and not self.draining:
-            self._answering.runner.log_long_call(self._name, why)
+            self._answering.runner.log.long_call(self._name, why)
             self._send(refusal(xid, AcceptStat.GARBAGE_ARGS))
             self._pause_if_full()
 
@@ -212,7 +212,7 @@ class TcpCallsTaken:
             self._send(reply, call)
         except MessageTooLong as error:
             assert self._answering is not None
-            self._answering.runner.log_unfit_reply(call, str(error))
+            self._answering.runner.log.unfit_reply(call, str(error))
             reply = call.failure(error)
             if call.protection is not None:
                 # Short, and at once: the context is not in use while a reply of it is sent.
@@ -230,7 +230,7 @@ class TcpCallsTaken:
         self._answered(call)
         if call.procedure is None:
             assert self._answering is not None
-            self._answering.runner.log_no_call(self._name)
+            self._answering.runner.log.no_call(self._name)
         else:
             self.go_on()
 

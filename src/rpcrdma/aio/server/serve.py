@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
-from rpcrdma.aio.answering.answering import Answering, HandlerRunner
-from rpcrdma.aio.answering.at_most_once import AtMostOnce
+from rpcrdma.aio.answering.answering import Answering, AtMostOnce, HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.effects import random_bits

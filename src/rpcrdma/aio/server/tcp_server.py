@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from rpcrdma.aio.answering.answering import Answering, HandlerRunner
-from rpcrdma.aio.answering.at_most_once import AtMostOnce
+from rpcrdma.aio.answering.answering import Answering, AtMostOnce, HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections.calls_made import observer_of
 from rpcrdma.aio.connections.tcp_connection import ServerTls, TcpConnection
@@ -91,8 +90,7 @@ class TcpServer:
         self.config = config or TcpServerConfig()
         self._own_runner = runner is None
         self.runner = runner or HandlerRunner()
-        once = at_most_once or AtMostOnce(self.runner)
-        self.answering = Answering(dispatcher, self.runner, once, count_calls=calls_back is not None)
+        self.answering = Answering(dispatcher, self.runner, at_most_once, count_calls=calls_back is not None)
         self.pool = pool or BufferPool()
         self.arguments = arguments or BufferPool()
         self.log = LimitedLog(_LOGGER)

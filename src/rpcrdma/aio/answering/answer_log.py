@@ -1,0 +1,59 @@
+"""What is logged of calls: failures of handlers, replies that cannot be sent, and messages that are no calls."""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+from rpcrdma.aio.answering.buffer_pool import OutOfBuffers
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.errors import TransportClosed
+from rpcrdma.rpc.dispatch import Route
+from rpcrdma.rpc.service import CredentialTooWeak, ProcedureUnavailable
+from rpcrdma.xdr.codec import Payload
+
+__all__ = ["AnswerLog"]
+
+
+class _FailedCall(Protocol):
+    route: Route
+
+    @property
+    def ended(self) -> bool: ...
+
+    def failure(self, error: BaseException) -> Payload: ...
+
+
+class AnswerLog:
+    """Each kind of message is logged a limited number of times."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._log = LimitedLog(logger)
+        self.flush = self._log.flush
+
+    def failed(self, call: _FailedCall, error: BaseException) -> Payload:
+        """The reply to a call whose handler raised `error`, which is logged where it is a fault."""
+        name = call.route.name
+        if call.ended and isinstance(error, OutOfBuffers | TransportClosed):
+            pass  # with its connection the memory or the peer that the handler needed has ended: no fault
+        elif isinstance(error, OutOfBuffers):
+            # Clients bring this about, not the handler.
+            self._log.log(logging.WARNING, "buffers", "%s was answered with SYSTEM_ERR: %s", name, error)
+        elif not isinstance(error, ProcedureUnavailable | CredentialTooWeak):
+            kind = f"{name} {type(error).__qualname__}"
+            became = "; its connection has ended" if call.ended else " and was answered with SYSTEM_ERR"
+            self._log.log(logging.ERROR, kind, f"%s failed{became}", name, error=error)
+        return call.failure(error)
+
+    def unfit_reply(self, call: _FailedCall, why: str) -> None:
+        """A reply was made that cannot be sent; `why` names the setting that would permit it."""
+        name = call.route.name
+        self._log.log(logging.WARNING, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
+
+    def long_call(self, peer: str, why: str) -> None:
+        """A call was not read because it is too long."""
+        self._log.log(logging.WARNING, "too long", "a call of %s was answered with GARBAGE_ARGS: %s", peer, why)
+
+    def no_call(self, peer: str) -> None:
+        """A message was dropped because it is no call."""
+        self._log.log(logging.WARNING, "no call", "%s sent a message that is no call", peer)
