@@ -47,7 +47,7 @@ SMALL_OCTETS, LARGE_OCTETS = 4096, 1 << 20
 VERSIONS = ("1", "2")
 NOT_COUNTED = ("asyncio.", "selectors", "threading", __name__)
 """First parts of the names of modules that are not counted: the event loop's, and this one."""
-DEVICE = "support.device_in_memory"
+DEVICE = ("support.device_in_memory", "support.memory_of_device")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ class Counting:
         module = frame.f_globals["__name__"]
         if module.startswith(NOT_COUNTED):
             return
-        if module == DEVICE:
-            caller = frame.f_back.f_globals["__name__"] if frame.f_back and event == "call" else DEVICE
+        if module in DEVICE:
+            caller = frame.f_back.f_globals["__name__"] if frame.f_back and event == "call" else module
             if caller.startswith("rpcrdma."):
                 self.entered_c[f"{caller}: {frame.f_code.co_qualname}"] += 1
             return

@@ -1,25 +1,20 @@
 """An RDMA device in memory, with the interface of `rpcrdma_verbs` and the rules of InfiniBand's reliable connections.
 
-Work is done when it is posted, so that a run is the same each time. The connection manager appends zeros to private
-data. A fault stops the queue pair of either end; a message without a receive stops the sender's alone.
+Its memory is that of `memory_of_device`. Work is done when it is posted, so that a run is the same each time. The
+connection manager appends zeros to private data. A fault stops the queue pair of either end; a message without a
+receive stops the sender's alone.
 
-Memory windows are those of type 2B: a window belongs to one protection domain and is bound for one queue pair. A handle
-is good while it is bound, with the rights of the binding. A Send with Invalidate ends a binding of the receiving queue
-pair, and breaks the connection with any other handle, that of a region included. A region to which a window is bound
-cannot be deregistered.
-
-With `iwarp`, private data keeps its length, and a fault ends the connection without a word, as in Linux's siw.
+With `iwarp`, private data keeps its length, a fault ends the connection without a word, and the completion of a Send
+with Invalidate names no handle, as in Linux's siw.
 
 Like a software device of Linux, a device that is removed announces that, and is gone when it has been let go of.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import itertools
 import os
-import weakref
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -34,6 +29,7 @@ from rpcrdma.verbs.binding import (
     SendWork,
     WorkStatus,
 )
+from support.memory_of_device import Domain, Window, view_of
 
 __all__ = ["DeviceInMemory"]
 
@@ -43,19 +39,6 @@ _LENGTH, _REMOTE_LENGTH, _NOT_READY, _NOT_LISTENED_TO = 1, 9, 13, 8
 _WRITE, _SEND, _READ, _BIND, _SEND_WITH_INVALIDATE = 0, 2, 4, 8, 9
 _BINDING_FAILED = 6
 """The status of a binding against the rules (`IBV_WC_MW_BIND_ERR`)."""
-
-
-def _address(buffer: object) -> tuple[int, int]:
-    """The address and the length of a buffer, whether writable or not."""
-
-    class Fields(ctypes.Structure):
-        _fields_ = (("address", ctypes.c_void_p), ("owner", ctypes.c_void_p), ("octets", ctypes.c_ssize_t))
-
-    found = (ctypes.c_char * 128)()
-    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(buffer), ctypes.byref(found), 0)
-    fields = Fields.from_buffer_copy(found)
-    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(found))
-    return fields.address or 0, fields.octets
 
 
 class _Descriptor:
@@ -81,127 +64,8 @@ class _Descriptor:
         os.close(self._number)
 
 
-class _Region:
-    def __init__(self, domain: _Domain, buffer: object, access: int, *, keep: bool) -> None:
-        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        if access & (Right.LOCAL_WRITE | Right.REMOTE_WRITE) and view.readonly:
-            raise BufferError("Object is not writable.")
-        self._view: memoryview | None = view if keep else None
-        self._lent = None if keep else weakref.ref(buffer)  # type: ignore[call-overload]
-        self._place, self.octets = _address(buffer)
-        self.access = access
-        self.handle = domain.world.handle()
-        self.address = self.handle << 12
-        self.windows = 0
-        self.domain = domain
-        domain.regions[self.handle] = self
-
-    @property
-    def view(self) -> memoryview:
-        if self._view is not None:
-            return self._view
-        assert self._lent is not None
-        memory = self._lent()
-        assert memory is not None, "the memory of a region was freed before the region ended"
-        return memoryview(memory)
-
-    def start_of(self, buffer: object) -> int:
-        place, octets = _address(buffer)
-        if not self._place <= place <= place + octets <= self._place + self.octets:
-            raise ValueError("the buffer is outside of the registered memory")
-        return place - self._place
-
-    def deregister(self) -> None:
-        if self.windows:
-            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), "ibv_dereg_mr")
-        self.domain.regions.pop(self.handle, None)
-        self._view = None
-
-
-class _Window:
-    """`bound` is a region, its first octet and its length for the peer, the rights, and the queue pair."""
-
-    def __init__(self, domain: _Domain) -> None:
-        self.domain = domain
-        self.handle = domain.world.handle() & ~0xFF
-        self.bound: tuple[_Region, int, int, int, _QueuePair] | None = None
-
-    def bind(self, entry: Entry, handle: int, rights: int, queue_pair: _QueuePair) -> bool:
-        region, start, octets = entry
-        assert isinstance(region, _Region)
-        assert self.domain is region.domain is queue_pair.domain
-        assert region.access & Right.WINDOW
-        assert not rights & Right.REMOTE_WRITE or region.access & Right.LOCAL_WRITE
-        _view(entry)
-        if self.bound is not None or (handle ^ self.handle) & ~0xFF or handle == self.handle:
-            return False
-        self.handle = handle
-        self.bound = region, region.address + start, octets, rights, queue_pair
-        region.windows += 1
-        self.domain.windows[handle] = self
-        return True
-
-    def unbind(self) -> None:
-        if self.bound is not None:
-            self.bound[0].windows -= 1
-            self.bound = None
-            del self.domain.windows[self.handle]
-
-    def end(self) -> None:
-        self.unbind()
-        self.domain.made_windows.discard(self)
-
-
-class _Domain:
-    def __init__(self, world: DeviceInMemory) -> None:
-        self.world = world
-        self.device = world.attributes
-        self.regions: dict[int, _Region] = {}
-        self.windows: dict[int, _Window] = {}
-        self.made_windows: weakref.WeakSet[_Window] = weakref.WeakSet()
-
-    def register(self, buffer: object, access: int, keep: bool) -> _Region:
-        if len(self.regions) >= self.device["max_regions"]:
-            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), "ibv_reg_mr")
-        self.world.registered += 1
-        return _Region(self, buffer, access, keep=keep)
-
-    def window(self) -> _Window:
-        if len(self.made_windows) >= self.device["max_windows"]:
-            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), "ibv_alloc_mw")
-        window = _Window(self)
-        self.made_windows.add(window)
-        return window
-
-    def reach(self, handle: int, address: int, octets: int, right: Right, queue_pair: _QueuePair) -> memoryview | None:
-        """Memory that the peer names, or None where it may not have it."""
-        window = self.windows.get(handle)
-        if window is not None:
-            assert window.bound is not None
-            region, first, length, access, bound_to = window.bound
-            if bound_to is not queue_pair:
-                return None
-        else:
-            found = self.regions.get(handle)
-            if found is None:
-                return None
-            region, first, length, access = found, found.address, found.octets, found.access
-        if not access & right or not 0 <= address - first <= length - octets:
-            return None
-        start = address - region.address
-        return region.view[start : start + octets]
-
-
-def _view(entry: Entry) -> memoryview:
-    region, start, octets = entry
-    assert isinstance(region, _Region)
-    assert region.handle in region.domain.regions, "work names memory that is not registered any more"
-    assert start + octets <= region.octets
-    return region.view[start : start + octets]
-
-
 class _QueuePair(_Descriptor):
-    def __init__(self, identifier: _Identifier, domain: _Domain, depths: tuple[int, int, int]) -> None:
+    def __init__(self, identifier: _Identifier, domain: Domain, depths: tuple[int, int, int]) -> None:
         super().__init__()
         self.domain = domain
         self._identifier = identifier
@@ -237,7 +101,8 @@ class _QueuePair(_Descriptor):
             if windows and not self._stopped:
                 assert opcode == _BIND
                 window = windows[0]
-                assert isinstance(window, _Window)
+                assert isinstance(window, Window)
+                assert window.domain is self.domain
                 bound = window.bind(entries[0], handle, address, self)
                 self._complete(0, work, WorkStatus.SUCCESS if bound else _BINDING_FAILED)
                 if not bound:
@@ -246,7 +111,7 @@ class _QueuePair(_Descriptor):
             if self._stopped or peer is None or peer._stopped:
                 self._complete(0, work, WorkStatus.FLUSHED)
                 continue
-            status = peer._take(opcode, [_view(entry) for entry in entries], handle, address)
+            status = peer._take(opcode, [view_of(entry) for entry in entries], handle, address)
             if status and self.domain.device["iwarp"]:
                 self._complete(0, work, WorkStatus.FLUSHED)
                 peer.stop()
@@ -283,25 +148,24 @@ class _QueuePair(_Descriptor):
     def _take_send(self, message: bytes, invalidated: int | None) -> int:
         if not self.receives:
             return _NOT_READY
-        window = None
-        if invalidated is not None:
-            window = self.domain.windows.get(invalidated)
-            if window is None or window.bound is None or window.bound[-1] is not self:
-                self.stop()
-                return WorkStatus.REMOTE_ACCESS
+        ends = None if invalidated is None else self.domain.named(invalidated, self)
+        if invalidated is not None and ends is None:
+            self.stop()
+            return WorkStatus.REMOTE_ACCESS
         work, entries = self.receives.popleft()
         rest = message
         for entry in entries:
-            place = _view(entry)
+            place = view_of(entry)
             place[: len(rest)] = rest[: len(place)]
             rest = rest[len(place) :]
         if rest:
             self._complete(1, work, _LENGTH)
             self.stop()
             return _REMOTE_LENGTH
-        if window is not None:
-            window.unbind()
-        self._complete(1, work, WorkStatus.SUCCESS, len(message), invalidated or 0)
+        if ends is not None:
+            ends.invalidate()
+        told = 0 if self.domain.device["iwarp"] else invalidated or 0
+        self._complete(1, work, WorkStatus.SUCCESS, len(message), told)
         return WorkStatus.SUCCESS
 
     def stop(self) -> None:
@@ -383,11 +247,11 @@ class _Identifier:
         assert timeout_ms > 0
         self._happens(ManagerEventKind.ROUTE_RESOLVED)
 
-    def domain(self) -> _Domain:
-        return _Domain(self._world)
+    def domain(self) -> Domain:
+        return Domain(self._world)
 
     def queue_pair(
-        self, domain: _Domain, sends: int, receives: int, send_entries: int, receive_entries: int
+        self, domain: Domain, sends: int, receives: int, send_entries: int, receive_entries: int
     ) -> _QueuePair:
         assert max(send_entries, receive_entries) <= domain.device["max_entries"]
         self._queue_pair = _QueuePair(self, domain, (sends, receives, receive_entries))

@@ -11,8 +11,9 @@ from rpcrdma.limits import RECEIVE_SLABS_USED_MAX
 from rpcrdma.rtr.receive_slabs import SlabBuffer, SlabReceives, SlabStore
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 from rpcrdma.verbs.device_receives import _SLAB_BUFFERS
-from support.device_in_memory import DeviceInMemory, _Domain
+from support.device_in_memory import DeviceInMemory
 from support.device_pairs import DevicePairs
+from support.memory_of_device import Domain
 
 HEAD, SLOT = 64, 4096
 
@@ -35,7 +36,7 @@ class Receiving:
     def registrations(self) -> int:
         """Registrations of the receiving end."""
         domain = self._far.pd._domain
-        assert isinstance(domain, _Domain)
+        assert isinstance(domain, Domain)
         return len(domain.regions)
 
     def messages(self, *several: bytes) -> list[Any]:
@@ -133,14 +134,14 @@ def test_a_device_with_one_entry_has_its_messages_copied() -> None:
 
 
 def test_where_no_slab_can_be_registered_messages_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    register = _Domain.register
+    register = Domain.register
 
-    def little(self: _Domain, buffer: memoryview, access: int, keep: bool) -> object:
+    def little(self: Domain, buffer: memoryview, access: int, keep: bool) -> object:
         if len(buffer) > 1 << 16:
             raise OSError(errno.ENOMEM, "Cannot allocate memory", "ibv_reg_mr")
         return register(self, buffer, access, keep)
 
-    monkeypatch.setattr(_Domain, "register", little)
+    monkeypatch.setattr(Domain, "register", little)
     receiving = Receiving(DeviceInMemory())
     assert receiving.in_place(long_message(1)) is None
     # It is not asked for one again.

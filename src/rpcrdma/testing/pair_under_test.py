@@ -26,8 +26,12 @@ class Deviations:
     receive was posted, and the sender that names a handle to be invalidated in vain."""
     tells_of_no_fault: str = ""
     """A broken rule ends the connection at one end at least, and neither of them may be told of a protocol error."""
+    reads_without_right: str = ""
+    """Memory that may only be written can be read as well, until it ends."""
     cannot_invalidate_remotely: str = ""
     """A Send with Invalidate is not delivered, and ends the connection."""
+    hides_invalidation: str = ""
+    """The completion of a Send with Invalidate names no handle, which has ended all the same."""
     cannot_abandon: str = ""
     """`abandon` ends the region for good: a Write to it ends the connection."""
 

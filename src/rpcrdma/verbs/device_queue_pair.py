@@ -152,8 +152,8 @@ class DeviceQueuePair:
 
     @property
     def binds(self) -> bool:
-        """Whether a handle is not usable before the next `flush`, since its window is to be bound."""
-        return any(isinstance(work[0], _Send) and work[0].verb is None for work in self._unposted)
+        """Whether the device has not yet bound the window of some handle."""
+        return any(send.verb is None for send in self._sends)
 
     # Posting
 

@@ -106,7 +106,8 @@ def verbs_link_goes_down_under_load_and_comes_up(lab: Lab) -> None:
 
     The rxe of Linux 6.1 makes no connection when its link was down while one ended, so it is made anew.
     """
-    server, client = lab.devices, lab.device_client
+    # In the other guest Linux's server may have the port.
+    server, client = lab.device_client, lab.devices
     with _served(server):
         job = _put(client, server)
         client.run("ip link set eth0 down")
