@@ -68,6 +68,11 @@ def test_the_demo_moves_a_tree_both_ways(
     assert digests(tree) == before == digests(tmp_path / "kept" / "fetched") == digests(tmp_path / "kept" / "returned")
 
 
+def test_the_demo_serves_at_the_address_that_is_asked_for(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--source", str(tree), "--address", "192.0.2.1", "--provider", "iwarp"]) == 1
+    assert "cannot listen at rdma://192.0.2.1:0: " in capfd.readouterr().err
+
+
 def test_the_demo_prints_a_table(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
     command = ["demo", "--source", str(tree), "--limit-bytes", "20k", "--rpcrdma-version", "2", "--extension", "rtr"]
     assert main(command) == 0

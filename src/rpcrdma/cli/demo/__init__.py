@@ -27,6 +27,12 @@ def add_arguments(parser: CommandParser) -> None:
         help="the tree to copy, which stays unchanged (default: 64 MB of Python's library and packages)",
     )
     add("--keep", type=Path, metavar="DIR", help="keep the copies in DIR, which must be new or empty")
+    add(
+        "--address",
+        default="127.0.0.1",
+        help="the address of this machine over which the data goes: that of an RDMA device tries the device (default: "
+        "%(default)s)",
+    )
     add("--limit-bytes", type=octets, metavar="N", help="the amount of data to move, for example 5M")
     add_json(parser)
 

@@ -123,6 +123,8 @@ async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> 
         crc=not args.no_crc,
         rpcrdma_version=args.rpcrdma_version,
         extension=args.extension,
+        address=args.address,
+        provider=args.provider,
     )
     async with serving as server:
         mount_port = parse_url(server.tcp_url).port

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import RpcRdmaError
 
 __all__ = ["ServerProcess"]
@@ -18,7 +19,7 @@ _STOP_S = 20.0
 
 
 class ServerProcess:
-    """A server on free ports of the loopback interface; an asynchronous context manager.
+    """A server on free ports of an address of this machine, for this machine; an asynchronous context manager.
 
     It ends with the standard input that this process holds, so that it never outlives its starter.
     """
@@ -32,9 +33,13 @@ class ServerProcess:
         crc: bool,
         rpcrdma_version: str,
         extension: str = "auto",
+        address: str = "127.0.0.1",
+        provider: str = "auto",
     ) -> None:
         self._arguments = [f"--export={export}" for export in exports]
-        self._arguments += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0", "--allow", "127.0.0.1"]
+        for scheme in ("rdma", "tcp"):
+            self._arguments += ["--listen", f"{scheme}://{authority(address, 0)}"]
+        self._arguments += ["--allow", address, "--provider", provider]
         self._arguments += ["--state-dir", str(state_dir), "--stop-at-eof", "--json", "--log-level", "warning"]
         self._arguments += ["--rpcrdma-version", rpcrdma_version, "--extension", extension]
         if as_root:
