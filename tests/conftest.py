@@ -20,6 +20,7 @@ from rpcrdma.aio.drivers.provider_choice import chosen_providers
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.transport import VERSION_CHOICES, offered, version_choice
 from support.both_drafts import DRAFTS, Raw
+from support.device_at_loopback import DeviceAtLoopback
 from support.device_in_memory import DeviceInMemory
 from support.host_pair import Hosts
 from support.simulated import Simulated, run_in_virtual_time
@@ -73,6 +74,8 @@ def leave_out_what_lives() -> None:
     gc.freeze()
 
 
+_DEVICE = os.environ.get("RPCRDMA_TEST_DEVICE")
+"""The address of an RDMA device, which takes the place of the one in memory."""
 PROVIDERS = ("iwarp", "loopback", "simulated", "verbs")
 WITH_EXTENSION = "2-rtr"
 """Version 2, where the round-trip extension carries all bulk data that it can; in the others it is left to its rule."""
@@ -123,7 +126,7 @@ def leave_choice_to(provider: str, version: str, monkeypatch: pytest.MonkeyPatch
     in_memory: dict[str, Provider] = {
         "loopback": LoopbackProvider(),
         "simulated": Simulated(),
-        "verbs": VerbsProvider(DeviceInMemory()),
+        "verbs": DeviceAtLoopback(_DEVICE) if _DEVICE else VerbsProvider(DeviceInMemory()),
     }
     if provider == "simulated":
         monkeypatch.setattr(asyncio, "run", run_in_virtual_time)

@@ -16,13 +16,13 @@ from image import Image
 from kernel_server import start_kernel_server
 from network import HOST
 from our_server import OurServer
-from python_layer import build_python_layer
+from python_layer import build_python_layer, build_tests_layer
 
 __all__ = ["CHECKS", "MOUNT_OPTIONS", "Check", "Lab", "check"]
 
 MOUNT_OPTIONS = "rdma,port=20049,vers=3,nolock,mountproto=tcp,mountport=20048"
 """Options with which a Linux client mounts either server. Neither has NLM; no port mapper is asked."""
-_CLIENT, _SERVER, _DEVICES, _NEWER, _DEVICE_CLIENT = 2, 3, 4, 5, 6
+_CLIENT, _SERVER, _DEVICES, _NEWER, _DEVICE_CLIENT, _DEVICE_TESTS = 2, 3, 4, 5, 6, 7
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,22 @@ class Lab:
         """Another one."""
         return self._with_rxe("device-client", _DEVICE_CLIENT)
 
-    def _with_rxe(self, name: str, number: int) -> Guest:
+    @property
+    def device_tests(self) -> Guest:
+        """Another one, with pytest; the tests over each provider are in /data/tests."""
+        path = Path(self._directory.name, "tests.cpio")
+        if not path.exists():
+            build_tests_layer(path)
+        return self._with_rxe("device-tests", _DEVICE_TESTS, path)
+
+    def _with_rxe(self, name: str, number: int, *layers: Path) -> Guest:
         if name not in self._guests:
             here = Path(__file__)
             programs = ("device_suite", "device_cost", "device_memory")
             files = {f"data/{program}.py": here.with_name(f"{program}.py") for program in programs}
             for shared in ("__init__", "device_pairs", "late_accesses", "waiting"):
                 files[f"data/support/{shared}.py"] = here.parents[2] / "support" / f"{shared}.py"
-            guest = Guest(self.image, number, name=name, layers=(self.python_layer,), files=files)
+            guest = Guest(self.image, number, name=name, layers=(self.python_layer, *layers), files=files)
             self._guests[name] = guest
             guest.run(
                 "set -e; modprobe crc32_generic; modprobe rdma_rxe; rdma link delete siw0 || true\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from archive import Archive
 
-__all__ = ["PYTHON", "START_OUR_SERVER", "STOP_OUR_SERVER", "build_python_layer"]
+__all__ = ["PYTHON", "START_OUR_SERVER", "STOP_OUR_SERVER", "build_python_layer", "build_tests_layer"]
 
 PYTHON = "export PYTHONHOME=/python LD_LIBRARY_PATH=/python/libraries PATH=/python/bin:$PATH\n"
 """Begins a shell script in a guest with the layer, which then finds python3."""
@@ -36,17 +36,28 @@ STOP_OUR_SERVER = "kill $(cat /run/serve.pid); while kill -0 $(cat /run/serve.pi
 _UNUSED = {"test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "__pycache__"}
 _GUESTS_OWN = re.compile(r"(ld-linux.*|libc|libm)\.so.*")
 """The C library is part of the base system, which is at least as new as this machine."""
+_TEST_TOOLS = (
+    *("pytest", "pluggy", "iniconfig", "packaging", "pygments", "pytest-timeout"),
+    *("hypothesis", "sortedcontainers", "cryptography", "cffi", "prometheus-client"),
+)
+_TEST_FOLDERS = ("aio", "nfs/client")
+_OVER_PROVIDERS = re.compile(r"\b(each_provider|scheme)\b")
+"""The fixtures by which a test of these folders runs over each provider."""
+
+
+def _library() -> str:
+    paths = sysconfig.get_paths()
+    return f"python/{Path(paths['stdlib']).relative_to(Path(sys.base_prefix))}"
 
 
 def build_python_layer(path: Path) -> None:
     """Writes the archive, to be unpacked over the base system."""
-    paths = sysconfig.get_paths()
-    library = f"python/{Path(paths['stdlib']).relative_to(Path(sys.base_prefix))}"
+    library = _library()
     with Archive(path) as layer:
         interpreter = Path(sys.executable).resolve()
         layer.file("python/bin/python3", interpreter, executable=True)
         _add_libraries(layer, interpreter)
-        _add_folder(layer, Path(paths["stdlib"]), library)
+        _add_folder(layer, Path(sysconfig.get_paths()["stdlib"]), library)
         spec = importlib.util.find_spec("rpcrdma")
         assert spec is not None, "make install puts the package here"
         assert spec.origin is not None
@@ -57,9 +68,28 @@ def build_python_layer(path: Path) -> None:
                 _add_file(layer, Path(module.origin), f"{library}/site-packages/{Path(module.origin).name}")
         required = [name for name in importlib.metadata.requires("rpcrdma") or [] if "extra ==" not in name]
         for name in (*(re.split(r"[^\w.-]", name)[0] for name in required), "uvloop"):
-            for file in importlib.metadata.distribution(name).files or []:
-                if ".." not in file.parts and "__pycache__" not in file.parts:
-                    _add_file(layer, Path(str(file.locate())), f"{library}/site-packages/{file}")
+            _add_distribution(layer, name, library)
+
+
+def build_tests_layer(path: Path) -> None:
+    """Writes the archive of /data/tests, the tests over each provider, and their tools; it goes over the other one."""
+    tests = Path(__file__).parents[2]
+    found = [file for folder in _TEST_FOLDERS for file in (tests / folder).glob("*.py")]
+    chosen = [file for file in found if not file.name.startswith("test_") or _OVER_PROVIDERS.search(file.read_text())]
+    chosen += [tests / "conftest.py", tests / "house/ledger_guard.py", *(tests / "support").glob("*.py")]
+    chosen += (tests.parent / "examples/blob_store").glob("*.py")
+    with Archive(path) as layer:
+        for name in _TEST_TOOLS:
+            _add_distribution(layer, name, _library())
+        layer.file("data/pyproject.toml", tests.parent / "pyproject.toml")
+        for file in chosen:
+            layer.file(f"data/{file.relative_to(tests.parent)}", file)
+
+
+def _add_distribution(layer: Archive, name: str, library: str) -> None:
+    for file in importlib.metadata.distribution(name).files or []:
+        if ".." not in file.parts and "__pycache__" not in file.parts:
+            _add_file(layer, Path(str(file.locate())), f"{library}/site-packages/{file}")
 
 
 def _add_folder(layer: Archive, folder: Path, name: str) -> None:

@@ -16,6 +16,7 @@ import capture_vectors
 import device_checks
 import device_choice
 import device_life_checks
+import device_users
 import errors_across
 import judged_kernel
 import kernel_client_files
@@ -50,6 +51,7 @@ CHECK_MODULES = (
     tls_checks,
     device_choice,
     device_life_checks,
+    device_users,
 )
 """In the order in which they run. A further module of checks is imported above, and named here."""
 
