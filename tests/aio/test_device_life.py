@@ -256,6 +256,22 @@ def test_data_that_the_network_does_not_take_names_the_port_that_is_down(
     assert f"connection lost: {words}" + ("port 1 of memory0 is down, bring" if down else "check") in caplog.text
 
 
+def test_work_that_is_given_up_names_the_port_that_went_down_at_that_moment(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with joined() as ends:
+            for watched in ends.device.watched:
+                # The event loop does not know of it yet.
+                watched.happened.append((DeviceEventKind.PORT_ERROR, 1))
+            for queue_pair in list(ends.device.in_use):
+                queue_pair.stop()
+            assert await ends.client.call(ECHO, 5, timeout_s=10) == 5
+            assert ends.client.reconnects == 1
+
+    with caplog.at_level(logging.INFO, "rpcrdma"):
+        run(main)
+    assert "connection lost: the device cannot send: port 1 of memory0 is down, bring" in caplog.text
+
+
 def test_a_listener_whose_address_moved_listens_anew() -> None:
     async def main() -> None:
         async with joined() as ends:

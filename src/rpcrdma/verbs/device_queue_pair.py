@@ -382,7 +382,10 @@ class DeviceQueuePair:
             broken = not self.pd.device["iwarp"] and self._device.broken()
         except OSError:
             broken = False
-        if broken:
+        if broken and (remedy := self._port_remedy()):
+            # The rxe of Linux 6.12 flushes work that it could not send, as after a fault of the peer.
+            self._end(f"the device cannot send: {remedy}", by_peer=False)
+        elif broken:
             self._end(_BROKEN, by_peer=True, protocol_error=True)
         else:
             self._end("the peer disconnected", by_peer=True)
@@ -493,11 +496,13 @@ class DeviceQueuePair:
             self._end(reason, by_peer=False)
         elif isinstance(work, _Send) and status in _UNSENT:
             happened, remedy = _UNSENT[Work(status)]
-            if trouble := self.trouble():
-                remedy = f"{trouble}, bring its network interface up (ip link set INTERFACE up)"
-            self._end(f"{happened}: {remedy}", by_peer=status == Work.RETRIES_EXCEEDED)
+            self._end(f"{happened}: {self._port_remedy() or remedy}", by_peer=status == Work.RETRIES_EXCEEDED)
         else:
             self._end(self._binding.status_text(status), by_peer=isinstance(work, PostedReceive), protocol_error=True)
+
+    def _port_remedy(self) -> str:
+        trouble = self.trouble()
+        return f"{trouble}, bring its network interface up (ip link set INTERFACE up)" if trouble else ""
 
     def _release(self, send: _Send) -> None:
         while send.pinned:

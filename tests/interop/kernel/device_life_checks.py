@@ -14,7 +14,7 @@ from python_layer import PYTHON, START_OUR_SERVER, STOP_OUR_SERVER
 __all__: list[str] = []
 
 _PORT = 20049
-_FILE_OCTETS = 100_000_001
+_FILE_OCTETS = 40_000_001
 _BEGUN_KIB = 4_000
 _COMMAND = "python3 -m rpcrdma"
 _REMOVED_S = 15.0

@@ -120,7 +120,9 @@ class WatchedDevice:
 
     @property
     def trouble(self) -> str:
-        """The ports that are down, in words; empty where none is."""
+        """The ports that are down at this moment, in words; empty where none is."""
+        if not self.lost and self._fatal():
+            asyncio.get_running_loop().call_soon(self.lose)
         return ", ".join(f"port {port} of {self.name} is down" for port in self._down)
 
     def add(self, user: DeviceUser) -> None:
@@ -132,10 +134,14 @@ class WatchedDevice:
         self._users.pop(user, None)
 
     def _readable(self) -> None:
+        if self._fatal():
+            self.lose()
+
+    def _fatal(self) -> bool:
+        """Takes the events of the device; whether it has failed as a whole."""
         for kind, port in self._device.events():
             if kind == DeviceEventKind.DEVICE_FATAL:
-                self.lose()
-                return
+                return True
             if kind == DeviceEventKind.PORT_ERROR and port not in self._down:
                 self._down[port] = asyncio.get_running_loop().call_later(_PORT_DOWN_S, self._stays_down)
                 _LOGGER.warning(
@@ -146,11 +152,14 @@ class WatchedDevice:
             elif kind == DeviceEventKind.PORT_ACTIVE and port in self._down:
                 self._down.pop(port).cancel()
                 _LOGGER.info("port %d of the RDMA device %s is up again", port, self.name)
+        return False
 
     def _stays_down(self) -> None:
-        reason = f"{self.trouble}: check the cable, or bring its network interface up (ip link set INTERFACE up)"
-        for user in list(self._users):
-            user.on_port_down(reason)
+        trouble = self.trouble
+        for user in list(self._users) if trouble else ():
+            user.on_port_down(
+                f"{trouble}: check the cable, or bring its network interface up (ip link set INTERFACE up)"
+            )
 
     def on_manager_event(self, event: ManagerEvent) -> None:
         """Takes an event of the guard."""
