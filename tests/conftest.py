@@ -163,6 +163,12 @@ def each_provider(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
+def remote_invalidation(each_provider: str) -> bool:
+    """Whether replies may end memory of the client: of each provider but a device without memory windows."""
+    return each_provider != "verbs" or not _DEVICE or DeviceAtLoopback(_DEVICE).has_windows
+
+
+@pytest.fixture
 def scheme(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The scheme of the test's URLs: over RDMA by each provider in each version, and over TCP."""
     name, *over = request.param.split("-", 2)

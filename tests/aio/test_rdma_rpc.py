@@ -150,7 +150,7 @@ def test_256_calls_are_in_flight_under_fewer_credits() -> None:
     asyncio.run(main())
 
 
-def test_both_sides_agree_on_thresholds(each_provider: str) -> None:
+def test_both_sides_agree_on_thresholds(each_provider: str, remote_invalidation: bool) -> None:
     async def main() -> None:
         transport = TransportConfig(
             inline_send_octets=8192,
@@ -168,7 +168,7 @@ def test_both_sides_agree_on_thresholds(each_provider: str) -> None:
             assert (agreed.inline_send_octets, agreed.inline_receive_octets) == sizes
             # Credits that count messages are for those of either direction.
             assert agreed.credits_granted == 7 if by_private_data else 1 <= agreed.credits_granted <= 8
-            assert agreed.remote_invalidation
+            assert agreed.remote_invalidation is remote_invalidation
             assert agreed.provider == each_provider
             (connection,) = server.connections
             at_server = connection.negotiated

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import Link, LinkListener, Listening
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
+from rpcrdma.verbs.device_memory import has_windows
 
 __all__ = ["DeviceAtLoopback"]
 
@@ -41,6 +42,11 @@ class DeviceAtLoopback:
     def __init__(self, address: str) -> None:
         self._below = VerbsProvider()
         self._address = address
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether the machine's devices have memory windows."""
+        return all(has_windows(device) for device in self._below.binding().devices())
 
     async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
         place = self._address if host == _LOOPBACK else host

@@ -309,7 +309,11 @@ class DeviceQueuePair:
             try:
                 self._identifier.connect(self._private_data, self.inbound_reads, self.outbound_reads)
             except OSError as error:
-                self._fail(error)
+                # Of siw the call itself tells that TCP was refused.
+                if error.errno == errno.ECONNREFUSED:
+                    self._end("connection refused", by_peer=True)
+                else:
+                    self._fail(error)
         if self.state is not EndState.ESTABLISHED:
             return
         works = self._next_works() if self._unposted else None
