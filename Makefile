@@ -203,7 +203,7 @@ kernel-packages:
 
 interop-verbs: $(DEV_STAMP) kernel-packages
 	$(BIN)/python tests/interop/kernel/run.py 'verbs-*'
-	$(BIN)/python tests/interop/kernel/run.py --kernel newer 'verbs-device-*'
+	$(BIN)/python tests/interop/kernel/run.py --kernel newer 'verbs-*'
 
 interop-kernel: $(DEV_STAMP) kernel-packages kerberos-packages
 	$(BIN)/python tests/interop/kernel/run.py $(CHECKS)
