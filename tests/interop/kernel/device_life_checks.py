@@ -100,7 +100,7 @@ def verbs_device_is_removed_under_load_and_comes_back(lab: Lab) -> None:
         _expect(_log(guest), r"nothing listens at \S+ any more: the RDMA device rxe0 was removed")
 
 
-@check(named=True)
+@check()
 def verbs_link_goes_down_under_load_and_comes_up(lab: Lab) -> None:
     """Between two guests: connections end in words, and the copy goes on when the device is there again.
 
