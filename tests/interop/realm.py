@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["NEEDED", "Realm", "realm_at"]
+__all__ = ["NAME", "NEEDED", "Realm", "realm_at"]
 
 NEEDED = ("/usr/sbin/krb5kdc", "/usr/sbin/kdb5_util", "/usr/sbin/kadmin.local", "/usr/bin/kinit")
 """Programs of the packages krb5-kdc, krb5-admin-server and krb5-user."""
@@ -84,9 +84,10 @@ class Realm:
         """A principal whose password is its name."""
         self.administer(f"addprinc -pw {name} {name}")
 
-    def add_service(self, name: str, keytab: Path | None = None) -> None:
-        """A principal with a random key, in the keytab of the server."""
+    def add_service(self, name: str, keytab: Path | None = None, *, encryption: str = "aes256-sha1") -> None:
+        """A principal with a random key, in the keytab of the server; its contexts use `encryption`."""
         self.administer(f"addprinc -randkey {name}")
+        self.administer(f"setstr {name} session_enctypes {encryption}")
         self.administer(f"ktadd -k {keytab or self.keytab} {name}")
 
     def tickets(self, user: str, *, lifetime: str = "1h") -> str:

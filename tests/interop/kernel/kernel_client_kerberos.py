@@ -2,98 +2,104 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import pwd
-import tempfile
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from failures import CheckFailed
 from guest import Guest
+from kerberos_realm import OUR_NAME, USER, joined_realm
 from lab import MOUNT_OPTIONS, Lab, check
 from network import HOST
 from our_server import OurServer
-from realm import Realm, realm_at
+from patience import await_growth
 
 __all__: list[str] = []
 
-_SERVER, _NUMBER, _UID = "server.lab", 5, 1000
 _OVER_TCP = "proto=tcp,port=20048,vers=3,nolock,mountproto=tcp,mountport=20048"
-_START = """
-set -e
-mkdir -p /var/tmp /run/pipefs; chmod 1777 /var/tmp
-modprobe rpcsec_gss_krb5; modprobe cts
-mount -t rpc_pipefs pipefs /run/pipefs
-rpc.gssd -f -vvv -p /run/pipefs >/tmp/gssd.log 2>&1 &
-"""
-
-
-@contextlib.contextmanager
-def _guest_in_realm(lab: Lab, realm: Realm) -> Iterator[Guest]:
-    """A guest that has a machine credential, and tickets of alice for its user 1000."""
-    keytab = realm.folder / "client.keytab"
-    realm.add_service("host/client.lab", keytab)
-    tickets = realm.tickets("alice").removeprefix("FILE:")
-    files: dict[str, bytes | Path] = {
-        "etc/krb5.conf": realm.folder / "krb5.conf",
-        "etc/krb5.keytab": keytab,
-        "etc/hosts": f"127.0.0.1 localhost\n{HOST} {_SERVER}\n".encode(),
-        "etc/nsswitch.conf": b"hosts: files\npasswd: files\ngroup: files\n",
-        "data/tickets": Path(tickets),
-    }
-    layers = (lab.image.layers["nfs-common"],)
-    with Guest(lab.image, _NUMBER, name="kerberos", layers=layers, files=files) as guest:
-        cache = f"/tmp/krb5cc_{_UID}"
-        guest.run(
-            f"date -s @{time.time():.0f}; {_START} cp /data/tickets {cache}; chown {_UID} {cache}; chmod 600 {cache}"
-        )
-        yield guest
+_FLAVORS = ("krb5", "krb5i", "krb5p")
+_LARGE_OCTETS = 24_000_001
+_WORK_S = 100.0
+_RECOVERY_S = 180.0
+"""The client waits 5 s before it connects again, then longer each time."""
+_AS_USER = f"busybox su {USER} -c "
+_FORGET = "echo 3 >/proc/sys/vm/drop_caches\n"
 
 
 @check(quick=True)
 def mounts_with_kerberos(lab: Lab) -> None:
-    with contextlib.ExitStack() as stack:
-        enter = stack.enter_context
-        folder = Path(enter(tempfile.TemporaryDirectory(prefix="rpcrdma-realm-")))
-        realm = enter(realm_at(folder, HOST))
-        realm.add_service(f"nfs/{_SERVER}")
-        saved = dict(os.environ)
-        stack.callback(lambda: (os.environ.clear(), os.environ.update(saved)))
-        os.environ.update(realm.environment)
-        # For a mount over RDMA rpc.gssd makes the context over TCP at port 2049 (RFC 8166 section 8.2.2.1).
-        options = ("--sec", "krb5p:krb5i:krb5", "--keytab", str(realm.keytab), "--listen", f"tcp://{HOST}:2049")
-        server = enter(lab.our_server(*options))
-        guest = enter(_guest_in_realm(lab, realm))
-        for flavor in ("krb5", "krb5i"):
+    _mounted_in_all_ways(lab, lab.server)
+
+
+@check(newer=True)
+def newer_kernel_mounts_with_kerberos(lab: Lab) -> None:
+    _mounted_in_all_ways(lab, lab.newer)
+
+
+def _mounted_in_all_ways(lab: Lab, guest: Guest) -> None:
+    """Each flavor over each transport; a mount without Kerberos is refused."""
+    with _serving(lab, guest) as server:
+        guest.run("head -c 2000001 /dev/urandom >/tmp/data; chmod 644 /tmp/data")
+        for flavor in _FLAVORS:
             for transport in (MOUNT_OPTIONS, _OVER_TCP):
-                _work(guest, server, f"{transport},sec={flavor}")
-        refused = guest.run(f"mount.nfs {_SERVER}:/ /mnt -o {MOUNT_OPTIONS},sec=sys", check=False)
+                _mount(guest, server, f"{transport},sec={flavor}")
+                _work(guest, server)
+                guest.run("umount /mnt")
+        refused = guest.run(f"mount.nfs {OUR_NAME}:/ /mnt -o {MOUNT_OPTIONS},sec=sys", check=False)
         if not refused.status:
             raise CheckFailed("a mount with sec=sys was not refused")
         if "could not prove" in server.log:
             raise CheckFailed(f"our server said\n{server.log[-2000:]}")
 
 
+@check(newer=True)
+def newer_kernel_keeps_a_copy_with_kerberos(lab: Lab) -> None:
+    """Our server is killed in the midst of a copy with krb5p over RDMA: its contexts are lost, the copy comes whole."""
+    guest = lab.newer
+    with _serving(lab, guest) as server:
+        _mount(guest, server, f"{MOUNT_OPTIONS},sec=krb5p")
+        guest.run(f"head -c {_LARGE_OCTETS} /dev/urandom >/tmp/data; chmod 644 /tmp/data")
+        copying = guest.start(f"{_AS_USER} 'cp /tmp/data /mnt/data' && sync", _RECOVERY_S)
+        copy = server.directory / "data"
+        await_growth("octets of the copy", lambda: _octets(copy), 4 << 20, 60 * guest.pace)
+        server.kill()
+        before = _octets(copy)
+        server.start()
+        copying.wait()
+        guest.run(f"set -e\n{_FORGET}{_AS_USER} 'cmp /tmp/data /mnt/data'\numount /mnt; rm /tmp/data", _WORK_S)
+        if before >= _LARGE_OCTETS:
+            raise CheckFailed("the copy had ended before our server")
+
+
+@contextmanager
+def _serving(lab: Lab, guest: Guest) -> Iterator[OurServer]:
+    with joined_realm(guest) as realm:
+        # For a mount over RDMA rpc.gssd makes the context over TCP at port 2049 (RFC 8166 section 8.2.2.1).
+        options = ("--sec", "krb5p:krb5i:krb5", "--keytab", str(realm.keytab), "--listen", f"tcp://{HOST}:2049")
+        with lab.our_server(*options) as server:
+            yield server
+
+
 def _mount(guest: Guest, server: OurServer, options: str) -> None:
-    done = guest.run(f"mount.nfs {_SERVER}:/ /mnt -o {options}", 100, check=False)
+    done = guest.run(f"mount.nfs {OUR_NAME}:/ /mnt -o {options}", _WORK_S, check=False)
     if done.status:
-        told = guest.run("cat /tmp/gssd.log").output
+        told = guest.run("cat /run/gssd.log").output
         raise CheckFailed(f"{done.output}rpc.gssd said\n{told[-2500:]}\nour server said\n{server.log[-2000:]}")
 
 
-def _work(guest: Guest, server: OurServer, options: str) -> None:
+def _work(guest: Guest, server: OurServer) -> None:
     """Writes, reads and compares as the user with tickets, whose files belong to the local user of the principal."""
-    _mount(guest, server, options)
     guest.run(
-        "set -e; dd if=/dev/urandom of=/tmp/data bs=1M count=4 2>/dev/null; chmod 644 /tmp/data\n"
-        "busybox su user -c 'cp /tmp/data /mnt/data && sync && mkdir /mnt/made && mv /mnt/data /mnt/made/'\n"
-        "umount /mnt",
-        100,
+        f"set -e; {_AS_USER} 'cp /tmp/data /mnt/data && mkdir /mnt/made && mv /mnt/data /mnt/made/'; sync\n"
+        f"{_FORGET}{_AS_USER} 'cmp /tmp/data /mnt/made/data'",
+        _WORK_S,
     )
-    _mount(guest, server, options)
-    guest.run("busybox su user -c 'cmp /tmp/data /mnt/made/data && rm -r /mnt/made' && umount /mnt", 100)
     owners = {path.stat().st_uid for path in server.directory.rglob("*")}
-    if owners - {pwd.getpwnam("daemon").pw_uid}:
+    if owners != {pwd.getpwnam("daemon").pw_uid}:
         raise CheckFailed(f"the files belong to {owners}")
+    guest.run(f"{_AS_USER} 'rm -r /mnt/made'")
+
+
+def _octets(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
