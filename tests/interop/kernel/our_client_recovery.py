@@ -8,9 +8,12 @@ import random
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from failures import CheckFailed
+from guest import Guest
 from kernel_export import equal, url_of
 from kernel_server import EXPORT, start_kernel_server, stop_kernel_server
 from lab import Lab, check
@@ -19,52 +22,57 @@ from patience import await_growth
 
 from rpcrdma.aio.client.connect import ConnectOptions
 
-__all__: list[str] = []
+__all__ = ["putting"]
 
-_FILES, _FILE_OCTETS = 60, 1_000_000
+_FILE_OCTETS = 1_000_000
 _RECONNECTS = "reconnect" in {field.name for field in dataclasses.fields(ConnectOptions)}
 
 
-def restarted_during_a_put(lab: Lab) -> None:
-    """A `put -r` survives that nfsd is stopped and started again: its connection ends, its files stay."""
-    server = lab.server
-    server.run(f"rm -rf {EXPORT}/restart; mkdir {EXPORT}/restart")
-    with tempfile.TemporaryDirectory(prefix="rpcrdma-restart-", dir="/dev/shm") as directory:
+@contextmanager
+def putting(server: Guest, url: str, path: str, *options: str, files: int) -> Iterator[subprocess.Popen[str]]:
+    """A `put -r` to `url`, which is `path` of the guest: its block begins after the first files, and it ends well."""
+    with tempfile.TemporaryDirectory(prefix="rpcrdma-put-", dir="/dev/shm") as directory:
         near = Path(directory) / "near"
         near.mkdir()
-        for number in range(_FILES):
+        for number in range(files):
             (near / f"file-{number:02}").write_bytes(random.Random(number).randbytes(_FILE_OCTETS + number))
         put = subprocess.Popen(
-            command_of("put", "-r", str(near), url_of(server, "restart")),
+            command_of("put", "-r", *options, str(near), url),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
         try:
 
-            def files() -> int:
+            def written() -> int:
                 if put.poll() is not None:
                     raise CheckFailed(f"put ended with {put.returncode}, after {found()} files")
                 return found()
 
             def found() -> int:
-                return int(server.run(f"find {EXPORT}/restart -type f | wc -l").output)
+                return int(server.run(f"find {path} -type f | wc -l").output)
 
-            await_growth("files that put has written", files, 2, 30.0 * server.pace)
-            stop_kernel_server(server)
-            equal("put has ended before the restart", put.poll(), None)
-            time.sleep(0.5)
-            start_kernel_server(server)
+            await_growth("files that put has written", written, 2, 30.0 * server.pace)
+            yield put
             said = put.communicate(timeout=120 * server.pace)[0]
         except subprocess.TimeoutExpired:
-            raise CheckFailed(f"awaited the end of put after the restart, with {found()} files there") from None
+            raise CheckFailed(f"awaited the end of put after the fault, with {found()} files there") from None
         finally:
             put.kill()
             put.wait()
         equal(f"status of put, which said {said[-500:]!r}", put.returncode, 0)
-        server.run(
-            f"cd {EXPORT}/restart/near; md5sum -c --quiet - <<E\n{sums_of(near)}\nE\ntest $(ls | wc -l) = {_FILES}", 120
-        )
+        server.run(f"cd {path}/near; md5sum -c --quiet - <<E\n{sums_of(near)}\nE\ntest $(ls | wc -l) = {files}", 120)
+
+
+def restarted_during_a_put(lab: Lab) -> None:
+    """A `put -r` survives that nfsd is stopped and started again: its connection ends, its files stay."""
+    server = lab.server
+    server.run(f"rm -rf {EXPORT}/restart; mkdir {EXPORT}/restart")
+    with putting(server, url_of(server, "restart"), f"{EXPORT}/restart", files=60) as put:
+        stop_kernel_server(server)
+        equal("put has ended before the restart", put.poll(), None)
+        time.sleep(0.5)
+        start_kernel_server(server)
 
 
 if _RECONNECTS:

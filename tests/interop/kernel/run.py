@@ -25,6 +25,7 @@ import kernel_client_recovery
 import kernel_client_tree
 import kernel_reverse
 import our_client_data
+import our_client_kerberos
 import our_client_procedures
 import our_client_recovery
 import tls_checks
@@ -43,6 +44,7 @@ CHECK_MODULES = (
     our_client_procedures,
     our_client_data,
     our_client_recovery,
+    our_client_kerberos,
     errors_across,
     judged_kernel,
     kernel_reverse,
