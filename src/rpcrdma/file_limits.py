@@ -45,6 +45,16 @@ CAPTURE_CONNECTIONS_MAX = 1024
 """TCP connections of a capture that are followed at a time, as many as a listener here takes; of more, the one that was
 silent longest is given up."""
 
+CAPTURE_WAITING_PACKETS_MAX = 64
+"""Packets of one direction of RoCEv2 that wait for a missing one, which a sender repeats at once, or for an Acknowledge
+that shows the queue pair of the other direction. Requesters ask for one after a few packets."""
+
+CAPTURE_ROCE_PAYLOAD_OCTETS_MAX = 4096
+"""Octets of payload of one RoCEv2 packet: the largest path MTU of InfiniBand."""
+
+CAPTURE_READS_MAX = 256
+"""RDMA Reads of one direction of RoCEv2 whose responses have not ended: connections are set up with at most 255."""
+
 CAPTURE_HELD_OCTETS_MAX = 64 << 20
 """Octets of all connections that wait for missing segments: 16 connections that miss as much as one may."""
 

@@ -184,7 +184,7 @@ def test_packets_of_another_network_are_named(monkeypatch, capsys, capture) -> N
     status, _, err = decode(monkeypatch, capsys, bytes(octets))
     assert status == 0
     assert "packets of link type 147 were left out" in err
-    assert "no iWARP in " in err
+    assert "neither iWARP nor RoCEv2 in " in err
 
 
 def test_packets_that_were_cut_when_they_were_captured_are_told(monkeypatch, capsys, tmp_path, capture) -> None:

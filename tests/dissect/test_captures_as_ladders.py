@@ -12,7 +12,7 @@ from rpcrdma.cli.main import main
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "captures"
 sys.path.insert(0, str(FOLDER))
-from record import KINDS, options_of  # noqa: E402
+from record import NAMES, options_of  # noqa: E402
 
 
 def explained(name: str, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
@@ -22,10 +22,10 @@ def explained(name: str, capsys: pytest.CaptureFixture[str], *options: str) -> t
 
 def test_each_kind_has_a_capture_and_a_ladder() -> None:
     stems = {suffix: {path.stem for path in FOLDER.glob(f"*{suffix}")} for suffix in (".pcap", ".txt")}
-    assert stems[".pcap"] == stems[".txt"] == set(KINDS)
+    assert stems[".pcap"] == stems[".txt"] == set(NAMES)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_capture_is_explained_as_its_golden_text(name: str, capsys) -> None:
     status, out = explained(name, capsys)
     assert out == (FOLDER / f"{name}.txt").read_text(), "record.py --explain writes the ladders anew"
@@ -75,6 +75,17 @@ def test_the_pieces_of_a_continued_message_belong_to_its_call(name: str, capsys)
     assert len({message["facts"]["xid"] for message in call["messages"]}) == 1
     assert call["outcome"] == "SUCCESS"
     assert not call["failed"]
+
+
+def test_rdma_reads_and_writes_of_roce_serve_the_chunks_of_their_calls(capsys) -> None:
+    for name in ("roce-linux-client", "roce-linux-server"):
+        _, out = explained(name, capsys, "--json")
+        moved = {"NFS_V3 READ": "RDMA Write", "NFS_V3 WRITE": "RDMA Read Response"}
+        for procedure, operation in moved.items():
+            calls = [found for found in map(json.loads, out.splitlines()) if found["procedure"] == procedure]
+            messages = [message for call in calls for message in call["messages"]]
+            served = [one["facts"] for one in messages if one["summary"].startswith(operation)]
+            assert [(one["octets"], one["serves"]["segment"]) for one in served] == [(5001, 1)], name
 
 
 def test_the_page_about_ladders_shows_one_of_them() -> None:

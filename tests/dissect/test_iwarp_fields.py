@@ -8,6 +8,7 @@ import pytest
 
 from rpcrdma.dissect.connection import IwarpConnection, Settings, cut_off
 from rpcrdma.dissect.fields import Field, octets_shown
+from rpcrdma.dissect.header_table import Table
 from rpcrdma.dissect.iwarp_fields import (
     OPCODES,
     READ_REQUEST_ROWS,
@@ -15,7 +16,6 @@ from rpcrdma.dissect.iwarp_fields import (
     TAGGED_ROWS,
     TERMINATE_ROWS,
     UNTAGGED_ROWS,
-    Table,
 )
 from rpcrdma.iwarp import segments
 from rpcrdma.iwarp.startup import HEADER_OCTETS

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from rpcrdma.dissect.packets import address_text, tcp_segment
+from rpcrdma.dissect.packets import RoceDatagram, TcpSegment, address_text, transport_unit
 
 TCP = struct.pack(">HHIIBBHHH", 1000, 2000, 7, 8, 5 << 4, 0x18, 0, 0, 0)
 A4, B4 = bytes([192, 0, 2, 1]), bytes([192, 0, 2, 2])
@@ -43,8 +43,8 @@ PACKETS = {
 @pytest.mark.parametrize("name", PACKETS)
 def test_a_tcp_segment_is_found(name: str) -> None:
     link_type, packet = PACKETS[name]
-    segment = tcp_segment(link_type, packet)
-    assert segment is not None
+    segment = transport_unit(link_type, packet)
+    assert isinstance(segment, TcpSegment)
     assert (segment.source[1], segment.destination[1], segment.sequence, segment.data) == (1000, 2000, 7, b"data")
     assert segment.source[0] in {A4, A6}
     assert not segment.synchronizes
@@ -55,13 +55,39 @@ def test_a_tcp_segment_is_found(name: str) -> None:
 def test_a_packet_that_is_cut_off_raises_nothing(name: str) -> None:
     link_type, packet = PACKETS[name]
     for length in range(len(packet)):
-        segment = tcp_segment(link_type, packet[:length])
+        segment = transport_unit(link_type, packet[:length])
         if segment is not None:
             assert b"data".startswith(segment.data)
 
 
+UDP = struct.pack(">HHHH", 49152, 4791, 12, 0x1234)
+
+
+def test_a_roce_packet_is_found_with_ones_in_all_that_routers_change() -> None:
+    found = transport_unit(101, ipv4(UDP + b"data", protocol=17, options=bytes(4)) + bytes(6))
+    assert isinstance(found, RoceDatagram)
+    assert (found.source, found.destination, found.data, found.missing) == (A4, B4, b"data", 0)
+    masked = bytes.fromhex("46ff 0024 0000 0000 ff 11 ffff") + A4 + B4 + bytes(4) + UDP[:6] + b"\xff\xff"
+    assert found.masked == masked
+    found = transport_unit(101, ipv6(UDP + b"data", 17))
+    assert isinstance(found, RoceDatagram)
+    assert found.masked == bytes.fromhex("6fffffff 000c 11 ff") + A6 + B6 + UDP[:6] + b"\xff\xff"
+
+
+def test_roce_packets_that_are_cut_off_or_lie_about_their_length() -> None:
+    packet = ipv4(UDP + b"data", protocol=17)
+    for length in range(len(packet)):
+        found = transport_unit(101, packet[:length])
+        assert (found is None) == (length < 28)
+        if isinstance(found, RoceDatagram):
+            assert (found.data, found.missing) == (b"data"[: length - 28], len(packet) - length)
+    for octets in (0, 7, 13):
+        lying = UDP[:4] + struct.pack(">HH", octets, 0) + b"data"
+        assert transport_unit(101, ipv4(lying, protocol=17)) is None
+
+
 def test_octets_that_were_not_captured_are_counted() -> None:
-    segment = tcp_segment(101, ipv4(TCP + b"data")[:-3])
+    segment = transport_unit(101, ipv4(TCP + b"data")[:-3])
     assert segment is not None
     assert (segment.data, segment.missing) == (b"d", 3)
 
@@ -84,7 +110,7 @@ def test_octets_that_were_not_captured_are_counted() -> None:
     ],
 )
 def test_other_packets_are_passed_over(link_type: int, packet: bytes) -> None:
-    assert tcp_segment(link_type, packet) is None
+    assert transport_unit(link_type, packet) is None
 
 
 def test_addresses_are_written_as_in_urls() -> None:

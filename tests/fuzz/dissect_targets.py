@@ -12,12 +12,19 @@ from pathlib import Path
 
 from decoder_targets import FuzzTarget, golden
 from rpcrdma.dissect.capture_dissector import CaptureDissector
-from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, capture_form, read_packets
+from rpcrdma.dissect.capture_file import (
+    MAGIC_OCTETS,
+    CaptureDamaged,
+    CapturedPacket,
+    capture_form,
+    read_packets,
+)
 from rpcrdma.dissect.connection import IwarpConnection, Settings
 from rpcrdma.dissect.fields import Field, Message
 from rpcrdma.dissect.hex_text import NotHex, hex_messages, read_hex
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
+from support import raw_roce
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 from support.raw_iwarp import fpdu, startup_frame, terminate, untagged
 
@@ -93,6 +100,18 @@ def capture(data: bytes) -> None:
         check(dissector.messages(read_packets(file, start)))
 
 
+def roce(data: bytes) -> None:
+    """Packets of RoCEv2, whose ICRC is made right: before each, the sender and a length of two octets."""
+    packets = []
+    at = 0
+    while at + 3 <= len(data):
+        octets = int.from_bytes(data[at + 1 : at + 3])
+        transport = data[at + 3 : at + 3 + octets].ljust(12, b"\0")
+        packets.append(CapturedPacket(0.0, 101, raw_roce.datagram(data[at] & 1, transport), 0))
+        at += 3 + octets
+    check(CaptureDissector(settings("2")).messages(packets))
+
+
 def hex_text(data: bytes) -> None:
     """Text."""
     try:
@@ -163,6 +182,20 @@ def _group() -> bytes:
     )
 
 
+def _roce(*, managed: bool) -> bytes:
+    """A connection over RoCEv2 with a call, RDMA operations of two packets, and a reply; `managed` with its set-up."""
+    made = raw_roce.HandMadeRoce()
+    if managed:
+        made.set_up()
+    made.send(raw_roce.CLIENT, _CALL)
+    made.rdma_write(raw_roce.SERVER, 0x55, 0, bytes(300))
+    made.rdma_read(raw_roce.SERVER, 0x55, 0, bytes(300))
+    made.send(raw_roce.SERVER, _REPLY, invalidated=0x55)
+    return b"".join(
+        bytes([octets[15] == 2]) + (len(octets) - 32).to_bytes(2) + octets[28:-4] for octets in made.packets
+    )
+
+
 def _captures() -> tuple[bytes, bytes]:
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "seed.pcap"
@@ -193,6 +226,7 @@ DISSECTORS = [
     ),
     FuzzTarget("dissect_streams", streams, [_streams(), b"\1" + _streams()[1:], _group()]),
     FuzzTarget("dissect_capture", capture, list(_captures())),
+    FuzzTarget("dissect_roce", roce, [_roce(managed=True), _roce(managed=False)]),
     FuzzTarget(
         "dissect_hex_text",
         hex_text,

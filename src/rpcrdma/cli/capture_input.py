@@ -145,6 +145,7 @@ def tell_what_was_left_out(dissector: CaptureDissector, messages: int) -> None:
         console.talk(f"warning: {dissector.cut_packets} packets were cut off when they were captured: tcpdump -s 0")
     if not messages:
         console.talk(
-            f"warning: no iWARP in {dissector.packets} packets ({dissector.segments} of TCP); "
+            f"warning: neither iWARP nor RoCEv2 in {dissector.packets} packets ({dissector.segments} of TCP, "
+            f"{dissector.roce_packets} to UDP port 4791); "
             "an RDMA adapter's traffic does not pass through the kernel, and is not seen by tcpdump"
         )

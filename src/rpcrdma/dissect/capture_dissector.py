@@ -1,4 +1,4 @@
-"""Turns the packets of a capture into the messages of all its iWARP connections."""
+"""Turns the packets of a capture into the messages of all its iWARP and RoCEv2 connections."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from rpcrdma import file_limits
 from rpcrdma.dissect.capture_file import CapturedPacket
 from rpcrdma.dissect.connection import IwarpConnection, Settings
 from rpcrdma.dissect.fields import Message
-from rpcrdma.dissect.packets import LINK_TYPES, TcpSegment, address_text, tcp_segment
+from rpcrdma.dissect.packets import LINK_TYPES, TcpSegment, address_text, transport_unit
+from rpcrdma.dissect.roce_connections import RoceConnections, RoceMessage, RoceTracked
 from rpcrdma.dissect.tcp_stream import Gap, TcpHalf
 
 __all__ = ["CaptureDissector"]
@@ -28,9 +29,13 @@ class _Tracked:
         self.tcp = (TcpHalf(), TcpHalf())
         self.iwarp = IwarpConnection(settings)
 
+    def end_text(self, end: int) -> str:
+        """The address and the port."""
+        return address_text(self.ends[end])
+
 
 class CaptureDissector:
-    """Finds iWARP connections in packets, and counts the packets that it skips, to explain an empty result."""
+    """Finds connections in packets, and counts the packets that it skips, to explain an empty result."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -39,8 +44,10 @@ class CaptureDissector:
         self._messages = 0
         self._numbered = 0
         self._held_octets = 0
+        self._roce = RoceConnections(settings)
         self.packets = 0
         self.segments = 0
+        self.roce_packets = 0
         self.cut_packets = 0
         """Packets that were not captured whole."""
         self.link_types_unknown: set[int] = set()
@@ -61,14 +68,26 @@ class CaptureDissector:
             if packet.link_type not in LINK_TYPES:
                 self.link_types_unknown.add(packet.link_type)
                 continue
-            segment = tcp_segment(packet.link_type, packet.data)
-            if segment is not None:
+            unit = transport_unit(packet.link_type, packet.data)
+            if unit is None:
+                continue
+            self.cut_packets += bool(unit.missing)
+            if isinstance(unit, TcpSegment):
                 self.segments += 1
-                self.cut_packets += bool(segment.missing)
-                yield from self._segment(segment, time_s)
+                yield from self._segment(unit, time_s)
+            else:
+                self.roce_packets += 1
+                yield from self._finished(self._roce.take(unit, time_s))
         for tracked in self._connections.values():
             for end in (0, 1):
                 yield from self._octets(tracked, end, tracked.tcp[end].finish(), time_s)
+        yield from self._finished(self._roce.finish(time_s))
+
+    def _finished(self, found: Iterator[RoceMessage]) -> Iterator[Message]:
+        for tracked, end, message, time_s in found:
+            self._placed(message, tracked, end, time_s)
+            tracked.roce.finish(end, message)
+            yield message
 
     def _segment(self, segment: TcpSegment, time_s: float | None) -> Iterator[Message]:
         tracked = self._tracked(segment)
@@ -129,7 +148,7 @@ class CaptureDissector:
                 iwarp.finish(end, message)
                 yield message
 
-    def _placed(self, message: Message, tracked: _Tracked, end: int, time_s: float | None) -> Message:
+    def _placed(self, message: Message, tracked: _Tracked | RoceTracked, end: int, time_s: float | None) -> Message:
         self._messages += 1
         message.number = self._messages
         if not tracked.number:
@@ -137,6 +156,6 @@ class CaptureDissector:
             tracked.number = self._numbered
         message.connection = tracked.number
         message.time_s = time_s
-        message.source = address_text(tracked.ends[end])
-        message.destination = address_text(tracked.ends[1 - end])
+        message.source = tracked.end_text(end)
+        message.destination = tracked.end_text(1 - end)
         return message

@@ -1,4 +1,4 @@
-"""Turns the octets of one iWARP connection, or of one direction, into messages."""
+"""Turns the RDMA messages of one connection into annotated messages, and the octets of iWARP into RDMA messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rpcrdma.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms, StartupSeen
 from rpcrdma.dissect.rdmap_messages import RdmapHalf, RdmapMessage
 from rpcrdma.dissect.rpc_header import ProgramNames
 
-__all__ = ["IwarpConnection", "Settings"]
+__all__ = ["IwarpConnection", "RdmaConnection", "Settings", "cut_off", "rdma_message"]
 
 
 class Settings:
@@ -27,14 +27,33 @@ class Settings:
         return Conversation(self.second, self.versions, self.names)
 
 
-class IwarpConnection:
-    """Both directions of a connection; an end is 0 or 1. Messages are told when their last segment has come."""
+class RdmaConnection:
+    """A connection over any transport; an end is 0 or 1."""
 
     def __init__(self, settings: Settings) -> None:
+        self.conversation = settings.conversation()
+
+    def finish(self, end: int, message: Message) -> None:
+        """Adds to a message, which has its number and time now, its part in the conversation."""
+        rdmap = message.facts.pop("rdmap", None)
+        if not isinstance(rdmap, RdmapMessage):
+            return
+        message.octets = bytes(rdmap.data)
+        if rdmap.is_send and rdmap.octets and not _misplaced(rdmap):
+            self.conversation.send(end, bytes(rdmap.data), message, rdmap.invalidated)
+            message.summary = f"{rdmap.name}, {message.summary}"
+        else:
+            self.conversation.data(end, rdmap, message)
+
+
+class IwarpConnection(RdmaConnection):
+    """Both directions of a connection. Messages are told when their last segment has come."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         terms = MpaTerms()
         self.halves = (MpaHalf(terms), MpaHalf(terms))
         self._rdmap = (RdmapHalf(), RdmapHalf())
-        self.conversation = settings.conversation()
         self._spoke = [False, False]
 
     def feed(self, end: int, data: bytes) -> Iterator[Message]:
@@ -53,20 +72,7 @@ class IwarpConnection:
         whole = self._rdmap[end].add(fpdu)
         if whole is None:
             return
-        message = _rdmap(whole)
-        yield message
-
-    def finish(self, end: int, message: Message) -> None:
-        """Adds to a message, which has its number and time now, its part in the conversation."""
-        rdmap = message.facts.pop("rdmap", None)
-        if not isinstance(rdmap, RdmapMessage):
-            return
-        message.octets = bytes(rdmap.data)
-        if rdmap.is_send and rdmap.octets and not _misplaced(rdmap):
-            self.conversation.send(end, bytes(rdmap.data), message, rdmap.invalidated)
-            message.summary = f"{rdmap.name}, {message.summary}"
-        else:
-            self.conversation.data(end, rdmap, message)
+        yield rdma_message(whole)
 
     def lose(self, end: int, octets: int) -> Message | None:
         """So many octets of `end` are not in the capture."""
@@ -90,19 +96,19 @@ def _startup(seen: StartupSeen) -> Message:
     return Message("mpa", f"{said}, flags {' '.join(flags) or 'none'}", groups=[group], faults=seen.faults, facts=facts)
 
 
-def _rdmap(whole: RdmapMessage) -> Message:
-    parts = f" in {whole.segments} segments" if whole.segments > 1 else ""
+def rdma_message(whole: RdmapMessage, protocol: str = "rdmap", unit: str = "segments") -> Message:
+    """The message with the facts of RDMA alone; `finish` adds its part in the conversation."""
+    parts = f" in {whole.segments} {unit}" if whole.segments > 1 else ""
     said = f"{whole.name}, {whole.octets} octets{parts}"
     facts: dict[str, object] = {"opcode": whole.opcode, "octets": whole.octets, "segments": whole.segments}
     if whole.words:
         said += f": {whole.words}"
         facts["error"] = whole.words
-    if whole.name in {"RDMA Write", "RDMA Read Response"}:
+    if whole.name == "RDMA Read Request" and len(whole.groups) > 1:
+        facts |= {"handle": whole.handle, "offset": whole.offset, "asked": whole.asked}
+    elif whole.name == "RDMA Write" or (whole.name == "RDMA Read Response" and whole.handle):
         facts |= {"handle": whole.handle, "offset": whole.offset}
-    elif whole.name == "RDMA Read Request" and len(whole.groups) > 1:
-        asked = whole.groups[1]
-        facts |= {"handle": asked.number("SrcSTag"), "offset": asked.number("SrcTO"), "asked": asked.number("RDMARDSZ")}
-    message = Message("rdmap", said, groups=whole.groups, faults=whole.faults, facts=facts)
+    message = Message(protocol, said, groups=whole.groups, faults=whole.faults, facts=facts)
     message.facts["rdmap"] = whole
     return message
 

@@ -299,21 +299,17 @@ class Conversation:
             if found.first and found.chunk == _REPLY_CHUNK and rdmap.offset == found.segment.offset:
                 found.call.reply_start = bytes(rdmap.data)
             self._tell_served(found, message)
-        elif rdmap.opcode == _READ_REQUEST and len(rdmap.groups) > 1:
-            request = rdmap.groups[1]
-            source, offset, octets, sink = (
-                request.number(name) or 0 for name in ("SrcSTag", "SrcTO", "RDMARDSZ", "SinkSTag")
-            )
-            found = self._find(1 - end, source, offset, octets)
+        elif rdmap.opcode == _READ_REQUEST and rdmap.asked:
+            found = self._find(1 - end, rdmap.handle, rdmap.offset, rdmap.asked)
             if found is None:
                 return
-            starts = found.first and offset == found.segment.offset
+            starts = found.first and rdmap.offset == found.segment.offset
             while len(self._reads) >= file_limits.CAPTURE_CALLS_MAX:
                 del self._reads[next(iter(self._reads))]
-            self._reads[end, sink] = found, starts
+            self._reads[end, rdmap.read] = found, starts
             self._tell_served(found, message)
         elif rdmap.opcode == _READ_RESPONSE:
-            served = self._reads.pop((1 - end, rdmap.handle), None)
+            served = self._reads.pop((1 - end, rdmap.read), None)
             if served is None:
                 return
             found, starts = served

@@ -86,9 +86,9 @@ class Field:
 class Message:
     """One message of an input, numbered from 1 on.
 
-    `protocol` is the uppermost one that was found in it: "mpa", "rdmap", "rpcrdma" or "tcp". `time_s` counts from the
-    first packet. `connection` counts the connections of the input from 1 on. `notes` say how the message belongs to
-    other messages; `facts` say the same and more for programs. `octets` are those of a Send, or the first ones of a
+    `protocol` is the uppermost one that was found in it: "mpa", "rdmap", "roce", "cm", "rpcrdma" or "tcp". `time_s`
+    counts from the first packet. `connection` counts the connections of the input from 1 on. `notes` say how it belongs
+    to other messages; `facts` say the same and more for programs. `octets` are those of a Send, or the first ones of a
     message to named memory.
     """
 

@@ -5,10 +5,10 @@ Fields of less than an octet have the offset of their octet and a mask.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from rpcrdma.dissect.fields import Field, FieldFault, octets_shown
+from rpcrdma.dissect.header_table import Row, Table, hex8, hex16
 from rpcrdma.iwarp.startup import NOT_NEGOTIATED
 from rpcrdma.iwarp.terminate import decode_terminate
 
@@ -21,10 +21,7 @@ __all__ = [
     "TERMINATE_ROWS",
     "UNTAGGED_ROWS",
     "Opcode",
-    "Row",
-    "Table",
     "enhanced_fields",
-    "private_data_fields",
     "terminate_fields",
 ]
 
@@ -53,67 +50,8 @@ OPCODES = {
 QUEUES = {0: "Sends", 1: "RDMA Read Requests", 2: "Terminate", 3: "Atomic Responses"}
 
 
-def _decimal(value: int) -> str:
-    return str(value)
-
-
-def _hex8(value: int) -> str:
-    return f"{value:#010x}"
-
-
-def _hex16(value: int) -> str:
-    return f"{value:#018x}"
-
-
 def _depth(value: int) -> str:
     return "left to the upper layer" if value == NOT_NEGOTIATED else str(value)
-
-
-class Row(NamedTuple):
-    """A field: `size` octets at `offset`; with a mask those bits of them, shifted down."""
-
-    name: str
-    offset: int
-    size: int
-    meaning: str
-    section: str
-    mask: int = 0
-    shown: Callable[[int], str] = _decimal
-
-    def read(self, data: bytes, at: int) -> Field:
-        """The field in the header that starts at `at`; octets longer than a number stay octets."""
-        octets = data[at + self.offset : at + self.offset + self.size]
-        field = Field(self.name, self.offset, self.size, meaning=self.meaning, section=self.section)
-        if self.size > 8:
-            field.value, field.shown = octets, octets_shown(octets)
-            return field
-        value = int.from_bytes(octets)
-        if self.mask:
-            value = (value & self.mask) // (self.mask & -self.mask)
-        field.value, field.shown = value, self.shown(value)
-        return field
-
-
-class Table:
-    """The rows of one header, which has `size` octets."""
-
-    def __init__(self, title: str, rows: Sequence[Row]) -> None:
-        self.title = title
-        self.rows = rows
-        self.size = max(row.offset + row.size for row in rows)
-
-    def read(self, data: bytes, at: int = 0) -> tuple[Field, list[FieldFault]]:
-        """The header that starts at `at`, with as many rows as there are octets for."""
-        group = Field(self.title, 0, min(self.size, max(len(data) - at, 0)))
-        for row in self.rows:
-            if at + row.offset + row.size > len(data):
-                have = len(data) - at - row.offset
-                reason = f"{row.size} octets needed, {max(have, 0)} left"
-                field = Field(row.name, row.offset, meaning=row.meaning, section=row.section, faults=[reason])
-                group.fields.append(field)
-                return group, [FieldFault(row.name, row.offset, reason, row.section)]
-            group.fields.append(row.read(data, at))
-        return group, []
 
 
 _MPA = "RFC 5044 7.1.1"
@@ -142,18 +80,6 @@ _ENHANCED_ROWS = Table(
         Row("ORD", 2, 2, "RDMA Reads that the sender makes at a time", "RFC 6581 9.1", 0x3FFF, _depth),
     ],
 )
-_PRIVATE = "RFC 8797 4"
-_PRIVATE_ROWS = Table(
-    "RPC-over-RDMA private data",
-    [
-        Row("format identifier", 0, 4, "says that this is such a message", _PRIVATE, 0, _hex8),
-        Row("version", 4, 1, "version of the message", _PRIVATE),
-        Row("reserved", 5, 1, "reserved", _PRIVATE, 0xFE),
-        Row("R", 5, 1, "the sender supports remote invalidation", _PRIVATE, 0x01),
-        Row("send size", 6, 1, "octets of its largest Send", _PRIVATE, 0, lambda value: f"{(value + 1) * 1024} octets"),
-        Row("receive size", 7, 1, "octets of its receives", _PRIVATE, 0, lambda value: f"{(value + 1) * 1024} octets"),
-    ],
-)
 
 
 def _opcode(value: int) -> str:
@@ -172,15 +98,15 @@ TAGGED_ROWS = Table(
     "DDP and RDMAP, tagged",
     [
         *_CONTROL,
-        Row("STag", 4, 4, "steering tag of the memory", "RFC 5041 4.2", 0, _hex8),
-        Row("TO", 8, 8, "where in that memory", "RFC 5041 4.2", 0, _hex16),
+        Row("STag", 4, 4, "steering tag of the memory", "RFC 5041 4.2", 0, hex8),
+        Row("TO", 8, 8, "where in that memory", "RFC 5041 4.2", 0, hex16),
     ],
 )
 UNTAGGED_ROWS = Table(
     "DDP and RDMAP, untagged",
     [
         *_CONTROL,
-        Row("Invalidate STag", 4, 4, "steering tag that a Send with Invalidate ends", "RFC 5040 4.1", 0, _hex8),
+        Row("Invalidate STag", 4, 4, "steering tag that a Send with Invalidate ends", "RFC 5040 4.1", 0, hex8),
         Row(
             "QN",
             8,
@@ -197,11 +123,11 @@ UNTAGGED_ROWS = Table(
 READ_REQUEST_ROWS = Table(
     "RDMA Read Request",
     [
-        Row("SinkSTag", 0, 4, "memory of the sender in which the data are placed", "RFC 5040 4.4", 0, _hex8),
-        Row("SinkTO", 4, 8, "where in that memory", "RFC 5040 4.4", 0, _hex16),
+        Row("SinkSTag", 0, 4, "memory of the sender in which the data are placed", "RFC 5040 4.4", 0, hex8),
+        Row("SinkTO", 4, 8, "where in that memory", "RFC 5040 4.4", 0, hex16),
         Row("RDMARDSZ", 12, 4, "octets to read", "RFC 5040 4.4"),
-        Row("SrcSTag", 16, 4, "memory of the receiver from which they are read", "RFC 5040 4.4", 0, _hex8),
-        Row("SrcTO", 20, 8, "where in that memory", "RFC 5040 4.4", 0, _hex16),
+        Row("SrcSTag", 16, 4, "memory of the receiver from which they are read", "RFC 5040 4.4", 0, hex8),
+        Row("SrcTO", 20, 8, "where in that memory", "RFC 5040 4.4", 0, hex16),
     ],
 )
 TERMINATE_ROWS = Table(
@@ -220,22 +146,7 @@ TERMINATE_ROWS = Table(
 
 def enhanced_fields(data: bytes) -> tuple[Field, list[FieldFault]]:
     """The four octets before the private data of a frame with S set, `data` being all after its header."""
-    return _moved(_ENHANCED_ROWS, data, 0, STARTUP_ROWS.size)
-
-
-def private_data_fields(data: bytes, start: int, found_at: int) -> Field:
-    """The private data, which begin at octet `start` of a frame; `found_at`: where in them RFC 8797's message is."""
-    group = Field("private data", start, len(data), data, octets_shown(data), "of the upper layer", _MPA)
-    if found_at >= 0:
-        group.fields = _moved(_PRIVATE_ROWS, data, found_at, start + found_at)[0].fields
-    return group
-
-
-def _moved(table: Table, data: bytes, at: int, offset: int) -> tuple[Field, list[FieldFault]]:
-    group, faults = table.read(data, at)
-    for one in group.walk():
-        one.offset += offset
-    return group, [fault._replace(offset=fault.offset + offset) for fault in faults]
+    return _ENHANCED_ROWS.read_moved(data, 0, STARTUP_ROWS.size)
 
 
 def terminate_fields(payload: bytes) -> tuple[Field, list[FieldFault], str]:

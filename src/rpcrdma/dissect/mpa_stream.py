@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rpcrdma.dissect.fields import Field, FieldFault
-from rpcrdma.dissect.iwarp_fields import STARTUP_ROWS, enhanced_fields, private_data_fields
+from rpcrdma.dissect.iwarp_fields import STARTUP_ROWS, enhanced_fields
+from rpcrdma.dissect.private_data_fields import private_data_fields
 from rpcrdma.iwarp.framing import CRC, MARKER_SPACING_OCTETS
 from rpcrdma.iwarp.startup import HEADER_OCTETS, PRIVATE_DATA_OCTETS_MAX, FrameKind
-from rpcrdma.transport.private_data import decode_private_data
 from rpcrdma.wire.checksum import crc32c
 
 __all__ = ["Fpdu", "MpaHalf", "MpaTerms", "StartupSeen", "Unit"]
@@ -20,7 +20,6 @@ _KEY_OCTETS = 16
 _TELLING_OCTETS = 8
 _SMALLEST_ULPDU = 14
 _ENHANCED_OCTETS = 4
-_PRIVATE_DATA = b"\xf6\xab\x0e\x18"
 
 
 @dataclass(slots=True)
@@ -252,8 +251,7 @@ def _startup_fields(kind: FrameKind, frame: bytes) -> StartupSeen:
         start += _ENHANCED_OCTETS
     data = frame[start:]
     if data and not faults:
-        found_at = data.find(_PRIVATE_DATA) if decode_private_data(data) is not None else -1
-        group.fields.append(private_data_fields(data, start, found_at))
+        group.fields.append(private_data_fields(data, start, "RFC 5044 7.1.1"))
     return StartupSeen(kind, group, faults)
 
 

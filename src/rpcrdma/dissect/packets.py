@@ -1,4 +1,4 @@
-"""Finds the TCP segment in a captured packet: Ethernet, Linux cooked capture, raw IP; IPv4 and IPv6."""
+"""Finds the TCP segment or the RoCEv2 packet in a captured packet: Ethernet, Linux cooked, raw IP; IPv4 and IPv6."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rpcrdma import file_limits
 
-__all__ = ["LINK_TYPES", "TcpSegment", "tcp_segment"]
+__all__ = ["LINK_TYPES", "RoceDatagram", "TcpSegment", "address_text", "transport_unit"]
 
 _ETHERNET, _RAW_BSD, _RAW_OPENBSD, _RAW, _COOKED, _IPV4, _IPV6, _COOKED_2 = 1, 12, 14, 101, 113, 228, 229, 276
 _LOOPBACK = 0
@@ -17,7 +17,9 @@ LINK_TYPES = frozenset({_LOOPBACK, _ETHERNET, _RAW_BSD, _RAW_OPENBSD, _RAW, _COO
 
 _ETHERTYPE_IPV4, _ETHERTYPE_IPV6 = 0x0800, 0x86DD
 _VLAN = {0x8100, 0x88A8, 0x9100}
-_TCP = 6
+_TCP, _UDP = 6, 17
+_UDP_OCTETS = 8
+_ROCE_PORT = 4791
 _EXTENSIONS = {0, 43, 60}
 """Hop-by-Hop Options, Routing, Destination Options: each says how long it is."""
 _FRAGMENT = 44
@@ -45,14 +47,27 @@ class TcpSegment(NamedTuple):
         return bool(self.flags & (_FIN | _RST))
 
 
+class RoceDatagram(NamedTuple):
+    """A UDP datagram to the port of RoCEv2. `missing`: octets at its end that were not captured.
+
+    `masked`: the headers of IP and UDP as the ICRC covers them, with ones in all fields that routers change.
+    """
+
+    source: bytes
+    destination: bytes
+    data: bytes
+    missing: int
+    masked: bytes
+
+
 def address_text(end: tuple[bytes, int]) -> str:
     """ADDRESS:PORT, an IPv6 address in brackets."""
     address = ipaddress.ip_address(end[0])
     return f"{address}:{end[1]}" if address.version == 4 else f"[{address}]:{end[1]}"
 
 
-def tcp_segment(link_type: int, packet: bytes) -> TcpSegment | None:
-    """The TCP segment in a packet; None if it holds something else, or is cut off before TCP's own header ends."""
+def transport_unit(link_type: int, packet: bytes) -> TcpSegment | RoceDatagram | None:
+    """The content of a packet; None if it is something else, or is cut off before the transport's own header ends."""
     try:
         found = _network_layer(link_type, packet)
         return _internet(packet, found) if found is not None else None
@@ -86,26 +101,31 @@ def _ethertype(packet: bytes, at: int) -> int | None:
     return None
 
 
-def _internet(packet: bytes, at: int) -> TcpSegment | None:
+def _internet(packet: bytes, at: int) -> TcpSegment | RoceDatagram | None:
     version = packet[at] >> 4
     if version == 4:
         return _ipv4(packet, at)
     return _ipv6(packet, at) if version == 6 else None
 
 
-def _ipv4(packet: bytes, at: int) -> TcpSegment | None:
+def _ipv4(packet: bytes, at: int) -> TcpSegment | RoceDatagram | None:
     head, _, total, _, fragment, _, protocol, _, source, destination = struct.unpack_from(">BBHHHBBH4s4s", packet, at)
     octets = (head & 0xF) * 4
-    if protocol != _TCP or octets < 20 or fragment & 0x3FFF:
+    if protocol not in {_TCP, _UDP} or octets < 20 or fragment & 0x3FFF:
         return None
     # Segmentation offload leaves a length of zero in packets that the sender captures itself.
     end = at + total if total else len(packet)
-    return _tcp(packet, at + octets, end, source, destination)
+    if protocol == _TCP:
+        return _tcp(packet, at + octets, end, source, destination)
+    masked = bytearray(packet[at : at + octets])
+    masked[1] = masked[8] = masked[10] = masked[11] = 0xFF  # service, time to live, checksum
+    return _roce(packet, at + octets, end, (source, destination), bytes(masked))
 
 
-def _ipv6(packet: bytes, at: int) -> TcpSegment | None:
+def _ipv6(packet: bytes, at: int) -> TcpSegment | RoceDatagram | None:
     _, payload, header, _, source, destination = struct.unpack_from(">IHBB16s16s", packet, at)
     end = at + 40 + payload if payload else len(packet)
+    masked = b"\x6f\xff\xff\xff" + packet[at + 4 : at + 7] + b"\xff" + packet[at + 8 : at + 40]
     at += 40
     for _ in range(file_limits.CAPTURE_IPV6_EXTENSIONS_MAX):
         if header in _EXTENSIONS:
@@ -113,8 +133,10 @@ def _ipv6(packet: bytes, at: int) -> TcpSegment | None:
             at += octets
         elif header == _TCP:
             return _tcp(packet, at, end, source, destination)
+        elif header == _UDP:
+            return _roce(packet, at, end, (source, destination), masked)
         else:
-            break  # a fragment, or no TCP
+            break  # a fragment, or another protocol
     return None
 
 
@@ -125,3 +147,12 @@ def _tcp(packet: bytes, at: int, end: int, source: bytes, destination: bytes) ->
         return None
     data = packet[start:end]
     return TcpSegment((source, ports), (destination, to_port), sequence, flags, data, max(end - start - len(data), 0))
+
+
+def _roce(packet: bytes, at: int, end: int, ends: tuple[bytes, bytes], masked: bytes) -> RoceDatagram | None:
+    _, to_port, octets, _ = struct.unpack_from(">HHHH", packet, at)
+    if to_port != _ROCE_PORT or not _UDP_OCTETS <= octets <= end - at:
+        return None
+    masked += packet[at : at + 6] + b"\xff\xff"
+    data = packet[at + _UDP_OCTETS : at + octets]
+    return RoceDatagram(*ends, data, octets - _UDP_OCTETS - len(data), masked)

@@ -17,9 +17,9 @@ from rpcrdma.dissect.iwarp_fields import (
 from rpcrdma.dissect.mpa_stream import Fpdu
 from rpcrdma.errors import DecodeError
 
-__all__ = ["RdmapHalf", "RdmapMessage"]
+__all__ = ["TAGGED_HEAD_OCTETS", "RdmapHalf", "RdmapMessage"]
 
-_TAGGED_HEAD_OCTETS = 1024
+TAGGED_HEAD_OCTETS = 1024
 _READ_REQUEST, _TERMINATE = 1, 7
 _SENDS = range(3, 7)
 _INVALIDATING = {4, 6}
@@ -31,7 +31,9 @@ class RdmapMessage:
     """An RDMAP message, of which `segments` segments with `octets` of payload were seen.
 
     `groups`: the fields of its first segment, and of the header that its payload is. `data`: all octets of a Send, the
-    first kilobyte of a tagged message. `handle` and `offset` are the target of a tagged message, `number` is the MSN.
+    first kilobyte of a tagged message. `handle` and `offset` are the memory of a tagged message, or of a Read Request,
+    which asks for `asked` octets of it. A Read Request and its response have the same `read`: the sink's steering tag,
+    in RoCEv2 the number of the request's packet. `number` is the MSN.
     """
 
     opcode: int
@@ -39,6 +41,8 @@ class RdmapMessage:
     faults: list[FieldFault]
     handle: int = 0
     offset: int = 0
+    asked: int = 0
+    read: int = 0
     number: int = 0
     segments: int = 1
     octets: int = 0
@@ -125,15 +129,15 @@ class RdmapHalf:
             faults.append(FieldFault("STag", 4, reason, "RFC 5041 5.3", "DDP-10"))
             message = None
         if message is None:
-            message = RdmapMessage(ulpdu[3] & 0x0F, [group], faults, handle, offset)
+            message = RdmapMessage(ulpdu[3] & 0x0F, [group], faults, handle, offset, read=handle)
         else:
             if offset != message.offset + message.octets:
                 reason = f"{message.offset + message.octets:#018x} is next in this message"
                 faults.append(FieldFault("TO", 8, reason, "RFC 5041 5.2", "DDP-8"))
             self._join(message, faults)
         message.octets += len(payload)
-        if len(message.data) < _TAGGED_HEAD_OCTETS:
-            message.data += payload[: _TAGGED_HEAD_OCTETS - len(message.data)]
+        if len(message.data) < TAGGED_HEAD_OCTETS:
+            message.data += payload[: TAGGED_HEAD_OCTETS - len(message.data)]
         if last:
             return message
         self._unfinished[None] = message
@@ -190,6 +194,8 @@ class RdmapHalf:
             group, faults = READ_REQUEST_ROWS.read(data)
             message.groups.append(group)
             message.faults += faults
+            names = ("SrcSTag", "SrcTO", "RDMARDSZ", "SinkSTag")
+            message.handle, message.offset, message.asked, message.read = (group.number(name) or 0 for name in names)
             if len(data) > READ_REQUEST_ROWS.size:
                 reason = f"{len(data) - READ_REQUEST_ROWS.size} more octets follow"
                 message.faults.append(FieldFault(group.name, READ_REQUEST_ROWS.size, reason, "RFC 5040 4.4"))

@@ -9,23 +9,23 @@ from lab import MOUNT_OPTIONS, Lab, check
 from network import HOST
 from python_layer import PYTHON
 
-__all__: list[str] = []
+__all__ = ["OUR_PORT", "START", "STOP", "TCP_PORT"]
 
-_OUR_PORT = 20051
-_TCP_PORT = 20053
+OUR_PORT = 20051
+TCP_PORT = 20053
 _VERSIONS = ("--rpcrdma-version 1", "--rpcrdma-version 2", "--rpcrdma-version 2-07", "--extension rtr")
 _COMMAND = "python3 -m rpcrdma"
-_START = f"""
+START = f"""
 mkdir -p /run/served
-{_COMMAND} serve --provider verbs --no-root-squash --state-dir /run/state --listen rdma://ADDRESS:{_OUR_PORT} \\
-    --listen tcp://ADDRESS:{_TCP_PORT} VERSION /run/served >/run/serve.log 2>&1 &
+{_COMMAND} serve --provider verbs --no-root-squash --state-dir /run/state --listen rdma://ADDRESS:{OUR_PORT} \\
+    --listen tcp://ADDRESS:{TCP_PORT} VERSION /run/served >/run/serve.log 2>&1 &
 echo $! >/run/serve.pid
 until [ $(grep -cE 'listening at|"listening"' /run/serve.log) = 2 ]; do
     kill -0 $(cat /run/serve.pid) || {{ cat /run/serve.log; exit 1; }}
     sleep 0.2
 done
 """
-_STOP = """
+STOP = """
 kill $(cat /run/serve.pid)
 while kill -0 $(cat /run/serve.pid) 2>/dev/null; do sleep 0.2; done
 ! grep -E 'Traceback|ERROR' /run/serve.log
@@ -65,8 +65,8 @@ def verbs_over_siw_meet_the_software_rnic(lab: Lab) -> None:
             raise CheckFailed(f"remote invalidation was offered:\n{said}")
         if (server.directory / "copy").stat().st_size != 8_000_001:
             raise CheckFailed("the file at our server is of another size")
-    served = script + _START.replace("VERSION", "")
-    _run(guest, served + _copied(f"rdma://ADDRESS:{_OUR_PORT}", _TCP_PORT, provider="iwarp") + _STOP)
+    served = script + START.replace("VERSION", "")
+    _run(guest, served + _copied(f"rdma://ADDRESS:{OUR_PORT}", TCP_PORT, provider="iwarp") + STOP)
 
 
 @check(quick=True)
@@ -84,7 +84,7 @@ def verbs_at_both_ends_move_a_file(lab: Lab) -> None:
         version = "" if options.startswith("--extension") else options
         _run(
             guest,
-            _START.replace("VERSION", version) + _copied(f"rdma://ADDRESS:{_OUR_PORT}", _TCP_PORT, options) + _STOP,
+            START.replace("VERSION", version) + _copied(f"rdma://ADDRESS:{OUR_PORT}", TCP_PORT, options) + STOP,
         )
 
 
@@ -106,10 +106,10 @@ def verbs_invalidate_remotely_and_keep_registrations(lab: Lab) -> None:
     """Our client at our server, in each version: the server's replies end windows, and memory stays registered."""
     for options in _VERSIONS[:3]:
         version = options.split()[-1]
-        script = _START.replace("VERSION", options)
-        script += f"{_COMMAND} ping --count 3 --provider verbs {options} rdma://ADDRESS:{_OUR_PORT}\n"
-        script += f"python3 /data/device_memory.py use rdma://ADDRESS:{_OUR_PORT} {_TCP_PORT} {version}\n"
-        said = _run(lab.devices, script + _STOP)
+        script = START.replace("VERSION", options)
+        script += f"{_COMMAND} ping --count 3 --provider verbs {options} rdma://ADDRESS:{OUR_PORT}\n"
+        script += f"python3 /data/device_memory.py use rdma://ADDRESS:{OUR_PORT} {TCP_PORT} {version}\n"
+        said = _run(lab.devices, script + STOP)
         if "remote invalidation on" not in said:
             raise CheckFailed(f"remote invalidation was not offered:\n{said}")
 
@@ -141,12 +141,12 @@ def verbs_break_the_connection_of_late_accesses(lab: Lab) -> None:
 def verbs_server_mounted_by_the_kernel(lab: Lab) -> None:
     """The server's replies end the memory of Linux's client, by Send with Invalidate."""
     guest = lab.devices
-    options = MOUNT_OPTIONS.replace("20049", str(_OUR_PORT)).replace("20048", str(_TCP_PORT))
-    _run(guest, _FILE + _START.replace("VERSION", "--json") + f"mount.nfs ADDRESS:/ /mnt -o {options}")
+    options = MOUNT_OPTIONS.replace("20049", str(OUR_PORT)).replace("20048", str(TCP_PORT))
+    _run(guest, _FILE + START.replace("VERSION", "--json") + f"mount.nfs ADDRESS:/ /mnt -o {options}")
     guest.run("set -e; cp /run/original /mnt/copy; sync; cmp /run/original /run/served/copy", _FILES_S)
     guest.run(f"set -e; umount /mnt; mount.nfs {guest.address}:/ /mnt -o {options}; cmp /run/original /mnt/copy")
     guest.run("umount /mnt")
-    _run(guest, _STOP + "python3 /data/device_memory.py invalidated /run/serve.log")
+    _run(guest, STOP + "python3 /data/device_memory.py invalidated /run/serve.log")
 
 
 @check(named=True)

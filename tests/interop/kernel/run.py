@@ -28,6 +28,7 @@ import our_client_data
 import our_client_kerberos
 import our_client_procedures
 import our_client_recovery
+import roce_captures
 import tls_checks
 from failures import CheckFailed, GuestDied, JobTimeout, Missing
 from image import KERNELS, build_image
@@ -54,6 +55,7 @@ CHECK_MODULES = (
     device_choice,
     device_life_checks,
     device_users,
+    roce_captures,
 )
 """In the order in which they run. A further module of checks is imported above, and named here."""
 

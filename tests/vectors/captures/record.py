@@ -1,6 +1,9 @@
 """Records a capture of each kind of conversation beside this file: `python tests/vectors/captures/record.py`.
 
 Client and server of this library talk over loopback; `broken` and `terminate` are octets made by hand, with violations.
+`roce-*.pcap` come from two emulated guests with rxe, Linux 6.1.0-56-amd64: `run.py roce-captures-are-explained` with
+RPCRDMA_WRITE_VECTORS=1 records them. `FROM_GUESTS` says which programs talk in them.
+
 Each capture has its explanation as NAME.txt. `test_captures_as_ladders.py` compares it with the ladder of today, and
 `record.py --explain` writes the explanations anew without recording.
 """
@@ -31,7 +34,7 @@ from support.octets import words  # noqa: E402
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture  # noqa: E402
 from support.raw_iwarp import fpdu, untagged  # noqa: E402
 
-__all__ = ["FOLDER", "KINDS", "options_of"]
+__all__ = ["FOLDER", "FROM_GUESTS", "KINDS", "NAMES", "options_of"]
 
 HANDLE = v3.nfs_fh3(b"a file's handle!")
 NO_ATTRIBUTES = v3.post_op_attr(False, None)
@@ -145,11 +148,19 @@ KINDS = {
     "terminate": Kind(script=_terminate),
 }
 
+FROM_GUESTS = {
+    "roce-linux-client": "Linux's NFS client mounts our server, reads and writes a file of 5001 octets; version 1",
+    "roce-linux-server": "our client gets and puts such a file at Linux's server; version 1",
+    "roce-extension": "our client gets and puts such a file at our server; version 2 with the round-trip extension",
+}
+NAMES = (*KINDS, *FROM_GUESTS)
+"""All captures."""
+
 
 def options_of(name: str) -> list[str]:
     """The options of `rpcrdma explain` that a capture needs."""
     definition = FOLDER.parents[2] / "src" / "rpcrdma" / "simulation" / "sized_calls.x"
-    return ["--program", str(definition), "--rpcrdma-version", "2-07" if KINDS[name].version == "2-07" else "2"]
+    return ["--program", str(definition), "--rpcrdma-version", "2-07" if name.startswith("v2-07") else "2"]
 
 
 async def _converse(kind: Kind, path: Path) -> None:
@@ -193,7 +204,7 @@ def explain(name: str) -> None:
 
 
 if __name__ == "__main__":
-    for each in KINDS:
-        if "--explain" not in sys.argv:
+    for each in NAMES:
+        if each in KINDS and "--explain" not in sys.argv:
             record(each)
         explain(each)

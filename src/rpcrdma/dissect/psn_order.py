@@ -1,0 +1,90 @@
+"""Orders the captured packets of one queue pair by their numbers: they may be repeated, late or missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rpcrdma import file_limits
+from rpcrdma.dissect.roce_packets import PSN_SPACE, RocePacket, ahead_of
+
+__all__ = ["PacketGap", "PsnOrder"]
+
+
+class PacketGap(NamedTuple):
+    """Packets that the capture lacks."""
+
+    packets: int
+
+
+class PsnOrder:
+    """Packets go in, and come out in order, or a `PacketGap` where the missing ones will not come any more.
+
+    `first` is the number of the first packet; where it is None, the packet that comes first is the first.
+    """
+
+    __slots__ = ("_held", "_next")
+
+    def __init__(self, first: int | None = None) -> None:
+        self._next = first
+        self._held: dict[int, tuple[RocePacket, int | None]] = {}
+
+    @property
+    def following(self) -> int | None:
+        """The number of the packet that comes next; None where it is not known."""
+        return self._next
+
+    @property
+    def held_octets(self) -> int:
+        """Octets of packets that wait for missing ones before them."""
+        return sum(len(packet.payload) for packet, _ in self._held.values())
+
+    def add(self, packet: RocePacket, numbers: int | None = 1) -> Iterator[RocePacket | PacketGap]:
+        """Takes a packet that has so many numbers; an RDMA Read Request has one for each packet of its response.
+
+        `numbers` is None where that is not known.
+        """
+        ahead = 0 if self._next is None else ahead_of(packet.psn, self._next)
+        if ahead < 0:  # a packet that is sent again
+            return
+        if ahead:
+            self._held[packet.psn] = packet, numbers
+            if len(self._held) > file_limits.CAPTURE_WAITING_PACKETS_MAX:
+                yield from self._give_up()
+            return
+        yield self._take(packet, numbers)
+        yield from self._held_in_order()
+
+    def acknowledge(self, psn: int) -> Iterator[RocePacket | PacketGap]:
+        """The receiver has all packets up to this one: a missing one was not captured, and will not come again."""
+        while self._held and self._next is not None and ahead_of(psn, self._next) >= 0:
+            yield from self._give_up()
+
+    def finish(self) -> Iterator[RocePacket | PacketGap]:
+        """Ends the capture: gives the packets that still wait for missing ones, without these."""
+        while self._held:
+            yield from self._give_up()
+
+    def _take(self, packet: RocePacket, numbers: int | None) -> RocePacket:
+        self._next = None if numbers is None else (packet.psn + numbers) % PSN_SPACE
+        return packet
+
+    def _give_up(self) -> Iterator[RocePacket | PacketGap]:
+        assert self._next is not None
+        following = self._next
+        first = min(self._held, key=lambda psn: ahead_of(psn, following))
+        yield PacketGap(ahead_of(first, following))
+        self._next = first
+        yield from self._held_in_order()
+
+    def _held_in_order(self) -> Iterator[RocePacket | PacketGap]:
+        while self._held:
+            if self._next is None:
+                # The first of the packets behind an RDMA Read whose response has an unknown number of packets.
+                self._next = min(self._held)
+            held = self._held.pop(self._next, None)
+            if held is None:
+                break
+            yield self._take(*held)
+        if self._next is not None:
+            self._held = {psn: held for psn, held in self._held.items() if ahead_of(psn, self._next) > 0}

@@ -1,0 +1,106 @@
+"""Turns the packets of one RoCEv2 connection into messages."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from rpcrdma.dissect.cm_messages import CmMessage
+from rpcrdma.dissect.connection import RdmaConnection, Settings, rdma_message
+from rpcrdma.dissect.fields import FieldFault, Message
+from rpcrdma.dissect.psn_order import PacketGap
+from rpcrdma.dissect.rdmap_messages import RdmapMessage
+from rpcrdma.dissect.roce_fields import NAKS, Operation, Syndrome, syndrome_of
+from rpcrdma.dissect.roce_half import RoceHalf
+from rpcrdma.dissect.roce_packets import RocePacket
+
+__all__ = ["RoceConnection"]
+
+_ACKNOWLEDGE = struct.Struct(">I")
+_ASK_AGAIN = 0
+_RESPONSES = {Operation.READ_RESPONSE, Operation.ACKNOWLEDGE}
+
+
+class RoceConnection(RdmaConnection):
+    """Both directions of a connection. Messages are told when their last packet has come."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.conversation.late = True
+        self.halves = (RoceHalf(), RoceHalf())
+
+    @property
+    def held_octets(self) -> int:
+        """Octets of packets that wait for missing ones."""
+        return sum(half.held_octets for half in self.halves)
+
+    def manage(self, end: int, said: CmMessage) -> Message:
+        """A message of connection management that `end` has sent."""
+        if said.is_request or said.is_reply:
+            # The number is that of the first packet to the sender.
+            mtu_octets = said.mtu_octets if said.is_request else self.halves[end].mtu_octets
+            for half in self.halves:
+                half.mtu_octets = mtu_octets
+            self.halves[1 - end].begin(said.number("Starting PSN"), mtu_octets)
+            self.conversation.late = False
+        facts: dict[str, object] = {"error": said.error} if said.error else {}
+        return Message("cm", said.words, groups=[said.group], facts=facts)
+
+    def feed(self, end: int, packet: RocePacket) -> Iterator[tuple[int, Message]]:
+        """The messages that a packet of `end` makes whole, each with its sender, to be numbered and then `finish`ed."""
+        if packet.damaged or packet.kind is None:
+            yield end, _refused(packet)
+        elif packet.kind.operation not in _RESPONSES:
+            yield from self._told(end, self.halves[end].request(packet))
+        else:
+            half = self.halves[1 - end]
+            if packet.kind.operation is Operation.READ_RESPONSE:
+                yield from self._told(end, half.respond(packet))
+            if packet.kind.headers:
+                yield from self._acknowledged(end, packet)
+
+    def finish_packets(self) -> Iterator[tuple[int, Message]]:
+        """Ends the capture, or gives up the packets that are missing."""
+        for end, half in enumerate(self.halves):
+            yield from self._told(end, half.finish())
+
+    def _acknowledged(self, end: int, packet: RocePacket) -> Iterator[tuple[int, Message]]:
+        (word,) = packet.extended(0, _ACKNOWLEDGE)
+        syndrome, code = syndrome_of(word >> 24), word >> 24 & 0x1F
+        if syndrome is Syndrome.ACK:
+            yield from self._told(1 - end, self.halves[1 - end].acknowledge(packet.psn))
+        elif syndrome is Syndrome.NAK and code == _ASK_AGAIN:
+            yield end, _negative(packet, f"NAK, asks for the packets from number {packet.psn} on again")
+        elif syndrome is Syndrome.NAK:
+            reason = NAKS.get(code, f"code {code}")
+            yield end, _negative(packet, f"NAK of packet {packet.psn}: {reason}", reason)
+        elif syndrome is Syndrome.RNR_NAK:
+            yield end, _negative(packet, f"RNR NAK, no receive is ready for packet {packet.psn}")
+
+    def _told(self, end: int, found: Iterator[RdmapMessage | PacketGap]) -> Iterator[tuple[int, Message]]:
+        for one in found:
+            if not isinstance(one, PacketGap):
+                yield end, rdma_message(one, "roce", "packets")
+                continue
+            self.conversation.lose()
+            yield (
+                end,
+                Message(
+                    "roce",
+                    f"{one.packets} packets are missing in the capture",
+                    notes=["the message that they belong to is left out"],
+                ),
+            )
+
+
+def _refused(packet: RocePacket) -> Message:
+    if packet.damaged:
+        fault = FieldFault("ICRC", len(packet.header) + packet.octets, packet.damaged, "IBA A17.3")
+        return Message("roce", f"a packet with a wrong ICRC, number {packet.psn}", faults=[fault])
+    fault = FieldFault("OpCode", 0, f"{packet.code:#04x} is not decoded", "IBA 9.2")
+    return Message("roce", f"a packet of another kind, number {packet.psn}", groups=packet.fields(), faults=[fault])
+
+
+def _negative(packet: RocePacket, words: str, error: str = "") -> Message:
+    facts: dict[str, object] = {"packet": packet.psn} | ({"error": error} if error else {})
+    return Message("roce", words, groups=packet.fields(), facts=facts)
