@@ -11,7 +11,8 @@ DISSECTED_DEPTH_MAX = 64
 """Levels of fields within fields: types that contain themselves may be nested as deep as the message is long."""
 
 DISSECTED_MESSAGE_OCTETS_MAX = 1 << 20
-"""Octets of one Send that are looked at: inline thresholds end at 256 KiB (RFC 8797); hex text is written by hand."""
+"""Octets of one message that are looked at, and of all long messages of a connection whose calls have no reply yet:
+inline thresholds end at 256 KiB (RFC 8797), and long messages without bulk data are rarely longer."""
 
 DISSECTED_FAULTS_MAX = 100
 """Faults reported of one message: more help no reader."""

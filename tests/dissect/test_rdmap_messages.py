@@ -40,7 +40,8 @@ def test_a_send_with_invalidate_names_its_handle() -> None:
     assert message.is_send
 
 
-def test_tagged_segments_are_joined_and_their_beginning_is_kept() -> None:
+def test_tagged_segments_are_joined_and_their_beginning_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_limits, "DISSECTED_MESSAGE_OCTETS_MAX", 1024)
     first, second = messages(
         tagged(0, 7, 1000, bytes(1000), last=False),
         tagged(0, 7, 2000, bytes(1000)),

@@ -13,6 +13,8 @@ from rpcrdma.dissect.rpc_header import ProgramNames
 
 __all__ = ["IwarpConnection", "RdmaConnection", "Settings", "cut_off", "rdma_message"]
 
+_BULK_HEAD_OCTETS = 1024
+
 
 class Settings:
     """Settings of the decoder: the draft of version 2, and the names of programs."""
@@ -38,7 +40,8 @@ class RdmaConnection:
         rdmap = message.facts.pop("rdmap", None)
         if not isinstance(rdmap, RdmapMessage):
             return
-        message.octets = bytes(rdmap.data)
+        # A message to named memory is bulk data, or is shown by its fields.
+        message.octets = bytes(rdmap.data if rdmap.is_send else rdmap.data[:_BULK_HEAD_OCTETS])
         if rdmap.is_send and rdmap.octets and not _misplaced(rdmap):
             self.conversation.send(end, bytes(rdmap.data), message, rdmap.invalidated)
             message.summary = f"{rdmap.name}, {message.summary}"

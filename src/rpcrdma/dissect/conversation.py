@@ -9,6 +9,8 @@ from rpcrdma import file_limits
 from rpcrdma.dissect.credit_accounts import CreditAccount, account_for
 from rpcrdma.dissect.fields import Field, FieldFault, Message
 from rpcrdma.dissect.headers import Header, HeaderVersion, MemorySegment, walk_message_header
+from rpcrdma.dissect.long_messages import LongMessage, Payload, Room
+from rpcrdma.dissect.protection import Protection, clear_body
 from rpcrdma.dissect.rdmap_messages import RdmapMessage
 from rpcrdma.dissect.rpc_body import Called, Part, WholeItem
 from rpcrdma.dissect.rpc_header import ProgramNames, RpcHeader, walk_rpc_header
@@ -16,7 +18,6 @@ from rpcrdma.dissect.rules import add_property_values, check_message
 from rpcrdma.dissect.sequences import Sequences
 from rpcrdma.dissect.transmission_rules import report_shown
 from rpcrdma.dissect.transmissions import REPORT, Transmissions
-from rpcrdma.rpc.auth import AuthFlavor
 
 __all__ = ["Conversation"]
 
@@ -33,6 +34,11 @@ _DIRECTIONS = {
 """Of header types without flags: whether they are calls."""
 _READ_REQUEST, _READ_RESPONSE, _WRITE = 1, 2, 0
 _REPLY_CHUNK = "Reply chunk"
+_LONG_CALLS = {"Position-Zero Read chunk", "Call chunk"}
+_WITHOUT_FIELDS = {
+    Protection.PRIVACY: "the {} are private (RPCSEC_GSS)",
+    Protection.CONTEXT: "the {} belong to a context of RPCSEC_GSS",
+}
 _INLINE_LOCATIONS = {5, 6}
 """Locations of items that are in the payload or do not exist: TOOSHORT and NOITEM (rtrext section 6.2)."""
 
@@ -60,26 +66,20 @@ class _Call:
     xid: int
     chunks: list[_Chunk]
     called: Called | None = None
-    reply_start: bytes = b""
-    """The first octets that were written to the Reply chunk."""
+    """None where arguments and results cannot be read."""
+    protection: Protection = Protection.NONE
+    long_call: LongMessage | None = None
+    long_reply: LongMessage | None = None
 
 
 @dataclass(slots=True)
 class _Exposed:
-    """A segment of a call's chunk. `first`: the chunk's first octet is in it."""
+    """A segment of a call's chunk, and its number in the chunk, from 1 on."""
 
     call: _Call
     chunk: str
     segment: MemorySegment
     number: int
-    first: bool
-
-
-class _Payload(NamedTuple):
-    """The first octets of an RPC message without its reduced items, and how many there are of it."""
-
-    data: bytes
-    octets: int
 
 
 @dataclass(slots=True)
@@ -93,9 +93,10 @@ class Conversation:
     _calls: dict[tuple[int, int], _Call] = field(default_factory=dict)
     _segments: int = 0
     _exposed: dict[tuple[int, int], list[_Exposed]] = field(default_factory=dict)
-    _reads: dict[tuple[int, int], tuple[_Exposed, bool]] = field(default_factory=dict)
+    _reads: dict[tuple[int, int], tuple[_Exposed, int]] = field(default_factory=dict)
     _sequences: Sequences = field(default_factory=Sequences)
     _transmissions: Transmissions = field(default_factory=Transmissions)
+    _room: Room = field(default_factory=Room)
     _account: CreditAccount = field(default_factory=lambda: account_for(None))
 
     def lose(self) -> None:
@@ -134,7 +135,7 @@ class Conversation:
         if rpc is not None:
             message.groups.append(rpc.group)
             header.faults += rpc.faults
-        body = _Payload(payload if piece.pieces == 1 and not piece.behind else piece.start, piece.octets)
+        body = Payload(piece.start, piece.octets)
         said = (
             self._follow(end, header, rpc, body, message, is_call=is_call) if piece.complete else "a part of a message"
         )
@@ -171,7 +172,7 @@ class Conversation:
         end: int,
         header: Header,
         rpc: RpcHeader | None,
-        payload: _Payload,
+        payload: Payload,
         message: Message,
         *,
         is_call: bool | None,
@@ -205,34 +206,40 @@ class Conversation:
             procedure = rpc.procedure if rpc is not None else ""
             made = self._called(end, header.xid, _chunks_of(header), message, procedure)
             message.facts["procedure"] = procedure or None
-            if rpc is not None and _is_readable(rpc):
-                made.called = rpc.called
-                self._add_body(made.called, Part.ARGUMENTS, payload, rpc.size, _items(header), message)
+            if rpc is not None:
+                self._tell_arguments(made, rpc, payload, _items(header), message)
             return f"call {procedure}".rstrip() if rpc is not None or not header.faults else "cannot be read"
         call = self._answered(end, header.xid, message, "answers")
-        if rpc is None and call is not None and call.reply_start:
-            rpc = walk_rpc_header(call.reply_start, self.names)
+        if rpc is None and call is not None and call.long_reply is not None:
+            payload = call.long_reply.joined(header.reply or ())
+            rpc = walk_rpc_header(payload.data, self.names)
             rpc.group.name = "RPC, in the Reply chunk"
             message.groups.append(rpc.group)
             header.faults += rpc.faults
-            payload = _Payload(call.reply_start, sum(segment.length for segment in header.reply or ()))
         message.facts["outcome"] = rpc.outcome if rpc is not None else None
         if call is not None and rpc is not None and rpc.outcome == "SUCCESS":
-            self._add_body(call.called, Part.RESULTS, payload, rpc.size, _items(header), message)
+            self._add_body(call, Part.RESULTS, payload, rpc.size, _items(header), message)
         return _reply_shown(call, rpc)
 
+    def _tell_arguments(
+        self, call: _Call, rpc: RpcHeader, payload: Payload, items: list[WholeItem], message: Message
+    ) -> None:
+        if rpc.faults or rpc.protection is None:
+            return
+        call.called, call.protection = rpc.called, rpc.protection
+        self._add_body(call, Part.ARGUMENTS, payload, rpc.size, items, message)
+
     def _add_body(
-        self,
-        called: Called | None,
-        part: Part,
-        payload: _Payload,
-        start: int,
-        items: list[WholeItem],
-        message: Message,
+        self, call: _Call, part: Part, payload: Payload, start: int, items: list[WholeItem], message: Message
     ) -> None:
         """Adds the fields of arguments or results, where the program's definition is known."""
-        whole = len(payload.data) == payload.octets
-        body = called and self.names.interfaces.body(called, part, payload.data, start, items, whole=whole)
+        if call.called is not None and call.protection in _WITHOUT_FIELDS:
+            message.notes.append(_WITHOUT_FIELDS[call.protection].format(part.value))
+            return
+        clear = clear_body(call.protection, payload, start)
+        body = call.called and self.names.interfaces.body(
+            call.called, part, clear.data, clear.start, items, whole=clear.whole
+        )
         if not body:
             return
         message.groups.append(body.group)
@@ -261,7 +268,7 @@ class Conversation:
             return call
         for chunk in call.chunks:
             for number, segment in enumerate(chunk.segments, 1):
-                exposed = _Exposed(call, chunk.name, segment, number, number == 1)
+                exposed = _Exposed(call, chunk.name, segment, number)
                 self._exposed.setdefault((end, segment.handle), []).append(exposed)
         return call
 
@@ -283,6 +290,9 @@ class Conversation:
     def _hide(self, end: int, call: _Call) -> None:
         """The chunks of a call are no more."""
         self._segments -= sum(len(chunk.segments) for chunk in call.chunks)
+        for long in (call.long_call, call.long_reply):
+            if long is not None:
+                long.leave()
         for handle in {segment.handle for chunk in call.chunks for segment in chunk.segments}:
             left = [one for one in self._exposed.pop((end, handle), ()) if one.call is not call]
             if left:
@@ -296,38 +306,48 @@ class Conversation:
             found = self._find(1 - end, rdmap.handle, rdmap.offset, rdmap.octets)
             if found is None:
                 return
-            if found.first and found.chunk == _REPLY_CHUNK and rdmap.offset == found.segment.offset:
-                found.call.reply_start = bytes(rdmap.data)
+            if found.chunk == _REPLY_CHUNK:
+                found.call.long_reply = found.call.long_reply or LongMessage(self._room)
+                found.call.long_reply.add(found.number, rdmap.offset - found.segment.offset, rdmap.data, rdmap.octets)
             self._tell_served(found, message)
         elif rdmap.opcode == _READ_REQUEST and rdmap.asked:
             found = self._find(1 - end, rdmap.handle, rdmap.offset, rdmap.asked)
             if found is None:
                 return
-            starts = found.first and rdmap.offset == found.segment.offset
             while len(self._reads) >= file_limits.CAPTURE_CALLS_MAX:
                 del self._reads[next(iter(self._reads))]
-            self._reads[end, rdmap.read] = found, starts
+            self._reads[end, rdmap.read] = found, rdmap.offset - found.segment.offset
             self._tell_served(found, message)
         elif rdmap.opcode == _READ_RESPONSE:
             served = self._reads.pop((1 - end, rdmap.read), None)
             if served is None:
                 return
-            found, starts = served
+            found, place = served
             self._tell_served(found, message)
-            if starts and found.chunk in {"Position-Zero Read chunk", "Call chunk"}:
-                self._tell_long_call(found.call, _Payload(bytes(rdmap.data), rdmap.octets), message)
+            if found.chunk in _LONG_CALLS:
+                self._take_long_call(found, place, rdmap, message)
 
-    def _tell_long_call(self, call: _Call, payload: _Payload, message: Message) -> None:
+    def _take_long_call(self, found: _Exposed, place: int, rdmap: RdmapMessage, message: Message) -> None:
+        call = found.call
+        starts = call.long_call is None
+        if call.long_call is None:
+            call.long_call = LongMessage(self._room)
+        call.long_call.add(found.number, place, rdmap.data, rdmap.octets)
+        chunk = next(one for one in call.chunks if one.name == found.chunk)
+        ends = call.long_call.octets >= chunk.octets
+        if not starts and not ends:
+            return
+        payload = call.long_call.joined(chunk.segments)
         rpc = walk_rpc_header(payload.data, self.names)
-        rpc.group.name = "RPC, in the Read chunk"
-        message.groups.append(rpc.group)
-        message.faults += rpc.faults
-        call.procedure = rpc.procedure
-        if _is_readable(rpc):
-            call.called = rpc.called
-            self._add_body(call.called, Part.ARGUMENTS, payload, rpc.size, _in_chunks(call.chunks), message)
-        message.facts["procedure"] = rpc.procedure or None
-        message.summary += f", call {rpc.procedure}"
+        if starts:
+            rpc.group.name = "RPC, in the Read chunk"
+            message.groups.append(rpc.group)
+            message.faults += rpc.faults
+            call.procedure = rpc.procedure
+            message.facts["procedure"] = rpc.procedure or None
+            message.summary += f", call {rpc.procedure}"
+        if ends:
+            self._tell_arguments(call, rpc, payload, _in_chunks(call.chunks), message)
 
     def _find(self, owner: int, handle: int, offset: int, octets: int) -> _Exposed | None:
         for one in self._exposed.get((owner, handle), ()):
@@ -365,12 +385,6 @@ class Conversation:
 def _reply_shown(call: _Call | None, rpc: RpcHeader | None) -> str:
     said = f"reply to {call.procedure}" if call is not None and call.procedure else "reply"
     return f"{said}, {rpc.outcome}" if rpc is not None and rpc.outcome else said
-
-
-def _is_readable(rpc: RpcHeader) -> bool:
-    """Whether arguments and results are in the octets as they are: RPCSEC_GSS may wrap them (RFC 2203)."""
-    flavor = rpc.group.number("body", "cbody", "cred", "flavor")
-    return not rpc.faults and flavor != AuthFlavor.RPCSEC_GSS
 
 
 def _items(header: Header) -> list[WholeItem]:

@@ -17,9 +17,8 @@ from rpcrdma.dissect.iwarp_fields import (
 from rpcrdma.dissect.mpa_stream import Fpdu
 from rpcrdma.errors import DecodeError
 
-__all__ = ["TAGGED_HEAD_OCTETS", "RdmapHalf", "RdmapMessage"]
+__all__ = ["RdmapHalf", "RdmapMessage"]
 
-TAGGED_HEAD_OCTETS = 1024
 _READ_REQUEST, _TERMINATE = 1, 7
 _SENDS = range(3, 7)
 _INVALIDATING = {4, 6}
@@ -30,8 +29,8 @@ _SEQUENCE = 1 << 32
 class RdmapMessage:
     """An RDMAP message, of which `segments` segments with `octets` of payload were seen.
 
-    `groups`: the fields of its first segment, and of the header that its payload is. `data`: all octets of a Send, the
-    first kilobyte of a tagged message. `handle` and `offset` are the memory of a tagged message, or of a Read Request,
+    `groups`: the fields of its first segment, and of the header that its payload is. `data`: its octets up
+    to a bound. `handle` and `offset` are the memory of a tagged message, or of a Read Request,
     which asks for `asked` octets of it. A Read Request and its response have the same `read`: the sink's steering tag,
     in RoCEv2 the number of the request's packet. `number` is the MSN.
     """
@@ -136,8 +135,7 @@ class RdmapHalf:
                 faults.append(FieldFault("TO", 8, reason, "RFC 5041 5.2", "DDP-8"))
             self._join(message, faults)
         message.octets += len(payload)
-        if len(message.data) < TAGGED_HEAD_OCTETS:
-            message.data += payload[: TAGGED_HEAD_OCTETS - len(message.data)]
+        message.data += payload[: file_limits.DISSECTED_MESSAGE_OCTETS_MAX - len(message.data)]
         if last:
             return message
         self._unfinished[None] = message

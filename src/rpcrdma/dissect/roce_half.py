@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from rpcrdma import file_limits
 from rpcrdma.dissect.fields import FieldFault
 from rpcrdma.dissect.psn_order import PacketGap, PsnOrder
-from rpcrdma.dissect.rdmap_messages import TAGGED_HEAD_OCTETS, RdmapMessage
+from rpcrdma.dissect.rdmap_messages import RdmapMessage
 from rpcrdma.dissect.roce_fields import INVALIDATE_ROWS, Operation, Place
 from rpcrdma.dissect.roce_packets import RocePacket, ahead_of
 
@@ -130,7 +130,7 @@ class RoceHalf:
         if is_send != message.is_send:
             reason = f"{packet.kind.name} within a {message.name}"
             message.faults.append(FieldFault("OpCode", 0, reason, _SECTION))
-        _add_payload(message, packet, file_limits.DISSECTED_MESSAGE_OCTETS_MAX if is_send else TAGGED_HEAD_OCTETS)
+        _add_payload(message, packet, file_limits.DISSECTED_MESSAGE_OCTETS_MAX)
         self.late = False
         self._unfinished = None if Place.LAST in place else message
         if self._unfinished is not None:
@@ -176,7 +176,9 @@ class RoceHalf:
                 message = read.response = RdmapMessage(_READ_RESPONSE, packet.fields(), [], read=read.psn)
             else:
                 message.segments += 1
-            _add_payload(message, packet, TAGGED_HEAD_OCTETS)
+            others = (one.response for one in self._reads.values() if one is not read)
+            held = sum(len(other.data) for other in others if other is not None)
+            _add_payload(message, packet, file_limits.DISSECTED_MESSAGE_OCTETS_MAX - held)
             if message.octets >= read.asked:
                 del self._reads[read.psn]
                 yield message
@@ -198,5 +200,5 @@ def _is_full(packet: RocePacket) -> bool:
 
 def _add_payload(message: RdmapMessage, packet: RocePacket, most: int) -> None:
     if len(message.data) == message.octets:  # nothing before it was left out
-        message.data += packet.payload[: most - len(message.data)]
+        message.data += packet.payload[: max(most - len(message.data), 0)]
     message.octets += packet.octets

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rpcrdma.dissect.definitions import Note, definition
 from rpcrdma.dissect.fields import Field, FieldFault
+from rpcrdma.dissect.protection import Protection, protection_of
 from rpcrdma.dissect.rpc_body import Called, Interfaces
 from rpcrdma.dissect.xdr_walk import Walk
 from rpcrdma.rpc.auth import AuthFlavor
@@ -18,6 +19,12 @@ __all__ = ["ProgramNames", "RpcHeader", "walk_rpc_header"]
 _NFS = 100003
 _OTHERS = {(_NFS, 4): ("NFS_V4", {0: "NULL", 1: "COMPOUND"})}
 """Programs that this library does not speak and captures of kernels hold."""
+_CREDENTIALS: dict[tuple[str, int | None], str] = {
+    ("cred", AuthFlavor.AUTH_SYS): "authsys_parms",
+    ("verf", AuthFlavor.AUTH_SYS): "authsys_parms",
+    ("cred", AuthFlavor.RPCSEC_GSS): "gss_credential",
+}
+"""The structures in the octets of credentials and verifiers; a verifier of RPCSEC_GSS is a checksum."""
 
 
 class ProgramNames:
@@ -44,6 +51,7 @@ class RpcHeader:
     """The header as far as it could be read. `procedure` is the name of a call's procedure, `outcome` that of a reply.
 
     `size`: its octets; arguments or results follow. `called`: a call's numbers of program, version and procedure.
+    `protection`: that of a call; None where its credential cannot be read.
     """
 
     group: Field
@@ -54,6 +62,7 @@ class RpcHeader:
     procedure: str = ""
     outcome: str = ""
     called: Called | None = None
+    protection: Protection | None = None
 
 
 def walk_rpc_header(data: bytes, names: ProgramNames) -> RpcHeader:
@@ -71,6 +80,8 @@ def walk_rpc_header(data: bytes, names: ProgramNames) -> RpcHeader:
         header.outcome = stats[-1].shown.partition("(")[2].partition(":")[0] if stats else ""
     for auth in [one for one in group.walk() if one.name in {"cred", "verf"}]:
         _add_credential(auth)
+    credential = group.member("body", "cbody", "cred")
+    header.protection = None if credential is None else protection_of(credential)
     return header
 
 
@@ -91,13 +102,14 @@ def _finish_call(header: RpcHeader, names: ProgramNames) -> None:
 
 
 def _add_credential(auth: Field) -> None:
-    """Shows who an AUTH_SYS credential names; one that does not decode is the responder's to judge."""
+    """Shows what a credential says; one that does not decode is the responder's to judge."""
     body = auth.member("body")
-    if auth.number("flavor") != AuthFlavor.AUTH_SYS or body is None or not isinstance(body.value, bytes):
+    structure = _CREDENTIALS.get((auth.name, auth.number("flavor")))
+    if structure is None or body is None or not isinstance(body.value, bytes):
         return
     walk = Walk(definition("rpc"), body.value)
-    credential = walk.structure("authsys_parms")
-    walk.done("authsys_parms", Note("", credential.section))
+    credential = walk.structure(structure)
+    walk.done(structure, Note("", credential.section))
     for one in credential.walk():
         one.offset += body.offset + 4
     body.fields = credential.fields

@@ -10,10 +10,8 @@ from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.headers import Header
 from rpcrdma.dissect.xdr_walk import Walk
 
-__all__ = ["MESSAGE_START_OCTETS", "Piece", "Sequences", "is_grant"]
+__all__ = ["Piece", "Sequences", "is_grant"]
 
-MESSAGE_START_OCTETS = 1024
-"""Octets of the beginning that are kept: the header of an RPC message has fewer."""
 _MORE = 2
 _SET = "RDMA2_CONNPROP"
 """The type whose payload is part of the header: a property set, which may be cut anywhere."""
@@ -24,8 +22,8 @@ _PREFIX_OCTETS = 20
 class Piece:
     """The part that a message has in its sequence; a message without continuation is complete in one piece.
 
-    `start`: the first octets of the whole payload, if `begins_rpc`. `behind`: a description of the octets behind the
-    header, if they are not only payload. `facts` are for programs.
+    `start`: the whole payload up to the bound of a message, if `begins_rpc`. `behind`: a description of the octets
+    behind the header, if they are not only payload. `facts` are for programs.
     """
 
     complete: bool = True
@@ -80,17 +78,17 @@ class Sequences:
         if sequence is None:
             if not more:
                 begins_rpc = with_rpc and bool(payload)
-                return Piece(True, begins_rpc, payload[:MESSAGE_START_OCTETS], 1, len(payload), faults=piece.faults)
+                return Piece(True, begins_rpc, payload, 1, len(payload), faults=piece.faults)
             sequence = self._unfinished[end] = _Sequence(header.xid, family)
         is_properties = header.kind == _SET
         part = data[_PREFIX_OCTETS:] if is_properties else payload
-        self._join(sequence, header, part, piece, kept=file_limits.DISSECTED_MESSAGE_OCTETS_MAX if is_properties else 0)
+        self._join(sequence, header, part, piece)
         if not more:
             del self._unfinished[end]
         piece.complete = not more
         piece.pieces, piece.octets = sequence.pieces, sequence.octets
-        piece.begins_rpc = with_rpc and (not more or sequence.pieces == 1)
-        piece.start = bytes(sequence.start)
+        if not more or sequence.pieces == 1:
+            piece.begins_rpc, piece.start = with_rpc, bytes(sequence.start)
         so_far = f"{piece.pieces} piece{'s' * (piece.pieces > 1)}, {piece.octets} octets"
         piece.note = f"ends a message of {so_far}" if piece.complete else f"goes on in another message: {so_far} so far"
         if piece.complete and is_properties:
@@ -98,7 +96,7 @@ class Sequences:
         return piece
 
     @staticmethod
-    def _join(sequence: _Sequence, header: Header, part: bytes, piece: Piece, *, kept: int) -> None:
+    def _join(sequence: _Sequence, header: Header, part: bytes, piece: Piece) -> None:
         remaining = header.find("rdma_remaining")
         left = remaining.value if remaining is not None and isinstance(remaining.value, int) else None
         if sequence.remaining is not None and sequence.remaining - len(part) != (left or 0):
@@ -107,7 +105,7 @@ class Sequences:
         sequence.remaining = left
         sequence.pieces += 1
         sequence.octets += len(part)
-        sequence.start += part[: max(kept, MESSAGE_START_OCTETS) - len(sequence.start)]
+        sequence.start += part[: file_limits.DISSECTED_MESSAGE_OCTETS_MAX - len(sequence.start)]
 
 
 def _goes_on(header: Header) -> bool:

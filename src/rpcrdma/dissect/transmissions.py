@@ -13,7 +13,7 @@ from rpcrdma import file_limits
 from rpcrdma.dissect.fields import Field, FieldFault
 from rpcrdma.dissect.headers import Header, MemorySegment
 from rpcrdma.dissect.placement import Part, PlacedItem, Structure, check_places, find_parts, lay_out, structure_of
-from rpcrdma.dissect.sequences import MESSAGE_START_OCTETS, Piece, is_grant
+from rpcrdma.dissect.sequences import Piece, is_grant
 
 __all__ = ["REPORT", "RESULTS", "SUPPORT", "TRANSMISSIONS", "Transmissions"]
 
@@ -135,11 +135,13 @@ class Transmissions:
         if group.number and octets and not group.octets:
             _fault(header, piece, f"{prefix}_pslen", "the payload begins in the first transmission", "rtrext 9.1")
         group.octets += octets
-        group.start += payload[: MESSAGE_START_OCTETS - len(group.start)]
+        group.start += payload[: file_limits.DISSECTED_MESSAGE_OCTETS_MAX - len(group.start)]
         group.number += 1
         piece.complete = group.number >= group.count
-        piece.pieces, piece.octets, piece.start = group.number, group.octets, bytes(group.start)
+        piece.pieces, piece.octets, piece.start = group.number, group.octets, b""
         piece.begins_rpc = bool(group.octets) and (piece.complete or group.number == 1)
+        if piece.begins_rpc:
+            piece.start = bytes(group.start)
         if group.count > 1:
             piece.note = f"transmission {group.number - 1} of {group.count}: {group.octets} octets of payload so far"
         if piece.complete:

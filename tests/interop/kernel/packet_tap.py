@@ -54,7 +54,7 @@ class PacketTap:
                 try:
                     packet = self._socket.recv(_PACKET_OCTETS_MAX)
                 except TimeoutError:
-                    # What has arrived before the end of the block is written.
+                    # Packets that have arrived before the end of the block are written.
                     if self._ends.is_set():
                         return
                     continue

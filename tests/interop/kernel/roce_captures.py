@@ -75,7 +75,7 @@ _CONVERSATIONS = (
 
 @check()
 def roce_captures_are_explained(lab: Lab) -> None:
-    """What passes between rxe at both ends breaks no rule, and every call has its reply."""
+    """The messages between rxe at both ends break no rule, and every call has its reply."""
     server, client = lab.devices, lab.device_client
     with tempfile.TemporaryDirectory(prefix="rpcrdma-roce-") as directory:
         for conversation in _CONVERSATIONS:
