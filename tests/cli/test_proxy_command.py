@@ -166,14 +166,15 @@ Proxied = Callable[[str], Any]
 
 @pytest.fixture
 def proxied(peer: Served, tmp_path: Path) -> Proxied:
-    """With rules: (URL of the proxy, list of its events, filled when it has ended)."""
+    """With rules, or without: (URL of the proxy, list of its events, filled when it has ended)."""
 
     @contextmanager
     def run(rules: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         file = tmp_path / "rules.toml"
         file.write_text(rules)
         command = ["proxy", "--json", "--listen", "rdma://127.0.0.1:0", "--to", peer.urls["rdma"]]
-        process = CommandProcess([*command, "--rules", str(file)], stdout=subprocess.PIPE, text=True)
+        command += ["--rules", str(file)] if rules else []
+        process = CommandProcess(command, stdout=subprocess.PIPE, text=True)
         events: list[dict[str, Any]] = []
         try:
             assert process.stdout is not None
@@ -229,10 +230,11 @@ def test_a_wrong_digest_ends_the_connection(proxied: Proxied, capsys) -> None:
 
 
 def test_without_a_match_nothing_changes(proxied: Proxied, peer: Served, tmp_path: Path) -> None:
-    with proxied('[[fault]]\nkind = "drop"\nprocedure = "REMOVE"\n') as (url, events):
-        assert main(["get", f"{url}/file", str(tmp_path / "copy")]) == 0
-    assert events == []
-    assert (tmp_path / "copy").read_bytes() == (peer.root / "file").read_bytes()
+    for name, rules in (("one", '[[fault]]\nkind = "drop"\nprocedure = "REMOVE"\n'), ("none", "")):
+        with proxied(rules) as (url, events):
+            assert main(["get", f"{url}/file", str(tmp_path / name)]) == 0
+        assert events == []
+        assert (tmp_path / name).read_bytes() == (peer.root / "file").read_bytes()
 
 
 def test_both_urls_are_of_rdma(tmp_path: Path, capsys) -> None:

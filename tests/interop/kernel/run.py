@@ -12,6 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import bench_tools
 import capture_vectors
 import device_checks
 import device_choice
@@ -48,6 +49,7 @@ CHECK_MODULES = (
     our_client_kerberos,
     errors_across,
     judged_kernel,
+    bench_tools,
     kernel_reverse,
     capture_vectors,
     device_checks,

@@ -27,10 +27,10 @@ _EXAMPLES = """\
 
 def add_arguments(parser: CommandParser) -> None:
     """Adds the command's arguments."""
-    parser.describe(run, "--listen URL --to URL --rules FILE", _EXAMPLES, connects=False)
+    parser.describe(run, "--listen URL --to URL [--rules FILE]", _EXAMPLES, connects=False)
     for option, words in (("--listen", "where clients connect; port 0 is any"), ("--to", "the server")):
         parser.add_argument(option, type=service_url, required=True, metavar="URL", help=f"{words}: rdma://HOST[:PORT]")
-    parser.add_argument("--rules", required=True, metavar="FILE", help="faults as TOML, - for standard input")
+    parser.add_argument("--rules", metavar="FILE", help="faults as TOML, - for standard input (default: none)")
     parser.add_argument("--seed", type=int, default=0, help="draws values from ranges in the rules (default: 0)")
     parser.add_argument(
         "--rpcrdma-version",
@@ -50,10 +50,11 @@ async def run(args: argparse.Namespace) -> int:
     for url in (args.listen, args.to):
         if url.scheme != "rdma":
             return console.error(f"{url} is not rdma://", "the proxy forwards iWARP", status=ExitStatus.USAGE)
-    text = read_text(args.rules)
-    if text is None or (settings := settings_for(args)) is None:
+    settings = settings_for(args)
+    text = read_text(args.rules) if args.rules is not None else ""
+    if text is None or settings is None:
         return ExitStatus.FAILED
-    rules, left_out = read_rules(text, args.rules, args.seed)
+    rules, left_out = read_rules(text, args.rules, args.seed) if args.rules is not None else ([], [])
     if left_out:
         console.talk(f"warning: no proxy can make {', '.join(left_out)}; left out")
     relay = Relay((args.to.host, args.to.port), rules, lambda: settings, _Teller(as_json=args.json).told)
