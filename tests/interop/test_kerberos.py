@@ -29,6 +29,7 @@ from rpcrdma.aio.security_options import Kerberos, KerberosKeys
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
+from rpcrdma.cli.main import main as command
 from rpcrdma.errors import UserAuthenticationFailed
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client import nfs_open
@@ -398,28 +399,49 @@ def dissected(capture: Path, *options: str) -> tuple[list[str], str]:
     return lines.splitlines(), dump
 
 
+DATA = b"clear" * 20
+
+
+def captured(realm: Realm, directory: Path, transport: str, path: Path) -> Path:
+    """A file is written and read under the flavor that the capture's name says."""
+    capture = PacketCapture(path)
+
+    async def main() -> None:
+        options = options_of(transport, path.stem, capture=capture)
+        async with serving(realm, directory, transport) as url, nfs_open(url, options=options) as fs:
+            await fs.write_bytes("file", DATA)
+            assert await fs.read_bytes("file") == DATA
+
+    asyncio.run(main())
+    capture.close()
+    return path
+
+
+@pytest.mark.parametrize("transport", ["1", "2"])
+def test_explain_reads_arguments_and_results_that_are_not_sealed(
+    realm: Realm, directory: Path, tmp_path: Path, transport: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for flavor in ("krb5", "krb5i", "krb5p"):
+        capture = captured(realm, directory, transport, tmp_path / f"{flavor}.pcap")
+        assert command(["explain", "--json", str(capture)]) == 0
+        calls = {call["procedure"]: call for call in map(json.loads, capsys.readouterr().out.splitlines())}
+        write, read = calls["NFS_V3 WRITE"], calls["NFS_V3 READ"]
+        notes = [note for message in write["messages"] for note in message["notes"]]
+        if flavor == "krb5p":
+            assert write["arguments"] is read["results"] is None
+            assert "the arguments are private (RPCSEC_GSS)" in notes
+        else:
+            assert write["arguments"]["data"] == DATA.hex()
+            assert read["results"]["resok"]["count"] == len(DATA)
+            assert not any("do not follow" in note for note in notes)
+
+
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark: make interop")
 @pytest.mark.parametrize("transport", ["1", "2"])
 def test_wireshark_reads_what_is_protected_from_changes_and_with_the_keytab_what_is_encrypted(
     realm: Realm, directory: Path, tmp_path: Path, transport: str
 ) -> None:
-    data = b"clear" * 20
-
-    def captured(flavor: str) -> Path:
-        path = tmp_path / f"{flavor}.pcap"
-        capture = PacketCapture(path)
-
-        async def main() -> None:
-            options = options_of(transport, flavor, capture=capture)
-            async with serving(realm, directory, transport) as url, nfs_open(url, options=options) as fs:
-                await fs.write_bytes("file", data)
-                assert await fs.read_bytes("file") == data
-
-        asyncio.run(main())
-        capture.close()
-        return path
-
-    encrypted = captured("krb5p")
+    encrypted = captured(realm, directory, transport, tmp_path / "krb5p.pcap")
     secret, dump = dissected(encrypted)
     assert "clear" not in dump
     if transport != "1":
@@ -428,8 +450,8 @@ def test_wireshark_reads_what_is_protected_from_changes_and_with_the_keytab_what
     assert not any("FSINFO Call, FH" in line for line in secret)
     clear, dump = dissected(encrypted, "-K", str(realm.keytab), "-o", "kerberos.decrypt:TRUE")
     assert "clear" in dump
-    assert any("WRITE Call, FH" in line and f"Len: {len(data)}" in line for line in clear)
-    whole, dump = dissected(captured("krb5i"))
+    assert any("WRITE Call, FH" in line and f"Len: {len(DATA)}" in line for line in clear)
+    whole, dump = dissected(captured(realm, directory, transport, tmp_path / "krb5i.pcap"))
     assert "clear" in dump
-    assert any("WRITE Reply" in line and f"Len: {len(data)}" in line for line in whole)
+    assert any("WRITE Reply" in line and f"Len: {len(DATA)}" in line for line in whole)
     assert not [line for line in [*clear, *whole] if "Malformed" in line]
