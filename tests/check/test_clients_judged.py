@@ -4,51 +4,124 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fnmatch
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
-from rpcrdma.check import CLIENT_CATALOGUE, ClientTrial, Result, Verdict, listening
+from rpcrdma.aio.server.serve import serve
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.check import CLIENT_CATALOGUE, Check, ClientTrial, Result, TrialOptions, Verdict, listening
+from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs import v3
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.service import CallContext
+from rpcrdma.scripted import make_message
+from rpcrdma.scripted.values import Names
+from rpcrdma.xdr.codec import Encoder
 from support import raw_calls
-from support.raw_iwarp import fpdu, startup_frame
+from support.raw_iwarp import fpdu, startup_frame, terminate
+
+NONE = v3.post_op_attr(False, None)
 
 
-def judged(*, versions: str = "auto") -> list[Result]:
+def encode_long(enc: Encoder, data: bytes) -> None:
+    enc.opaque(data, 6000, "data")
+
+
+LONG = Procedure(
+    100003, 3, 99, "LONG", "long", encode_long, v3.NULL.decode_args, v3.NULL.encode_result, v3.NULL.decode_result
+)
+"""A procedure that no program has, whose arguments fit no message."""
+WITH_CHUNKS: tuple[tuple[Procedure[Any, Any], Any], ...] = (
+    (v3.READ, v3.READ3args(v3.nfs_fh3(b"file"), 0, 9000)),
+    (v3.WRITE, v3.WRITE3args(v3.nfs_fh3(b"file"), 0, 40_000, v3.stable_how.FILE_SYNC, bytes(range(250)) * 160)),
+    (v3.READDIRPLUS, v3.READDIRPLUS3args(v3.nfs_fh3(b"directory"), 0, bytes(8), 4096, 32768)),
+    (LONG, bytes(6000)),
+)
+
+
+class Files(v3.NFS_V3_Service):
+    """The program behind the scripted server."""
+
+    def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
+        data = context.buffer(args.count)
+        data[:] = bytes(args.count)
+        return v3.READ3res(v3.nfsstat3.NFS3_OK, v3.READ3resok(NONE, args.count, False, data))
+
+    def write(self, args: v3.WRITE3args, context: CallContext) -> v3.WRITE3res:
+        assert bytes(args.data) == WITH_CHUNKS[1][1].data
+        nothing = v3.wcc_data(v3.pre_op_attr(False, None), NONE)
+        return v3.WRITE3res(
+            v3.nfsstat3.NFS3_OK, v3.WRITE3resok(nothing, len(args.data), v3.stable_how.FILE_SYNC, b"verifier")
+        )
+
+
+def judged(versions: str, checks: Sequence[Check]) -> list[Result]:
     async def calls(url: str) -> None:
         options = ConnectOptions(rpcrdma_version=versions, reconnect=False, call_timeout_s=5)
         async with connect(url, v3.PROGRAM, options=options) as connection:
-            for _ in range(4):
+            for _ in range(2):
                 together = (connection.call(v3.NULL, None) for _ in range(2))
                 await asyncio.gather(*together, return_exceptions=True)
+                for procedure, args in WITH_CHUNKS:
+                    with contextlib.suppress(RpcRdmaError):
+                        await connection.call(procedure, args)
 
     async def main() -> list[Result]:
-        trial = ClientTrial(CLIENT_CATALOGUE, 5.0, lambda _: None)
-        async with listening(trial, "127.0.0.1", 0) as (host, port):
-            for _ in CLIENT_CATALOGUE:
-                with contextlib.suppress(RpcRdmaError):
-                    await calls(f"rdma://{host}:{port}")
-            await trial.done.wait()
+        async with serve([Files()], ["tcp://127.0.0.1:0"]) as server:
+            behind = parse_url(server.listening[0])
+            trial_options = TrialOptions(timeout_s=5.0, pause_s=0.03, behind=(behind.host, behind.port), risky=True)
+            trial = ClientTrial(checks, trial_options)
+            async with listening(trial, "127.0.0.1", 0) as (host, port):
+                while not trial.done.is_set():
+                    with contextlib.suppress(RpcRdmaError):
+                        await calls(f"rdma://{host}:{port}")
         return trial.results()
 
     return asyncio.run(main())
 
 
-@pytest.mark.parametrize("versions", ["auto", "1"])
-def test_our_client_conforms(versions: str) -> None:
-    results = judged(versions=versions)
-    wrong = [result for result in results if result.verdict is not Verdict.CONFORMS]
+@pytest.mark.parametrize(("versions", "spoken"), [("auto", {"1", "2"}), ("2-07", {"2-07"})])
+def test_our_client_conforms(versions: str, spoken: set[str]) -> None:
+    checks = [each for each in CLIENT_CATALOGUE if each.conversation.get("version", "1") in spoken]
+    wrong = [result for result in judged(versions, checks) if result.verdict is not Verdict.CONFORMS]
     assert [(result.check.id, result.verdict.value, result.cause) for result in wrong] == []
 
 
-class BrokenClient:
-    """Says an empty call, and another one at each arrival; `together` calls at first, under one XID if `same_xid`."""
+Message = dict[str, Any]
+NULL: Message = {"rpc": {}}
+NO_CREDITS: Message = {"header": {"credit": 0}, "rpc": {}}
+SEGMENT = {"handle": 7, "length": 64, "offset": 0}
+READ: Message = {"header": {"writes": [[SEGMENT]]}, "rpc": {"procedure": 6}}
+LISTING: Message = {"header": {"reply": [SEGMENT]}, "rpc": {"procedure": 17}}
+UNALIGNED: Message = {"header": {"reads": [{"position": 42, **SEGMENT}]}, "rpc": {"procedure": 7}}
+LONG_ELSEWHERE: Message = {"header": {"type": 1, "reads": [{"position": 2, **SEGMENT}]}}
 
-    def __init__(self, *, together: int = 1, same_xid: bool = False, credit: int = 32) -> None:
-        self._together = together
+
+class BrokenClient:
+    """Says the messages `first`, and at each arrival the next of `then`, whose last one is repeated.
+
+    All have one XID if `same_xid`. With `last` it sends these octets instead at the first arrival, and ends.
+    """
+
+    def __init__(
+        self,
+        *first: dict[str, Any],
+        then: Sequence[dict[str, Any]] = (NULL,),
+        version: str = "1",
+        same_xid: bool = False,
+        last: bytes | None = None,
+    ) -> None:
+        self._first = first
+        self._then = then
+        self._version = version
         self._same_xid = same_xid
-        self._credit = credit
+        self._last = last
         self._sent = 0
 
     async def connect(self, host: str, port: int) -> None:
@@ -58,46 +131,126 @@ class BrokenClient:
         writer.write(startup_frame("Req", 0x50, 2, bytes.fromhex("00100010") + raw_calls.BOTH_PRIVATE))
         with contextlib.suppress(OSError):
             if await reader.read(4096):
-                for _ in range(self._together):
-                    writer.write(self._call())
-                while await reader.read(4096):
-                    writer.write(self._call())
+                for message in self._first:
+                    writer.write(self._made(message))
+                for message in itertools.chain(self._then, itertools.repeat(self._then[-1])):
+                    if not await reader.read(4096):
+                        break
+                    if self._last is not None:
+                        writer.write(self._last)
+                        writer.close()
+                        await writer.wait_closed()
+                        return
+                    writer.write(self._made(message))
         writer.transport.abort()
 
-    def _call(self) -> bytes:
+    def _made(self, message: Message) -> bytes:
         self._sent += 1
-        xid = 7 if self._same_xid else self._sent
-        header = raw_calls.header(xid=xid)
-        header = header[:8] + self._credit.to_bytes(4) + header[12:]
-        return fpdu(raw_calls.send(header + raw_calls.rpc(0, xid=xid), self._sent))
+        names = Names({"xid": 7 if self._same_xid else self._sent})
+        return fpdu(raw_calls.send(make_message(self._version, message, names), self._sent))
 
 
-BROKEN = {
-    "takes everything for a reply": BrokenClient(),
-    "asks for no credits": BrokenClient(credit=0),
-    "sends three calls at once": BrokenClient(together=3),
-    "sends the same call again": BrokenClient(same_xid=True),
-}
+CAUGHT: tuple[tuple[str, BrokenClient, str], ...] = (
+    (
+        "takes everything for a reply",
+        BrokenClient(NULL),
+        (
+            "client.reply.[omdu]* client.reply.cut* client.reply.li* client.reply.long-* client.error.u* "
+            "client.[wri]*.unknown-* client.crc client.startup.*"
+        ),
+    ),
+    ("asks for no credits", BrokenClient(NO_CREDITS), "client.calls"),
+    ("sends three calls at once", BrokenClient(NULL, NULL, NULL), "client.one-call-* client.one-credit"),
+    ("sends READs at once", BrokenClient(READ, READ), "client.one-credit.read"),
+    ("sends the same call again", BrokenClient(NULL, same_xid=True), "client.error.chunk"),
+    ("sends the same READ again", BrokenClient(READ, same_xid=True), "client.read.* client.invalidate.own-handle"),
+    ("sends the same listing again", BrokenClient(LISTING, same_xid=True), "client.reply-chunk"),
+    ("has an item at no Position", BrokenClient(UNALIGNED), "client.write.read-chunk"),
+    ("has a Long Call at no Position", BrokenClient(LONG_ELSEWHERE), "client.long-call"),
+    (
+        "forgets its credits after a broken reply",
+        BrokenClient(READ, then=(NO_CREDITS,)),
+        "client.reply.longer-* client.reply.chunk-of-* client.reply.without-*",
+    ),
+)
 
 
-def test_each_check_catches_a_broken_client() -> None:
-    async def caught(client: BrokenClient) -> set[str]:
-        trial = ClientTrial(CLIENT_CATALOGUE, 2.0, lambda _: None)
-        async with listening(trial, "127.0.0.1", 0) as (host, port):
-            while not trial.done.is_set():
-                await client.connect(host, port)
-        wrong = {Verdict.VIOLATES, Verdict.IGNORES}
-        return {result.check.id for result in trial.results() if result.verdict in wrong}
+def caught_in(draft: Draft) -> Iterator[tuple[str, BrokenClient, str]]:
+    """The same of a draft of version 2."""
+    family, version, place = f"client.{draft.family}", draft.version, {"position": 40, **SEGMENT}
+    told: dict[str, Any] = {"header": {"type": draft.properties}}
+    piece = {"header": {"flags": 2} if version == "2" else {"type": 9, "remaining": 8}, "body": {"words": [1, 2, 3]}}
+    unknown = {"header": {"type": 99}, "rpc": {}}
+    write = {"header": {"reads": [{**place, "position": 42}]}, "rpc": {"procedure": 7}}
+    named = {"header": {"writes": [[SEGMENT]], "invalidate": 7}, "rpc": {"procedure": 6}}
 
-    async def main() -> dict[str, set[str]]:
-        return {name: await caught(client) for name, client in BROKEN.items()}
+    def client(
+        *first: dict[str, Any], then: Sequence[dict[str, Any]] = (NULL,), same_xid: bool = False
+    ) -> BrokenClient:
+        return BrokenClient(told, *first, then=then, version=version, same_xid=same_xid)
 
-    found = asyncio.run(main())
-    assert {check.id for check in CLIENT_CATALOGUE} - set[str]().union(*found.values()) == set()
-    assert [name for name, ids in found.items() if not ids] == []
-    assert "client.calls" not in found["takes everything for a reply"], "its calls are right"
+    yield "calls before the properties", client(NULL), f"{family}.first"
+    yield "makes unknown messages", client(then=(unknown,)), f"{family}.properties.* {family}.calls"
+    replies = f"{family}.reply.[ocu]* {family}.reply.lists-* {family}.error.undecodable {family}.invalidate.unknown-*"
+    yield "takes everything for a reply", client(), replies
+    errors = ["bad-*", "inval-*", "write-*", "reply-*", "system"]
+    once_more = " ".join(f"{family}.error.{each}" for each in errors)
+    yield "sends the same call again", client(same_xid=True), f"{once_more} {family}.reply.in-two-messages"
+    yield "has another call within one", client(then=(piece,)), f"{family}.call.in-pieces"
+    yield "sends the same READ again", client(then=(READ,), same_xid=True), f"{family}.read.*"
+    yield "sends the same named READ again", client(then=(named,), same_xid=True), f"{family}.invalidate.named"
+    yield "has an item at no Position", client(then=(write,)), f"{family}.write.*"
+    yield "is silent about its chunk", client(then=(READ, unknown)), f"{family}.reply.longer-*"
+    yield "goes on with version 2", client(), f"{family}.version-error"
+
+
+ALL_CAUGHT = [*CAUGHT, *((f"{each[0]}, {draft.version}", *each[1:]) for draft in DRAFTS for each in caught_in(draft))]
+"""Clients, and the checks that catch them."""
+
+
+def ids_of(patterns: str) -> set[str]:
+    return {each.id for each in CLIENT_CATALOGUE if any(fnmatch.fnmatchcase(each.id, p) for p in patterns.split())}
+
+
+def test_each_check_has_a_broken_client() -> None:
+    assert {each.id for each in CLIENT_CATALOGUE} == set[str]().union(*(ids_of(each[2]) for each in ALL_CAUGHT))
+
+
+def before(client: BrokenClient, patterns: str) -> list[Result]:
+    async def main() -> list[Result]:
+        async with serve([Files()], ["tcp://127.0.0.1:0"]) as server:
+            behind = parse_url(server.listening[0])
+            checks = [each for each in CLIENT_CATALOGUE if each.id in ids_of(patterns)]
+            options = TrialOptions(timeout_s=2.0, pause_s=0.05, behind=(behind.host, behind.port), risky=True)
+            trial = ClientTrial(checks, options)
+            async with listening(trial, "127.0.0.1", 0) as (host, port):
+                while not trial.done.is_set():
+                    await client.connect(host, port)
+        return trial.results()
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(("client", "patterns"), [row[1:] for row in ALL_CAUGHT], ids=[row[0] for row in ALL_CAUGHT])
+def test_a_broken_client_is_caught(client: BrokenClient, patterns: str) -> None:
+    missed = [each for each in before(client, patterns) if each.verdict not in {Verdict.VIOLATES, Verdict.IGNORES}]
+    assert [(each.check.id, each.verdict.value, each.cause) for each in missed] == []
+
+
+@pytest.mark.parametrize(
+    ("last", "check", "reading"),
+    [
+        (b"", "client.reply.msgp", "ended-after-broken-reply"),
+        (b"", "client.crc", "ended-without-terminate"),
+        (terminate(0x1000), "client.read.unknown-handle", "terminate-nibbles-swapped"),
+        (terminate(0x2001), "client.read.unknown-handle", "other-terminate-code"),
+    ],
+)
+def test_another_reading_is_no_violation(last: bytes, check: str, reading: str) -> None:
+    (result,) = before(BrokenClient(NULL, last=last), check)
+    assert (result.verdict, list(result.readings)) == (Verdict.DIFFERS, [reading])
 
 
 def test_a_client_that_stays_away_is_not_judged() -> None:
-    trial = ClientTrial(CLIENT_CATALOGUE, 1.0, lambda _: None)
+    trial = ClientTrial(CLIENT_CATALOGUE, TrialOptions(timeout_s=1.0))
     assert {result.verdict for result in trial.results()} == {Verdict.NOT_SEEN}

@@ -1,11 +1,11 @@
-"""Checks of foreign servers of RPC-over-RDMA, the statements behind them, and their verdicts."""
+"""Checks of foreign servers and clients of RPC-over-RDMA, the statements behind them, and their verdicts."""
 
 from __future__ import annotations
 
 from rpcrdma.check.abilities import Abilities, abilities_of
 from rpcrdma.check.catalogue import CATALOGUE, CLIENT_CATALOGUE
 from rpcrdma.check.entry import Check
-from rpcrdma.check.listening import ClientTrial, listening
+from rpcrdma.check.listening import ClientTrial, TrialOptions, listening
 from rpcrdma.check.readings import READINGS, Reading
 from rpcrdma.check.runner import calling_programs, run_checks, spoken_versions
 from rpcrdma.check.statements import STATEMENTS, Statement
@@ -22,6 +22,7 @@ __all__ = [
     "Reading",
     "Result",
     "Statement",
+    "TrialOptions",
     "Verdict",
     "abilities_of",
     "calling_programs",

@@ -3,32 +3,80 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from rpcrdma.check.entry import Check
+from rpcrdma.check.readings import READINGS
 from rpcrdma.check.verdicts import Result, Verdict
-from rpcrdma.scripted import Outcome, answer_conversation
+from rpcrdma.scripted import Outcome, ProgramOverTcp, ServingConversation
 
-__all__ = ["ClientTrial", "listening"]
+__all__ = ["ClientTrial", "TrialOptions", "listening"]
 
 _NOT_MET = "no connection of the client was left for it"
+_NO_VERSION = "the client began no connection with version {}"
+_NO_CALL = "the client made no call of this kind on {} connections"
+_NO_PROGRAM = "the calls are answered without a program; --behind names one"
+_RISKY = "it is known to stop a client; --risky runs it"
+_NO_CRC = "the CRC is off"
+_TRIES = 3
+"""Connections on which a check waits for a call of its kind, and connections for which no check is left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialOptions:
+    """How to answer clients."""
+
+    timeout_s: float
+    """How long a client may leave its connection without a call."""
+    pause_s: float = 0.5
+    """How long nothing may come for a message that is to be discarded."""
+    crc: bool = True
+    behind: tuple[str, int] | None = None
+    """Host and port of a server over TCP, which answers the calls."""
+    risky: bool = False
 
 
 class ClientTrial:
-    """The checks that connections of a client meet, one after another; `done` when all have been met."""
+    """The checks that connections of a client meet, one after another; `done` when no more can be met.
 
-    def __init__(self, checks: Sequence[Check], timeout_s: float, on_result: Callable[[Result], None]) -> None:
+    Each check is for the version of its connection's first message; checks of version 1 are for all clients. Wrong
+    start-ups come last, as they may keep a client from the next connections.
+    """
+
+    def __init__(
+        self, checks: Sequence[Check], options: TrialOptions, on_result: Callable[[Result], None] = lambda _: None
+    ) -> None:
         self.done = asyncio.Event()
-        self._left = list(checks)
         self._checks = list(checks)
-        self._met: dict[str, Result] = {}
-        self._timeout_s = timeout_s
+        self._options = options
         self._on_result = on_result
+        self._met: dict[str, Result] = {}
+        needs = (
+            ("program", options.behind, _NO_PROGRAM),
+            ("risky", options.risky, _RISKY),
+            ("crc", options.crc, _NO_CRC),
+        )
+        for check in checks:
+            for need, met, cause in needs:
+                if need in check.needs and not met:
+                    self._met[check.id] = Result(check=check, verdict=Verdict.NOT_SEEN, cause=cause)
+        self._left = [check for check in checks if check.id not in self._met]
+        self.versions: set[str] = set()
+        """The versions with which the client has begun connections."""
+        self._tried: Counter[str] = Counter()
+        self._without_check = 0
         self._held: set[asyncio.Task[None]] = set()
 
+    @property
+    def left(self) -> int:
+        """How many checks have not been met."""
+        return len(self._left)
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, which meets the next check; one whose start-up fails leaves the check to the next one."""
+        """One connection, which meets one check; one whose start-up fails leaves the check to a later one."""
         held = asyncio.ensure_future(self._meet(reader, writer))
         self._held.add(held)
         await asyncio.wait([held])
@@ -44,39 +92,85 @@ class ClientTrial:
             await asyncio.wait(self._held)
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not self._left:
-            writer.transport.abort()
-            return
-        check = self._left.pop(0)
+        options = self._options
+        program = None if options.behind is None else ProgramOverTcp(*options.behind)
+        given = {"pause_ms": round(options.pause_s * 1000)}
+        live = ServingConversation(
+            reader, writer, timeout_s=options.timeout_s, crc=options.crc, program=program, given=given
+        )
+        ordinary = not self._without_check and any(_kind(check) in {"1", *self.versions} for check in self._left)
+        check = None if ordinary else self._taken({"startup"})
         try:
-            outcome = await answer_conversation(check.conversation, reader, writer, timeout_s=self._timeout_s)
-        except BaseException:
-            self._left.insert(0, check)
-            raise
-        failure = outcome.failure
-        if failure is not None and failure.step == -1:
-            self._left.insert(0, check)
-            return
-        result = self._met[check.id] = _judged(check, outcome)
+            await live.start({} if check is None else check.conversation["startup"])
+            if live.outcome.failure is None:
+                if check is None:
+                    version = await live.spoken_version()
+                    if version is not None:
+                        self.versions.add(version)
+                        check = self._taken({"1", version}, first=version)
+                        self._without_check += check is None
+                        if self._without_check >= _TRIES:
+                            self.done.set()
+                if check is not None:
+                    await live.answer(check.conversation)
+                    self._tell(check, live)
+                    check = None
+        finally:
+            if check is not None:
+                self._left.insert(0, check)
+            await live.close()
+            if program is not None:
+                program.close()
+
+    def _taken(self, kinds: set[str], *, first: str = "") -> Check | None:
+        """Takes out the first of the checks of these kinds that are left, one of kind `first` before all others."""
+        fitting = [check for check in self._left if _kind(check) in kinds]
+        fitting.sort(key=lambda check: _kind(check) != first)
+        if not fitting:
+            return None
+        self._left.remove(fitting[0])
+        return fitting[0]
+
+    def _tell(self, check: Check, live: ServingConversation) -> None:
+        result = _judged(check, live.outcome)
+        if live.unmet:
+            self._tried[check.id] += 1
+            if self._tried[check.id] < _TRIES:
+                self._left.append(check)
+                return
+            result.verdict, result.cause = Verdict.NOT_SEEN, _NO_CALL.format(_TRIES)
+        self._met[check.id] = result
         self._on_result(result)
-        if len(self._met) == len(self._checks):
+        if not self._left:
             self.done.set()
 
     def results(self) -> list[Result]:
         """The results of all checks, in their order; a check that no connection has met is not seen."""
-        unmet = [Result(check=check, verdict=Verdict.NOT_SEEN, cause=_NOT_MET) for check in self._checks]
-        return [self._met.get(result.check.id, result) for result in unmet]
+        return [self._met.get(check.id) or self._unmet(check) for check in self._checks]
+
+    def _unmet(self, check: Check) -> Result:
+        version = check.conversation.get("version", "1")
+        cause = _NOT_MET if version == "1" else _NO_VERSION.format(version)
+        return Result(check=check, verdict=Verdict.NOT_SEEN, cause=cause)
+
+
+def _kind(check: Check) -> str:
+    """The version of a check's messages; "startup" if it is about a wrong start-up."""
+    return "startup" if "startup" in check.conversation else str(check.conversation.get("version", "1"))
 
 
 def _judged(check: Check, outcome: Outcome) -> Result:
-    result = Result(check=check, verdict=Verdict.CONFORMS, passages=outcome.passages)
+    result = Result(check=check, verdict=Verdict.CONFORMS, passages=outcome.passages, readings=outcome.readings)
     failure = outcome.failure
     if failure is not None:
         result.cause = f"expected {failure.expected}; found {failure.found}"
         result.verdict = Verdict.IGNORES if check.recommended else Verdict.VIOLATES
-        if failure.silent or failure.found.startswith("the connection is"):
+        if failure.silent or failure.ended:
             result.verdict = Verdict.INCONCLUSIVE
             result.cause += "; the client has to make two calls or more on each connection"
+    elif outcome.readings:
+        result.verdict = Verdict.DIFFERS
+        result.cause = "; ".join(f"{READINGS[name].text} ({READINGS[name].citation})" for name in outcome.readings)
     return result
 
 

@@ -1,6 +1,6 @@
-"""Answers that differ from the expected one by another reading of an unclear text, or as a known server gives them.
+"""Answers that differ from the expected one by another reading of an unclear text, or as a known peer gives them.
 
-Patterns of the catalogue name them; a server that gives such an answer differs from our reading.
+Patterns of the catalogue name them; a peer that gives such an answer differs from our reading.
 """
 
 from __future__ import annotations
@@ -52,6 +52,10 @@ READINGS: Mapping[str, Reading] = MappingProxyType(
         "ended-after-error": Reading(
             "the connection ends after RDMA_ERROR; we keep it",
             "RFC 8166 section 4.5 demands the error and says nothing of the connection",
+        ),
+        "ended-after-broken-reply": Reading(
+            "the connection ends after a reply that has to be discarded; we keep it, and take the right reply",
+            "RFC 8166 section 4.5 demands that it is discarded and says nothing of the connection",
         ),
         "unused-chunk-ignored": Reading(
             "a chunk that the procedure has no item for is passed over; we answer ERR_CHUNK",

@@ -16,7 +16,6 @@ __all__ = ["as_html", "as_json", "as_junit", "ladder_lines", "summary_lines"]
 
 _HEX_OCTETS_MAX = 512
 """Octets of a message that reports show."""
-_SAID = {True: "check", False: "server"}
 _SHAPE = LadderShape(ends=2, margin=11, first=2, step=92)
 
 
@@ -50,15 +49,20 @@ def _row(result: Result) -> dict[str, Any]:
     row |= {"statements": list(check.statements), "sections": list(check.sections), "cause": result.cause or None}
     row |= {"readings": list(result.readings), "other_connections_ended": result.others_ended}
     if result.verdict not in {Verdict.CONFORMS, Verdict.NOT_SEEN}:
-        row["messages"] = [_passage(each) for each in result.passages]
+        row["messages"] = _messages(result)
     return row
 
 
-def _passage(passage: Passage) -> dict[str, Any]:
+def _messages(result: Result) -> list[dict[str, Any]]:
+    judged_side = "client" if result.check.id.startswith("client.") else "server"
+    return [_passage(each, judged_side) for each in result.passages]
+
+
+def _passage(passage: Passage, judged_side: str) -> dict[str, Any]:
     at_us = round(passage.at_s * 1e6)
     return {
         "at_us": at_us,
-        "sender": _SAID[passage.ours],
+        "sender": "check" if passage.ours else judged_side,
         "text": passage.text,
         "bytes": len(passage.octets),
         "hex": passage.octets[:_HEX_OCTETS_MAX].hex(),
@@ -95,9 +99,11 @@ def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
 
 def ladder_lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Messages as a ladder, each with its octets in hex below."""
-    yield ladder_head(_SHAPE, list(_SAID.values()))
+    client = any(message["sender"] == "client" for message in messages)
+    ends = ["check", "client" if client else "server"]
+    yield ladder_head(_SHAPE, ends)
     for message in messages:
-        end = list(_SAID.values()).index(message["sender"])
+        end = ends.index(message["sender"])
         yield ladder_line(_SHAPE, Rung(f"{message['at_us'] / 1e6:9.6f}", message["text"], end, 1 - end))
         digits = message["hex"]
         for at in range(0, len(digits), 64):
@@ -121,7 +127,7 @@ def as_junit(url: str, results: Sequence[Result]) -> str:
         family = check.id.partition(".")[0]
         lines.append(f'  <testcase classname="rpcrdma.{family}" name={_attribute(f"{check.id}: {check.title}")}>')
         if result.verdict is Verdict.VIOLATES:
-            told = "\n".join(ladder_lines([_passage(each) for each in result.passages]))
+            told = "\n".join(ladder_lines(_messages(result)))
             lines.append(f"    <failure message={_attribute(result.cause)}>{escape(_told(told))}</failure>")
         elif result.verdict in {Verdict.NOT_SEEN, Verdict.INCONCLUSIVE}:
             lines.append(f"    <skipped message={_attribute(result.cause)}/>")

@@ -7,7 +7,7 @@ back, `frames` does so below them, `run_conversation` speaks to a server as its 
 
 from __future__ import annotations
 
-from rpcrdma.scripted.answering import answer_conversation
+from rpcrdma.scripted.answering import ServingConversation
 from rpcrdma.scripted.conversation import (
     Failure,
     LiveConversation,
@@ -19,6 +19,7 @@ from rpcrdma.scripted.conversation import (
 from rpcrdma.scripted.messages import make_message, read_message
 from rpcrdma.scripted.peer import RawPeer
 from rpcrdma.scripted.peer_interface import Heard, Passage, RawMemory, ScriptedPeer
+from rpcrdma.scripted.program_over_tcp import ProgramOverTcp
 
 __all__ = [
     "Failure",
@@ -26,11 +27,12 @@ __all__ = [
     "LiveConversation",
     "Outcome",
     "Passage",
+    "ProgramOverTcp",
     "RawMemory",
     "RawPeer",
     "RawTarget",
     "ScriptedPeer",
-    "answer_conversation",
+    "ServingConversation",
     "make_message",
     "open_conversation",
     "read_message",

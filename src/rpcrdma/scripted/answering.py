@@ -1,53 +1,230 @@
-"""Holds a scripted conversation with a client that has connected: the other side of `run_conversation`."""
+"""Holds a scripted conversation with a client that has connected: the other side of `run_conversation`.
+
+Its steps are those of `conversation`, and:
+
+- {"serve": {"each": PATTERN, "until": FIELDS, "header": FIELDS}}: hears a call, which must match `each` (one pattern or
+  a list). A call that lacks the fields of `until` is answered, with these fields in the header of the reply, and the
+  next one is heard. A first message of another version than the conversation's is answered with ERR_VERS before.
+- {"answer": MESSAGE}: the reply of the program to the call that was heard last, through its chunks. MESSAGE has the
+  fields that differ, "ddp" and "mpa". Without a program every call succeeds without results.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import struct
+from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from rpcrdma.errors import LocalProtocolError
-from rpcrdma.scripted.conversation import Failure, LiveConversation, Outcome
-from rpcrdma.scripted.layouts import LAYOUTS
+from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX, RPC_RECORD_OCTETS_MAX
+from rpcrdma.scripted.conversation import LeftCourse, LiveConversation, Outcome
+from rpcrdma.scripted.layouts import LAYOUTS, is_continued
+from rpcrdma.scripted.matching import difference
+from rpcrdma.scripted.messages import read_rpc
 from rpcrdma.scripted.peer import RawPeer
+from rpcrdma.scripted.peer_interface import Heard
+from rpcrdma.scripted.program_over_tcp import ProgramOverTcp
+from rpcrdma.scripted.served_call import PlannedReply, Segment, joined_call, planned_reply, read_segments
 from rpcrdma.scripted.values import Names
 
-__all__ = ["answer_conversation"]
+__all__ = ["ServingConversation"]
 
-_CRC_ENHANCED = 0x50
+_CRC, _ENHANCED = 0x40, 0x10
 _PRIVATE_DATA = bytes.fromhex("f6ab0e18 01 01 03 03")
-_REPLY = {"key": {"text": "MPA ID Rep Frame"}}
+_REQUEST = {"key": {"text": "MPA ID Req Frame"}}
+_REPLY = {"key": {"text": "MPA ID Rep Frame"}, "revision": {"heard": "revision"}}
+_INLINE_OCTETS = {"1": 1024, "2": 4096, "2-07": 4096}
+"""The largest messages that a client takes which has told nothing (RFC 8166 section 3.3.2)."""
+_SINK_HANDLE = 0x0051_4E4B
+_SEGMENT_OCTETS = 1424
+_GARBAGE_ARGS = 4
 
 
-async def answer_conversation(
-    conversation: Mapping[str, Any],
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    *,
-    timeout_s: float,
-    given: Mapping[str, int | bytes] | None = None,
-) -> Outcome:
-    """The conversation with one client, whose end is not awaited; step -1 is its start-up.
+class ServingConversation(LiveConversation):
+    """A conversation whose other side has connected, and makes calls."""
 
-    "startup" has the fields of the MPA Reply that differ. {"heard": "header.xid"} is the XID of the call that was heard
-    last, which replies have to name.
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        timeout_s: float,
+        crc: bool = True,
+        program: ProgramOverTcp | None = None,
+        given: Mapping[str, int | bytes] | None = None,
+    ) -> None:
+        names = Names({"private_data": _PRIVATE_DATA, "xid": 0, **(given or {})})
+        self._crc = crc
+        outcome = Outcome()
+        peer = RawPeer(reader, writer, "1", outcome.passages, names)
+        peer.crc = False
+        peer.takes_version = True
+        super().__init__(peer, names, timeout_s, outcome, initiates=False)
+        self._program = program
+        self._waiting: deque[Heard] = deque()
+        self._inline_octets: int | None = None
+        self._planned: tuple[Mapping[str, Any], PlannedReply] | None = None
+        self.unmet = False
+        """Whether the client has made none of the calls that a step "serve" waited for."""
 
-    Raises:
-        LocalProtocolError: the conversation is not one; the message names the field.
-    """
-    version = conversation.get("version", "1")
-    if version not in LAYOUTS:
-        raise LocalProtocolError(f"version {version!r} is none of {', '.join(LAYOUTS)}")
-    names = Names({"private_data": _PRIVATE_DATA, "startup_flags": _CRC_ENHANCED, "xid": 0, **(given or {})})
-    outcome = Outcome()
-    peer = RawPeer(reader, writer, version, outcome.passages, names)
-    live = LiveConversation(peer, names, timeout_s, outcome, initiates=False)
-    live.register(conversation.get("memory", {}))
-    begin = [{"hear": {"startup": {"key": {"text": "MPA ID Req Frame"}}}}]
-    begin.append({"say": {"startup": {**_REPLY, **conversation.get("startup", {})}}})
-    if await live.run(begin):
-        await live.run(conversation["steps"])
-    elif outcome.failure is not None:
-        outcome.failure = Failure(-1, outcome.failure.expected, outcome.failure.found, outcome.failure.silent)
-    await live.close()
-    return outcome
+    async def start(self, fields: Mapping[str, Any]) -> None:
+        """Hears the MPA Request, and says the Reply with these fields; the failure is that of step -1."""
+        if not await self.run([{"hear": {"startup": _REQUEST}}]):
+            failure = self.outcome.failure
+            assert failure is not None
+            self.outcome.failure = replace(failure, step=-1)
+            return
+        request = self._names.heard
+        data = request["data"]
+        if data[:4] == _PRIVATE_DATA[:4] and len(data) >= len(_PRIVATE_DATA):
+            self._inline_octets = (data[7] + 1) * 1024
+        self._names.given["startup_flags"] = self._crc * _CRC + request["enhanced"] * _ENHANCED
+        await self.run([{"say": {"startup": {**_REPLY, "enhanced": request["enhanced"], **fields}}}])
+
+    async def spoken_version(self) -> str | None:
+        """The version of the first message, which a later step hears; None if there is no message."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                heard = await self._awaited()
+        except TimeoutError:
+            return None
+        self._waiting.append(heard)
+        return self._peer.version if heard.kind == "message" else None
+
+    async def answer(self, conversation: Mapping[str, Any]) -> Outcome:
+        """Takes the steps of a conversation, and closes the connection.
+
+        Raises:
+            LocalProtocolError: the conversation is not one; the message names the field.
+        """
+        self.register(conversation.get("memory", {}))
+        if self._waiting and self._peer.version != conversation.get("version", "1"):
+            await self._refuse_version(conversation.get("version", "1"))
+        await self.run(conversation["steps"])
+        await self.close()
+        return self.outcome
+
+    async def _refuse_version(self, version: str) -> None:
+        header = self._waiting.popleft().fields["header"]
+        self._peer.version = version
+        spoken = LAYOUTS[version].defaults["version"]
+        refusal = {"type": 4, "error": 1, "numbers": [spoken, spoken]}
+        await self._say({"header": {"xid": header["xid"], "version": header["version"], **refusal}}, "version")
+
+    async def _step(self, step: Mapping[str, Any], where: str) -> None:
+        if step.keys() == {"serve"}:
+            await self._serve(step["serve"])
+        elif step.keys() == {"answer"}:
+            await self._answer(step["answer"], f"{where}.answer")
+        else:
+            await super()._step(step, where)
+
+    async def _serve(self, content: Mapping[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._serve_until(content)
+        except TimeoutError:
+            self.unmet = True
+            raise LeftCourse("a call of the awaited kind", f"none for {self._timeout_s:g} s", silent=True) from None
+        except LeftCourse as left:
+            self.unmet = left.silent or left.ended
+            raise
+
+    async def _serve_until(self, content: Mapping[str, Any]) -> None:
+        each = content["each"]
+        while True:
+            await self._hear(each if isinstance(each, list) else [each])
+            if difference(content.get("until", {}), self._names.heard, self._names) is None:
+                return
+            await self._answer({"header": content.get("header", {})}, "serve")
+
+    async def _answer(self, content: Mapping[str, Any], where: str) -> None:
+        call = self._names.heard
+        if self._planned is None or self._planned[0] is not call:
+            self._planned = call, await self._replied(call)
+        planned = self._planned[1]
+        for segment, data in planned.writes:
+            ddp = {"opcode": "write", "handle": segment["handle"], "offset": segment["offset"]}
+            text = f"RDMA Write to {segment['handle']:#x}, {len(data)} octets"
+            await self._peer.send_message(data, {**ddp, "segment_octets": _SEGMENT_OCTETS}, {}, text)
+        header = {"xid": call["header"]["xid"], **planned.header, **content.get("header", {})}
+        await self._say({"body": planned.body.hex(), **content, "header": header}, where)
+
+    async def _replied(self, call: Mapping[str, Any]) -> PlannedReply:
+        """The reply to a call, whose further messages and chunks are taken before."""
+        call = await self._whole(call)
+        try:
+            parts = [(segment["position"], await self._read(segment)) for segment in read_segments(call["header"])]
+            message = joined_call(call["body"], parts)
+        except RemoteProtocolError as error:
+            raise LeftCourse("a call whose chunks stand for items", str(error)) from None
+        reply = message[:4] + struct.pack(">5I", 1, 0, 0, 0, 0)
+        if self._program is not None:
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    reply = await self._program.answer(message)
+            except OSError as error:
+                raise LeftCourse("an answer of the program", str(error) or "none", silent=True) from None
+        if reply[8:12] == bytes(4) and int.from_bytes(reply[20:24]) == _GARBAGE_ARGS:
+            raise LeftCourse("a call whose arguments the program can decode", "GARBAGE_ARGS")
+        version = self._peer.version
+        call = {**call, "rpc": read_rpc(message)}
+        return planned_reply(version, call, reply, self._inline_octets or _INLINE_OCTETS[version])
+
+    async def _whole(self, call: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A continued call with the octets of all its messages, and the chunks of the last one."""
+        body, expected = call["body"], f"more messages of call {call['header']['xid']:#x}"
+        while is_continued(self._peer.version, call["header"]):
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    heard = await self._next([])
+            except TimeoutError:
+                raise LeftCourse(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
+            if heard.kind != "message" or heard.fields["header"]["xid"] != call["header"]["xid"]:
+                raise LeftCourse(expected, heard.kind, ended=heard.kind == "end")
+            call = heard.fields
+            body += call["body"]
+            if len(body) > RPC_RECORD_OCTETS_MAX:
+                raise LeftCourse(expected, f"more than {RPC_RECORD_OCTETS_MAX} octets")
+        return {**call, "body": body}
+
+    async def _read(self, segment: Segment) -> bytes:
+        """The octets of a segment, by RDMA Read."""
+        length, handle = segment["length"], segment["handle"]
+        if length > RAW_MESSAGE_OCTETS_MAX:
+            raise LeftCourse(f"segments of {RAW_MESSAGE_OCTETS_MAX} octets at most", f"{length} octets")
+        request = struct.pack(">IQIIQ", _SINK_HANDLE, 0, length, handle, segment["offset"])
+        text = f"RDMA Read Request of {handle:#x}, {length} octets"
+        await self._peer.send_message(request, {"opcode": "read_request"}, {}, text)
+        data = bytearray()
+        expected = f"an RDMA Read Response of {length} octets"
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                while True:
+                    heard = await super()._awaited()
+                    if heard.kind == "message":
+                        self._waiting.append(heard)
+                        continue
+                    piece = heard.fields
+                    if heard.kind != "read_response":
+                        raise LeftCourse(expected, heard.kind)
+                    if (piece["handle"], piece["offset"]) != (_SINK_HANDLE, len(data)):
+                        raise LeftCourse(expected, f"one to {piece['handle']:#x} at {piece['offset']}")
+                    data += piece["payload"]
+                    if len(data) > length or (piece["last"] and len(data) < length):
+                        raise LeftCourse(expected, f"{len(data)} octets")
+                    if piece["last"]:
+                        return bytes(data)
+        except TimeoutError:
+            raise LeftCourse(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
+
+    async def _awaited(self) -> Heard:
+        return self._waiting.popleft() if self._waiting else await super()._awaited()
+
+    async def _be_quiet(self, seconds: float) -> None:
+        if self._waiting:
+            raise LeftCourse(f"nothing for {seconds:g} s", "a message that has come before")
+        await super()._be_quiet(seconds)

@@ -16,7 +16,6 @@ A conversation is a mapping with these keys, of which only "steps" must be there
   Messages that only grant credits or tell properties are passed over.
   {"memory": {NAME: {"written": NUMBER, "data": OCTETS}}}: how much has been written, and how the region begins.
   {"repeat": {"times": NUMBER, "steps": STEPS}}: {"given": "index"} counts from zero.
-  {"first": PATTERN}: as "hear", for servers: a first message of another version is answered with ERR_VERS before.
   {"quiet": {"milliseconds": NUMBER}}: nothing comes for so long.
   {"end": {}}: the own direction of the stream ends.
 """
@@ -42,7 +41,15 @@ from rpcrdma.scripted.queue_pair_peer import QueuePairPeer, open_link
 from rpcrdma.scripted.recorded_stream import open_recorded
 from rpcrdma.scripted.values import Names, number, octets
 
-__all__ = ["Failure", "LiveConversation", "Outcome", "RawTarget", "open_conversation", "run_conversation"]
+__all__ = [
+    "Failure",
+    "LeftCourse",
+    "LiveConversation",
+    "Outcome",
+    "RawTarget",
+    "open_conversation",
+    "run_conversation",
+]
 
 _KEYS = frozenset({"version", "memory", "startup", "steps", "title"})
 _ENHANCED = 0x10
@@ -74,13 +81,14 @@ class RawTarget:
 class Failure:
     """The step at which a conversation left its course: `expected` and `found` in words.
 
-    `silent`: nothing came until the time was over.
+    `silent`: nothing came until the time was over; `ended`: the connection did.
     """
 
     step: int
     expected: str
     found: str
     silent: bool = False
+    ended: bool = False
 
 
 @dataclass(slots=True)
@@ -96,14 +104,15 @@ class Outcome:
     heard: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Left(Exception):
-    """The conversation has left its course."""
+class LeftCourse(Exception):
+    """The conversation has left its course: by silence, by the end of the connection, or by another event."""
 
-    def __init__(self, expected: str, found: str, *, silent: bool = False) -> None:
+    def __init__(self, expected: str, found: str, *, silent: bool = False, ended: bool = False) -> None:
         super().__init__(expected, found)
         self.expected = expected
         self.found = found
         self.silent = silent
+        self.ended = ended
 
 
 async def run_conversation(
@@ -200,8 +209,8 @@ class LiveConversation:
             try:
                 for at, step in enumerate(steps):
                     await self._step(step, f"steps[{at}]")
-            except _Left as left:
-                self.outcome.failure = Failure(at, left.expected, left.found, left.silent)
+            except LeftCourse as left:
+                self.outcome.failure = Failure(at, left.expected, left.found, left.silent, left.ended)
             except BaseException:
                 await self.close()
                 raise
@@ -232,7 +241,7 @@ class LiveConversation:
         try:
             await self._say({"startup": fields}, "startup")
             await self._hear([{"startup": {"rejected": 0, "enhanced": 1}}])
-        except _Left as left:
+        except LeftCourse as left:
             self.outcome.failure = Failure(-1, left.expected, left.found, left.silent)
 
     async def _step(self, step: Mapping[str, Any], where: str) -> None:
@@ -244,8 +253,6 @@ class LiveConversation:
             await self._say(content, where)
         elif kind == "hear":
             await self._hear(content if isinstance(content, list) else [content])
-        elif kind == "first":
-            await self._hear_first(content)
         elif kind == "quiet":
             await self._be_quiet(number(content["milliseconds"], self._names, where) / 1000)
         elif kind == "memory":
@@ -258,7 +265,7 @@ class LiveConversation:
         elif kind == "end":
             self._peer.end()
         else:
-            raise LocalProtocolError(f"{where}: a step is say, hear, first, quiet, memory, repeat or end")
+            raise LocalProtocolError(f"{where}: a step is say, hear, quiet, memory, repeat or end")
 
     async def _say(self, content: Mapping[str, Any], where: str) -> None:
         names = self._names
@@ -285,7 +292,7 @@ class LiveConversation:
             async with asyncio.timeout(self._timeout_s):
                 heard = await self._next(patterns)
         except TimeoutError:
-            raise _Left(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
+            raise LeftCourse(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
         misses = []
         for pattern in patterns:
             kind, fields = _kind_of(pattern)
@@ -303,7 +310,7 @@ class LiveConversation:
                     return
                 misses.append(miss)
         found = _heard_words(self._peer.version, heard)
-        raise _Left(expected, found + "".join(f"; {miss}" for miss in misses[:1]))
+        raise LeftCourse(expected, found + "".join(f"; {miss}" for miss in misses[:1]), ended=heard.kind == "end")
 
     async def _next(self, patterns: Sequence[Mapping[str, Any]]) -> Heard:
         # A pattern's type may also be a condition.
@@ -314,23 +321,6 @@ class LiveConversation:
             if heard.kind != "message" or idle_wanted or not _is_idle(self._peer.version, heard.fields):
                 return heard
 
-    async def _hear_first(self, pattern: Mapping[str, Any]) -> None:
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                heard = await self._awaited()
-        except TimeoutError:
-            raise _Left("a first call", f"nothing for {self._timeout_s:g} s", silent=True) from None
-        known = LAYOUTS[self._peer.version].defaults["version"]
-        header = heard.fields.get("header", {})
-        if header.get("version", known) == known:
-            self._begun = asyncio.get_running_loop().create_future()
-            self._begun.set_result(heard)
-        else:
-            refusal = {"type": 4, "error": 1, "numbers": [known, known]}
-            told = {"xid": header["xid"], "version": header["version"], **refusal}
-            await self._say({"header": told}, "first")
-        await self._hear([pattern])
-
     async def _be_quiet(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
@@ -340,7 +330,7 @@ class LiveConversation:
         except TimeoutError:
             return
         if heard.kind != "end":
-            raise _Left(f"nothing for {seconds:g} s", _heard_words(self._peer.version, heard))
+            raise LeftCourse(f"nothing for {seconds:g} s", _heard_words(self._peer.version, heard))
 
     async def _awaited(self) -> Heard:
         task = self._begun or asyncio.ensure_future(self._peer.next())
@@ -366,11 +356,12 @@ class LiveConversation:
             if "data" in expected:
                 data = octets(expected["data"], self._names, f"{where}.{name}.data")
                 if region.data[: len(data)] != data:
-                    raise _Left(f"memory {name} begins with the expected {len(data)} octets", "other octets are there")
+                    begins = f"memory {name} begins with the expected {len(data)} octets"
+                    raise LeftCourse(begins, "other octets are there")
             if "written" in expected:
                 written = region.written_octets
                 if written is not None and difference(expected["written"], written, self._names, "") is not None:
-                    raise _Left(f"{expected['written']} octets written to memory {name}", f"{written}")
+                    raise LeftCourse(f"{expected['written']} octets written to memory {name}", f"{written}")
 
 
 def _is_idle(version: str, fields: Mapping[str, Any]) -> bool:

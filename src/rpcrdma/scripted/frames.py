@@ -81,7 +81,7 @@ def read_startup(frame: bytes) -> dict[str, Any]:
 def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int], names: Names) -> Iterator[bytes]:
     """The DDP segments of an RDMAP message: as many as the usual frames take, or have "segment_octets".
 
-    A message whose offset or L flag is given is one segment.
+    A message whose offset or L flag is given is one segment, unless it has "segment_octets" as well.
 
     `numbers` has the next message number of each queue, and is advanced by messages whose number is not given.
 
@@ -120,7 +120,7 @@ def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int
         if "number" not in ddp:
             numbers[queue] = numbers.get(queue, 0) + 1
         msn = field("number", numbers.get(queue, 1))
-    whole = "offset" in ddp or "last" in ddp
+    whole = ("offset" in ddp or "last" in ddp) and "segment_octets" not in ddp
     step = max(len(payload), 1) if whole else field("segment_octets", _ULPDU_OCTETS)
     for at in range(0, max(len(payload), 1), step):
         piece = payload[at : at + step]

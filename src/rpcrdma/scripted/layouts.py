@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
-__all__ = ["LAYOUTS", "Fields", "VersionHeaders"]
+__all__ = ["LAYOUTS", "Fields", "VersionHeaders", "is_continued", "version_of_first"]
 
 Fields = tuple[tuple[str, str], ...]
 """Name and kind of each field."""
@@ -115,3 +116,17 @@ _VERSION_2_07 = VersionHeaders(
 
 LAYOUTS: Mapping[str, VersionHeaders] = MappingProxyType({"1": _VERSION_1, "2": _VERSION_2, "2-07": _VERSION_2_07})
 """The layouts by the name of the version."""
+
+_FIRST_OF_DRAFT_00 = frozenset({0, 1, 5})
+
+
+def version_of_first(message: bytes) -> str:
+    """The version of a client's first message, whose number is the same in both drafts of version 2."""
+    if message[4:8] != b"\0\0\0\2":
+        return "1"
+    return "2" if int.from_bytes(message[12:16]) in _FIRST_OF_DRAFT_00 else "2-07"
+
+
+def is_continued(version: str, header: Mapping[str, Any]) -> bool:
+    """Whether further messages belong to the RPC message of this one: MORE is set, or the type says so."""
+    return bool(header.get("flags", 0) & 2) if version == "2" else version == "2-07" and header.get("type") in {9, 12}

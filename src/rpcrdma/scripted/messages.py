@@ -18,7 +18,7 @@ from rpcrdma.scripted.layouts import LAYOUTS, VersionHeaders
 from rpcrdma.scripted.placement_fields import PLACEMENT_MAKERS, PLACEMENT_READERS
 from rpcrdma.scripted.values import Names, number, octets
 
-__all__ = ["make_message", "message_words", "read_message"]
+__all__ = ["make_message", "message_words", "read_message", "read_rpc"]
 
 _NFS = (100003, 3)
 _MAKERS = {**MAKERS, **PLACEMENT_MAKERS}
@@ -121,7 +121,7 @@ def read_message(version: str, data: bytes) -> dict[str, Any]:
     found["body"] = data[at:]
     found["header_octets"] = at
     if len(found["body"]) >= 8:
-        found["rpc"] = _read_rpc(found["body"])
+        found["rpc"] = read_rpc(found["body"])
         found["rpc"]["same_xid"] = int(found["rpc"]["xid"] == header["xid"])
     return found
 
@@ -132,7 +132,7 @@ def _read_fields(fields: tuple[tuple[str, str], ...], data: bytes, at: int, into
     return at
 
 
-def _read_rpc(data: bytes) -> dict[str, Any]:
+def read_rpc(data: bytes) -> dict[str, Any]:
     """XID and direction; of a call program, version, procedure and arguments, of a reply its statuses and results."""
     found: dict[str, Any] = {"xid": word_at(data, 0, "xid"), "direction": word_at(data, 4, "direction")}
     try:

@@ -19,6 +19,7 @@ from rpcrdma.scripted.frames import (
     read_segment,
     read_startup,
 )
+from rpcrdma.scripted.layouts import version_of_first
 from rpcrdma.scripted.messages import message_words, read_message
 from rpcrdma.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
 from rpcrdma.scripted.values import Names, number
@@ -43,6 +44,8 @@ class RawPeer:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, version: str, log: Log, names: Names
     ) -> None:
         self.version = version
+        self.takes_version = False
+        """Whether the first message that arrives decides the version."""
         self.regions: dict[int, RawMemory] = {}
         self.crc = True
         self.started = False
@@ -208,6 +211,8 @@ class RawPeer:
         invalidates = segment["invalidate"] if opcode in _INVALIDATING else None
         if invalidates is None and segment["invalidate"]:
             return self._broken("a Send without Invalidate names a steering tag", frame)
+        if self.takes_version:
+            self.version, self.takes_version = version_of_first(payload), False
         fields = read_message(self.version, payload) | {"invalidates": invalidates}
         how = "Send" if invalidates is None else f"Send with Invalidate of {invalidates:#x}"
         self.note(f"{how}, {len(payload)} octets: {message_words(self.version, fields)}", payload, ours=False)
@@ -226,16 +231,8 @@ class RawPeer:
             await self._terminate(0x0101, frame)
             return Heard("broken", {"cause": "an RDMA Read beyond the end of its memory"})
         data = b"" if region is None else bytes(region.data[start : start + length])
-        ddp = {"opcode": "read_response", "handle": sink, "offset": sink_offset}
-        if len(data) <= 1 << 10:
-            await self.send_message(data, ddp, {}, f"RDMA Read Response, {length} octets")
-            return None
-        # In segments of its own, as a start given in `ddp` stands for one segment.
-        for at in range(0, len(data), 1 << 10):
-            piece = data[at : at + (1 << 10)]
-            last = int(at + len(piece) == len(data))
-            fields = ddp | {"offset": sink_offset + at, "last": last}
-            await self.send_message(piece, fields, {}, f"RDMA Read Response, {len(piece)} of {length} octets")
+        ddp = {"opcode": "read_response", "handle": sink, "offset": sink_offset, "segment_octets": 1 << 10}
+        await self.send_message(data, ddp, {}, f"RDMA Read Response, {length} octets")
         return None
 
     async def _terminate(self, code: int, frame: bytes) -> None:

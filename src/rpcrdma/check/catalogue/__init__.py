@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from rpcrdma.check.catalogue import calls, chunks, clients, frames, headers, reverse, round_trips, start_up, version_2
+from rpcrdma.check.catalogue import (
+    calls,
+    chunks,
+    clients,
+    clients_version_2,
+    frames,
+    headers,
+    reverse,
+    round_trips,
+    start_up,
+    version_2,
+)
 from rpcrdma.check.entry import Check
 
 __all__ = ["CATALOGUE", "CLIENT_CATALOGUE"]
@@ -19,5 +30,5 @@ CATALOGUE: tuple[Check, ...] = (
 )
 """The checks of servers in the order in which they run."""
 
-CLIENT_CATALOGUE: tuple[Check, ...] = clients.CLIENT_CHECKS
+CLIENT_CATALOGUE: tuple[Check, ...] = (*clients.CLIENT_CHECKS, *clients_version_2.CLIENT_CHECKS)
 """The checks of clients in the order in which their connections meet them."""

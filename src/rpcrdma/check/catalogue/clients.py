@@ -1,6 +1,7 @@
 """Checks of clients of version 1: a scripted server makes a mistake, and hears how the client goes on.
 
-Each takes one connection, on which the client makes two calls or more of procedure 0 or of any other.
+Each takes one connection, on which the client makes two calls or more. Most go with any calls; those that wait for
+calls with chunks need a program behind the server, which is NFSv3.
 """
 
 from __future__ import annotations
@@ -13,75 +14,128 @@ from rpcrdma.check.entry import Check, Step, check
 __all__ = ["CLIENT_CHECKS"]
 
 _XID = {"heard": "header.xid"}
+_HEADER = {"version": 1, "credit": {"min": 1}}
 _CALL = {
     "message": {
-        "header": {"version": 1, "credit": {"min": 1}, "type": {"any": [0, 1]}},
-        "rpc": {"direction": 0, "rpc_version": 2, "status": None},
+        "header": {**_HEADER, "type": 0},
+        "rpc": {"direction": 0, "rpc_version": 2, "status": None, "same_xid": 1},
         "invalidates": None,
     }
 }
-_FIRST: Step = {"first": _CALL}
-_NEXT: Step = hear(_CALL)
+_LONG_CALL = {"message": {"header": {**_HEADER, "type": 1}, "octets": {"min": 28}, "invalidates": None}}
+_CALLS = [_CALL, _LONG_CALL]
+_OTHER_CALL = [{"message": {**each["message"], "header": {**_HEADER, "xid": {"not": _XID}}}} for each in _CALLS]
+_ANY: Step = {"serve": {"each": _CALLS}}
+_NEXT: Step = hear(*_CALLS)
+_ENDED = {"end": {}, "reading": "ended-after-broken-reply"}
+_QUIET: Step = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
+_READ, _WRITE = 6, 7
 
 
-def _reply(**header: Any) -> Step:
-    """A successful reply without results, with these fields in its header."""
-    return say(header={"xid": _XID, **header}, rpc={"xid": _XID, "accepted": 0})
+def _until(**header: Any) -> Step:
+    """Answers calls until one has these fields in its header; "procedure" is a field of its RPC message."""
+    rpc = {"rpc": {"procedure": header.pop("procedure")}} if "procedure" in header else {}
+    return {"serve": {"each": _CALLS, "until": {"header": header, **rpc}, "header": {"credit": 1}}}
+
+
+def _reply(*, message: dict[str, Any] | None = None, **header: Any) -> Step:
+    """The reply to the last call, with these fields in its header and its message."""
+    return {"answer": {**(message or {}), "header": header}}
 
 
 def _discarded(name: str, title: str, statements: str, wrong: Step) -> Check:
     """A wrong reply, after which nothing comes before the right one."""
-    steps = (_FIRST, wrong, {"quiet": {"milliseconds": 100}}, _reply(), _NEXT)
+    steps = (_ANY, wrong, _QUIET, _reply(), hear(*_CALLS, _ENDED))
     return check(f"client.{name}", title, statements, *steps)
 
 
-def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int) -> Check:
+def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int, needs: str = "") -> Check:
     """An access that the client has not permitted: it sends a Terminate."""
-    terminate = {"terminate": {"code": {"any": list(codes)}}}
-    return check(f"client.{name}", title, statements, _FIRST, wrong, hear(terminate))
+    swapped = [each >> 4 & 0xF00 | each << 4 & 0xF000 | each & 0xFF for each in codes]
+    terminate = hear(
+        {"terminate": {"code": {"any": list(codes)}}},
+        {"terminate": {"code": {"any": swapped}}, "reading": "terminate-nibbles-swapped"},
+        {"terminate": {}, "reading": "other-terminate-code"},
+        {"end": {}, "reading": "ended-without-terminate"},
+    )
+    return check(f"client.{name}", title, statements, _ANY, wrong, terminate, needs=needs)
 
 
-def _start(name: str, title: str, statements: str, **frame: Any) -> Check:
-    """A wrong MPA Reply, after which the client ends the connection."""
-    return check(f"client.{name}", title, statements, hear({"end": {}}), startup=frame)
+def _start(name: str, title: str, statements: str, needs: str = "", **frame: Any) -> Check:
+    """A wrong MPA Reply, after which the client ends the connection, by a Terminate or without one."""
+    startup = {"flags": 0x10, **frame}
+    return check(
+        f"client.{name}", title, statements, hear({"end": {}}, {"terminate": {}}), needs=needs, startup=startup
+    )
 
+
+def _chunked(name: str, title: str, statements: str, until: Step, *steps: Step) -> Check:
+    """A call with chunks, which a program answers."""
+    return check(f"client.{name}", title, statements, until, *steps, needs="program")
+
+
+_WITH_SINK = _until(procedure=_READ, reads=[], writes=[[{"length": {"min": 1}}]])
+_SINK = {each: {"heard": f"header.writes.0.0.{each}"} for each in ("handle", "length", "offset")}
+_TOO_LONG = {**_SINK, "length": {**_SINK["length"], "plus": 4}}
+_SOURCE = {"position": {"min": 4}, "length": {"min": 1}}
+_LOST = [*_CALLS, {"end": {}}]
 
 CLIENT_CHECKS: tuple[Check, ...] = (
     check("client.calls", "A call has a right header, and its RPC header the same XID", "V1-40 V1-38 V1-36 OR-1",
-          {"first": _CALL}, _reply(), _NEXT, _reply()),
+          _ANY, _reply(), _NEXT, _reply()),
     check("client.one-call-before-the-first-reply", "No second call comes before the first reply", "V1-8 V1-7",
-          _FIRST, {"quiet": {"milliseconds": 200}}, _reply(), _NEXT),
+          _ANY, _QUIET, _reply(), _NEXT),
     check("client.one-credit", "With one credit granted no second call comes before the reply", "V1-2 V1-87",
-          _FIRST, _reply(credit=1), _NEXT, {"quiet": {"milliseconds": 200}}, _reply(credit=1), _NEXT),
+          _ANY, _reply(credit=1), _NEXT, _QUIET, _reply(credit=1), _NEXT),
     _discarded("reply.other-version", "A reply of version 9 is discarded", "V1-56", _reply(version=9)),
-    _discarded("reply.other-xid", "A reply to no call is discarded", "V1-56",
-               say(header={"xid": {**_XID, "plus": 1000}}, rpc={"xid": {**_XID, "plus": 1000}, "accepted": 0})),
+    _discarded("reply.other-xid", "A reply to no call is discarded", "V1-56", _reply(xid={**_XID, "plus": 1000})),
     _discarded("reply.msgp", "RDMA_MSGP is discarded", "V1-70", _reply(type=2)),
     _discarded("reply.done", "RDMA_DONE is discarded", "V1-72", say(header={"xid": _XID, "type": 3})),
     _discarded("reply.unknown-type", "A reply of an unknown type is discarded", "V1-56", _reply(type=77)),
-    _discarded("reply.cut-at-12", "A message of 12 octets is discarded", "V1-54",
-               say(header={"xid": _XID}, rpc={"xid": _XID, "accepted": 0}, cut=12)),
-    _discarded("reply.cut-at-24", "A message of 24 octets is discarded", "V1-54",
-               say(header={"xid": _XID}, rpc={"xid": _XID, "accepted": 0}, cut=24)),
+    _discarded("reply.cut-at-12", "A message of 12 octets is discarded", "V1-54", _reply(message={"cut": 12})),
+    _discarded("reply.cut-at-24", "A message of 24 octets is discarded", "V1-54", _reply(message={"cut": 24})),
     _discarded("reply.lists-broken", "A reply whose Write list does not decode is discarded", "V1-56",
                _reply(writes=[{"count": 0xFFFFFFFF, "segments": []}])),
+    _discarded("reply.long-without-chunk", "RDMA_NOMSG without a Reply chunk is discarded", "V1-56 V1-41",
+               _reply(type=1, reply=None, message={"body": ""})),
     _discarded("error.undecodable", "RDMA_ERROR with an unknown code is discarded", "V1-58",
                say(header={"xid": _XID, "type": 4, "error": 99})),
-    check("client.error.chunk", "After ERR_CHUNK the call is not sent again on the connection", "V1-57 NF-13", _FIRST,
-          say(header={"xid": _XID, "type": 4, "error": 2}),
-          hear({"message": {**_CALL["message"], "rpc": {"direction": 0, "xid": {"not": _XID}}}}, {"end": {}})),
+    check("client.error.chunk", "After ERR_CHUNK the call is not sent again on the connection", "V1-57 NF-13", _ANY,
+          say(header={"xid": _XID, "type": 4, "error": 2}), hear(*_OTHER_CALL, {"end": {}})),
     _ended("write.unknown-handle", "An RDMA Write to unknown memory is reported", "DDP-16 V1-77",
            say(payload="00000000", ddp={"opcode": "write", "handle": 0xDEADBEEF}), 0x1100, 0x1102),
     _ended("read.unknown-handle", "An RDMA Read of unknown memory is reported", "RD-16 V1-77",
            say(payload={"words": [7, 0, 0, 4, 0xDEADBEEF, 0, 0]}, ddp={"opcode": "read_request"}), 0x0100, 0x1202),
     _ended("invalidate.unknown-handle", "A Send that invalidates unknown memory is reported", "RD-10",
-           say(header={"xid": _XID}, rpc={"xid": _XID, "accepted": 0},
-               ddp={"opcode": "send_invalidate", "invalidate": 0xDEADBEEF}), 0x0109, 0x0209, 0x0100),
-    _ended("crc", "A wrong CRC is reported", "MPA-25 MPA-47",
-           say(header={"xid": _XID}, rpc={"xid": _XID, "accepted": 0}, mpa={"crc": 1}), 0x2002),
+           _reply(message={"ddp": {"opcode": "send_invalidate", "invalidate": 0xDEADBEEF}}), 0x0109, 0x0209, 0x0100),
+    _ended("crc", "A wrong CRC is reported", "MPA-25 MPA-47", _reply(message={"mpa": {"crc": 1}}), 0x2002,
+           needs="crc"),
     _start("startup.key", "A Reply with an unknown key ends the connection", "MPA-40 MPA-42",
            key={"text": "MPA ID Rop Frame"}),
-    _start("startup.rejected", "A Reply that rejects ends the start-up", "MPA-40", flags=0x70),
-    _start("startup.length", "A Reply with 513 octets of private data ends the connection", "MPA-36", length=513),
+    _start("startup.rejected", "A Reply that rejects ends the start-up", "MPA-40", flags=0x30),
+    _start("startup.length", "A Reply with 513 octets of private data ends the connection", "MPA-36", "risky",
+           length=513),
+    _chunked("read.write-chunk", "A READ offers one Write chunk with room for its data, and goes on after it",
+             "V1-25 V1-47", _WITH_SINK, _reply(), hear(*_OTHER_CALL)),
+    _chunked("write.read-chunk", "A WRITE has its data at a Position in a Read chunk, which the server can read",
+             "V1-21 V1-24 V1-15 V1-92",
+             {"serve": {"each": _CALLS, "until": {"header": {"reads": [_SOURCE]}, "rpc": {"procedure": _WRITE}}}},
+             _reply(), hear(*_OTHER_CALL)),
+    _chunked("reply-chunk", "A call whose reply may exceed the threshold offers a Reply chunk that takes it",
+             "V1-51 V1-34", _until(type=0, writes=[], reply={"not": None}), _reply(), hear(*_OTHER_CALL)),
+    _chunked("long-call", "The segments of a Long Call have Position 0, and its payload is whole", "V1-32 V1-35",
+             _until(type=1), _reply(), hear(*_OTHER_CALL)),
+    _chunked("one-credit.read", "With one credit granted no second READ comes before the reply", "V1-2 V1-87",
+             _WITH_SINK, _QUIET, _reply(credit=1), _NEXT),
+    _chunked("invalidate.own-handle", "A reply that invalidates the handle of its own Write chunk is taken", "PD-5",
+             _WITH_SINK,
+             _reply(message={"ddp": {"opcode": "send_invalidate", "invalidate": _SINK["handle"]}}),
+             hear(*_OTHER_CALL)),
+    _chunked("reply.longer-than-its-chunk", "A reply that tells more octets than its Write chunk has ends the call",
+             "V1-56 V1-77", _WITH_SINK, _reply(writes=[[_TOO_LONG]]), hear(*_LOST)),
+    _chunked("reply.chunk-of-two-segments", "A reply with more segments than its call offered ends the call",
+             "V1-56 V1-77", _WITH_SINK, _reply(writes=[[_SINK, _SINK]]), hear(*_LOST)),
+    _chunked("reply.without-its-chunk", "A reply without the Write list of its call ends the call", "V1-56 V1-77",
+             _WITH_SINK, _reply(writes=[]), hear(*_LOST)),
 )  # fmt: skip
 """The checks in the order in which connections meet them."""

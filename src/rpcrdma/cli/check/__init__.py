@@ -50,7 +50,13 @@ def add_arguments(parser: CommandParser) -> None:
         "--listen",
         type=service_url,
         metavar="URL",
-        help="judge clients instead: offer procedure 0 of any program there, with a mistake on each connection",
+        help="judge clients instead: answer their calls there, with a mistake on each connection",
+    )
+    add(
+        "--behind",
+        type=service_url,
+        metavar="tcp://HOST:PORT",
+        help="with --listen: let this server answer the calls over TCP; without it all calls succeed without results",
     )
     add("--write", metavar="DIR", help="make files in this directory of the export, write to them, and remove them")
     add(

@@ -19,6 +19,7 @@ from rpcrdma.check import (
     Check,
     ClientTrial,
     Result,
+    TrialOptions,
     Verdict,
     abilities_of,
     calling_programs,
@@ -105,14 +106,20 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check]) -> Ex
     if args.url is not None:
         return console.error("--listen judges clients, a URL a server", "leave out one", status=ExitStatus.USAGE)
     url: Url = args.listen
-    trial = ClientTrial(
-        checks, args.timeout or _CLIENT_S, lambda result: console.talk(f"{result.check.id}: {result.verdict.value}")
+    timeout_s = args.timeout or _CLIENT_S
+    options = TrialOptions(
+        timeout_s=timeout_s,
+        pause_s=timeout_s / 20,
+        crc=not args.no_crc,
+        behind=None if args.behind is None else (args.behind.host, args.behind.port),
+        risky=args.risky,
     )
+    trial = ClientTrial(checks, options, lambda result: console.talk(f"{result.check.id}: {result.verdict.value}"))
     async with listening(trial, url.host, url.port) as (host, port):
-        console.talk(f"listening at rdma://{authority(host, port)}; each connection meets one of {len(checks)} checks")
+        console.talk(f"listening at rdma://{authority(host, port)}; each connection meets one of {trial.left} checks")
         with contextlib.suppress(asyncio.CancelledError):
             await trial.done.wait()
-    return _report(args, str(url), ["1"], [], trial.results())
+    return _report(args, str(url), sorted(trial.versions), [], trial.results())
 
 
 def _chosen(args: argparse.Namespace) -> list[Check]:

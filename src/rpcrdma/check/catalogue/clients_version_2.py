@@ -1,0 +1,208 @@
+"""Checks of clients of version 2, in both drafts: one taxonomy, with the types and codes of each draft.
+
+Sections are those of draft-ietf-nfsv4-rpcrdma-version-two-00. Each conversation begins with the properties of both
+sides; the client makes two calls or more of any kind, or those with chunks that a check waits for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rpcrdma.check.answers import hear, say
+from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
+from rpcrdma.check.entry import Check, Step, check
+
+__all__ = ["CLIENT_CHECKS"]
+
+_XID = {"heard": "header.xid"}
+_SINK = {each: {"heard": f"header.writes.0.0.{each}"} for each in ("handle", "length", "offset")}
+_NO_RESULTS = {"words": [0, 0, 0]}
+_THRESHOLD = 4096
+_QUIET: Step = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
+_READ, _WRITE = 6, 7
+
+
+_RPC = {"direction": 0, "rpc_version": 2, "status": None, "same_xid": 1}
+_TYPES: dict[str, tuple[dict[str, Any], ...]] = {
+    "2": ({"type": 0, "flags": 0}, {"type": 1, "flags": 0}, {"type": 0, "flags": 2}),
+    "2-07": ({"type": 10}, {"type": 8}, {"type": 9}),
+}
+"""The headers of calls: inline, long, and continued in further messages."""
+
+
+class _Client:
+    """The parts of conversations with clients of one draft."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.first_draft = draft.version == "2"
+        self.answering: dict[str, Any] = {"flags": 1} if self.first_draft else {}
+        inline, self.long, self.piece = _TYPES[draft.version]
+        self.calls = [self._call(inline, rpc=_RPC), self._call(self.long), self._call(self.piece, rpc=_RPC)]
+        self.other = [self._call({**each, "xid": {"not": _XID}}) for each in (inline, self.long, self.piece)]
+        self.any: Step = {"serve": {"each": self.calls}}
+        self.next = hear(*self.calls)
+        # For the properties of the client, a grant in the last draft, and one call.
+        self.one_call = {"give": 1} if self.first_draft else {"credit": 3}
+        self.no_more = {"give": 0} if self.first_draft else {"credit": 3}
+
+    def _call(self, header: dict[str, Any], **fields: Any) -> dict[str, Any]:
+        told = {"header": {"version": 2, **header}, "octets": {"max": _THRESHOLD}, "invalidates": None}
+        return {"message": {**told, **fields}}
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """The pattern of the client's properties, which fit the receives that every server has."""
+        told = {"version": 2, "type": self.draft.properties}
+        return {"message": {"header": told, "octets": {"max": 1024}, "invalidates": None}}
+
+    def told(self, *properties: Any, **header: Any) -> Step:
+        """The properties of the server; the Receive Buffer Size alone unless some are given."""
+        told = properties or ([2, {"words": [_THRESHOLD]}],)
+        return self.draft.told(*told, xid=_XID, **header)
+
+    def reply(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
+        """The reply to the last call, with these fields in its header and its message."""
+        return {"answer": {**(message or {}), "header": header}}
+
+    def wrong(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
+        """A reply that is to be discarded, and allows no further call."""
+        return self.reply(message=message, **{**self.no_more, **header})
+
+    def until(self, **header: Any) -> Step:
+        """Answers calls until one has these fields in its header; "procedure" is a field of its RPC message."""
+        rpc = {"rpc": {"procedure": header.pop("procedure")}} if "procedure" in header else {}
+        return {"serve": {"each": self.calls, "until": {"header": header, **rpc}}}
+
+    def first(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
+        """A check that begins with the client's properties."""
+        title = f"{title} ({'draft -00' if self.first_draft else 'draft -07'})"
+        begun = (hear(self.properties), *steps)
+        name = f"client.{self.draft.family}.{name}"
+        return check(name, title, statements, *begun, needs=needs, version=self.draft.version)
+
+    def check(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
+        """A check behind the properties of both sides."""
+        return self.first(name, title, statements, self.told(), *steps, needs=needs)
+
+    def taken(self, name: str, title: str, statements: str, *told: Any) -> Check:
+        """Properties of the server with which calls go on."""
+        return self.first(f"properties.{name}", title, statements, self.told(*told), self.any, self.reply(), self.next)
+
+    def alone(self, name: str, title: str, statements: str, *steps: Step) -> Check:
+        """A check in which no second call may come before the reply to the first."""
+        return self.first(name, title, statements, self.told(**self.one_call), self.any, *steps)
+
+    def discarded(self, name: str, title: str, statements: str, wrong: Step) -> Check:
+        """A wrong answer, after which nothing comes before the right one."""
+        return self.alone(name, title, statements, wrong, _QUIET, self.reply(), self.next)
+
+    def no_reply(self, name: str, title: str, statements: str, wrong: Step) -> Check:
+        """A broken reply, which is discarded or ends the call; the client goes on, or ends the connection."""
+        after = hear(*self.calls, {"end": {}})
+        return self.alone(name, title, statements, wrong, _QUIET, self.reply(), after)
+
+    def error(self, code: int, *numbers: int) -> Step:
+        """RDMA2_ERROR for the last call."""
+        return say(header={"xid": _XID, "type": 4, "error": code, "numbers": list(numbers), **self.answering})
+
+    def part(self, body: Any, remaining: int) -> Step:
+        """A part of a reply that is continued."""
+        if self.first_draft:
+            return say(header={"xid": _XID, "flags": 3}, body=body)
+        return say(header={"xid": _XID, "type": 12, "remaining": remaining}, body=body)
+
+    def last_part(self, body: Any) -> Step:
+        """The end of a continued reply."""
+        return say(header={"xid": _XID, **({"flags": 1} if self.first_draft else {"type": 13})}, body=body)
+
+
+def _properties(client: _Client) -> list[Check]:
+    return [
+        client.first("first", "The properties come first, and no call before the server's", "V2-90 V2-10 V2-11",
+                     _QUIET, client.told(), client.any, client.reply(), client.next),
+        client.taken("none", "A server that tells a Receive Buffer Size alone gets calls", "V2-93 V2-9"),
+        client.taken("unknown", "An unknown property is passed over", "V2-34", [77, "0102"]),
+        client.taken("default", "A value of no octets stands for the default", "V2-69", [2, ""]),
+        client.taken("backwards", "Properties come in any order", "V2-70", [4, {"words": [16]}],
+                     [2, {"words": [_THRESHOLD]}]),
+    ]  # fmt: skip
+
+
+def _headers(client: _Client) -> list[Check]:
+    reply, discarded = client.reply, client.discarded
+    broken = [{"count": 0xFFFFFFFF, "segments": []}]
+    return [
+        client.check("calls", "A call has a right header, and its RPC header the same XID", "V2-1 V2-73 V2-37",
+                     client.any, reply(), client.next, reply()),
+        discarded("reply.other-version", "A reply of version 9 is discarded", "V2-68", client.wrong(version=9)),
+        discarded("reply.other-xid", "A reply to no call is discarded", "V2-84",
+                  client.wrong(xid={**_XID, "plus": 1000})),
+        client.no_reply("reply.unknown-type", "A message of an unknown type is no reply", "V2-50",
+                        client.wrong(type=99)),
+        discarded("reply.cut-at-12", "A message of 12 octets is discarded", "V2-A1", client.wrong(message={"cut": 12})),
+        client.no_reply("reply.lists-broken", "A reply whose Write list does not decode is no reply", "V2-52",
+                  client.wrong(writes=broken)),
+        discarded("error.undecodable", "An error with an unknown code is discarded", "V2-A2",
+                  client.error(99)),
+        *(client.check(f"error.{name.lower().replace('_', '-')}",
+                       f"After {name} the call ends, and is not sent again as it was", statements, client.any,
+                       client.error(client.draft.codes[name], *numbers), hear(*client.other, {"end": {}}))
+          for name, statements, numbers in (
+              ("BAD_XDR", "V2-52", ()), ("INVAL_HTYPE", "V2-36", ()), ("INVAL_CONT", "V2-41", ()),
+              ("WRITE_RESOURCE", "V2-89", (1, 1 << 30)), ("REPLY_RESOURCE", "V2-89", (1 << 30,)),
+              ("SYSTEM", "V2-60", ()))),
+    ]  # fmt: skip
+
+
+def _pieces(client: _Client) -> list[Check]:
+    start = {"words": [_XID, 1, 0]}
+    return [
+        client.check("reply.in-two-messages", "A reply in two messages is joined", "V2-46 V2-2", client.any,
+                     client.part(start, 12), client.last_part(_NO_RESULTS), hear(*client.other)),
+        client.check("call.in-pieces", "The messages of a continued call have one XID and no other call between",
+                     "V2-41 V2-2 V2-43", client.until(**client.piece),
+                     hear({"message": {"header": {"version": 2, "xid": _XID}}}), needs="program"),
+    ]  # fmt: skip
+
+
+def _chunks(client: _Client) -> list[Check]:
+    sink = client.until(procedure=_READ, writes=[[{"length": {"min": 1}}]])
+    source = client.until(procedure=_WRITE, reads=[{"position": {"min": 4}, "length": {"min": 1}}])
+    named = client.until(procedure=_READ, writes=[[{"length": {"min": 1}}]], invalidate={"min": 1})
+    after = hear(*client.other)
+    send_invalidate = {"opcode": "send_invalidate", "invalidate": {"heard": "header.invalidate"}}
+    return [
+        client.check("read.write-chunk", "A READ offers one Write chunk with room for its data", "V2-23", sink,
+                     client.reply(), after, needs="program"),
+        client.check("write.read-chunk", "A WRITE has its data at a Position in a Read chunk", "V2-21 V2-22 V2-16",
+                     source, client.reply(), after, needs="program"),
+        client.check("invalidate.named", "The handle that a call names may be invalidated by its reply", "V2-79 V2-78",
+                     named, client.reply(message={"ddp": send_invalidate}), after, needs="program"),
+        client.alone("invalidate.unknown-handle", "A Send that invalidates unknown memory is reported", "V2-94 RD-10",
+                     client.reply(message={"ddp": {"opcode": "send_invalidate", "invalidate": 0xDEADBEEF}}),
+                     hear({"terminate": {"code": {"any": [0x0109, 0x0209, 0x0100]}}})),
+        client.check("reply.longer-than-its-chunk", "A reply that tells more octets than its Write chunk has is broken",
+                     "V2-52 V2-64", sink,
+                     client.reply(writes=[[{**_SINK, "length": {**_SINK["length"], "plus": 4}}]]),
+                     hear(*client.calls, {"end": {}}), needs="program"),
+    ]  # fmt: skip
+
+
+def _other_version(client: _Client) -> list[Check]:
+    # A client may begin later connections with version 1.
+    return [
+        client.first("version-error", "After ERR_VERS the client goes on with version 1, or gives the server up",
+                     "V2-82 V2-12",
+                     say(payload={"words": [_XID, 2, 1, 4, 1, 1, 1]}),
+                     hear({"message": {"header": {"version": 1}}}, {"end": {}})),
+    ]  # fmt: skip
+
+
+CLIENT_CHECKS: tuple[Check, ...] = tuple(
+    each
+    for client in map(_Client, DRAFTS)
+    for part in (_properties, _headers, _pieces, _chunks, _other_version)
+    for each in part(client)
+)
+"""The checks in the order in which connections meet them."""

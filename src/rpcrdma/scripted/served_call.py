@@ -1,0 +1,122 @@
+"""A client's call and its reply without chunks and with them: what a responder reads, joins, places and tells.
+
+Everything here is arithmetic over the fields of `read_message`; `answering` moves the octets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rpcrdma.errors import RemoteProtocolError
+
+__all__ = ["PlannedReply", "Segment", "joined_call", "planned_reply", "read_segments"]
+
+Segment = Mapping[str, int]
+"""Handle, length and offset; position of one in a Read list."""
+
+_READLINK, _READ = (100003, 3, 5), (100003, 3, 6)
+_ATTRIBUTES_OCTETS = 84
+_LONG_REPLY = {"1": 1, "2": 1, "2-07": 11}
+"""Header types of replies whose RPC message is in the Reply chunk."""
+_ERROR = {"1": {"type": 4, "error": 2}, "2": {"type": 4, "flags": 1, "error": 6}, "2-07": {"type": 4, "error": 7}}
+_REPLY = {"1": {"type": 0}, "2": {"type": 0, "flags": 1}, "2-07": {"type": 13}}
+
+
+def read_segments(header: Mapping[str, Any]) -> list[Segment]:
+    """The segments that a responder reads, by Position; those of a long call have Position 0.
+
+    Raises:
+        RemoteProtocolError: a Position is not a multiple of four.
+    """
+    long = [{**each, "position": 0} for each in header.get("call") or []]
+    segments = sorted([*long, *(header.get("reads") or [])], key=lambda each: each["position"])
+    wrong = [each["position"] for each in segments if each["position"] % 4]
+    if wrong:
+        raise RemoteProtocolError(f"a Read chunk has the Position {wrong[0]}, which is not a multiple of four")
+    return segments
+
+
+def joined_call(body: bytes, parts: Sequence[tuple[int, bytes]]) -> bytes:
+    """The unreduced call: `body` with the octets of the chunks at their Positions, padded.
+
+    A part at Position 0 is the call itself, in the place of `body`. Parts of one Position follow each other.
+
+    Raises:
+        RemoteProtocolError: a Position is within another chunk or beyond the end.
+    """
+    chunks: dict[int, bytes] = {}
+    for position, data in parts:
+        chunks[position] = chunks.get(position, b"") + data
+    stream = chunks.pop(0, body)
+    joined = b""
+    for position, data in sorted(chunks.items()):
+        if not len(joined) <= position <= len(joined) + len(stream):
+            raise RemoteProtocolError(f"a Read chunk has the Position {position}, which no item can have")
+        ahead = position - len(joined)
+        joined += stream[:ahead] + data + bytes(-len(data) % 4)
+        stream = stream[ahead:]
+    return joined + stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedReply:
+    """A reply as it goes out: fields of its header, its inline part, and each segment to write with its octets."""
+
+    header: Mapping[str, Any]
+    body: bytes = b""
+    writes: Sequence[tuple[Segment, bytes]] = field(default=())
+
+
+def planned_reply(version: str, call: Mapping[str, Any], reply: bytes, inline_octets: int) -> PlannedReply:
+    """The reply through the chunks that the call offers; RDMA_ERROR if it fits neither inline nor in the Reply chunk.
+
+    `call` are the fields of the call with its RPC message joined in "rpc". The data of NFSv3 READ and READLINK take the
+    first Write chunk (RFC 8267 section 6.1); other chunks return unused.
+    """
+    header = call["header"]
+    chunks = [list(chunk) for chunk in header["writes"]]
+    item = _bulk_item(call["rpc"], reply) if chunks else None
+    writes: list[tuple[Segment, bytes]] = []
+    if item is not None and item[1] <= sum(segment["length"] for segment in chunks[0]):
+        start, length = item
+        writes = _spread(reply[start : start + length], chunks[0])
+        reply = reply[:start] + reply[start + length + (-length % 4) :]
+    used = {id(segment): len(data) for segment, data in writes}
+    told: dict[str, Any] = {**_REPLY[version]}
+    told["writes"] = [[{**segment, "length": used.get(id(segment), 0)} for segment in chunk] for chunk in chunks]
+    segments = sum(len(chunk) for chunk in chunks)
+    if 28 + 8 + 16 * segments + 8 * len(chunks) + len(reply) <= inline_octets:
+        return PlannedReply(header=told, body=reply, writes=writes)
+    room = header["reply"]
+    if room is None or sum(segment["length"] for segment in room) < len(reply):
+        return PlannedReply(header=_ERROR[version])
+    pieces = _spread(reply, room)
+    long = {id(segment): len(data) for segment, data in pieces}
+    told["type"] = _LONG_REPLY[version]
+    told["reply"] = [{**segment, "length": long.get(id(segment), 0)} for segment in room]
+    return PlannedReply(header=told, writes=[*writes, *pieces])
+
+
+def _spread(data: bytes, segments: Sequence[Segment]) -> list[tuple[Segment, bytes]]:
+    """Fills the segments in their order (RFC 8166 section 3.4.6)."""
+    pieces = []
+    for segment in segments:
+        piece, data = data[: segment["length"]], data[segment["length"] :]
+        if piece:
+            pieces.append((segment, piece))
+    return pieces
+
+
+def _bulk_item(call: Mapping[str, Any], reply: bytes) -> tuple[int, int] | None:
+    """Start and length of the data in a successful reply to READ or READLINK of NFSv3."""
+    procedure = call.get("program"), call.get("version"), call.get("procedure")
+    # Verifier and accept status; then the status of the procedure, and whether attributes follow it.
+    start = 24 + int.from_bytes(reply[16:20])
+    if procedure not in {_READ, _READLINK} or any(reply[start - 4 : start + 4]):
+        return None
+    at = start + 8 + (_ATTRIBUTES_OCTETS if any(reply[start + 4 : start + 8]) else 0)
+    at += 8 if procedure == _READ else 0
+    length = int.from_bytes(reply[at : at + 4])
+    return (at + 4, length) if at + 4 + length <= len(reply) else None
