@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ledger_page", "proofs"]
+from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE
+
+__all__ = ["ledger_page", "proofs", "verdicts_on_linux"]
 
 _STATUSES = ("done", "deviation", "not-applicable", "open")
 _INTRODUCTION = """\
@@ -19,7 +21,8 @@ _INTRODUCTION = """\
 The normative statements of the specifications in our own words, with the tests that prove them. The level is the word
 of RFC 2119, in lower case where the specification demands something without one, and `rule` where it only describes. A
 statement is `done` when at least one test would fail if the implementation broke the statement. `rpcrdma decode` and
-[`rpcrdma explain`](../explain.md) name the statements that a capture breaks by these ids.
+[`rpcrdma explain`](../explain.md) name the statements that a capture breaks by these ids. The last column has the
+checks of [`rpcrdma check`](../check.md) in which Linux does otherwise: [Linux judged](../check-linux.md).
 """
 
 Table = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
@@ -29,6 +32,7 @@ Table = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
 def ledger_page(root: Path, table: Table) -> str:
     """The page about the ledger of the repository at `root`."""
     found = proofs(root / "tests")
+    judged = verdicts_on_linux(root / "tests" / "interop" / "kernel" / "linux_verdicts.toml")
     by_source: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for path in sorted((root / "specs" / "requirements").glob("*.toml")):
         for row in tomllib.loads(path.read_text())["requirement"]:
@@ -42,10 +46,11 @@ def ledger_page(root: Path, table: Table) -> str:
     for source in sources:
         rows = sorted(by_source[source], key=lambda row: _section_order(row["section"]))
         cells = [
-            (row["section"], row["id"], row["level"], row["statement"], _status(row), _proof(row, found[row["id"]]))
+            (row["section"], row["id"], row["level"], row["statement"], _status(row), _proof(row, found[row["id"]]),
+             "<br>".join(judged[row["id"]]))
             for row in rows
-        ]
-        parts += [f"## {source}\n", table(("section", "id", "level", "statement", "status", "proofs"), cells)]
+        ]  # fmt: skip
+        parts += [f"## {source}\n", table(("section", "id", "level", "statement", "status", "proofs", "Linux"), cells)]
     return "\n".join(parts)
 
 
@@ -63,6 +68,21 @@ def proofs(tests: Path) -> dict[str, set[str]]:
             elif isinstance(node, ast.Assign):
                 for identifier in _ids([node.value]):
                     found[identifier].add(path.stem)
+    return found
+
+
+def verdicts_on_linux(path: Path) -> dict[str, list[str]]:
+    """By statement: what `rpcrdma check` found in Linux where a check of the statement is not conformed to."""
+    statements = {check.id: check.statements for check in CATALOGUE + CLIENT_CATALOGUE}
+    found: dict[str, list[str]] = defaultdict(list)
+    for judged in tomllib.loads(path.read_text())["judged"]:
+        checks: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for verdict, names in judged.items():
+            for name in names if isinstance(names, list) else ():
+                # The others of a check's statements may be kept all the same.
+                checks[statements[name][0], verdict].append(f"`{name}`")
+        for (statement, verdict), names in checks.items():
+            found[statement].append(f"the {judged['system']} {verdict}: {', '.join(names)}")
     return found
 
 

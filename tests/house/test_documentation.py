@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from rpcrdma import file_limits, limits
+from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE
 from rpcrdma.cli.main import build_parser
 from rpcrdma.simulation.model import FabricModel
 from test_layers import RANKS
@@ -79,7 +80,7 @@ def test_the_reference_has_every_limit_with_its_value(reference: Path) -> None:
 
 
 LEDGER_ROW = re.compile(
-    r"^\| (\S+(?:, \S+)*) \| ([A-Z0-9]+-[A-Z]?\d+) \| (.*) \| (.*) \| (.*) \| ?(.*) \|$", re.MULTILINE
+    r"^\| (\S+(?:, \S+)*) \| ([A-Z0-9]+-[A-Z]?\d+) \| (.*) \| (.*) \| (.*) \| ?(.*?) \| ?(.*) \|$", re.MULTILINE
 )
 
 
@@ -93,7 +94,7 @@ def test_the_ledger_page_has_every_statement_under_its_document_in_the_order_of_
     shown = set()
     for title, table in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL):
         rows = LEDGER_ROW.findall(table)
-        for section, identifier, level, statement, status, _ in rows:
+        for section, identifier, level, statement, status, *_ in rows:
             row = ledger[identifier]
             assert (title, section, level) == (row["source"], row["section"], row["level"])
             assert (statement, status.partition(":")[0]) == (row["statement"].replace("|", "\\|"), row["status"])
@@ -112,12 +113,23 @@ def test_the_ledger_page_names_the_tests_that_carry_each_statement(reference: Pa
         for marks in re.findall(r"\bmark\.req\(([^)]*)\)", path.read_text()):
             for identifier in re.findall(r'"([A-Z0-9]+-[A-Z]?\d+)"', marks):
                 marked.setdefault(identifier, set()).add(path.stem)
-    rows = {identifier: (status, proofs) for _, identifier, _, _, status, proofs in LEDGER_ROW.findall(page)}
+    rows = {identifier: (status, proofs) for _, identifier, _, _, status, proofs, _ in LEDGER_ROW.findall(page)}
     named = {identifier: set(re.findall(r"`(\w+)`: ", proofs)) for identifier, (_, proofs) in rows.items()}
     assert {identifier: files for identifier, files in named.items() if files} == {
         identifier: files for identifier, files in marked.items() if identifier in rows
     }
     assert [identifier for identifier, (status, proofs) in rows.items() if status == "done" and not proofs] == []
+
+
+def test_the_ledger_page_tells_at_the_statement_of_a_check_that_linux_does_otherwise(reference: Path) -> None:
+    page = (reference / "ledger.md").read_text()
+    told = {identifier: linux for _, identifier, *_, linux in LEDGER_ROW.findall(page)}
+    statements = {check.id: check.statements[0] for check in CATALOGUE + CLIENT_CATALOGUE}
+    judged = tomllib.loads((ROOT / "tests" / "interop" / "kernel" / "linux_verdicts.toml").read_text())["judged"]
+    rows = [(each["system"], names) for each in judged for names in each.values() if isinstance(names, list)]
+    found = [(system, name, told[statements[name]]) for system, names in rows for name in names]
+    assert found
+    assert [name for system, name, cell in found if system not in cell or f"`{name}`" not in cell] == []
 
 
 def test_the_reference_has_every_module_with_its_purpose(reference: Path) -> None:

@@ -1,4 +1,4 @@
-"""A client's call and its reply without chunks and with them: what a responder reads, joins, places and tells.
+"""A client's call and its reply, without chunks and with them: the octets that a responder reads, joins and places.
 
 Everything here is arithmetic over the fields of `read_message`; `answering` moves the octets.
 """

@@ -1,6 +1,6 @@
 """Checks of clients of version 1: a scripted server makes a mistake, and hears how the client goes on.
 
-Each takes one connection, on which the client makes two calls or more. Most go with any calls; those that wait for
+Each takes one connection, on which the client makes two calls or more. Most go with any calls; checks that wait for
 calls with chunks need a program behind the server, which is NFSv3.
 """
 
