@@ -181,6 +181,7 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, BrokenClient, str]]:
     told: dict[str, Any] = {"header": {"type": draft.properties}}
     piece = {"header": {"flags": 2} if version == "2" else {"type": 9, "remaining": 8}, "body": {"words": [1, 2, 3]}}
     unknown = {"header": {"type": 99}, "rpc": {}}
+    longer = {"header": {"reads": [{**place, "length": 5000}]}, "rpc": {"procedure": 7}}
     write = {"header": {"reads": [{**place, "position": 42}]}, "rpc": {"procedure": 7}}
     named = {"header": {"writes": [[SEGMENT]], "invalidate": 7}, "rpc": {"procedure": 6}}
 
@@ -190,7 +191,8 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, BrokenClient, str]]:
         return BrokenClient(told, *first, then=then, version=version, same_xid=same_xid)
 
     yield "calls before the properties", client(NULL), f"{family}.first"
-    yield "makes unknown messages", client(then=(unknown,)), f"{family}.properties.* {family}.calls"
+    yield "makes unknown messages", client(then=(unknown,)), f"{family}.properties.[!s]* {family}.calls"
+    yield "has a long segment", client(then=(longer,)), f"{family}.properties.segment-size"
     replies = f"{family}.reply.[ocu]* {family}.reply.lists-* {family}.error.undecodable {family}.invalidate.unknown-*"
     yield "takes everything for a reply", client(), replies
     errors = ["bad-*", "inval-*", "write-*", "reply-*", "system"]

@@ -204,6 +204,7 @@ STATEMENTS: Mapping[str, Statement] = MappingProxyType(
         "V2-69": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "5.1", "rule"),
         "V2-70": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "5.1", "rule"),
         "V2-73": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "5.2.2", "rule"),
+        "V2-74": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "5.2.3", "rule"),
         "V2-76": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "5.2.5", "rule"),
         "V2-78": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.3.3.2", "rule"),
         "V2-79": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.3.3.2", "rule"),

@@ -13,8 +13,9 @@ __all__ = ["difference"]
 def difference(pattern: Any, found: Any, names: Names, where: str = "") -> str | None:
     """The first field in which `found` differs from `pattern`, in words; None if there is none.
 
-    A mapping names fields; {"any": LIST}, {"min": NUMBER, "max": NUMBER}, {"not": PATTERN} and {"ends": OCTETS} are
-    conditions; a list has as many elements as the found one. All other patterns are values, null for an absent field.
+    A mapping names fields; {"any": LIST}, {"min": NUMBER, "max": NUMBER}, {"not": PATTERN}, {"ends": OCTETS} and
+    {"all": PATTERN}, for each element of a list, are conditions; a list has as many elements as the found one. All
+    other patterns are values, null for an absent field.
 
     Raises:
         LocalProtocolError: a value in the pattern is none.
@@ -38,6 +39,11 @@ def _by_mapping(pattern: Mapping[str, Any], found: Any, names: Names, where: str
     if "not" in pattern:
         same = difference(pattern["not"], found, names, where) is None
         return _told(where, f"anything but {pattern['not']}", found) if same else None
+    if "all" in pattern:
+        if not isinstance(found, (list, tuple)):
+            return _told(where, "a list", found)
+        misses = [difference(pattern["all"], each, names, f"{where}[{index}]") for index, each in enumerate(found)]
+        return next((miss for miss in misses if miss is not None), None)
     if pattern.keys() <= {"min", "max"} and pattern:
         low = number(pattern.get("min", 0), names, where)
         high = number(pattern.get("max", 1 << 64), names, where)

@@ -22,6 +22,7 @@ _QUIET: Step = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
 _READ, _WRITE = 6, 7
 
 
+_SEGMENT_OCTETS = 4096
 _RPC = {"direction": 0, "rpc_version": 2, "status": None, "same_xid": 1}
 _TYPES: dict[str, tuple[dict[str, Any], ...]] = {
     "2": ({"type": 0, "flags": 0}, {"type": 1, "flags": 0}, {"type": 0, "flags": 2}),
@@ -45,6 +46,15 @@ class _Client:
         # For the properties of the client, a grant in the last draft, and one call.
         self.one_call = {"give": 1} if self.first_draft else {"credit": 3}
         self.no_more = {"give": 0} if self.first_draft else {"credit": 3}
+
+    @property
+    def with_short_segments(self) -> Step:
+        """Answers calls, none of which has a longer segment, until a WRITE has a chunk."""
+        short = {"all": {"length": {"max": _SEGMENT_OCTETS}}}
+        calls = [{"message": {**each["message"], "header": {**each["message"]["header"], "reads": short}}}
+                 for each in self.calls[:2]]  # fmt: skip
+        until = {"header": {"reads": {"not": []}}, "rpc": {"procedure": _WRITE}}
+        return {"serve": {"each": [*calls, self.calls[2]], "until": until}}
 
     def _call(self, header: dict[str, Any], **fields: Any) -> dict[str, Any]:
         told = {"header": {"version": 2, **header}, "octets": {"max": _THRESHOLD}, "invalidates": None}
@@ -124,6 +134,9 @@ def _properties(client: _Client) -> list[Check]:
         client.taken("none", "A server that tells a Receive Buffer Size alone gets calls", "V2-93 V2-9"),
         client.taken("unknown", "An unknown property is passed over", "V2-34", [77, "0102"]),
         client.taken("default", "A value of no octets stands for the default", "V2-69", [2, ""]),
+        client.first("properties.segment-size", "No segment is longer than the server has told", "V2-74",
+                     client.told([2, {"words": [_THRESHOLD]}], [3, {"words": [_SEGMENT_OCTETS]}]),
+                     client.with_short_segments, client.reply(), hear(*client.other), needs="program"),
         client.taken("backwards", "Properties come in any order", "V2-70", [4, {"words": [16]}],
                      [2, {"words": [_THRESHOLD]}]),
     ]  # fmt: skip
