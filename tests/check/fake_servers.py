@@ -226,8 +226,7 @@ class Calling:
         kind = {"1": {}, "2": {"flags": 1}, "2-07": {"type": 13}}[self._version]
         answer = {"header": {"xid": frame.xid, **kind}, "rpc": {"accepted": 0, "results": {"zeros": 32}}}
         said = [self._made(answer)]
-        creates_a_session = rpc.get("version") == 4 and rpc.get("args", b"")[12:16] == struct.pack(">I", 43)
-        if self._after_all or creates_a_session or rpc.get("program") == reverse.WATCH[0]:
+        if self._after_all or rpc.get("program") == reverse.WATCH[0]:
             said.append(self._made({"header": {"xid": 0x5EED + frame.xid}, "rpc": {"program": 9, **self._within}}))
         return said
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from rpcrdma.check.catalogue.reverse import NFS_4, WATCH
+from rpcrdma.check.catalogue.reverse import WATCH
 from rpcrdma.check.entry import Check
 from rpcrdma.check.readings import READINGS
 from rpcrdma.check.verdicts import Result, Verdict
@@ -23,7 +23,6 @@ _WHY_NOT_SEEN = {
     "2-07": "the server does not speak version 2 (draft -07)",
     "frames": "it judges the frames of iWARP, and the device makes them; leave out --provider verbs",
     "watch": "the server has no program of `rpcrdma watch`, with which it would call",
-    "nfs41": "the server has no NFSv4.1, whose back channel would have it call",
     "requests": "the server does not take Transmit Requests in this version",
     "continuation": "the server does not take requests in several transmissions in this version",
     "segments": "the server has no segments for bulk data in its receive buffers",
@@ -66,14 +65,12 @@ async def calling_programs(target: RawTarget, given: Mapping[str, int | bytes], 
     Raises:
         OSError: the server cannot be reached.
     """
-    found = set()
-    for name, (program, program_version) in {"watch": WATCH, "nfs41": NFS_4}.items():
-        steps = [*(_PROBES[version]["steps"] if version != "1" else ()), _CALL, _REPLY]
-        conversation = {**_PROBES[version], "steps": steps}
-        asked = {**given, "program": program, "program_version": program_version}
-        if (await run_conversation(conversation, target, asked)).failure is None:
-            found.add(name)
-    return found - (set() if "directory" in given else {"watch"})
+    if "directory" not in given:
+        return set()
+    steps = [*(_PROBES[version]["steps"] if version != "1" else ()), _CALL, _REPLY]
+    asked = {**given, "program": WATCH[0], "program_version": WATCH[1]}
+    outcome = await run_conversation({**_PROBES[version], "steps": steps}, target, asked)
+    return {"watch"} if outcome.failure is None else set()
 
 
 class Witness:

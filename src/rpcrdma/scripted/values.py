@@ -72,8 +72,8 @@ def octets(value: Any, names: Names, where: str) -> bytes:
     """Octets: hex digits; {"text", "pattern", "zeros", "words", "longs", "opaque", "given" or "heard": ...}; a list.
 
     `pattern` and `zeros` have a length, `words` and `longs` are lists of numbers of 32 and 64 bits, `opaque` is octets
-    with an XDR count before and padding behind. {"from": NUMBER} and {"first": NUMBER} beside `given` and `heard` take
-    a part. The parts of a list are joined.
+    with an XDR count before and padding behind. {"from": NUMBER} and {"first": NUMBER} beside `given` take a part of
+    it. The parts of a list are joined.
 
     Raises:
         LocalProtocolError: it is none of these; the message begins with `where`.
@@ -85,8 +85,8 @@ def octets(value: Any, names: Names, where: str) -> bytes:
             raise LocalProtocolError(f"{where}: {value!r} is not hex; text is {{'text': ...}}") from None
     if isinstance(value, list):
         return b"".join(octets(part, names, f"{where}[{index}]") for index, part in enumerate(value))
-    if isinstance(value, Mapping) and value.keys() & {"given", "heard"} and value.keys() & {"from", "first"}:
-        whole = octets({name: value[name] for name in value if name not in {"from", "first"}}, names, where)
+    if isinstance(value, Mapping) and value.keys() - {"given"} and value.keys() <= {"given", "from", "first"}:
+        whole = octets({"given": value.get("given")}, names, where)
         start = number(value.get("from", 0), names, f"{where}.from")
         return whole[start : start + number(value.get("first", len(whole)), names, f"{where}.first")]
     if isinstance(value, Mapping) and len(value) == 1:

@@ -1,25 +1,24 @@
 """Checks of the reverse direction (RFC 8167, and section 4.5 of version 2's draft -01).
 
 Replies to no call and messages without a direction can be said to any server. A server that calls is needed for the
-rest; two ways to have it call are known: a subscription of `rpcrdma watch` that misses changes, and the back channel of
-a session of NFSv4.1, which Linux's server tries with an empty call.
+rest: a subscription of `rpcrdma watch` that claims to have missed changes has our server call. Linux's server calls
+over a back channel of NFSv4.1, but not before it recalls a delegation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from rpcrdma.check.answers import accepted, afterwards, hear, say
 from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
 from rpcrdma.check.entry import Check, Step, check
 
-__all__ = ["CHECKS", "NFS_4", "PROPERTIES", "WATCH"]
+__all__ = ["CHECKS", "PROPERTIES", "WATCH"]
 
 WATCH = (0x20000C20, 1)
 """Program and version of `rpcrdma watch` (watch.x)."""
-NFS_4 = (100003, 4)
 
 _XID = {"given": "xid"}
 _CALLED = {"given": "call.xid"}
@@ -82,45 +81,12 @@ class _Second:
 _Speaker = _First | _Second
 
 
-class _Cause(NamedTuple):
-    """A way to have a server call: its need, the calls before the last one, that call, and the results it wants."""
-
-    need: str
-    before: Sequence[Step]
-    rpc: Mapping[str, Any]
-    results: Any
-
-
 def _subscription(number: int) -> dict[str, Any]:
     """A WATCH that claims an earlier subscription, so that the server tells at once that changes were missed."""
     identifier = {"words": [_XID, number, 0, 0]}
     args = [identifier, {"opaque": {"given": "directory"}}, {"words": [0, 1]}, {"longs": [0]}]
     program = {"program": WATCH[0], "version": WATCH[1], "procedure": 1}
     return {**program, "args": args, "credential": {"given": "credential"}}
-
-
-def _compound(*operation: Any) -> dict[str, Any]:
-    """A COMPOUND of NFSv4.1 with one operation (RFC 8881 section 16.2)."""
-    program = {"program": NFS_4[0], "version": NFS_4[1], "procedure": 1}
-    args = [{"words": [0, 1, 1]}, *operation]
-    return {**program, "args": args, "credential": {"given": "credential"}}
-
-
-_OWNER = {"opaque": [{"text": "rpcrdma check "}, {"words": [_XID]}]}
-_EXCHANGE_ID = _compound({"words": [42, _XID, 0]}, _OWNER, {"words": [0, 0, 0]})
-_CLIENT_AND_SEQUENCE = {"heard": "rpc.results", "from": 20, "first": 12}
-_FORE, _BACK = [0, 16384, 16384, 1024, 16, 16, 0], [0, 4096, 4096, 0, 8, 1, 0]
-"""Attributes of a channel: padding, octets of requests, responses and kept ones, operations, slots, and RDMA depths."""
-_CREATE_SESSION = _compound({"words": [43]}, _CLIENT_AND_SEQUENCE, {"words": [2, *_FORE, *_BACK, 0x40000000, 1, 0]})
-
-_WATCHES = _Cause("watch", (), _subscription(0), {"longs": [1]})
-_HAS_A_BACK_CHANNEL = _Cause(
-    "nfs41",
-    (say(header={"xid": {**_XID, "plus": 8}}, rpc=_EXCHANGE_ID),
-     hear({"message": {"rpc": {"accepted": 0, "result_status": 0}}})),
-    _CREATE_SESSION,
-    "",
-)  # fmt: skip
 
 
 def _called(speaker: _Speaker, **fields: Any) -> dict[str, Any]:
@@ -130,17 +96,17 @@ def _called(speaker: _Speaker, **fields: Any) -> dict[str, Any]:
     return {"message": message, "as": "call"}
 
 
-def _made_to_call(speaker: _Speaker, cause: _Cause, **fields: Any) -> list[Step]:
-    """The calls that have a server call; its answer and its call come in any order."""
+def _made_to_call(speaker: _Speaker, **fields: Any) -> list[Step]:
+    """The call that has a server call; its answer and its call come in any order."""
     answer = {"message": {"header": {"xid": _XID}, "rpc": {"direction": 1, "accepted": 0, "result_status": 0}}}
     either = hear(_called(speaker, **fields), answer)
-    return [*cause.before, say(rpc=cause.rpc), either, either]
+    return [say(rpc=_subscription(0)), either, either]
 
 
-def _reply(speaker: _Speaker, cause: _Cause, *, rpc: Mapping[str, Any] | None = None, **message: Any) -> Step:
+def _reply(speaker: _Speaker, *, rpc: Mapping[str, Any] | None = None, **message: Any) -> Step:
     """A reply to the reverse call; `rpc` and "header" have the fields that differ."""
     header = speaker.reply(**{"xid": _CALLED, **message.pop("header", {})})
-    return say(header=header, rpc={"xid": _CALLED, "accepted": 0, "results": cause.results, **(rpc or {})}, **message)
+    return say(header=header, rpc={"xid": _CALLED, "accepted": 0, "results": {"longs": [1]}, **(rpc or {})}, **message)
 
 
 def _going_on_or_refused(speaker: _Speaker, plus: int = 1) -> list[Step]:
@@ -149,19 +115,15 @@ def _going_on_or_refused(speaker: _Speaker, plus: int = 1) -> list[Step]:
     return [call, hear(*answer["hear"], _REFUSED)]
 
 
-def _to_a_caller(speaker: _Speaker, cause: _Cause) -> list[Check]:
+def _to_a_caller(speaker: _Speaker) -> list[Check]:
     """Checks of a server that calls."""
     going_on = speaker.afterwards(16)
     refused = _going_on_or_refused(speaker, 16)
-    answered = _reply(speaker, cause)
-    names = {"watch": "a watch", "nfs41": "a back channel"}
+    answered = _reply(speaker)
 
     def made(name: str, title: str, statements: str, *steps: Step) -> Check:
-        title = f"{title} ({names[cause.need]})"
-        begin = _made_to_call(speaker, cause)
-        return speaker.check(
-            f"reverse.{cause.need}.{name}", title, statements, *begin, *steps, needs=f"nfs {cause.need}"
-        )
+        begin = _made_to_call(speaker)
+        return speaker.check(f"reverse.{name}", title, statements, *begin, *steps, needs="nfs watch")
 
     def discarded(name: str, title: str, statements: str, *wrong: Step) -> Check:
         return made(f"reply.{name}", title, statements, *wrong, answered, *going_on)
@@ -170,35 +132,35 @@ def _to_a_caller(speaker: _Speaker, cause: _Cause) -> list[Check]:
     none = {"credit": 0} if speaker.version != "2" else {"give": 0}
     other = {**_CALLED, "plus": 1}
     checks = [
-        speaker.check(f"reverse.{cause.need}.call", f"A reverse call has a right header ({names[cause.need]})",
+        speaker.check("reverse.call", "A reverse call has a right header",
                       "BD-5 BD-4 BD-12 BD-20" if first else "V2-A6 V2-76",
-                      *_made_to_call(speaker, cause, octets={"max": 1024 if first else 4096}), answered, *going_on,
-                      needs=f"nfs {cause.need}", **({"startup": {"data": ""}} if first else {})),
+                      *_made_to_call(speaker, octets={"max": 1024 if first else 4096}), answered, *going_on,
+                      needs="nfs watch", **({"startup": {"data": ""}} if first else {})),
         made("same-xid", "A call with the XID of the reverse call is answered", "BD-1 BD-21",
              say(header={"xid": _CALLED}, rpc={"xid": _CALLED}),
              hear({"message": {"header": {"xid": _CALLED}, "rpc": {"direction": 1, "accepted": 0}}}), answered,
              *going_on),
         discarded("other-xid", "A reply with another XID is discarded", "BD-7",
-                  _reply(speaker, cause, header={"xid": other}, rpc={"xid": other})),
+                  _reply(speaker, header={"xid": other}, rpc={"xid": other})),
         discarded("other-xid-within", "A reply whose RPC header has another XID is discarded", "BD-7",
-                  _reply(speaker, cause, rpc={"xid": other})),
+                  _reply(speaker, rpc={"xid": other})),
         discarded("twice", "A second reply is discarded", "BD-7", answered),
         discarded("cut", "A reply that ends within its header is discarded", "BD-14 BD-3",
-                  _reply(speaker, cause, cut=24)),
+                  _reply(speaker, cut=24)),
         made("reply.no-credits", "A reply that grants nothing leaves the connection as it is", "BD-12 BD-2",
-             _reply(speaker, cause, header=none), *going_on),
+             _reply(speaker, header=none), *going_on),
     ]  # fmt: skip
     if first:
         checks += [
             made("reply.other-version", "A reply of version 9 is discarded, or its version refused", "BD-6 V1-59",
-                 _reply(speaker, cause, header={"version": 9}), answered, *refused),
+                 _reply(speaker, header={"version": 9}), answered, *refused),
             made("error", "ERR_CHUNK ends the reverse call alone", "BD-9 BD-3",
                  say(header={"xid": _CALLED, "type": 4, "error": 2, "credit": 0}), *going_on),
         ]  # fmt: skip
     if second:
         checks.append(
             made("reply.without-response", "A reply without RESPONSE is discarded or refused", "V2-38",
-                 _reply(speaker, cause, header={"flags": 0}), answered, *refused)
+                 _reply(speaker, header={"flags": 0}), answered, *refused)
         )  # fmt: skip
     return checks
 
@@ -208,10 +170,10 @@ def _one_call_at_a_time() -> Check:
     speaker, next_xid = _First(), {**_XID, "plus": 1}
     second = say(header={"xid": next_xid}, rpc=_subscription(1))
     told = hear({"message": {"header": {"xid": next_xid}, "rpc": {"direction": 1, "accepted": 0}}})
-    steps = [*_made_to_call(speaker, _WATCHES), second, told, _QUIET, _reply(speaker, _WATCHES, header={"credit": 1}),
-             hear(_called(speaker)), _reply(speaker, _WATCHES), *afterwards(16)]  # fmt: skip
-    title = "No second reverse call comes before the first reply (a watch)"
-    return speaker.check("reverse.watch.one-credit", title, "BD-18", *steps, needs="nfs watch")
+    steps = [*_made_to_call(speaker), second, told, _QUIET, _reply(speaker, header={"credit": 1}),
+             hear(_called(speaker)), _reply(speaker), *afterwards(16)]  # fmt: skip
+    title = "No second reverse call comes before the first reply"
+    return speaker.check("reverse.one-credit", title, "BD-18", *steps, needs="nfs watch")
 
 
 def _to_anyone(speaker: _Speaker) -> list[Check]:
@@ -244,7 +206,6 @@ CHECKS: tuple[Check, ...] = (
     _uninvited(),
     *(each for speaker in _SPEAKERS for each in _to_anyone(speaker)),
     _one_call_at_a_time(),
-    *_to_a_caller(_First(), _HAS_A_BACK_CHANNEL),
-    *(each for speaker in _SPEAKERS for each in _to_a_caller(speaker, _WATCHES)),
+    *(each for speaker in _SPEAKERS for each in _to_a_caller(speaker)),
 )
 """Checks of the reverse direction."""
