@@ -75,7 +75,8 @@ class FakeServer:
     """Accepts every start-up frame if `any_start`, else the usual one alone; `answer` is asked about each frame.
 
     `terminates`: the Terminate, 0xLTCC, with which a connection ends. `aligned`: each TCP segment is taken for one
-    frame. `stays`: a connection that the client has ended is kept.
+    frame. `stays`: a connection that the client has ended is kept. `begins`: a message comes before the first one of
+    the client. Without `crc` frames have zeros in its place.
     """
 
     def __init__(
@@ -87,6 +88,8 @@ class FakeServer:
         start: bytes = REPLY_START,
         aligned: bool = False,
         stays: bool = False,
+        begins: bool = False,
+        crc: bool = True,
     ) -> None:
         self._answer = answer
         self._any_start = any_start
@@ -94,6 +97,8 @@ class FakeServer:
         self._start = start
         self._aligned = aligned
         self._stays = stays
+        self._begins = begins
+        self._crc = crc
         self._writers: list[asyncio.StreamWriter] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -103,6 +108,8 @@ class FakeServer:
             first = await reader.read(4096)
             if self._any_start or first == _PLAIN_START:
                 writer.write(self._start)
+                if self._begins:
+                    writer.write(fpdu(raw_replies.send(null_reply(0), 1)))
                 with contextlib.suppress(asyncio.IncompleteReadError):
                     await self._answer_all(reader, writer)
             if self._stays:
@@ -138,7 +145,8 @@ class FakeServer:
             for payload in [reply] if isinstance(reply, bytes) else reply:
                 if payload:
                     sent += 1
-                    writer.write(fpdu(raw_replies.send(payload, sent)))
+                    framed = fpdu(raw_replies.send(payload, sent))
+                    writer.write(framed if self._crc else framed[:-4] + bytes(4))
 
 
 def obliging(frame: Frame, _received: int) -> bytes:

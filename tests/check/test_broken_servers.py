@@ -28,7 +28,7 @@ from fake_servers import (
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.check import CATALOGUE, READINGS, Check, Result, Verdict, run_checks
 from rpcrdma.check.catalogue.version_2 import DRAFTS
-from rpcrdma.iwarp import IwarpQueuePair
+from rpcrdma.iwarp import IwarpQueuePair, framing
 from rpcrdma.rtr import extension, groups, layout
 from rpcrdma.transport import responder
 from rpcrdma.transport.dialects.v1 import Version1
@@ -106,6 +106,7 @@ class Fake(NamedTuple):
 
 
 RESERVED_BITS = startup_frame("Rep", 0x5F, 2, REPLY_START[20:])
+RESERVED_PRIVATE_BITS = startup_frame("Rep", 0x50, 2, bytes.fromhex("00100010 f6ab0e18 01ff0303"))
 REJECTING = startup_frame("Rep", 0x20, 1)
 FAKES = {
     "accepts everything": Fake(OBLIGING),
@@ -113,7 +114,12 @@ FAKES = {
     "refuses everything unusual": Fake(REFUSING),
     "sets reserved bits": Fake(FakeServer(obliging, any_start=True, start=RESERVED_BITS), ["mpa.startup.[lr]*"]),
     "takes TCP segments for frames": Fake(FakeServer(obliging, aligned=True), ["mpa.frame.in-pieces"]),
-    "keeps ended connections": Fake(FakeServer(obliging, stays=True), ["rdmap.half-closed"]),
+    "keeps ended connections": Fake(FakeServer(obliging, stays=True), ["rdmap.half-closed", "mpa.frame.cut"]),
+    "speaks first": Fake(FakeServer(obliging, begins=True), ["mpa.startup.silence"]),
+    "makes no CRC": Fake(FakeServer(obliging, crc=False), ["mpa.startup.crc-demanded"]),
+    "sets reserved bits of private data": Fake(
+        FakeServer(obliging, start=RESERVED_PRIVATE_BITS), ["mpa.startup.private-data.reserved"]
+    ),
     "takes the first TCP segment for the Request": Fake(FakeServer(closing), ["mpa.startup.in-pieces"]),
     "grants nothing": Fake(FakeServer(none_granted), ["v1.null"]),
     "answers under the XID of the first call": Fake(FakeServer(with_first_xid()), ["rpc.two-calls"]),
@@ -124,7 +130,9 @@ FAKES = {
     "calls uninvited": Fake(FakeServer(Calling("1", after_all=True)), ["v1.reverse.uninvited"]),
     "calls under two XIDs": Fake(FakeServer(Calling("1", within=7), any_start=True), ["v1.reverse.call"]),
     "answers reverse replies": Fake(FakeServer(Calling("1")), ["v1.null", "v1.reverse.*"]),
-    "rejects unenhanced start-ups": Fake(FakeServer(obliging, any_start=True, start=REJECTING), ["mpa.startup.un*"]),
+    "rejects unenhanced start-ups": Fake(
+        FakeServer(obliging, any_start=True, start=REJECTING), ["mpa.startup.un*", "mpa.startup.markers"]
+    ),
 }
 
 
@@ -266,6 +274,15 @@ def padding_of_ones(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(layout, "_ZEROS", b"\1" * 4096)
 
 
+def markers_that_point_elsewhere(patch: pytest.MonkeyPatch) -> None:
+    right = framing._append_marker
+
+    def append_marker(gather: list[Any], pointer: int, digest: int) -> int:
+        return right(gather, pointer + 4, digest)
+
+    patch.setattr(framing, "_append_marker", append_marker)
+
+
 class Mutation(NamedTuple):
     """A mistake in our server, and checks that must catch it."""
 
@@ -293,6 +310,7 @@ MUTATIONS = {
     ),
     "takes any ranges": Mutation(any_ranges, ("v2.rtr.ranges.overlap",)),
     "pads with ones": Mutation(padding_of_ones, ("v2.rtr.read.in-segment",)),
+    "makes markers that point elsewhere": Mutation(markers_that_point_elsewhere, ("mpa.startup.markers",)),
     "ignores the threshold": Mutation(thresholds_ignored, ("v1.read.reply-chunk",)),
 }
 

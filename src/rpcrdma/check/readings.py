@@ -37,6 +37,10 @@ READINGS: Mapping[str, Reading] = MappingProxyType(
             "a start-up without queue depths is rejected by the upper layer; we accept it",
             "RFC 6581 section 10 demands an unenhanced reply, RFC 5044 section 7.1.2 permits R in it",
         ),
+        "markers-rejected": Reading(
+            "a start-up that demands markers is rejected; we insert them",
+            "RFC 5044 section 4.3 demands them of all senders; Linux siw makes none",
+        ),
         "depth-not-negotiated": Reading(
             "a depth of 0x3FFF is answered with an own depth; we answer 0x3FFF",
             "RFC 6581 section 9.1; Linux siw takes it for a number",

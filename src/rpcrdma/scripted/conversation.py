@@ -3,7 +3,8 @@
 A conversation is a mapping with these keys, of which only "steps" must be there:
 
 - "version": the layout of transport headers: "1" (the default), "2" or "2-07".
-- "memory": regions by name, {"octets": N, "may": "read" or "write", "content": OCTETS}. A segment in a chunk,
+- "memory": regions by name, {"octets": N, "may": "read" or "write", "content": OCTETS}. An RDMA Read is answered in
+  segments of the region's "segment_octets". A segment in a chunk,
   {"memory": NAME}, has the region's handle, offset and length. They are also given as "NAME.handle" and so on.
 - "startup": fields of the MPA Request that differ; null: the steps say the first frame themselves.
 - "steps", each a mapping with one key:
@@ -232,6 +233,7 @@ class LiveConversation:
             offset = number(given.get("offset", _OFFSET * (index + 1)), self._names, f"{where}.offset")
             data = bytearray(content.ljust(length, b"\xa5")[:length])
             region = self._peer.register(handle=handle, offset=offset, data=data, may=given.get("may", "read"))
+            region.segment_octets = number(given.get("segment_octets", 1 << 10), self._names, f"{where}.segment_octets")
             self._regions[name] = region
             told = {"handle": region.handle, "offset": region.offset, "length": length}
             self._names.given |= {f"{name}.{field}": value for field, value in told.items()}
@@ -240,7 +242,7 @@ class LiveConversation:
         """Says the MPA Request, and expects that it is accepted; the failure is that of step -1."""
         try:
             await self._say({"startup": fields}, "startup")
-            await self._hear([{"startup": {"rejected": 0, "enhanced": 1}}])
+            await self._hear([{"startup": {"rejected": 0, "enhanced": 1, "markers": 0}}])
         except LeftCourse as left:
             self.outcome.failure = Failure(-1, left.expected, left.found, left.silent)
 

@@ -13,7 +13,10 @@ from rpcrdma.wire.checksum import crc32c
 __all__ = [
     "OPCODES",
     "STARTUP_CRC",
+    "STARTUP_FLAGS_AT",
+    "STARTUP_MARKERS",
     "STARTUP_OCTETS",
+    "is_whole_terminate",
     "make_fpdu",
     "make_segments",
     "make_startup",
@@ -35,9 +38,15 @@ OPCODES: Mapping[str, int] = {
 
 STARTUP_CRC = 0x40
 """The flag C of a start-up frame: its sender demands a CRC."""
+STARTUP_MARKERS = 0x80
+"""The flag M: its sender demands markers."""
+STARTUP_FLAGS_AT = 16
 STARTUP_OCTETS = 20
 """Octets of a start-up frame before its private data."""
 
+_PRIVATE = struct.Struct(">IBBBB")
+_PRIVATE_MAGIC = bytes.fromhex("f6ab0e18")
+"""Private data of RPC-over-RDMA (RFC 8797 section 4)."""
 _TAGGED = frozenset({0, 2})
 _QUEUES = {1: 1, 7: 2}
 _ULPDU_OCTETS = 1424
@@ -75,7 +84,24 @@ def read_startup(frame: bytes) -> dict[str, Any]:
         ird, ord_ = struct.unpack_from(">HH", frame, 20)
         found |= {"ird": ird & 0x3FFF, "ord": ord_ & 0x3FFF, "depth_flags": ird >> 14 << 2 | ord_ >> 14}
         found["data"] = frame[24:]
+    if len(found["data"]) >= _PRIVATE.size and found["data"].startswith(_PRIVATE_MAGIC):
+        names = ("magic", "version", "flags", "send_size", "receive_size")
+        found["private"] = dict(zip(names, _PRIVATE.unpack_from(found["data"]), strict=True))
     return found
+
+
+def is_whole_terminate(payload: bytes) -> bool:
+    """Whether a Terminate is as long as the bits of its header demand (RFC 5040 section 4.8)."""
+    if len(payload) < 4:
+        return False
+    headers, expected = payload[2], 4
+    if headers & 0x40:
+        # The DDP header follows the length of its segment, which bit M announces.
+        expected += 2
+        tagged = len(payload) > expected and payload[expected] & 0x80
+        expected += 14 if tagged else 18
+        expected += 28 if headers & 0x20 else 0
+    return len(payload) == expected and bool(headers & 0x80) == bool(headers & 0x40)
 
 
 def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int], names: Names) -> Iterator[bytes]:

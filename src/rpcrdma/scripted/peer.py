@@ -12,7 +12,10 @@ from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX
 from rpcrdma.scripted.frames import (
     OPCODES,
     STARTUP_CRC,
+    STARTUP_FLAGS_AT,
+    STARTUP_MARKERS,
     STARTUP_OCTETS,
+    is_whole_terminate,
     make_fpdu,
     make_segments,
     make_startup,
@@ -20,6 +23,7 @@ from rpcrdma.scripted.frames import (
     read_startup,
 )
 from rpcrdma.scripted.layouts import version_of_first
+from rpcrdma.scripted.marked_frames import MarkedFrames, UnmarkedFrame
 from rpcrdma.scripted.messages import message_words, read_message
 from rpcrdma.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
 from rpcrdma.scripted.values import Names, number
@@ -55,13 +59,16 @@ class RawPeer:
         self.note = PassageLog(log).note
         self._names = names
         self._numbers: dict[int, int] = {}
+        self._marked: MarkedFrames | None = None
         self._parts: dict[int, bytearray] = {}
         self._expected: dict[int, int] = {}
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
-        """Says a start-up frame; with the flag C in it, the frames after it have a CRC."""
+        """Says a start-up frame; with C in it, the frames after it have a CRC, with M those of the peer markers."""
         made = make_startup(fields, self._names, where)
-        self.crc = self.crc or (len(made) > STARTUP_OCTETS - 4 and bool(made[STARTUP_OCTETS - 4] & STARTUP_CRC))
+        flags = made[STARTUP_FLAGS_AT] if len(made) > STARTUP_FLAGS_AT else 0
+        self.crc = self.crc or bool(flags & STARTUP_CRC)
+        self._marked = MarkedFrames(self._reader) if flags & STARTUP_MARKERS else None
         told = ", ".join(f"{name} {value}" for name, value in fields.items())
         await self.send_stream(made, "MPA start-up" + (f" [{told}]" if told else ""))
 
@@ -139,13 +146,13 @@ class RawPeer:
 
     async def _next_segment(self) -> Heard | None:
         """The event that the next FPDU makes; None if it makes none."""
-        start = await self._reader.readexactly(2)
-        length = int.from_bytes(start)
-        rest = await self._reader.readexactly((length + 5 & ~3) + 4 - 2)
-        frame = start + rest
-        if self.crc and crc32c(frame[:-4]) != int.from_bytes(frame[-4:], "little"):
+        frame, covered, fault = await self._next_frame()
+        length = int.from_bytes(frame[:2])
+        if fault is not None:
+            return self._broken(fault, frame)
+        if self.crc and crc32c(covered) != int.from_bytes(frame[-4:], "little"):
             return self._broken("the CRC of an FPDU is wrong", frame)
-        segment = read_segment(rest[:length])
+        segment = read_segment(frame[2 : 2 + length])
         if segment is None:
             return self._broken(f"an FPDU has {length} octets, fewer than a DDP header", frame)
         if (segment["version"], segment["rdmap_version"]) != (1, 1):
@@ -155,6 +162,13 @@ class RawPeer:
         if segment["tagged"]:
             return await self._placed(segment, frame)
         return await self._untagged(segment, frame)
+
+    async def _next_frame(self) -> UnmarkedFrame:
+        if self._marked is not None:
+            return await self._marked.next()
+        start = await self._reader.readexactly(2)
+        frame = start + await self._reader.readexactly((int.from_bytes(start) + 5 & ~3) + 4 - 2)
+        return UnmarkedFrame(frame, frame[:-4], None)
 
     def _broken(self, cause: str, frame: bytes) -> Heard:
         self.note(cause, frame, ours=False)
@@ -203,7 +217,7 @@ class RawPeer:
         if opcode == OPCODES["terminate"] and queue == 2:
             code = int.from_bytes(payload[:2])
             self.note(f"Terminate {code:#06x}", frame, ours=False)
-            return Heard("terminate", {"code": code, "payload": payload})
+            return Heard("terminate", {"code": code, "payload": payload, "whole": int(is_whole_terminate(payload))})
         if opcode == OPCODES["read_request"] and queue == 1 and len(payload) == 28:
             return await self._read(payload, frame)
         if opcode not in _SENDS or queue != 0:
@@ -231,7 +245,8 @@ class RawPeer:
             await self._terminate(0x0101, frame)
             return Heard("broken", {"cause": "an RDMA Read beyond the end of its memory"})
         data = b"" if region is None else bytes(region.data[start : start + length])
-        ddp = {"opcode": "read_response", "handle": sink, "offset": sink_offset, "segment_octets": 1 << 10}
+        step = region.segment_octets if region is not None else 1
+        ddp = {"opcode": "read_response", "handle": sink, "offset": sink_offset, "segment_octets": step}
         await self.send_message(data, ddp, {}, f"RDMA Read Response, {length} octets")
         return None
 

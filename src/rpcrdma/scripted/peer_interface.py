@@ -12,12 +12,16 @@ __all__ = ["Heard", "Log", "Passage", "PassageLog", "RawMemory", "ScriptedPeer"]
 
 @dataclass(slots=True, kw_only=True)
 class RawMemory:
-    """Registered memory. The peer may `read` or `write` it; `written` are offset in it and length of each piece."""
+    """Registered memory. The peer may `read` or `write` it; `written` are offset in it and length of each piece.
+
+    An RDMA Read of it is answered in segments of `segment_octets`.
+    """
 
     handle: int
     offset: int
     data: bytearray
     may: str
+    segment_octets: int = 1 << 10
     written: list[tuple[int, int]] = field(default_factory=list)
 
     @property

@@ -153,7 +153,9 @@ class QueuePairPeer:
             if isinstance(event, Established):
                 self.started = True
                 self._note("the connection is made", event.private_data, ours=False)
-                self._tell(Heard("startup", {"rejected": 0, "enhanced": 1, "crc": 1, "data": event.private_data}))
+                self._tell(
+                    Heard("startup", {"rejected": 0, "enhanced": 1, "markers": 0, "crc": 1, "data": event.private_data})
+                )
             elif isinstance(event, Disconnected):
                 self._note(f"the connection ended: {event.reason}", ours=False)
                 self._tell(Heard("end", {"how": f"ended: {event.reason}", "partial": b""}))

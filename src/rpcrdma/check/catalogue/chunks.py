@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rpcrdma.check.answers import accepted, either, error, hear, reply_header, say
@@ -86,7 +87,16 @@ def _inline(name: str, title: str, statements: str, **header: Any) -> Check:
 _SOURCE = {"given": "source.handle"}
 
 
-def _write(count: int, *lengths: int, pad: int = 0, title: str, name: str, statements: str, at: int = 0) -> Check:
+def _write(
+    count: int,
+    *lengths: int,
+    pad: int = 0,
+    title: str,
+    name: str,
+    statements: str,
+    at: int = 0,
+    framed: Mapping[str, Any] | None = None,
+) -> Check:
     """WRITE whose data is in a Read chunk of segments with these lengths, the last with `pad` octets behind the data.
 
     A READ compares the file.
@@ -112,7 +122,7 @@ def _write(count: int, *lengths: int, pad: int = 0, title: str, name: str, state
         say(header=again, rpc={"procedure": 6, "args": back, **_CALLER}),
         hear(read),
         needs="nfs write",
-        memory={"source": {"content": [data, {"zeros": pad}]}},
+        memory={"source": {"content": [data, {"zeros": pad}], **(framed or {})}},
     )
 
 
@@ -152,6 +162,11 @@ _WRITES = (
            statements="V1-92 V1-14"),
     _write(5001, 1001, 4000, name="5001-in-segments-1001-4000", title="WRITE joins segments of 1001 and 4000 octets",
            statements="V1-92 V1-14"),
+    *(
+        _write(5001, 5001, name=f"5001-in-frames-of-{octets}", statements="RD-8 DDP-11 MPA-1",
+               title=f"An RDMA Read is answered in frames of {octets} octets", framed={"segment_octets": octets})
+        for octets in (8, 5001)
+    ),
     _long_write("long", "WRITE in a Position-Zero chunk with its data is run", "V1-33 V1-35 V1-32", reduced=False),
     _long_write("long-and-reduced", "WRITE in a Position-Zero chunk is run with its data in another chunk",
                 "V1-33 V1-92", reduced=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rpcrdma.check.answers import ANSWERED, NULL, ended, hear, say
+from rpcrdma.check.answers import ANSWERED, NULL, afterwards, ended, hear, say
 from rpcrdma.check.entry import Check, Step, check
 
 __all__ = ["CHECKS"]
@@ -84,6 +84,17 @@ CHECKS: tuple[Check, ...] = (
         ird=0xC010,
         ord=0xC010,
     ),
+    _answered(
+        "depth-0",
+        "A Request with depths of 0 is accepted, or refused with Terminate 2006",
+        "EM-7",
+        {"startup": {**_REPLY, "ord": 0}},
+        {"startup": {"rejected": 1}},
+        {"terminate": {"code": 0x2006}},
+        then=(),
+        ird=0,
+        ord=0,
+    ),
     _answered("no-private-data", "A Request without private data is accepted", "PD-8", data=""),
     _answered(
         "foreign-private-data", "Private data of another format is accepted", "PD-9", data={"text": "something else"}
@@ -105,6 +116,48 @@ CHECKS: tuple[Check, ...] = (
         {"end": {}, "reading": "long-private-data-refused"},
         then=(),
         data=[{"zeros": 500}, "f6ab0e18 01 01 03 03"],
+    ),
+    _answered(
+        "private-data.reserved",
+        "Private data of the Reply is of version 1, and its reserved bits are zero",
+        "PD-3",
+        {"startup": {**_REPLY, "private": {"any": [None, {"version": 1, "flags": {"max": 1}}]}}},
+    ),
+    _answered(
+        "silence",
+        "No frame comes before one has been received",
+        "MPA-41",
+        then=({"quiet": {"milliseconds": 100}}, *_CALL),
+    ),
+    _answered(
+        "crc-not-demanded",
+        "A Request without C is accepted, and frames have a CRC if the Reply has C",
+        "MPA-34 MPA-22 MPA-24",
+        flags=0x10,
+    ),
+    _answered(
+        "crc-demanded",
+        "For a Request with C all frames have a right CRC",
+        "MPA-34 MPA-22 MPA-24 MPA-19",
+        flags=0x50,
+    ),
+    _answered(
+        "markers",
+        "For a Request with M each 512th octet of the stream is a marker that points to its frame",
+        "MPA-11 MPA-12 MPA-13 MPA-15 MPA-16 MPA-17 MPA-33",
+        {"startup": {**_REPLY, "markers": 0}},
+        {"startup": {"rejected": 1}, "reading": "markers-rejected"},
+        then=[step for number in range(12) for step in afterwards(number)],
+        flags=0xD0,
+    ),
+    check(
+        "mpa.startup.cut",
+        "A Request that the stream ends within ends the connection",
+        "MPA-38",
+        say(stream=[{"text": "MPA ID Req"}]),
+        {"end": {}},
+        *ended(),
+        startup=None,
     ),
     check(
         "mpa.startup.in-pieces",

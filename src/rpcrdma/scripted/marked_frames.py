@@ -1,0 +1,66 @@
+"""Frames of a stream in which the peer inserts markers (RFC 5044 section 4.3), and the faults of these."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+__all__ = ["MarkedFrames", "UnmarkedFrame"]
+
+_SPACING_OCTETS = 512
+_MARKER_OCTETS = 4
+
+
+class UnmarkedFrame(NamedTuple):
+    """An FPDU without its markers, the octets that its CRC covers, and the fault of its first wrong marker."""
+
+    octets: bytes
+    covered: bytes
+    fault: str | None
+
+
+class MarkedFrames:
+    """Takes the markers from a stream that begins with one."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+        self._position = self._start = 0
+        self._octets = bytearray()
+        self._covered = bytearray()
+        self._fault: str | None = None
+
+    async def next(self) -> UnmarkedFrame:
+        """The next frame.
+
+        Raises:
+            asyncio.IncompleteReadError: the stream ends within it.
+        """
+        self._start, self._fault = self._position, None
+        self._octets.clear()
+        self._covered.clear()
+        await self._read_to(2)
+        end = 2 + int.from_bytes(self._octets) + 3 & ~3
+        await self._read_to(end)
+        await self._take_marker()
+        covered = bytes(self._covered)
+        await self._read_to(end + 4)
+        return UnmarkedFrame(bytes(self._octets), covered, self._fault)
+
+    async def _read_to(self, end: int) -> None:
+        while len(self._octets) < end:
+            await self._take_marker()
+            room = _SPACING_OCTETS - self._position % _SPACING_OCTETS
+            part = await self._reader.readexactly(min(end - len(self._octets), room))
+            self._position += len(part)
+            self._octets += part
+            self._covered += part
+
+    async def _take_marker(self) -> None:
+        if self._position % _SPACING_OCTETS:
+            return
+        marker = await self._reader.readexactly(_MARKER_OCTETS)
+        pointer = self._position - self._start
+        if int.from_bytes(marker) != pointer and self._fault is None:
+            self._fault = f"the marker at octet {self._position} is {marker.hex()} instead of {pointer:08x}"
+        self._position += _MARKER_OCTETS
+        self._covered += marker
