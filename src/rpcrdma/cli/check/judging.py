@@ -181,6 +181,8 @@ async def _spoken(target: RawTarget, prepared: Prepared) -> dict[str, Outcome]:
     try:
         return await spoken_versions(target, prepared.given)
     except OSError as error:
+        if isinstance(error.__cause__, ConnectFailed):
+            raise error.__cause__ from error
         raise ConnectFailed(f"{target.host} port {target.port}: {error.strerror or error or 'no answer'}") from error
 
 
