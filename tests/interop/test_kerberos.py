@@ -210,6 +210,52 @@ def test_a_server_that_the_realm_does_not_know_is_named(realm: Realm, directory:
     assert failure(realm, directory, host="127.0.0.1").startswith("the realm has no principal nfs/127.0.0.1; add it")
 
 
+def test_a_server_of_a_realm_that_does_not_trust_the_clients_is_named(
+    realm: Realm, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "krb5.conf"
+    own = (realm.folder / "krb5.conf").read_text()
+    config.write_text(f"{own}[domain_realm]\n    localhost = OTHER.TEST\n")
+    monkeypatch.setenv("KRB5_CONFIG", str(config))
+    # The KDC of the client's realm has neither the server nor a way to its realm.
+    assert failure(realm, directory).startswith("the realm has no principal nfs/localhost; add it")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
+def test_users_reach_what_they_may_and_users_without_an_account_and_hosts_are_nobody(
+    realm: Realm, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    realm.add_user("bob")
+    realm.add_service("host/node", realm.folder / "node.keytab")
+    node = f"FILE:{realm.folder}/tickets-node"
+    realm.run("kinit", "-k", "-t", str(realm.folder / "node.keytab"), "host/node", KRB5CCNAME=node)
+    (directory / "secret").write_bytes(b"of root")
+    (directory / "secret").chmod(0o600)
+
+    async def main() -> None:
+        async with serving(realm, directory) as url:
+            caches = {"alice": realm.tickets("alice"), "bob": realm.tickets("bob"), "node": node}
+            for name, cache in caches.items():
+                kerberos = Kerberos("krb5p", ccache=cache)
+                async with nfs_open(url, options=ConnectOptions(security=kerberos)) as fs:
+                    await fs.write_bytes(name, b"")
+                    with pytest.raises(PermissionError):
+                        await fs.read_bytes("secret")
+
+    asyncio.run(main())
+    owners = {name: (directory / name).stat().st_uid for name in ("alice", "bob", "node")}
+    assert owners == {"alice": pwd.getpwnam("daemon").pw_uid, "bob": 65534, "node": 65534}
+
+
+def test_a_token_that_was_cut_makes_no_context(realm: Realm) -> None:
+    token = KerberosMechanism().initiate("localhost").step(None) or b""
+    for bad in [*(token[:end] for end in range(0, len(token), 7)), token * 2]:
+        context = KerberosMechanism(keytab=realm.keytab).accept()
+        with pytest.raises(GssFailure):
+            context.step(bad)
+        assert not context.complete
+
+
 def test_a_server_without_the_key_of_its_principal_is_named(realm: Realm, directory: Path, tmp_path: Path) -> None:
     realm.add_service("nfs/other", tmp_path / "other.keytab")
     only_other = Realm.__new__(Realm)
