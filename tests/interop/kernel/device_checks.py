@@ -120,11 +120,11 @@ def verbs_carry_the_checks_of_servers(lab: Lab) -> None:
     patterns = " ".join(f"--only '{each}'" for each in ("v1.[itw]*", "v1.read.5*", "v2.rtr.[rw]*"))
     said = _run(
         lab.devices,
-        _START.replace("VERSION", "")
+        START.replace("VERSION", "")
         + "head -c 9001 /dev/urandom >/run/served/file\n"
         + f"{_COMMAND} check --provider verbs --write . --timeout 20 {patterns} "
-        + f"rdma://ADDRESS:{_OUR_PORT}/?mountport={_TCP_PORT}\n"
-        + _STOP,
+        + f"rdma://ADDRESS:{OUR_PORT}/?mountport={TCP_PORT}\n"
+        + STOP,
         _SUITE_S,
     )
     if "conforms" not in said or "violates" in said or "inconclusive" in said:

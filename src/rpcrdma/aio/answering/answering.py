@@ -19,7 +19,6 @@ from typing import Any, ClassVar, TypeAlias
 from rpcrdma.aio.answering.answer_log import AnswerLog
 from rpcrdma.aio.answering.buffer_pool import OutOfBuffers, octets_taken
 from rpcrdma.aio.answering.call_source import CallSource
-from rpcrdma.aio.answering.computations import Computations
 from rpcrdma.aio.answering.result_memory import CallWithResults
 from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
 from rpcrdma.aio.drivers.effects import effects_of
@@ -382,7 +381,6 @@ class HandlerRunner:
         self._before_handler = effects.before_handler
         pool = effects.worker_pool or WorkerPool
         self._workers: WorkerPool[ServerCall, _Result] = pool(workers, self._work, self._deliver, self._let_go)
-        self._computations = Computations(pool)
         self.log = AnswerLog(logger)
         # With the awaitable of each, in order: a simulation must cancel them in the same order each time.
         self._tasks: dict[asyncio.Task[None], Awaitable[Any]] = {}
@@ -449,18 +447,6 @@ class HandlerRunner:
         """
         self._workers.connection_ended(connection)
 
-    def compute(self, address: str, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """As `Computations.begin`. After `drain` has run into its deadline nothing is called."""
-        self.running += 1
-        self._computations.begin(address, work, functools.partial(self._take_computed, done))
-
-    def _take_computed(self, done: Callable[[Any], None], result: Any) -> None:
-        try:
-            if not self._drained:
-                done(result)
-        finally:
-            self._one_less()
-
     async def drain(self, deadline_s: float) -> bool:
         """Waits until nothing runs, at most `deadline_s` seconds; cancels tasks that still run, and ends the threads.
 
@@ -482,16 +468,16 @@ class HandlerRunner:
         if tasks:
             await asyncio.wait(tasks, timeout=deadline_s)
         self._workers.shutdown(wait=finished)
-        self._computations.shutdown(wait=finished)
         self.log.flush()
         return finished
 
     def _finished(self, call: ServerCall) -> None:
         if call.reserved:
             call.end_reservation()
-        self._one_less()
+        self.end_one()
 
-    def _one_less(self) -> None:
+    def end_one(self) -> None:
+        """Ends one of those that run."""
         self.running -= 1
         if not self.running and self._idle is not None:
             self._idle.set()

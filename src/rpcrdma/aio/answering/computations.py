@@ -1,52 +1,59 @@
-"""Threads for work that computes, such as sealing a long message, beside those for handlers that block."""
+"""Threads for work that occupies a processor, such as encryption, beside the event loop."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from rpcrdma.aio.answering.answering import HandlerRunner
 from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
+from rpcrdma.aio.drivers.effects import effects_of
 
 __all__ = ["Computations"]
+
+_THREADS = max(1, (os.cpu_count() or 1) - 1)
+"""One processor is for the event loop."""
 
 _Computation: TypeAlias = tuple[Callable[[], Any], Callable[[Any], None]]
 """The work, and the taker of its result."""
 
-_THREADS = max(1, (os.cpu_count() or 1) - 1)
-"""Threads that compute at the same time: one processor is for the event loop."""
-
 
 class Computations:
-    """Clients take turns for the threads, which `pool` makes with the first computation."""
+    """Runs the computations of a server; `runner`, in whose count they are, waits for them when it is drained."""
 
-    def __init__(self, pool: Callable[..., WorkerPool[_Computation, Any]]) -> None:
-        self._make_pool = pool
-        self._pool: WorkerPool[_Computation, Any] | None = None
+    def __init__(self, runner: HandlerRunner) -> None:
+        self._runner = runner
+        pool = effects_of(asyncio.get_running_loop()).worker_pool or WorkerPool
+        self._threads: WorkerPool[_Computation, Any] = pool(_THREADS, _result, self._take, _stay)
+        self._ended = False
 
-    def begin(self, address: str, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def run(self, address: str, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         """Calls `work()`, which does not raise, in a thread, and `done` with its result in the event loop.
 
-        Clients take turns by `address`.
+        Clients take turns by `address`. After `shutdown` nothing is called.
         """
-        if self._pool is None:
-            self._pool = self._make_pool(_THREADS, _computed, _taken, _stays)
-        self._pool.submit(address, address, (work, done), brief=False, may_be_let_go=False)
+        self._runner.running += 1
+        self._threads.submit(address, address, (work, done), brief=False, may_be_let_go=False)
 
     def shutdown(self, *, wait: bool) -> None:
-        """Ends the threads, as `WorkerPool.shutdown` does."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=wait)
+        """Starts nothing more. `wait`: returns when the threads have ended; nothing runs, then."""
+        self._ended = True
+        self._threads.shutdown(wait=wait)
+
+    def _take(self, computation: _Computation, result: Any) -> None:
+        try:
+            if not self._ended:
+                computation[1](result)
+        finally:
+            self._runner.end_one()
 
 
-def _computed(computation: _Computation, worker: Worker) -> Any:
+def _result(computation: _Computation, worker: Worker) -> Any:
     del worker
     return computation[0]()
 
 
-def _taken(computation: _Computation, result: Any) -> None:
-    computation[1](result)
-
-
-def _stays(computation: _Computation) -> None:
+def _stay(computation: _Computation) -> None:
     """No computation is let go."""

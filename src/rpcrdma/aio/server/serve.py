@@ -12,6 +12,7 @@ from typing import Any
 
 from rpcrdma.aio.answering.answering import Answering, AtMostOnce, HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.computations import Computations
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.aio.drivers.limited_log import LimitedLog
@@ -83,6 +84,7 @@ class Server:
         self._options = options
         self._log = LimitedLog(_LOGGER)
         self._runner = HandlerRunner(workers=options.workers)
+        self._computations = Computations(self._runner)
         self._contexts = acceptor = None if mechanism is None else self._acceptor(mechanism)
         flavors = frozenset(options.flavors())
         # Without contexts no call has another flavor than these two.
@@ -133,7 +135,7 @@ class Server:
             random_octets=lambda length: random_bits(8 * length).to_bytes(length, "big"),
             on_failure=refused,
             on_made=made,
-            in_thread=self._runner.compute,
+            in_thread=self._computations.run,
         )
 
     @property
@@ -222,7 +224,8 @@ class Server:
         self.takes_calls = False
         deadline_s = self._options.drain_s if drain_s is None else drain_s
         self._rdma.stop_accepting()
-        await asyncio.gather(self._tcp.stop(deadline_s), self._runner.drain(deadline_s))
+        _, finished = await asyncio.gather(self._tcp.stop(deadline_s), self._runner.drain(deadline_s))
+        self._computations.shutdown(wait=finished)
         await self._rdma.stop()
         if self._contexts is not None:
             self._contexts.close()
