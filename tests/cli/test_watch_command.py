@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
+import pytest
+
+from rpcrdma.cli.main import build_parser
+from rpcrdma.cli.options import connect_options
 from support.command_process import CommandProcess
 
 if TYPE_CHECKING:
@@ -109,3 +113,9 @@ def test_a_server_that_is_started_again_is_watched_on(start: StartServer, tmp_pa
                     assert second.stop() == 0
             finally:
                 process.kill()
+
+
+@pytest.mark.parametrize("word", [[], ["--changes-in-clear"]])
+def test_changes_that_kerberos_does_not_protect_are_asked_for_by_name(word: list[str]) -> None:
+    options = connect_options(build_parser().parse_args(["watch", "--sec=krb5p", *word, "rdma://h/"]))
+    assert options.services_in_clear is bool(word)
