@@ -163,6 +163,15 @@ def test_the_room_of_answered_calls_is_used_again() -> None:
     assert third.joined([segment]).whole
 
 
+def test_octets_behind_a_hole_are_left_out() -> None:
+    message = LongMessage(Room(100))
+    message.add(1, 0, bytearray(b"ab"), 2)
+    message.add(1, 4, bytearray(b"ef"), 2)
+    message.add(2, 0, bytearray(b"gh"), 2)
+    joined = message.joined([MemorySegment(1, 6, 0), MemorySegment(2, 2, 0)])
+    assert (joined.data, joined.octets) == (b"ab", 8)
+
+
 def gss(service: int, procedure: int = 0) -> bytes:
     """A credential of RPCSEC_GSS version 1."""
     return words(RPCSEC_GSS, 24, 1, procedure, 5, service, 4, 0x01020304)

@@ -23,10 +23,11 @@ class PsnOrder:
     `first` is the number of the first packet; where it is None, the packet that comes first is the first.
     """
 
-    __slots__ = ("_held", "_next")
+    __slots__ = ("_acknowledged", "_held", "_next")
 
     def __init__(self, first: int | None = None) -> None:
         self._next = first
+        self._acknowledged: int | None = None
         self._held: dict[int, tuple[RocePacket, int | None]] = {}
 
     @property
@@ -55,13 +56,19 @@ class PsnOrder:
         yield self._take(packet, numbers)
         yield from self._held_in_order()
 
-    def acknowledge(self, psn: int) -> Iterator[RocePacket | PacketGap]:
-        """The receiver has all packets up to this one: a missing one was not captured, and will not come again."""
-        while self._held and self._next is not None and ahead_of(psn, self._next) >= 0:
-            yield from self._give_up()
+    def acknowledge(self, psn: int) -> None:
+        """The receiver has all packets up to this one; one of them may come late, but will not be sent again."""
+        self._acknowledged = psn
+
+    def settle(self) -> Iterator[RocePacket | PacketGap]:
+        """Ends the wait for packets whose receiver has acknowledged them: they were not captured."""
+        psn, self._acknowledged = self._acknowledged, None
+        while psn is not None and self._next is not None and (missing := ahead_of(psn, self._next) + 1) > 0:
+            yield from self._give_up(missing)
 
     def finish(self) -> Iterator[RocePacket | PacketGap]:
         """Ends the capture: gives the packets that still wait for missing ones, without these."""
+        yield from self.settle()
         while self._held:
             yield from self._give_up()
 
@@ -69,12 +76,13 @@ class PsnOrder:
         self._next = None if numbers is None else (packet.psn + numbers) % PSN_SPACE
         return packet
 
-    def _give_up(self) -> Iterator[RocePacket | PacketGap]:
+    def _give_up(self, most: int = PSN_SPACE) -> Iterator[RocePacket | PacketGap]:
+        """Goes on behind the missing packets, which are `most` at most."""
         assert self._next is not None
         following = self._next
-        first = min(self._held, key=lambda psn: ahead_of(psn, following))
-        yield PacketGap(ahead_of(first, following))
-        self._next = first
+        missing = min([most, *(ahead_of(psn, following) for psn in self._held)])
+        yield PacketGap(missing)
+        self._next = (following + missing) % PSN_SPACE
         yield from self._held_in_order()
 
     def _held_in_order(self) -> Iterator[RocePacket | PacketGap]:

@@ -48,6 +48,8 @@ class RoceConnection(RdmaConnection):
 
     def feed(self, end: int, packet: RocePacket) -> Iterator[tuple[int, Message]]:
         """The messages that a packet of `end` makes whole, each with its sender, to be numbered and then `finish`ed."""
+        # A packet that its receiver has acknowledged may come late, but not behind a packet of the other direction.
+        yield from self._told(1 - end, self.halves[1 - end].settle())
         if packet.damaged or packet.kind is None:
             yield end, _refused(packet)
         elif packet.kind.operation not in _RESPONSES:
@@ -68,7 +70,7 @@ class RoceConnection(RdmaConnection):
         (word,) = packet.extended(0, _ACKNOWLEDGE)
         syndrome, code = syndrome_of(word >> 24), word >> 24 & 0x1F
         if syndrome is Syndrome.ACK:
-            yield from self._told(1 - end, self.halves[1 - end].acknowledge(packet.psn))
+            self.halves[1 - end].order.acknowledge(packet.psn)
         elif syndrome is Syndrome.NAK and code == _ASK_AGAIN:
             yield end, _negative(packet, f"NAK, asks for the packets from number {packet.psn} on again")
         elif syndrome is Syndrome.NAK:

@@ -73,9 +73,9 @@ class RoceHalf:
             self.mtu_octets = packet.octets
         yield from self._requests(self.order.add(packet, numbers))
 
-    def acknowledge(self, psn: int) -> Iterator[RdmapMessage | PacketGap]:
-        """The peer has all packets up to this one."""
-        yield from self._requests(self.order.acknowledge(psn))
+    def settle(self) -> Iterator[RdmapMessage | PacketGap]:
+        """The messages behind packets that the peer has acknowledged, and that were not captured."""
+        yield from self._requests(self.order.settle())
 
     def respond(self, packet: RocePacket) -> Iterator[RdmapMessage | PacketGap]:
         """The Read Response that a packet makes whole. Responses to no request of the capture are left out."""
