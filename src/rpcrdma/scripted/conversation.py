@@ -13,7 +13,8 @@ A conversation is a mapping with these keys, of which only "steps" must be there
   {"hear": PATTERN}, or a list of patterns of which one must match: {"message": FIELDS}, {"startup": FIELDS},
   {"terminate": FIELDS}, {"end": {}}, {"refused": {}} (an RDMA Read of memory that is not registered was answered with
   a Terminate), {"read_response": FIELDS}. A pattern with "reading" beside its kind is an answer by another reading of
-  the specification, whose name is noted; "as" beside it: the message's XID is given as "NAME.xid" from then on.
+  the specification, whose name is noted; "as" beside it: the message's XID is given as "NAME.xid" from then on;
+  "last": true: no step comes after such an answer.
   Messages that only grant credits or tell properties are passed over.
   {"memory": {NAME: {"written": NUMBER, "data": OCTETS}}}: how much has been written, and how the region begins.
   {"repeat": {"times": NUMBER, "steps": STEPS}}: {"given": "index"} counts from zero.
@@ -54,6 +55,8 @@ __all__ = [
 
 _KEYS = frozenset({"version", "memory", "startup", "steps", "title"})
 _ENHANCED = 0x10
+_BESIDE_KIND = frozenset({"reading", "as", "last"})
+"""Keys of a pattern beside its kind."""
 _BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
 """RFC 8797: 4096 octets each way, remote invalidation."""
 _HANDLE, _OFFSET = 0x00C0FFEE, 0x1_0000_0000
@@ -114,6 +117,10 @@ class LeftCourse(Exception):
         self.found = found
         self.silent = silent
         self.ended = ended
+
+
+class _Over(Exception):
+    """The conversation is at its end before its last step."""
 
 
 async def run_conversation(
@@ -210,6 +217,8 @@ class LiveConversation:
             try:
                 for at, step in enumerate(steps):
                     await self._step(step, f"steps[{at}]")
+            except _Over:
+                pass
             except LeftCourse as left:
                 self.outcome.failure = Failure(at, left.expected, left.found, left.silent, left.ended)
             except BaseException:
@@ -309,6 +318,8 @@ class LiveConversation:
                         self._names.heard = self.outcome.heard = heard.fields
                     if heard.kind == "startup":
                         self._peer.crc = self._peer.crc or bool(heard.fields["crc"])
+                    if pattern.get("last"):
+                        raise _Over
                     return
                 misses.append(miss)
         found = _heard_words(self._peer.version, heard)
@@ -373,7 +384,7 @@ def _is_idle(version: str, fields: Mapping[str, Any]) -> bool:
 
 
 def _kind_of(pattern: Mapping[str, Any]) -> tuple[str, Any]:
-    ((kind, fields),) = ((name, value) for name, value in pattern.items() if name not in {"reading", "as"})
+    ((kind, fields),) = ((name, value) for name, value in pattern.items() if name not in _BESIDE_KIND)
     return kind, fields
 
 

@@ -245,7 +245,7 @@ class RawPeer:
             await self._terminate(0x0101, frame)
             return Heard("broken", {"cause": "an RDMA Read beyond the end of its memory"})
         data = b"" if region is None else bytes(region.data[start : start + length])
-        step = region.segment_octets if region is not None else 1
+        step = 1 if region is None else region.segment_octets
         ddp = {"opcode": "read_response", "handle": sink, "offset": sink_offset, "segment_octets": step}
         await self.send_message(data, ddp, {}, f"RDMA Read Response, {length} octets")
         return None
