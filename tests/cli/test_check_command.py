@@ -155,6 +155,8 @@ def test_a_client_is_judged_by_a_server_that_listens() -> None:
     [
         (["check"], 2, "no server is named"),
         (["check", "tcp://127.0.0.1"], 2, "not RPC-over-RDMA"),
+        (["check", "rdma://127.0.0.1", "--behind", "tcp://127.0.0.1"], 2, "add --listen"),
+        (["check", "--listen", "rdma://127.0.0.1:0", "--behind", "rdma://127.0.0.1"], 2, "not reached over TCP"),
         (["check", "rdma://127.0.0.1", "--only", "nothing"], 2, "no check matches"),
         (["check", "rdma://127.0.0.1:PORT", "--provider", "verbs"], 3, "no RDMA device reaches it"),
         (["check", "rdma://127.0.0.1:PORT"], 3, "refused"),

@@ -92,6 +92,8 @@ def _device(args: argparse.Namespace) -> Provider:
 
 
 def _wrong_usage(args: argparse.Namespace) -> tuple[str, str] | None:
+    if args.behind is not None:
+        return "--behind answers the calls of clients", "add --listen URL"
     if args.url is None:
         return "no server is named", "write rdma://HOST[:PORT][/PATH]"
     if args.url.scheme != "rdma":
@@ -105,6 +107,9 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check]) -> Ex
     """Listens until the client has met all checks or the command is interrupted."""
     if args.url is not None:
         return console.error("--listen judges clients, a URL a server", "leave out one", status=ExitStatus.USAGE)
+    if args.behind is not None and args.behind.scheme != "tcp":
+        told = f"{args.behind} is not reached over TCP", "write --behind tcp://HOST:PORT"
+        return console.error(*told, status=ExitStatus.USAGE)
     url: Url = args.listen
     timeout_s = args.timeout or _CLIENT_S
     options = TrialOptions(
