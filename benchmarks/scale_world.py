@@ -16,10 +16,7 @@ from rpcrdma import ConnectOptions, ServeOptions, connect, serve
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import Server
-from rpcrdma.limits import (
-    RDMA_STARTING_MAX,
-    RPC_CONNECTIONS_MAX,
-)
+from rpcrdma.limits import RDMA_STARTING_MAX, RPC_CONNECTIONS_MAX
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, Service, in_worker

@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
-from rpcrdma.limits import (
-    CONTINUED_OCTETS_MAX,
-    RPC_UNCOUNTED_CALL_OCTETS,
-)
+from rpcrdma.limits import CONTINUED_OCTETS_MAX, RPC_UNCOUNTED_CALL_OCTETS
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport import TransportConfig

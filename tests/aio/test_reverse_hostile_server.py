@@ -13,10 +13,7 @@ import pytest
 from rpcrdma.aio.answering.answering import Answering, HandlerRunner
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.errors import TransportClosed
-from rpcrdma.limits import (
-    RPC_OUTSTANDING_CALLS_MAX,
-    RPC_UNSENT_REPLY_OCTETS_MAX,
-)
+from rpcrdma.limits import RPC_OUTSTANDING_CALLS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.calling import CallEncoder
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rpcrdma.limits import (
-    PROBED_PROGRAMS_MAX,
-    PROBED_VERSIONS_MAX,
-)
+from rpcrdma.limits import PROBED_PROGRAMS_MAX, PROBED_VERSIONS_MAX
 from rpcrdma.nfs import mount, port_mapper, v3
 from rpcrdma.nfs.port_mapper import binding, binding_entry, mapping, mapping_entry
 from rpcrdma.rpc.program import Program, null_procedure

@@ -6,10 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rpcrdma.limits import (
-    CALL_OUTCOMES_MAX,
-    CALL_STATUSES_MAX,
-)
+from rpcrdma.limits import CALL_OUTCOMES_MAX, CALL_STATUSES_MAX
 from rpcrdma.nfs import mount, v3
 from rpcrdma.rpc.call_statistics import (
     CONNECTION_LOST,

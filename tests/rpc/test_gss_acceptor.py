@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 
 from rpcrdma.aio.answering.answering import ServerCall
 from rpcrdma.errors import DecodeError, RpcError
-from rpcrdma.limits import (
-    GSS_ADDRESS_CREATING_MAX,
-    GSS_CREATION_S,
-    GSS_IDLE_S,
-)
+from rpcrdma.limits import GSS_ADDRESS_CREATING_MAX, GSS_CREATION_S, GSS_IDLE_S
 from rpcrdma.rpc.auth import AuthGss, AuthStat, LocalUser, OpaqueAuth
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.errors import AuthError, GarbageArguments, NoSuchProcedure

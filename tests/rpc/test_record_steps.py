@@ -7,11 +7,7 @@ import itertools
 import pytest
 
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.limits import (
-    RPC_RECORD_FRAGMENTS_MAX,
-    RPC_RECORD_OCTETS_MAX,
-    RPC_RECORD_STEP_OCTETS,
-)
+from rpcrdma.limits import RPC_RECORD_FRAGMENTS_MAX, RPC_RECORD_OCTETS_MAX, RPC_RECORD_STEP_OCTETS
 from rpcrdma.limits import RPC_RECORD_SKIPPED_OCTETS_MAX as SKIPPED_MAX
 from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver, RecordSender
 from rpcrdma.xdr.codec import BulkItem, Payload

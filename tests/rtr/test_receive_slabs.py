@@ -6,10 +6,7 @@ import itertools
 
 import pytest
 
-from rpcrdma.limits import (
-    RTR_SLAB_BUFFERS,
-    RTR_TRANSMISSIONS_MAX,
-)
+from rpcrdma.limits import RTR_SLAB_BUFFERS, RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr import receive_slabs
 from rpcrdma.rtr.messages import (
     XMTCONT,

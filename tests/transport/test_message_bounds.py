@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from rpcrdma.limits import (
-    CONNECTION_MESSAGE_OCTETS_MAX,
-    RPC_UNCOUNTED_CALL_OCTETS,
-)
+from rpcrdma.limits import CONNECTION_MESSAGE_OCTETS_MAX, RPC_UNCOUNTED_CALL_OCTETS
 from rpcrdma.transport.message_memory import MessageMemory
 
 KIB = 1 << 10

@@ -6,10 +6,7 @@ import random
 
 import pytest
 
-from rpcrdma.limits import (
-    CONNECTION_MESSAGE_OCTETS_MAX,
-    RPC_UNCOUNTED_CALL_OCTETS,
-)
+from rpcrdma.limits import CONNECTION_MESSAGE_OCTETS_MAX, RPC_UNCOUNTED_CALL_OCTETS
 from rpcrdma.transport.message_memory import MessageMemory
 
 

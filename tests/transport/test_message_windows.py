@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma.limits import (
-    SPARE_RECEIVES,
-    UNREAD_SENDS_MAX,
-)
+from rpcrdma.limits import SPARE_RECEIVES, UNREAD_SENDS_MAX
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, OutgoingProperties, Refusal
 from rpcrdma.transport.message_windows import CREDITS_MAX, CumulativeWindow, IncrementalWindow
 from window_space import admitted

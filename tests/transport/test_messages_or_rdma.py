@@ -6,11 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rpcrdma.limits import (
-    CONNECTION_MESSAGE_OCTETS_MAX,
-    CONTINUED_OCTETS_MAX,
-    GRANTED_OCTETS_MAX,
-)
+from rpcrdma.limits import CONNECTION_MESSAGE_OCTETS_MAX, CONTINUED_OCTETS_MAX, GRANTED_OCTETS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import ReplyArrived, TransportConfig

@@ -9,10 +9,7 @@ from typing import Any, cast
 import pytest
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
-from rpcrdma.limits import (
-    CALL_ATTEMPTS_MAX,
-    CONTINUED_OCTETS_MAX,
-)
+from rpcrdma.limits import CALL_ATTEMPTS_MAX, CONTINUED_OCTETS_MAX
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, counted_bits, message
 from rpcrdma.transport import (
     CallArrived,

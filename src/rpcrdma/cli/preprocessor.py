@@ -15,10 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rpcrdma.errors import RpcRdmaError
-from rpcrdma.file_limits import (
-    XDR_DEFINITION_CHARACTERS_MAX,
-    XDR_PREPROCESSOR_S,
-)
+from rpcrdma.file_limits import XDR_DEFINITION_CHARACTERS_MAX, XDR_PREPROCESSOR_S
 
 __all__ = ["PreprocessorFailed", "preprocess"]
 

@@ -12,10 +12,7 @@ from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.options import CommandParser, add_json, connect_options, port_number, service_url
 from rpcrdma.errors import CallTimeout, ConnectFailed, RpcError, RpcRdmaError
-from rpcrdma.limits import (
-    PROBED_PROGRAMS_MAX,
-    PROBED_VERSIONS_MAX,
-)
+from rpcrdma.limits import PROBED_PROGRAMS_MAX, PROBED_VERSIONS_MAX
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import Connection, ConnectOptions

@@ -53,12 +53,7 @@ from rpcrdma.cli.serve_protection import (
     unfit,
 )
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed
-from rpcrdma.limits import (
-    BUFFER_OCTETS_MAX,
-    RDMA_IDLE_S,
-    RPC_CONNECTIONS_MAX,
-    RPC_IDLE_S,
-)
+from rpcrdma.limits import BUFFER_OCTETS_MAX, RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 
 if TYPE_CHECKING:

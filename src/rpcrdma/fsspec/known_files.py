@@ -21,10 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rpcrdma.fsspec.entry_info import Info
-from rpcrdma.limits import (
-    FSSPEC_HELD_OCTETS_MAX,
-    FSSPEC_KNOWN_FILES_MAX,
-)
+from rpcrdma.limits import FSSPEC_HELD_OCTETS_MAX, FSSPEC_KNOWN_FILES_MAX
 from rpcrdma.nfs.client import DirEntry, NfsFile
 
 __all__ = ["Known", "KnownFiles", "known_files"]

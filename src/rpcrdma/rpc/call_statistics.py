@@ -16,10 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from rpcrdma.limits import (
-    CALL_OUTCOMES_MAX,
-    CALL_STATUSES_MAX,
-)
+from rpcrdma.limits import CALL_OUTCOMES_MAX, CALL_STATUSES_MAX
 from rpcrdma.rpc.histogram import BUCKETS, Histogram, bucket_of, bucket_start_ns
 from rpcrdma.rpc.program import Procedure
 

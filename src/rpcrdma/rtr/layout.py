@@ -11,11 +11,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rpcrdma.limits import (
-    RTR_BUFFER_STRUCTURES_KEPT_MAX,
-    RTR_LAYOUTS_TRIED_MAX,
-    RTR_TRANSMISSIONS_MAX,
-)
+from rpcrdma.limits import RTR_BUFFER_STRUCTURES_KEPT_MAX, RTR_LAYOUTS_TRIED_MAX, RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr.messages import XMTCONT, TransmitContinue, encode_transmit_continue
 from rpcrdma.rtr.properties import (
     RECEIVE_STRUCTURE,

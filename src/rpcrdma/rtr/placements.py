@@ -11,11 +11,7 @@ import struct
 from typing import NamedTuple, TypeAlias
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.limits import (
-    CHUNK_SEGMENTS_MAX,
-    RTR_ITEMS_MAX,
-    RTR_SEGMENT_NUMBERS_MAX,
-)
+from rpcrdma.limits import CHUNK_SEGMENTS_MAX, RTR_ITEMS_MAX, RTR_SEGMENT_NUMBERS_MAX
 from rpcrdma.transport import Segment
 from rpcrdma.wire.buffers import Buffer, Reader
 

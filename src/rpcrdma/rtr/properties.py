@@ -10,10 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.limits import (
-    RTR_BUFFER_SEGMENTS_MAX,
-    RTR_BUFFER_STRUCTURES_KEPT_MAX,
-)
+from rpcrdma.limits import RTR_BUFFER_SEGMENTS_MAX, RTR_BUFFER_STRUCTURES_KEPT_MAX
 from rpcrdma.wire.buffers import Buffer, Reader
 
 __all__ = [

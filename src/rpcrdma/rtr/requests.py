@@ -7,11 +7,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.limits import (
-    CALL_ATTEMPTS_MAX,
-    RTR_ITEMS_MAX,
-    RTR_TRANSMISSIONS_MAX,
-)
+from rpcrdma.limits import CALL_ATTEMPTS_MAX, RTR_ITEMS_MAX, RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr.config import Costs, Preference, prefers_segments
 from rpcrdma.rtr.layout import (
     CONTINUE_OCTETS,

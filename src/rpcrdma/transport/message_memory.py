@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rpcrdma.limits import (
-    CONNECTION_MESSAGE_OCTETS_MAX,
-    RPC_UNCOUNTED_CALL_OCTETS,
-)
+from rpcrdma.limits import CONNECTION_MESSAGE_OCTETS_MAX, RPC_UNCOUNTED_CALL_OCTETS
 
 __all__ = ["MessageMemory", "MessageRoom"]
 

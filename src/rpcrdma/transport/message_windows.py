@@ -16,11 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from rpcrdma.limits import (
-    GRANTED_OCTETS_MAX,
-    SPARE_RECEIVES,
-    UNREAD_SENDS_MAX,
-)
+from rpcrdma.limits import GRANTED_OCTETS_MAX, SPARE_RECEIVES, UNREAD_SENDS_MAX
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing
 

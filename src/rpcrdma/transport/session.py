@@ -6,10 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from rpcrdma.errors import HostAuthenticationFailed
-from rpcrdma.limits import (
-    CHUNK_SEGMENTS_MAX,
-    CONTINUED_OCTETS_MAX,
-)
+from rpcrdma.limits import CHUNK_SEGMENTS_MAX, CONTINUED_OCTETS_MAX
 from rpcrdma.transport.carriers import Batcher
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import Dialect

@@ -13,10 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from rpcrdma.limits import (
-    REGISTRATIONS_KEPT_MAX,
-    REGISTRATIONS_KEPT_OCTETS_MAX,
-)
+from rpcrdma.limits import REGISTRATIONS_KEPT_MAX, REGISTRATIONS_KEPT_OCTETS_MAX
 from rpcrdma.verbs.binding import Region
 from rpcrdma.wire.buffers import PooledMemory
 

@@ -10,11 +10,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.limits import (
-    NFS_PLACES_UNWRITTEN_MAX,
-    NFS_SEARCH_ENTRIES_MAX,
-    NFS_SEARCH_REST_NS,
-)
+from rpcrdma.limits import NFS_PLACES_UNWRITTEN_MAX, NFS_SEARCH_ENTRIES_MAX, NFS_SEARCH_REST_NS
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export, object_tree, tree_search
 from rpcrdma.nfs.server.far_down import path_of_ancestor

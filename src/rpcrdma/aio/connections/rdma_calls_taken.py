@@ -8,10 +8,7 @@ from rpcrdma.aio.answering.answering import Answering, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferShare
 from rpcrdma.aio.connections.calls_made import REPLY_BOUND_REMEDY
 from rpcrdma.aio.drivers.effects import loop_clock
-from rpcrdma.limits import (
-    CONNECTION_TURN_S,
-    RDMA_UNSENT_REPLY_OCTETS_MAX,
-)
+from rpcrdma.limits import CONNECTION_TURN_S, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.service import ReverseCaller
 from rpcrdma.transport import Cause
 from rpcrdma.transport.responder import Responder

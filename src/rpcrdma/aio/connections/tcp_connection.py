@@ -22,10 +22,7 @@ from rpcrdma.aio.drivers.tls_socket import TlsSocket
 from rpcrdma.aio.drivers.tls_stream import TlsRecordStream, begin_tls
 from rpcrdma.aio.host_options import TlsSettings
 from rpcrdma.errors import ConnectFailed, DecodeError, LocalProtocolError, MessageTooLong, TransportClosed
-from rpcrdma.limits import (
-    RPC_RECORD_OCTETS_MAX,
-    RPC_UNSENT_REPLY_OCTETS_MAX,
-)
+from rpcrdma.limits import RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calling import CallEncoder, ResultDecoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher

@@ -19,12 +19,7 @@ from urllib.parse import urlsplit
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.listener import Listener
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.limits import (
-    METRICS_ANSWER_S,
-    METRICS_CONNECTIONS_MAX,
-    METRICS_REQUEST_OCTETS_MAX,
-    METRICS_REQUEST_S,
-)
+from rpcrdma.limits import METRICS_ANSWER_S, METRICS_CONNECTIONS_MAX, METRICS_REQUEST_OCTETS_MAX, METRICS_REQUEST_S
 
 __all__ = ["Answer", "Page", "PageServer", "Request", "parse_request"]
 

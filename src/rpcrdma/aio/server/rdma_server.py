@@ -21,11 +21,7 @@ from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAu
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.aio.server.rdma_listeners import RdmaListeners
 from rpcrdma.iwarp import IwarpConfig
-from rpcrdma.limits import (
-    RDMA_IDLE_S,
-    RDMA_STARTING_MAX,
-    RPC_CONNECTIONS_MAX,
-)
+from rpcrdma.limits import RDMA_IDLE_S, RDMA_STARTING_MAX, RPC_CONNECTIONS_MAX
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rtr import all_extensions, extension_choice
 from rpcrdma.transport import (

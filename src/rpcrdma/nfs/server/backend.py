@@ -12,10 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TypeAlias
 
-from rpcrdma.limits import (
-    NFS_FILES_OPEN_MAX,
-    NFS_OBJECTS_OPEN_MAX,
-)
+from rpcrdma.limits import NFS_FILES_OPEN_MAX, NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
 from rpcrdma.nfs.server.export import UNPROVED, Export, HostAdmission

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from rpcrdma.limits import (
-    NFS_WATCH_CHANGES_MAX,
-    NFS_WATCH_CHANGES_OCTETS_MAX,
-)
+from rpcrdma.limits import NFS_WATCH_CHANGES_MAX, NFS_WATCH_CHANGES_OCTETS_MAX
 from rpcrdma.nfs.watch import WATCH_MAXCHANGES, WATCH_PATHLEN, watch_change, watch_kind, watch_status
 
 __all__ = ["ChangeJournal", "Numbered", "change_octets", "ended", "rescan"]

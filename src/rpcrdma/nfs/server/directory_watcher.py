@@ -15,11 +15,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from rpcrdma.limits import (
-    NFS_WATCH_DIRECTORIES_MAX,
-    NFS_WATCH_SCAN_ENTRIES_MAX,
-    NFS_WATCH_SUBSCRIPTION_DIRECTORIES_MAX,
-)
+from rpcrdma.limits import NFS_WATCH_DIRECTORIES_MAX, NFS_WATCH_SCAN_ENTRIES_MAX, NFS_WATCH_SUBSCRIPTION_DIRECTORIES_MAX
 from rpcrdma.nfs.server.backend import Backend, check_directory
 from rpcrdma.nfs.server.directory_events import DirectoryEvent, Happening, Renaming, paired
 from rpcrdma.nfs.server.file_access import CallerIdentity

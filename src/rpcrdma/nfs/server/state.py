@@ -18,11 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from rpcrdma.limits import (
-    NFS_PLACES_IN_MEMORY_MAX,
-    NFS_PLACES_MAX,
-    NFS_PLACES_UNWRITTEN_MAX,
-)
+from rpcrdma.limits import NFS_PLACES_IN_MEMORY_MAX, NFS_PLACES_MAX, NFS_PLACES_UNWRITTEN_MAX
 
 __all__ = ["DELETED", "NameInDirectory", "PlaceIndex", "ServerState", "open_state"]
 

@@ -14,11 +14,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import lark
 
-from rpcrdma.file_limits import (
-    XDR_CLASSES_NESTED_MAX,
-    XDR_DEFINITION_CHARACTERS_MAX,
-    XDR_NAME_CHARACTERS_MAX,
-)
+from rpcrdma.file_limits import XDR_CLASSES_NESTED_MAX, XDR_DEFINITION_CHARACTERS_MAX, XDR_NAME_CHARACTERS_MAX
 from rpcrdma.xdr.language import syntax
 from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, SourceSpan
 

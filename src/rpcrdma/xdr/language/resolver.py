@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rpcrdma.file_limits import (
-    XDR_CLASSES_NESTED_MAX,
-    XDR_ITEMS_NESTED_MAX,
-)
+from rpcrdma.file_limits import XDR_CLASSES_NESTED_MAX, XDR_ITEMS_NESTED_MAX
 from rpcrdma.xdr.language import model, syntax
 from rpcrdma.xdr.language.diagnostics import Diagnostic, SourceSpan
 from rpcrdma.xdr.language.names import field_name, module_name

@@ -6,11 +6,7 @@ import difflib
 import itertools
 from collections.abc import Iterable
 
-from rpcrdma.file_limits import (
-    XDR_BOUND_PRAGMAS_MAX,
-    XDR_NAMES_COMPARED_MAX,
-    XDR_REMARKS_MAX,
-)
+from rpcrdma.file_limits import XDR_BOUND_PRAGMAS_MAX, XDR_NAMES_COMPARED_MAX, XDR_REMARKS_MAX
 from rpcrdma.xdr.language import syntax
 from rpcrdma.xdr.language.diagnostics import Diagnostic, SourceSpan
 from rpcrdma.xdr.language.names import enumerator_name

@@ -10,10 +10,7 @@ import os
 import stat
 from typing import Generic, NamedTuple, TypeVar
 
-from rpcrdma.limits import (
-    NFS_COPY_LINKED_FILES_MAX,
-    NFS_COPY_LINKED_OCTETS_MAX,
-)
+from rpcrdma.limits import NFS_COPY_LINKED_FILES_MAX, NFS_COPY_LINKED_OCTETS_MAX
 from rpcrdma.nfs.v3 import fattr3, ftype3
 
 __all__ = ["HardLinks", "SharedFile", "shared_by_local", "shared_by_server"]

@@ -6,10 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rpcrdma.errors import RemoteProtocolError, RpcError
-from rpcrdma.limits import (
-    NFS_LISTED_NAMES_MAX,
-    NFS_TREE_PENDING_MAX,
-)
+from rpcrdma.limits import NFS_LISTED_NAMES_MAX, NFS_TREE_PENDING_MAX
 from rpcrdma.nfs.client.listing import entry_pages
 from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.trees.tree_walk import Exclusion, check_descent

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from fnmatch import translate
 from typing import TypeAlias
 
-from rpcrdma.limits import (
-    NFS_TREE_DEPTH_MAX,
-    NFS_TREE_PENDING_MAX,
-)
+from rpcrdma.limits import NFS_TREE_DEPTH_MAX, NFS_TREE_PENDING_MAX
 from rpcrdma.nfs.client.listing import Refused, entry_pages
 from rpcrdma.nfs.client.node import DirEntry, LazyPath, Node, path_of
 from rpcrdma.nfs.client.volume import Volume
