@@ -72,7 +72,7 @@ def proofs(tests: Path) -> dict[str, set[str]]:
 
 
 def verdicts_on_linux(path: Path) -> dict[str, list[str]]:
-    """By statement: what `rpcrdma check` found in Linux where a check of the statement is not conformed to."""
+    """By statement: the verdicts of `rpcrdma check` on Linux, where Linux does not conform."""
     statements = {check.id: check.statements for check in CATALOGUE + CLIENT_CATALOGUE}
     found: dict[str, list[str]] = defaultdict(list)
     for judged in tomllib.loads(path.read_text())["judged"]:

@@ -1,4 +1,4 @@
-"""What is known of servers: its duration, its size, and the conditions of a guess."""
+"""The memory of servers: how long it lasts, how large it is, and when it allows a guess."""
 
 from __future__ import annotations
 

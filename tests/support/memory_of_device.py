@@ -142,7 +142,7 @@ class Domain:
         return window
 
     def named(self, handle: int, queue_pair: object) -> Window | Region | None:
-        """What a Send with Invalidate ends, or None where it may not."""
+        """The memory that a Send with Invalidate ends, or None where it may end none."""
         window = self.windows.get(handle)
         if window is not None:
             assert window.bound is not None

@@ -1,4 +1,4 @@
-"""What users see over RDMA devices: the tests that run over each provider, and the demonstration in each version."""
+"""RDMA devices as users meet them: the tests that run over each provider, and the demonstration in each version."""
 
 from __future__ import annotations
 

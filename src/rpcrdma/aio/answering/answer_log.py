@@ -1,4 +1,4 @@
-"""What is logged of calls: failures of handlers, replies that cannot be sent, and messages that are no calls."""
+"""The log of a server about its calls: failed handlers, replies that cannot be sent, messages that are no calls."""
 
 from __future__ import annotations
 

@@ -477,7 +477,7 @@ class HandlerRunner:
         self.end_one()
 
     def end_one(self) -> None:
-        """Ends one of those that run."""
+        """Counts the end of one call or computation."""
         self.running -= 1
         if not self.running and self._idle is not None:
             self._idle.set()

@@ -214,7 +214,7 @@ class Server:
         call, the connections end whose host was judged by it: their clients connect again, and are judged anew.
 
         Raises:
-            HostAuthenticationFailed: a file is unfit; what was read before stays in use.
+            HostAuthenticationFailed: a file is unfit; the present certificates stay in use.
         """
         self._rdma.reload_certificates()
         self._tcp.reload_certificates()
