@@ -21,6 +21,8 @@ echo "/srv *(rw,fsid=0,insecure,no_root_squash,no_subtree_check,sync)" >/etc/exp
 exportfs -ra
 pidof rpc.mountd >/dev/null || rpc.mountd -p 20048
 cd /proc/fs/nfsd
+# Versions cannot be set while it runs.
+[ "$(cat threads)" = 0 ] || echo 0 >threads
 echo "+3 +4 +4.1 +4.2" >versions
 # Clients are not to wait for a grace period; a lease lasts for as long as a check may be busy with something else.
 echo 90 >nfsv4leasetime
@@ -39,7 +41,7 @@ _STOP = "echo 0 >/proc/fs/nfsd/threads"
 
 
 def start_kernel_server(guest: Guest, *, rdma: bool = True) -> None:
-    """Starts nfsd with NFSv3, 4.1 and 4.2 over RDMA, if the guest has a device, and TCP; again after it was stopped."""
+    """Starts nfsd with NFSv3, 4.1 and 4.2 over RDMA, if the guest has a device, and TCP; anew if it runs."""
     guest.run("set -e\n" + _START.replace("RDMA", 'echo "rdma 20049" >portlist' if rdma else ""))
 
 

@@ -53,11 +53,11 @@ CHECK_MODULES = (
     kernel_reverse,
     capture_vectors,
     device_checks,
+    roce_captures,
     tls_checks,
     device_choice,
     device_life_checks,
     device_users,
-    roce_captures,
 )
 """In the order in which they run. A further module of checks is imported above, and named here."""
 

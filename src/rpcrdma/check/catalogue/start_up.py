@@ -157,6 +157,7 @@ CHECKS: tuple[Check, ...] = (
         say(stream=[{"text": "MPA ID Req"}]),
         {"end": {}},
         *ended(),
+        needs="risky",
         startup=None,
     ),
     check(
