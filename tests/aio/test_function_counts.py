@@ -61,6 +61,12 @@ def counted(path: str, *calls: str, options: Sequence[str] = ()) -> dict[tuple[s
     return {(row["call"], row["version"]): row for row in json.loads(told)}
 
 
+NATIVE = pytest.mark.skipif(
+    native.find("1")[0] is None, reason="needs rpcrdma_native: make install, where a C compiler is"
+)
+
+
+@NATIVE
 def test_calls_over_a_device_enter_no_more_functions_than_they_may() -> None:
     # Whether a Send is reported along with the reply depends on the scheduler: some 3 % of the functions.
     most = {"NULL": 200, "READ 4 KiB": 485}
@@ -69,10 +75,8 @@ def test_calls_over_a_device_enter_no_more_functions_than_they_may() -> None:
         assert rows[call, "1"]["both"] <= bound, call
 
 
-@pytest.mark.parametrize("path", ["python", "native"])
+@pytest.mark.parametrize("path", ["python", pytest.param("native", marks=NATIVE)])
 def test_calls_enter_no_more_functions_than_they_may(path: str) -> None:
-    if path == "native" and native.find("1")[0] is None:
-        pytest.skip(reason="needs rpcrdma_native: make install, where a C compiler is")
     rows = counted(path, *sorted({call for call, _ in MOST}))
     for call, most in MOST.items():
         row = rows[call]

@@ -18,8 +18,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from rpcrdma.aio.answering.answer_log import AnswerLog
 from rpcrdma.aio.answering.buffer_pool import OutOfBuffers, octets_taken
-from rpcrdma.aio.answering.call_source import CallSource
-from rpcrdma.aio.answering.result_memory import CallWithResults
+from rpcrdma.aio.answering.call_source import CallSource, CallWithResults
 from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
 from rpcrdma.aio.drivers.effects import effects_of
 from rpcrdma.errors import DecodeError
