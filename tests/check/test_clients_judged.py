@@ -183,6 +183,7 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, BrokenClient, str]]:
     unknown = {"header": {"type": 99}, "rpc": {}}
     longer = {"header": {"reads": [{**place, "length": 5000}]}, "rpc": {"procedure": 7}}
     write = {"header": {"reads": [{**place, "position": 42}]}, "rpc": {"procedure": 7}}
+    right_write = {"header": {"reads": [{**place, "position": 44}]}, "rpc": {"procedure": 7}}
     named = {"header": {"writes": [[SEGMENT]], "invalidate": 7}, "rpc": {"procedure": 6}}
 
     def client(
@@ -195,11 +196,16 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, BrokenClient, str]]:
     yield "has a long segment", client(then=(longer,)), f"{family}.properties.segment-size"
     replies = f"{family}.reply.[ocu]* {family}.reply.lists-* {family}.error.undecodable {family}.invalidate.unknown-*"
     yield "takes everything for a reply", client(), replies
-    errors = ["bad-*", "inval-*", "write-*", "reply-*", "system"]
+    errors = ["bad-*", "inval-*", "write-resource", "reply-*", "system"]
     once_more = " ".join(f"{family}.error.{each}" for each in errors)
     yield "sends the same call again", client(same_xid=True), f"{once_more} {family}.reply.in-two-messages"
     yield "has another call within one", client(then=(piece,)), f"{family}.call.in-pieces"
-    yield "sends the same READ again", client(then=(READ,), same_xid=True), f"{family}.read.*"
+    yield (
+        "sends the same READ again",
+        client(then=(READ,), same_xid=True),
+        f"{family}.read.* {family}.error.write-chunks",
+    )
+    yield "sends the same WRITE again", client(then=(right_write,), same_xid=True), f"{family}.error.read-chunks"
     yield "sends the same named READ again", client(then=(named,), same_xid=True), f"{family}.invalidate.named"
     yield "has an item at no Position", client(then=(write,)), f"{family}.write.*"
     yield "is silent about its chunk", client(then=(READ, unknown)), f"{family}.reply.longer-*"

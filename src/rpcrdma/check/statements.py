@@ -217,6 +217,8 @@ STATEMENTS: Mapping[str, Statement] = MappingProxyType(
         "V2-50": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.4.3", "MUST"),
         "V2-51": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.4.3", "MUST"),
         "V2-52": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.4.3", "MUST, MUST NOT"),
+        "V2-54": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.4.3", "SHOULD, MUST"),
+        "V2-56": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.4.3", "SHOULD"),
         "V2-57": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.4.3", "MUST"),
         "V2-60": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.4.3", "MAY, MUST"),
         "V2-64": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "10.1", "MUST NOT, REQUIRED"),

@@ -202,6 +202,24 @@ def _chunks(client: _Client) -> list[Check]:
     ]  # fmt: skip
 
 
+def _too_many_chunks(client: _Client) -> list[Check]:
+    sink = client.until(procedure=_READ, writes=[[{"length": {"min": 1}}]])
+    source = client.until(procedure=_WRITE, reads=[{"position": {"min": 4}, "length": {"min": 1}}])
+    codes = client.draft.codes
+    by_reply_chunk = [
+        {"message": {**each["message"], "header": {**each["message"]["header"], "writes": [], "reply": {"not": None}}}}
+        for each in client.calls[:2]
+    ]
+    return [
+        client.check("error.read-chunks", "After READ_CHUNKS a call comes again in a Position-Zero chunk, or fails",
+                     "V2-54", source, client.error(codes["READ_CHUNKS"], 0),
+                     hear(client.calls[1], *client.other, {"end": {}}), needs="program"),
+        client.check("error.write-chunks", "After WRITE_CHUNKS a call comes again with a Reply chunk, or fails",
+                     "V2-56", sink, client.error(codes["WRITE_CHUNKS"], 0),
+                     hear(*by_reply_chunk, *client.other, {"end": {}}), needs="program"),
+    ]  # fmt: skip
+
+
 def _other_version(client: _Client) -> list[Check]:
     # A client may begin later connections with version 1.
     return [
@@ -215,7 +233,7 @@ def _other_version(client: _Client) -> list[Check]:
 CLIENT_CHECKS: tuple[Check, ...] = tuple(
     each
     for client in map(_Client, DRAFTS)
-    for part in (_properties, _headers, _pieces, _chunks, _other_version)
+    for part in (_properties, _headers, _pieces, _chunks, _too_many_chunks, _other_version)
     for each in part(client)
 )
 """The checks in the order in which connections meet them."""
