@@ -13,8 +13,7 @@ from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.connections import rdma_calls_taken
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
-from rpcrdma.aio.drivers import software_rnic
-from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.drivers import iwarp_driver, software_rnic
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.iwarp import IwarpQueuePair, MpaRole
 from rpcrdma.nfs import v3
@@ -144,14 +143,14 @@ def test_data_that_are_placed_cause_no_turn(monkeypatch: pytest.MonkeyPatch) -> 
         turn(self)
 
     monkeypatch.setattr(RdmaConnection, "_turn", counted)
+    monkeypatch.setattr(iwarp_driver, "_RECEIVE_BUDGET_OCTETS", OCTETS // 64)
 
     async def main() -> None:
         async with joined(Files()) as client:
-            # On a slow machine deadlines cause turns, too.
-            monkeypatch.setattr(DeadlineTimer, "_ring", lambda _timer: None)
             turns.clear()
             buffer = bytearray(OCTETS)
             await client.call(v3.READ, v3.READ3args(HANDLE, 0, OCTETS), into=buffer)
-            assert client._present not in turns
+            # The data arrive in dozens of reads; on a slow machine deadlines cause a few turns.
+            assert turns.count(client._present) < 8
 
     asyncio.run(main())
