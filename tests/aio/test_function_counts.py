@@ -69,7 +69,8 @@ NATIVE = pytest.mark.skipif(
 @NATIVE
 def test_calls_over_a_device_enter_no_more_functions_than_they_may() -> None:
     # Whether a Send is reported along with the reply depends on the scheduler: some 3 % of the functions.
-    most = {"NULL": 200, "READ 4 KiB": 485}
+    # READ enters 469 on Python 3.11, 502 on 3.13.
+    most = {"NULL": 200, "READ 4 KiB": 517}
     rows = counted("native", *most, options=["--provider", "verbs", "--rpcrdma-version", "1"])
     for call, bound in most.items():
         assert rows[call, "1"]["both"] <= bound, call
