@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import os
 import socket
 import subprocess
@@ -54,11 +55,13 @@ class Job:
         quiet_s: float,
         pace: Callable[[], float],
         done: Callable[[], None],
+        console: Callable[[], str],
     ) -> None:
         self._channel = channel
         self._script = script
         self._pace = pace
         self._done = done
+        self._console = console
         self._quiet_s = quiet_s
         self._started = time.monotonic()
         self._received = b""
@@ -100,7 +103,9 @@ class Job:
         except TimeoutError:
             return False
         if not piece:
-            raise GuestDied(f"the guest ended during: {self._short}")
+            raise GuestDied(
+                f"the guest ended during: {self._short}\nits console ended with\n{_ending(self._console())}"
+            )
         self._received += piece
         return self._received.endswith(b"\n.\n")
 
@@ -197,7 +202,8 @@ class Guest:
         """Starts a shell script, which on a quiet machine would end in `quiet_s`."""
         assert self._channels, f"{self.name} runs {_CHANNELS - 1} jobs already"
         channel = self._channels.pop()
-        return Job(channel, script, quiet_s, self.measure_pace, lambda: self._channels.append(channel))
+        free = functools.partial(self._channels.append, channel)
+        return Job(channel, script, quiet_s, self.measure_pace, free, lambda: self.console)
 
     def measure_pace(self) -> float:
         """Measures the pace; the guest may run jobs meanwhile, which count as slowness.
@@ -208,7 +214,8 @@ class Guest:
         with self._measuring:
             assert self._pace_channel is not None
             started = time.monotonic()
-            probe = Job(self._pace_channel, PROBE, PROBE_QUIET_S * PACE_MAX, lambda: PACE_MAX, lambda: None)
+            quiet_s = PROBE_QUIET_S * PACE_MAX
+            probe = Job(self._pace_channel, PROBE, quiet_s, lambda: PACE_MAX, lambda: None, lambda: self.console)
             try:
                 probe.wait()
             except JobTimeout:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,8 @@ def enter_own_network() -> None:
         # Process ids begin anew in there: the parent's is 0.
         os.environ[_INSIDE] = "0"
         os.execvp("unshare", ["unshare", *namespaces, sys.executable, *sys.orig_argv[1:]])
+    # The first process of a namespace ignores SIGTERM unless it has a handler.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     _ip("link", "set", "lo", "up")
     _ip("link", "add", _BRIDGE, "type", "bridge")
     _ip("address", "add", f"{HOST}/24", "dev", _BRIDGE)
