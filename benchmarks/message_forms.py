@@ -72,7 +72,7 @@ async def measured(call: str, size: int, form: int, directory: Path, calls: int)
         async with rpcrdma.serve(services, ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"], options=options) as server:
             url, tcp_url = server.listening
             handle = await nfs_servers.file_handle(tcp_url)
-            connect = rpcrdma.ConnectOptions(transport=transport(form), rpcrdma_version="2")
+            connect = rpcrdma.ConnectOptions(transport=transport(form), rpcrdma_version="2", extension="off")
             async with rpcrdma.connect(url, v3.PROGRAM, options=connect) as connection:
                 memory = bytearray(size)
                 make: Callable[[], Awaitable[object]]

@@ -102,13 +102,6 @@ def _(lab: Laboratory) -> tuple[str, bool]:
     )
 
 
-_CREDITS = (
-    "a client of version 2 grants one credit for each reply, and one spare: further messages of a reply wait for a "
-    "grant, one round trip for each two of them. So the library offers memory for such replies "
-    "([Versions](versions.md#messages-or-rdma)), and the round-trip extension reserves credits for them"
-)
-
-
 @states("3.2", "For Reply chunks, it reduces overhead only: a reply of two messages.", "--miles 1 --size 6000")
 def _(lab: Laboratory) -> tuple[str, bool]:
     before, after = (lab(LONG_REPLY, variant, size=TWO_MESSAGES) for variant in (V2, CONTINUED))
@@ -119,7 +112,7 @@ def _(lab: Laboratory) -> tuple[str, bool]:
     )
 
 
-@states("3.2", "For Reply chunks, it reduces overhead only: a reply of three messages.", why=_CREDITS)
+@states("3.2", "For Reply chunks, it reduces overhead only: a reply of three messages.")
 def _(lab: Laboratory) -> tuple[str, bool]:
     before, after = (lab(LONG_REPLY, variant) for variant in (V2, CONTINUED))
     return f"{shown(before)} become {shown(after)}", latencies(before) == latencies(after)

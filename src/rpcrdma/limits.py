@@ -232,7 +232,8 @@ most this much for each placed item in the result of a call that must not run tw
 
 CONTINUED_OCTETS_MAX = RPC_RECORD_OCTETS_MAX
 """Octets of a message that comes in pieces: as many as the same message may have over TCP. A connection assembles one
-at a time, and memory for it is taken only as it arrives."""
+at a time, and memory for it is taken only as it arrives. A client that gets replies in pieces posts receives for as
+many octets."""
 
 UNSENT_REFUSALS_MAX = 256
 """Refusals of messages that are no calls, waiting for the peer to give credits for them: twice the calls that a client

@@ -22,7 +22,7 @@ version 1                       1 1+1   1   0   1   0   0   1   2   0   1   3
 version 1, local invalidation   1 1+1   1   0   1   0   1   0   2   0   1   3
 version 2                       1 1+1   1   0   1   0   0   1   2   0   1   3
 version 2, local invalidation   1 1+1   1   0   1   0   1   0   2   0   1   3
-version 2, continued            2 2+1   2   0   0   0   0   0   5   0   0   5
+version 2, continued            1 1+1   1   0   0   0   0   0   4   0   0   4
 requests by Send, 4 KiB         1 1+1   1   0   1   0   1   0   2   0   1   3
 responses by Send, 4 KiB        1 1+1   1   0   0   0   0   0   3   0   0   3
 both by Send, 4 KiB             1 1+1   1   0   0   0   0   0   3   0   0   3
@@ -58,10 +58,10 @@ version 1                       1 1+1   1   0   1   0   0   1   2   0   1   3
 version 1, local invalidation   1 1+1   1   0   1   0   1   0   2   0   1   3
 version 2                       1 1+1   1   0   1   0   0   1   2   0   1   3
 version 2, local invalidation   1 1+1   1   0   1   0   1   0   2   0   1   3
-version 2, continued            2 2+1   2   0   0   0   0   0   5   0   0   5
+version 2, continued            1 1+1   1   0   0   0   0   0   4   0   0   4
 requests by Send, 4 KiB         1 1+1   1   0   1   0   0   1   2   0   1   3
 responses by Send, 4 KiB        1 1+1   1   0   1   0   0   1   2   0   1   3
-both by Send, 4 KiB             1 1+2   1   0   0   0   0   0   4   0   0   4
+both by Send, 4 KiB             1 1+1   1   0   0   0   0   0   3   0   0   3
 both by Send, 8 KiB             1 1+1   1   0   0   0   0   0   2   0   0   2
 defaults                        1 1+1   1   0   0   0   0   0   2   0   0   2
 
@@ -70,7 +70,7 @@ version 1                       2 2+1   1   1   4   1   3   1   2   2   2   4
 version 1, local invalidation   2 2+1   1   1   4   1   4   0   2   2   2   4
 version 2                       2 2+1   1   1   4   1   3   1   2   2   2   4
 version 2, local invalidation   2 2+1   1   1   4   1   4   0   2   2   2   4
-version 2, continued            3 3+1   3   0   0   0   0   0  12   0   0  12
+version 2, continued            1 1+1   1   0   0   0   0   0  10   0   0  10
 requests by Send, 4 KiB         1 1+1 1+1   0   2   0   2   0   5   0   2   7
 responses by Send, 4 KiB        2 2+1   1   1   2   1   2   0   5   2   0   5
 both by Send, 4 KiB             1 1+1 1+1   0   0   0   0   0   8   0   0   8

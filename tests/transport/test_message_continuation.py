@@ -127,10 +127,46 @@ def test_with_few_credits_a_long_message_waits_in_its_midst_for_more(
         pair.exchange(xid, 100_000, 100_000)
         pair.exchange(xid, 4, 4)
         pair.exchange(xid, 4, 100_000)
-    # All that was sent beyond the credits of calls and replies was granted asynchronously.
+    # The server grants the further credits asynchronously; the client has granted those of replies before.
     assert pair.server.statistics.grants_sent > 0
-    assert pair.client.statistics.grants_sent > 0
     assert pair.server.statistics.grants_sent == pair.client.statistics.grants_received
+    assert pair.client.statistics.grants_sent == 0
+
+
+@pytest.mark.req("V2-6", "V2-44")
+@pytest.mark.parametrize("version", ["2", "2-07"])
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+def test_a_continued_reply_that_its_client_expects_waits_for_no_credits(threshold: int, version: str) -> None:
+    config = TransportConfig(
+        offered_send_octets=threshold, offered_receive_octets=threshold, in_messages_octets_max=LONGEST
+    )
+    pair = EndpointPair(config, config, version=version)
+    pair.connect()
+    assert waiting_sends(pair, 1, LONGEST - 100) == 0
+
+
+@pytest.mark.req("V2-6", "V2-44")
+@pytest.mark.parametrize("version", ["2", "2-07"])
+@pytest.mark.parametrize("threshold", THRESHOLDS[:2])
+def test_only_the_first_unexpected_continued_reply_waits_for_credits(threshold: int, version: str) -> None:
+    config = TransportConfig(offered_send_octets=threshold, offered_receive_octets=threshold)
+    pair = EndpointPair(config, config, version=version)
+    pair.connect()
+    assert waiting_sends(pair, 1, LONGEST - 100) > 100
+    assert pair.client.statistics.grants_sent <= 3, "one when the first message has come, others after each half"
+    assert waiting_sends(pair, 2, LONGEST - 100) == 0
+
+
+def waiting_sends(pair: EndpointPair, xid: int, result: int) -> int:
+    """The Sends of a reply that wait for credits while the client takes nothing."""
+    pair.client.call(xid, message(xid, CALL), ReplyBound(8))
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(xid, REPLY, (bytes(result), None)))
+    at_once = pair.server.statistics.sends
+    pair.run()
+    assert [type(event) for event in pair.client_events()] == [ReplyArrived]
+    assert [type(event) for event in pair.server_events()] == [ReplySent]
+    return pair.server.statistics.sends - at_once
 
 
 @pytest.mark.req("V2-2", "V2-44")

@@ -259,6 +259,17 @@ def test_a_peer_within_its_credits_may_use_all_of_them_for_calls(kind: type[Wind
 
 
 @pytest.mark.parametrize("kind", WINDOWS)
+def test_a_peer_may_use_reserved_credits_for_calls(kind: type[Window]) -> None:
+    window = kind(2, 1, 3)
+    window.reserve(3)
+    assert admitted(window, PROPERTIES) is not None
+    assert window.outstanding == 5
+    for _ in range(5):
+        assert window.on_arrival(received(Kind.CALL))
+        assert window.on_received(received(Kind.CALL))
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
 def test_a_call_that_is_never_answered_gives_its_credit_back(kind: type[Window]) -> None:
     client, server = introduced(kind, (8, 1), (8, 2))
     for _ in range(2):

@@ -468,9 +468,7 @@ def test_a_reply_that_is_continued_for_ever_fails_its_call(raw: Raw, size: int) 
 
 
 def test_a_reply_in_the_midst_of_its_call_ends_the_call_and_the_rest_of_it_still_goes_out(raw: Raw) -> None:
-    peer = Client(
-        raw, config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3 + raw.GRANT_TAKES
-    )
+    peer = Client(raw, config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3)
     assert [each.flags for each in peer.calls] == [MORE] * 3
     peer.reply(give=0)
     assert isinstance(peer.event(), ReplyArrived)
@@ -489,9 +487,7 @@ def test_a_reply_in_the_midst_of_its_call_ends_the_call_and_the_rest_of_it_still
 def test_an_error_in_the_midst_of_its_call_fails_the_call_and_the_rest_of_it_still_goes_out(
     raw: Raw, code: int
 ) -> None:
-    peer = Client(
-        raw, config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3 + raw.GRANT_TAKES
-    )
+    peer = Client(raw, config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3)
     peer.send(raw.error(XID, code))
     assert isinstance(peer.failure(), CallRefused)
     peer.send(raw.grant(8))
@@ -502,7 +498,7 @@ def test_an_error_in_the_midst_of_its_call_fails_the_call_and_the_rest_of_it_sti
 
 def test_a_call_that_is_refused_in_its_midst_and_sent_again_is_not_mixed_with_itself(raw: Raw) -> None:
     config = TransportConfig(in_messages_octets_max=1 << 20)
-    peer = Client(raw, ReplyBound(20), config, argument=20_000, give=3 + raw.GRANT_TAKES)
+    peer = Client(raw, ReplyBound(20), config, argument=20_000, give=3)
     peer.send(raw.error(XID, raw.REPLY_RESOURCE, 2_000))
     assert peer.heard() == []
     peer.send(raw.error(XID, raw.REPLY_RESOURCE, 1_200_000))

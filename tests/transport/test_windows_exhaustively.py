@@ -51,6 +51,7 @@ SCENARIOS = {
     "properties": Scenario(
         (1, 2), (1, 1), (Call(1, PROPERTIES), Call(2, 2)), (Call(2, PROPERTIES), Call(1, PROPERTIES))
     ),
+    "long replies with credits in reserve": Scenario((2, 1), (1, 1), (Call(1, 5), PLAIN), (Call(1, 2),), reserved=3),
     "one long call each": Scenario((1, 2), (1, 1), (Call(4, 1),), (Call(6, 1),)),
 }
 GROUPS = {

@@ -166,16 +166,18 @@ class Space:
         promises: tuple[Promises, Promises],
         work: tuple[tuple[Call, ...], tuple[Call, ...]],
         together: int = 1,
+        reserved: int = 0,
     ) -> None:
         self._windows = windows
         self._promises = promises
         self._together = together
+        self._reserved = reserved
         self._drops = any(call.answer == DROPPED for calls in work for call in calls)
         self._cumulative = isinstance(windows[0], CumulativeWindow)
         self._fields = ("balance", "outstanding", "in_flight", "unanswered", "_heard", "allowed", "_arriving", "low")
         if not self._cumulative:
             self._fields += ("_unproven",)
-        self._promising = any(call.promises for calls in work for call in calls)
+        self._promising = reserved > 0 or any(call.promises for calls in work for call in calls)
         if self._promising or together > 1:
             self._fields += ("_learns",)
         if self._promising:
@@ -381,6 +383,8 @@ class Space:
         window = self._load(state, end)
         if not window.on_arrival(Inbound(kind, 1, word, 2)):
             raise Unpaid(state)
+        if kind is Kind.PIECE and end == 0 and window._base == window.granted + 1:
+            window.reserve(self._reserved)
         if isinstance(told, Together):
             for one in told.several:
                 side = _received(state, window, side, told.kind, one)
@@ -465,7 +469,8 @@ class Scenario(NamedTuple):
     """Of either endpoint: calls that it wants in flight, calls that it grants, and the calls that it makes.
 
     The first one may promise so many messages of answers beyond the first of each. Up to so many calls, or replies, go
-    `together`; where that is more than one, the connection stands.
+    `together`; where that is more than one, the connection stands. After the first piece of a message, the first one
+    lets its peer send `reserved` more messages.
     """
 
     first: tuple[int, int]
@@ -474,13 +479,14 @@ class Scenario(NamedTuple):
     peer_calls: tuple[Call, ...]
     promises: int = 0
     together: int = 1
+    reserved: int = 0
     promises_kind: type[Promises] = Promises
 
     def space(self, kind: type[Window]) -> Space:
         """With two windows of a kind."""
-        windows = kind(*self.first, self.promises), kind(*self.second, 0)
+        windows = kind(*self.first, self.promises + self.reserved), kind(*self.second, 0)
         promises = self.promises_kind(self.promises, windows[0].reserve), Promises(0, windows[1].reserve)
-        return Space(windows, promises, (self.calls, self.peer_calls), self.together)
+        return Space(windows, promises, (self.calls, self.peer_calls), self.together, self.reserved)
 
 
 NESTED = Call(1, 1, nested=True)

@@ -315,8 +315,9 @@ class Introduction:
         return invalidated is None
 
     def on_piece(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Counts a stored piece; False for a message to discard."""
+        """Counts a stored piece, and grants credits for the rest; False for a message to discard."""
         self._session.statistics.pieces_received += 1
+        self._session.expect_continued_replies()
         return invalidated is None
 
     def prepare(self, message: Outgoing) -> Sequence[Buffer]:

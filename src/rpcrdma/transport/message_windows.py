@@ -147,7 +147,7 @@ class _MessageWindow(ABC):
         """
         if message.kind is _CALL:
             self.unanswered += 1
-            return self.unanswered <= self.granted + self.requested + _SPARE
+            return self.unanswered <= self._pool
         self.in_flight -= 1
         self.low = 2 * self.outstanding <= self._base + self.in_flight - self.unanswered
         return True

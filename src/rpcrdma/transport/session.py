@@ -44,7 +44,9 @@ class Session:
     __slots__ = (
         "_groups",
         "_peer_data",
+        "_reply_messages",
         "_reservable",
+        "_reserved",
         "_reverse",
         "batcher",
         "between",
@@ -102,7 +104,11 @@ class Session:
         self.owed = 0
         self.round_trip_s = 0.0
         self.batcher: Batcher | None = None
-        self._reservable = reservable
+        # The credits of a server, for its further calls, are enough for a continued call.
+        self._reply_messages = 0
+        if role is Role.CLIENT:
+            self._reply_messages = CONTINUED_OCTETS_MAX // config.offered_receive_octets + 1
+        self._reservable = reservable + self._reply_messages
         self.between: Callable[[Inbound, Buffer], bool] | None = None
         self._groups = 0
         most = config.in_messages_octets_max
@@ -122,9 +128,18 @@ class Session:
             general = self.config.reverse_chunks
             self.reverse_support = ReverseSupport.GENERAL if general else ReverseSupport.INLINE
         self.splits = dialect.geometry.piece_header > 0
+        self._reserved = False
+        if (self.in_messages_octets or 0) > self.config.offered_receive_octets:
+            self.expect_continued_replies()
         self.names_ended = self.config.remote_invalidation and dialect.introduces
         self.segment_octets_taken = self.own.segment_octets_max if self.splits else (1 << 32) - 1
         self._agree()
+
+    def expect_continued_replies(self) -> None:
+        """Grants the server, from here on, a credit for each message of the longest reply; no effect at a server."""
+        if not self._reserved:
+            self._reserved = True
+            self.window.reserve(self._reply_messages)
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
         """Passes all messages to `between` while a group is expected; None ends the group."""
