@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,3 +30,14 @@ def test_a_leap_to_the_highest_number_costs_no_memory() -> None:
     assert window._seen.bit_length() <= 4
     assert not window.take(0x7FFFFFFB)
     assert window.take(0x7FFFFFFC)
+
+
+def test_a_number_far_below_the_window_costs_no_memory() -> None:
+    window = SequenceWindow(4)
+    assert window.take(0x7FFFFFFF)
+    tracemalloc.start()
+    try:
+        assert not window.take(0)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()

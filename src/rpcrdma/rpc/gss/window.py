@@ -24,8 +24,8 @@ class SequenceWindow:
             self._seen = (self._seen << min(ahead, self.size) | 1) & ((1 << self.size) - 1)
             self._highest = number
             return True
-        bit = 1 << -ahead
-        if -ahead >= self.size or self._seen & bit:
+        # A number far below the window would make an integer of 256 MiB.
+        if -ahead >= self.size or self._seen >> -ahead & 1:
             return False
-        self._seen |= bit
+        self._seen |= 1 << -ahead
         return True
