@@ -7,10 +7,12 @@ import struct
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError
+from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
 from rpcrdma.rpc.calling import ResultDecoder
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
 from rpcrdma.transport.carriers import IncomingItems, ResponseGroup
+from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment
 from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.responder import Responder
 from rpcrdma.verbs import Access
@@ -28,6 +30,7 @@ class Buffers:
         self.released: list[memoryview] = []
         self.missing: type[Exception] | None = None
         self.later = False
+        self.counted = 0
 
     def acquire(self, length: int) -> memoryview | None:
         if self.missing is not None:
@@ -42,11 +45,12 @@ class Buffers:
         self.held = [each for each in self.held if each is not held]
         self.released.append(view)
 
-    def take_in(self, _octets: int) -> bool:
+    def take_in(self, octets: int) -> bool:
+        self.counted += octets
         return True
 
-    def give_back(self, _octets: int) -> None:
-        """Nothing is counted."""
+    def give_back(self, octets: int) -> None:
+        self.counted -= octets
 
 
 class Server(BarePeer):
@@ -111,6 +115,18 @@ def test_a_call_waits_for_memory_that_it_is_given_later() -> None:
     assert (server.responder._held_octets, server.responder.wanted_octets) == (32, 0)
     server.run()
     assert len(server.endpoint_events()) == 2
+
+
+def test_a_call_that_still_waits_for_memory_holds_nothing_after_the_end() -> None:
+    server = Server()
+    server.buffers.later = True
+    reads = (ReadChunk(8, (Segment(server.region.handle, 10, server.region.offset),)),)
+    long_call = Inbound(Kind.CALL, 7, 1, 1, ChunkLists(reads), struct.pack(">II", 7, CALL))
+    assert server.responder.on_call(long_call, None, IncomingItems({}, 1 << 20))
+    assert (server.responder.wanted_octets, server.buffers.counted) == (12, (1 << 20) - RPC_UNCOUNTED_CALL_OCTETS)
+    server.endpoint.abort("the test ends it")
+    server.run()
+    assert (server.responder.wanted_octets, server.buffers.counted, server.responder._held_octets) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -517,12 +517,15 @@ class Responder:
         for message in waited:
             if isinstance(message, IncomingCall) and message.plan is not None:
                 self.on_sent(message)
+        reading, waiting = list(self._reading), list(self._waiting)
+        self._reading.clear()
         self._waiting.clear()
         self.wanted_octets = 0
-        reading = list(self._reading)
-        self._reading.clear()
         self._session.owed -= len(reading)
-        for incoming in reading:
+        for incoming in waiting:
+            # Nothing was taken for its Read chunks.
+            incoming.held_octets = 0
+        for incoming in (*reading, *waiting):
             incoming.answered = True
             if incoming.sink_region is not None:
                 try:
