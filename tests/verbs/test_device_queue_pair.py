@@ -16,6 +16,7 @@ from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 from rpcrdma.verbs.device_registrations import KeptRegistrations
 from support.device_in_memory import DeviceInMemory
 from support.device_pairs import DevicePairs
+from support.memory_of_device import Region
 
 
 class Joined:
@@ -208,6 +209,27 @@ def test_nothing_stays_registered_when_the_connection_is_released(joined: Joined
     assert left == []
     with pytest.raises(LocalProtocolError, match="closed"):
         near.pd.register(bytearray(1), Access.REMOTE_READ)
+
+
+def test_a_device_that_does_not_let_go_of_memory_keeps_no_work_from_its_end(
+    joined: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near, far = joined.near, joined.far
+
+    def deregister(_self: object) -> None:
+        raise OSError(errno.EIO, "Input/output error", "ibv_dereg_mr")
+
+    monkeypatch.setattr(Region, "deregister", deregister)
+    far.post_receive("r", memoryview(bytearray(9000)))
+    near.post_send("done", [bytes(9000)])
+    joined.progress()
+    assert [each.wr for each in (*near.completions, *far.completions)] == ["done", "r"]
+    near.completions.clear()
+    near.post_receive("r", memoryview(bytearray(9000)))
+    near.post_send("s", [bytes(9000)])
+    near.abort("enough")
+    assert [(each.wr, each.status) for each in near.completions] == [("s", Status.FLUSHED), ("r", Status.FLUSHED)]
+    assert near.events == [Disconnected(reason="enough", by_peer=False)]
 
 
 def test_slots_are_registered_together_and_used_again() -> None:

@@ -173,15 +173,15 @@ class DeviceProtectionDomain:
         return Pinned(kept.region, kept.region.start_of(data), kept)
 
     def unpin(self, pinned: Pinned) -> None:
-        """Ends the use of `pin`.
-
-        Raises:
-            OSError: the device does not let go of the memory.
-        """
-        if pinned.kept is None:
-            pinned.region.deregister()
-        else:
+        """Ends the use of `pin`, after the work that names the memory."""
+        if pinned.kept is not None:
             self._kept.give_back(pinned.kept)
+            return
+        try:
+            pinned.region.deregister()
+        except OSError:
+            # Memory that a failed device does not let go of: no work names it, and no peer can reach it.
+            return
 
     def register_slab(self, slab: memoryview, rights: int) -> Region:
         """Memory that stays registered as long as the domain; errors as those of `pin`."""
@@ -216,7 +216,10 @@ class DeviceProtectionDomain:
             region.pinned = None
             try:
                 self._end_window(region)
-                self.unpin(pinned)
+                if pinned.kept is None:
+                    pinned.region.deregister()
+                else:
+                    self._kept.give_back(pinned.kept)
             except OSError as error:
                 raise LocalProtocolError(
                     f"{self.device['name']} does not let go of registered memory: {error.strerror}"
