@@ -29,6 +29,7 @@ from rpcrdma.rpc.service import CallContext, in_worker
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.message import Kind, Outgoing
 from rpcrdma.transport.outbox import Outbox
+from rpcrdma.xdr.codec import Decoder
 from support.simulated import not_simulated
 from support.waiting import until
 
@@ -116,6 +117,22 @@ def test_a_read_lands_in_the_callers_buffer() -> None:
             assert buffer == _CONTENT
             assert client.statistics is not None
             assert client.statistics.calls_write_chunk == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.providers("loopback")
+@pytest.mark.versions("2")
+def test_an_error_of_the_callers_own_decoder_is_the_callers_and_the_connection_goes_on() -> None:
+    def decode(_dec: Decoder) -> None:
+        raise ValueError("not what was expected")
+
+    async def main() -> None:
+        async with serving() as (server, _), connect(server.listening[0]) as client:
+            with pytest.raises(ValueError, match="not what was expected"):
+                await client.call(dataclasses.replace(v3.NULL, decode_result=decode), None, timeout_s=5)
+            await client.call(v3.NULL, None)
+            assert client.reconnects == 0
 
     asyncio.run(main())
 

@@ -482,7 +482,7 @@ class RdmaConnection(CallsMade):
                 value = decode_result(decoder, call.xid, call.procedure)
             else:
                 value = call.protection.decode(decoder, call.xid, call.procedure, call.into)
-        except RpcRdmaError as error:
+        except Exception as error:  # noqa: BLE001 - the caller's, whose procedure decodes the result
             future.set_exception(error)
         else:
             future.set_result(value)
