@@ -291,7 +291,7 @@ class Channel:
         self.delays: list[float] = []
         self.retry: Callable[[], None] = lambda: None
         self.devices = SimpleNamespace(
-            find=lambda identifier: None, await_device=lambda call: None, await_no_more=lambda call: None
+            find=lambda identifier, _scope: None, await_device=lambda call: None, await_no_more=lambda call: None
         )
 
     def call_later(self, delay_s: float, retry: Callable[[], None]) -> Any:
@@ -417,5 +417,25 @@ def test_a_device_that_shares_its_address_with_another_is_used_unwatched(monkeyp
         assert len(device.channels[0].identifiers) == identifiers, "the guard stayed"
         assert device.watched == []
         manager.end(identifier)
+
+    run(main)
+
+
+@pytest.mark.parametrize("end", ["client", "server"])
+def test_an_address_of_a_link_is_watched_where_the_link_is_known_and_else_used_unwatched(end: str) -> None:
+    async def main() -> None:
+        device = DeviceInMemory()
+        device.reached.add("fe80::1")
+        manager = VerbsProvider(device, announcements=device.Announcements).manager()
+        asked = cast("Any", SimpleNamespace(device="memory0", local=("fe80::1", 1)))
+        assert manager.devices.find(asked) is None
+        if end == "client":
+            manager.end(await manager.resolved("fe80::1", 20049, 3, lambda _: None))
+        else:
+            log = LimitedLog(logging.getLogger("rpcrdma"))
+            listening = ListeningAddress(manager, lambda _: None, log, ("fe80::1", 0), 3)
+            listening.open()
+            listening.close()
+        assert len(device.watched) == 1
 
     run(main)

@@ -218,7 +218,8 @@ class _Identifier:
         return _Device(self._world, self.node)
 
     def bind(self, host: str, port: int, scope: int = 0) -> None:
-        del scope
+        if host.startswith("fe80:") and not scope:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), "rdma_bind_addr")
         if host not in {"0.0.0.0", "::"}:
             # As in Linux, a loopback address without a device means all devices.
             self._on_device = host in self._world.reached

@@ -221,8 +221,10 @@ class WatchedDevices:
                 for on_added in list(self._waiting):
                     on_added()
 
-    def find(self, identifier: ConnectionIdentifier) -> WatchedDevice | None:
+    def find(self, identifier: ConnectionIdentifier, scope: int = 0) -> WatchedDevice | None:
         """The device of an identifier, which is watched from now on; None where it has none or cannot be watched.
+
+        `scope` is the number of the network interface for an IPv6 address of a single link, where it is known.
 
         Raises:
             OSError: the device is about to be removed.
@@ -244,14 +246,18 @@ class WatchedDevices:
         # It keeps librdmacm from closing the device before we have let go of it.
         guard = self._identifier(on_event)
         try:
-            guard.bind(identifier.local[0], 0)
+            guard.bind(identifier.local[0], 0, scope)
             if guard.device != name:
                 _LOGGER.debug("the RDMA device %s cannot be watched: %s has its address, too", name, guard.device)
                 self.close_guard(guard)
                 return None
             watched.append(WatchedDevice(self, name, guard.open_device(), guard))
-        except OSError:
+        except OSError as error:
             self.close_guard(guard)
+            if error.errno == errno.EINVAL and not scope:
+                # The kernel does not tell on which link a peer has asked for the connection.
+                _LOGGER.debug("the RDMA device %s cannot be watched: %s has no scope", name, identifier.local[0])
+                return None
             raise
         self._devices[name] = watched[0]
         return watched[0]

@@ -56,7 +56,7 @@ class ListeningAddress:
         try:
             identifier.bind(*self.local, self._scope)
             _check_device(identifier)
-            device = self._manager.devices.find(identifier)
+            device = self._manager.devices.find(identifier, self._scope)
             identifier.listen(_BACKLOG)
             self.local = identifier.local
         except OSError:

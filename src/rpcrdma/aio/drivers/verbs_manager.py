@@ -75,7 +75,7 @@ class ConnectionManager:
             identifier.resolve_address(host, port, scope, _RESOLVE_MS)
             _check(await happened.get(), ManagerEventKind.ADDRESS_RESOLVED)
             # From now on this process holds the device.
-            self.devices.find(identifier)
+            self.devices.find(identifier, scope)
             identifier.resolve_route(_RESOLVE_MS)
             _check(await happened.get(), ManagerEventKind.ROUTE_RESOLVED)
         except BaseException:
