@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import pwd
@@ -247,9 +248,11 @@ def _failure(error: Any, host: str, token: bytes = b"") -> GssFailure:
     major = int(error.maj_code) & 0xFFFF0000 or GssMajor.FAILURE
     words = _known(error.min_code, host) or (_WORDS[32] if major == _CREDENTIAL_EXPIRED else _text(error))
     if (error.min_code - _ERRORS_FROM) & 0xFFFFFFFF == _SKEW and (found := _TIME_OF_SERVER.search(token)):
-        there = datetime.strptime(found[1].decode(), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-        minutes = round(abs((datetime.now(UTC) - there).total_seconds()) / 60)
-        words = f"the clocks of this machine and of the server differ by {minutes} minutes; set them"
+        # The peer may tell a time that does not exist.
+        with contextlib.suppress(ValueError):
+            there = datetime.strptime(found[1].decode(), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+            minutes = round(abs((datetime.now(UTC) - there).total_seconds()) / 60)
+            words = f"the clocks of this machine and of the server differ by {minutes} minutes; set them"
     return GssFailure(words, major=major, minor=error.min_code, token=getattr(error, "token", None) or b"")
 
 
