@@ -19,7 +19,7 @@ from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure
-from rpcrdma.rpc.service import CallContext
+from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.scripted import make_message
 from rpcrdma.scripted.values import Names
 from rpcrdma.xdr.codec import Encoder
@@ -61,9 +61,11 @@ class Files(v3.NFS_V3_Service):
         )
 
 
-def judged(versions: str, checks: Sequence[Check]) -> list[Result]:
+def judged(versions: str, checks: Sequence[Check], services: Sequence[Service] = ()) -> list[Result]:
+    """The verdicts on our client, which answers reverse calls by its `services`."""
+
     async def calls(url: str) -> None:
-        options = ConnectOptions(rpcrdma_version=versions, reconnect=False, call_timeout_s=5)
+        options = ConnectOptions(rpcrdma_version=versions, reconnect=False, call_timeout_s=5, services=services)
         async with connect(url, v3.PROGRAM, options=options) as connection:
             for _ in range(2):
                 together = (connection.call(v3.NULL, None) for _ in range(2))
@@ -86,10 +88,18 @@ def judged(versions: str, checks: Sequence[Check]) -> list[Result]:
     return asyncio.run(main())
 
 
+def needs_services(check: Check) -> bool:
+    """Whether a check judges clients of version 2 that tell support of reverse calls."""
+    return fnmatch.fnmatchcase(check.id, "client.v2*.reverse.*") and not check.id.endswith(".without-support")
+
+
 @pytest.mark.parametrize(("versions", "spoken"), [("auto", {"1", "2"}), ("2-07", {"2-07"})])
 def test_our_client_conforms(versions: str, spoken: set[str]) -> None:
     checks = [each for each in CLIENT_CATALOGUE if each.conversation.get("version", "1") in spoken]
-    wrong = [result for result in judged(versions, checks) if result.verdict is not Verdict.CONFORMS]
+    without = judged(versions, [each for each in checks if not needs_services(each)])
+    of_services = [each for each in checks if needs_services(each) or each.id.startswith("client.reverse.")]
+    results = [*without, *judged(versions, of_services, [Files()])]
+    wrong = [result for result in results if result.verdict is not Verdict.CONFORMS]
     assert [(result.check.id, result.verdict.value, result.cause) for result in wrong] == []
 
 
@@ -156,7 +166,7 @@ CAUGHT: tuple[tuple[str, BrokenClient, str], ...] = (
         BrokenClient(NULL),
         (
             "client.reply.[omdu]* client.reply.cut* client.reply.li* client.reply.long-* client.error.u* "
-            "client.[wri]*.unknown-* client.crc client.startup.*"
+            "client.[wri]*.unknown-* client.crc client.startup.* client.reverse.*"
         ),
     ),
     ("asks for no credits", BrokenClient(NO_CREDITS), "client.calls"),
@@ -210,6 +220,14 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, BrokenClient, str]]:
     yield "has an item at no Position", client(then=(write,)), f"{family}.write.*"
     yield "is silent about its chunk", client(then=(READ, unknown)), f"{family}.reply.longer-*"
     yield "goes on with version 2", client(), f"{family}.version-error"
+    reply: Message = {"header": {"flags": 1} if version == "2" else {"type": 13}, "rpc": {"accepted": 0}}
+
+    def replying(support: int) -> BrokenClient:
+        tells = {"header": {"type": draft.properties, "properties": [[5, {"words": [support]}]]}}
+        return BrokenClient(tells, NULL, then=(reply,), version=version)
+
+    yield "replies with another XID", replying(1), " ".join(f"{family}.reverse.{each}" for each in ("[!w]*", "write-*"))
+    yield "replies without support", replying(0), f"{family}.reverse.without-support"
 
 
 ALL_CAUGHT = [*CAUGHT, *((f"{each[0]}, {draft.version}", *each[1:]) for draft in DRAFTS for each in caught_in(draft))]
@@ -257,6 +275,13 @@ def test_a_broken_client_is_caught(client: BrokenClient, patterns: str) -> None:
 def test_another_reading_is_no_violation(last: bytes, check: str, reading: str) -> None:
     (result,) = before(BrokenClient(NULL, last=last), check)
     assert (result.verdict, list(result.readings)) == (Verdict.DIFFERS, [reading])
+
+
+def test_a_client_without_the_condition_of_a_check_is_not_judged() -> None:
+    """The check is tried on further connections before."""
+    tells: Message = {"header": {"type": 5, "properties": [[5, {"words": [1]}]]}}
+    (result,) = before(BrokenClient(tells, NULL, version="2"), "client.v2.reverse.without-support")
+    assert (result.verdict, result.cause) == (Verdict.NOT_SEEN, "the client takes reverse calls on 3 connections")
 
 
 def test_a_client_that_stays_away_is_not_judged() -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rpcrdma.check.catalogue.round_trips import (
     CONTINUES,
-    RECEIVE_STRUCTURE,
     REQUESTS_MAX,
     RTR_SUPPORT,
     TAKES_REQUESTS,
@@ -20,11 +18,6 @@ __all__ = ["Abilities", "abilities_of"]
 _GRANTED_MAX = 64
 """Calls that a check sends at once, however many are granted."""
 _RECEIVE_SIZE = 2
-_HEAD = struct.Struct(">II")
-_GROUP = struct.Struct(">IIII")
-_PLACEABLE = 1
-_SEGMENTS_MAX = 1024
-"""Segments of one buffer that are looked at: the checks name the first ones alone."""
 
 
 @dataclass(slots=True)
@@ -48,14 +41,12 @@ def abilities_of(versions: Mapping[str, Outcome]) -> Abilities:
         found.given[f"{version}.requests_max"] = limit
         if support & CONTINUES and limit > 1:
             found.met.add(f"{version}.continuation")
-        segments = _segments(properties.get(RECEIVE_STRUCTURE, b""))
-        octets = sum(length for _, length, _ in segments)
-        found.given[f"{version}.receive_octets"] = octets or _word(properties.get(_RECEIVE_SIZE, b""), 4096)
-        placeable = [(start, length) for start, length, flags in segments if flags & _PLACEABLE]
-        if placeable:
+        buffer = outcome.heard.get("buffer", {})
+        receive_octets = buffer.get("receive_octets") or _word(properties.get(_RECEIVE_SIZE, b""), 4096)
+        found.given |= {f"{version}.{name}": value for name, value in buffer.items()}
+        found.given[f"{version}.receive_octets"] = receive_octets
+        if "segments" in buffer:
             found.met.add(f"{version}.segments")
-            found.given[f"{version}.segment_at"], found.given[f"{version}.segment_octets"] = placeable[0]
-            found.given[f"{version}.segments"] = len(placeable)
     return found
 
 
@@ -68,16 +59,3 @@ def _granted(versions: Mapping[str, Outcome]) -> int:
 
 def _word(value: bytes, default: int) -> int:
     return int.from_bytes(value) if len(value) == 4 else default
-
-
-def _segments(structure: bytes) -> list[tuple[int, int, int]]:
-    """Start, length and flags of each segment of a Receive Buffer Structure; none if it cannot be read."""
-    if len(structure) < _HEAD.size or (len(structure) - _HEAD.size) % _GROUP.size:
-        return []
-    found: list[tuple[int, int, int]] = []
-    start = 0
-    for count, length, _, flags in _GROUP.iter_unpack(structure[_HEAD.size :]):
-        for _ in range(min(count, _SEGMENTS_MAX - len(found))):
-            found.append((start, length, flags))
-            start += length
-    return found

@@ -17,7 +17,7 @@ __all__ = ["ClientTrial", "TrialOptions", "listening"]
 
 _NOT_MET = "no connection of the client was left for it"
 _NO_VERSION = "the client began no connection with version {}"
-_NO_CALL = "the client made no call of this kind on {} connections"
+_UNMET = "{} on {} connections"
 _NO_PROGRAM = "the calls are answered without a program; --behind names one"
 _RISKY = "it is known to stop a client; --risky runs it"
 _NO_CRC = "the CRC is off"
@@ -133,12 +133,13 @@ class ClientTrial:
 
     def _tell(self, check: Check, live: ServingConversation) -> None:
         result = _judged(check, live.outcome)
-        if live.unmet:
+        failure = live.outcome.failure
+        if failure is not None and failure.unmet:
             self._tried[check.id] += 1
             if self._tried[check.id] < _TRIES:
                 self._left.append(check)
                 return
-            result.verdict, result.cause = Verdict.NOT_SEEN, _NO_CALL.format(_TRIES)
+            result.verdict, result.cause = Verdict.NOT_SEEN, _UNMET.format(failure.unmet, _TRIES)
         self._met[check.id] = result
         self._on_result(result)
         if not self._left:
@@ -150,7 +151,7 @@ class ClientTrial:
 
     def _unmet(self, check: Check) -> Result:
         version = check.conversation.get("version", "1")
-        cause = _NOT_MET if version == "1" else _NO_VERSION.format(version)
+        cause = _NOT_MET if version in {"1", *self.versions} else _NO_VERSION.format(version)
         return Result(check=check, verdict=Verdict.NOT_SEEN, cause=cause)
 
 

@@ -61,6 +61,11 @@ READINGS: Mapping[str, Reading] = MappingProxyType(
             "the connection ends after a reply that has to be discarded; we keep it, and take the right reply",
             "RFC 8166 section 4.5 demands that it is discarded and says nothing of the connection",
         ),
+        "ended-after-reverse-call": Reading(
+            "the connection ends at a reverse call; we discard it, and keep the connection",
+            "RFC 8167 section 6 has the caller wait for the client's readiness; "
+            "draft-ietf-nfsv4-rpcrdma-version-two-07 section 4.6.3 lets the connection be lost",
+        ),
         "unused-chunk-ignored": Reading(
             "a chunk that the procedure has no item for is passed over; we answer ERR_CHUNK",
             "RFC 8166 section 6.1 speaks of reduced items, and of no chunk that stands for none; Linux svcrdma",

@@ -240,6 +240,8 @@ STATEMENTS: Mapping[str, Statement] = MappingProxyType(
         "V2-A2": Statement("draft-ietf-nfsv4-rpcrdma-version-two-01", "7", "MUST"),
         "V2-A5": Statement("draft-ietf-nfsv4-rpcrdma-version-two-01", "6.2.4", "MUST"),
         "V2-A6": Statement("draft-ietf-nfsv4-rpcrdma-version-two-01", "4.5", "MUST"),
+        "V2-A7": Statement("draft-ietf-nfsv4-rpcrdma-version-two-01", "4.5.3", "MUST NOT"),
+        "V2-A8": Statement("draft-ietf-nfsv4-rpcrdma-version-two-01", "4.5.4", "MUST"),
     }
 )
 """Statements by id. A test compares them with specs/requirements."""

@@ -2,26 +2,29 @@
 
 Its steps are those of `conversation`, and:
 
-- {"serve": {"each": PATTERN, "until": FIELDS, "header": FIELDS}}: hears a call, which must match `each` (one pattern or
-  a list). A call that lacks the fields of `until` is answered, with these fields in the header of the reply, and the
-  next one is heard. A first message of another version than the conversation's is answered with ERR_VERS before.
+- {"serve": {"each": PATTERN, "until": FIELDS, "header": FIELDS, "most": NUMBER}}: hears a call, which must match `each`
+  (one pattern or a list). A call that lacks the fields of `until` is answered, with these fields in the header of the
+  reply, and the next one is heard; at most so many are answered. A first message of another version than the
+  conversation's is answered with ERR_VERS before.
 - {"answer": MESSAGE}: the reply of the program to the call that was heard last, through its chunks. MESSAGE has the
-  fields that differ, "ddp" and "mpa". Without a program every call succeeds without results.
+  fields that differ, "ddp" and "mpa". Without a program every call succeeds without results. A client's reply to a call
+  of the server is no call.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import struct
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX, RPC_RECORD_OCTETS_MAX
 from rpcrdma.scripted.conversation import LeftCourse, LiveConversation, Outcome
-from rpcrdma.scripted.layouts import LAYOUTS, is_continued
+from rpcrdma.scripted.layouts import LAYOUTS, is_call, is_continued
 from rpcrdma.scripted.matching import difference
 from rpcrdma.scripted.messages import read_rpc
 from rpcrdma.scripted.peer import RawPeer
@@ -41,6 +44,7 @@ _INLINE_OCTETS = {"1": 1024, "2": 4096, "2-07": 4096}
 _SINK_HANDLE = 0x0051_4E4B
 _SEGMENT_OCTETS = 1424
 _GARBAGE_ARGS = 4
+_NO_CALL = "the client made no call of this kind"
 
 
 class ServingConversation(LiveConversation):
@@ -66,9 +70,8 @@ class ServingConversation(LiveConversation):
         self._program = program
         self._waiting: deque[Heard] = deque()
         self._inline_octets: int | None = None
+        self._call: Mapping[str, Any] = {}
         self._planned: tuple[Mapping[str, Any], PlannedReply] | None = None
-        self.unmet = False
-        """Whether the client has made none of the calls that a step "serve" waited for."""
 
     async def start(self, fields: Mapping[str, Any]) -> None:
         """Hears the MPA Request, and says the Reply with these fields; the failure is that of step -1."""
@@ -127,22 +130,30 @@ class ServingConversation(LiveConversation):
             async with asyncio.timeout(self._timeout_s):
                 await self._serve_until(content)
         except TimeoutError:
-            self.unmet = True
-            raise LeftCourse("a call of the awaited kind", f"none for {self._timeout_s:g} s", silent=True) from None
+            found = f"none for {self._timeout_s:g} s"
+            raise LeftCourse("a call of the awaited kind", found, silent=True, unmet=_NO_CALL) from None
         except LeftCourse as left:
-            self.unmet = left.silent or left.ended
+            left.unmet = left.unmet or (_NO_CALL if left.silent or left.ended else "")
             raise
 
     async def _serve_until(self, content: Mapping[str, Any]) -> None:
         each = content["each"]
-        while True:
+        for index in itertools.count():
             await self._hear(each if isinstance(each, list) else [each])
             if difference(content.get("until", {}), self._names.heard, self._names) is None:
                 return
+            if index == content.get("most"):
+                raise LeftCourse("a message of the awaited kind", f"none with {index} calls")
             await self._answer({"header": content.get("header", {})}, "serve")
 
+    async def _hear(self, patterns: Sequence[Mapping[str, Any]]) -> None:
+        await super()._hear(patterns)
+        heard = self._names.heard
+        if "header" in heard and is_call(self._peer.version, heard):
+            self._call = heard
+
     async def _answer(self, content: Mapping[str, Any], where: str) -> None:
-        call = self._names.heard
+        call = self._call
         if self._planned is None or self._planned[0] is not call:
             self._planned = call, await self._replied(call)
         planned = self._planned[1]

@@ -13,13 +13,17 @@ A conversation is a mapping with these keys, of which only "steps" must be there
   {"hear": PATTERN}, or a list of patterns of which one must match: {"message": FIELDS}, {"startup": FIELDS},
   {"terminate": FIELDS}, {"end": {}}, {"refused": {}} (an RDMA Read of memory that is not registered was answered with
   a Terminate), {"read_response": FIELDS}. A pattern with "reading" beside its kind is an answer by another reading of
-  the specification, whose name is noted; "as" beside it: the message's XID is given as "NAME.xid" from then on;
-  "last": true: no step comes after such an answer.
+  the specification, whose name is noted; "as" beside it: the message's XID is given as "NAME.xid" from then on, and
+  for properties with a Receive Buffer Structure "NAME.segment_at" and the other names of `buffer_segments`;
+  "last": true: no step comes after such an answer; "unmet": TEXT: the conversation does not judge a peer with such an
+  answer, which lacks this condition. {"quiet": {"milliseconds": NUMBER}} matches where nothing comes for so long.
   Messages that only grant credits or tell properties are passed over.
   {"memory": {NAME: {"written": NUMBER, "data": OCTETS}}}: how much has been written, and how the region begins.
   {"repeat": {"times": NUMBER, "steps": STEPS}}: {"given": "index"} counts from zero.
   {"quiet": {"milliseconds": NUMBER}}: nothing comes for so long.
   {"end": {}}: the own direction of the stream ends.
+
+{"given": "messages"} is the number of messages that have come.
 """
 
 from __future__ import annotations
@@ -55,7 +59,7 @@ __all__ = [
 
 _KEYS = frozenset({"version", "memory", "startup", "steps", "title"})
 _ENHANCED = 0x10
-_BESIDE_KIND = frozenset({"reading", "as", "last"})
+_BESIDE_KIND = frozenset({"reading", "as", "last", "unmet"})
 """Keys of a pattern beside its kind."""
 _BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
 """RFC 8797: 4096 octets each way, remote invalidation."""
@@ -85,7 +89,8 @@ class RawTarget:
 class Failure:
     """The step at which a conversation left its course: `expected` and `found` in words.
 
-    `silent`: nothing came until the time was over; `ended`: the connection did.
+    `silent`: nothing came until the time was over; `ended`: the connection did. `unmet`: the condition that the other
+    side lacks, in words; empty if it has broken the course.
     """
 
     step: int
@@ -93,6 +98,7 @@ class Failure:
     found: str
     silent: bool = False
     ended: bool = False
+    unmet: str = ""
 
 
 @dataclass(slots=True)
@@ -109,14 +115,20 @@ class Outcome:
 
 
 class LeftCourse(Exception):
-    """The conversation has left its course: by silence, by the end of the connection, or by another event."""
+    """The conversation has left its course: by silence, by the end of the connection, or by another event.
 
-    def __init__(self, expected: str, found: str, *, silent: bool = False, ended: bool = False) -> None:
+    `unmet` is that of `Failure`.
+    """
+
+    def __init__(
+        self, expected: str, found: str, *, silent: bool = False, ended: bool = False, unmet: str = ""
+    ) -> None:
         super().__init__(expected, found)
         self.expected = expected
         self.found = found
         self.silent = silent
         self.ended = ended
+        self.unmet = unmet
 
 
 class _Over(Exception):
@@ -199,6 +211,7 @@ class LiveConversation:
         self.outcome = outcome
         self._peer = peer
         self._names = names
+        names.given["messages"] = 0
         self._timeout_s = timeout_s
         self._regions: dict[str, RawMemory] = {}
         # A responder may send nothing before it has heard something.
@@ -220,7 +233,7 @@ class LiveConversation:
             except _Over:
                 pass
             except LeftCourse as left:
-                self.outcome.failure = Failure(at, left.expected, left.found, left.silent, left.ended)
+                self.outcome.failure = Failure(at, left.expected, left.found, left.silent, left.ended, left.unmet)
             except BaseException:
                 await self.close()
                 raise
@@ -298,22 +311,31 @@ class LiveConversation:
             await self._peer.send_message(payload, content.get("ddp", {}), content.get("mpa", {}), text)
 
     async def _hear(self, patterns: Sequence[Mapping[str, Any]]) -> None:
-        expected = " or ".join(_pattern_words(self._peer.version, each) for each in patterns if "reading" not in each)
+        expected = " or ".join(
+            _pattern_words(self._peer.version, each) for each in patterns if not each.keys() & {"reading", "unmet"}
+        )
+        quiet = [each for each in patterns if "quiet" in each]
+        timeout_s = number(quiet[0]["quiet"]["milliseconds"], self._names, "quiet") / 1000 if quiet else self._timeout_s
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(timeout_s):
                 heard = await self._next(patterns)
         except TimeoutError:
-            raise LeftCourse(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
+            if not quiet:
+                raise LeftCourse(expected, f"nothing for {timeout_s:g} s", silent=True) from None
+            heard = Heard("quiet", {"milliseconds": quiet[0]["quiet"]["milliseconds"]})
         misses = []
         for pattern in patterns:
             kind, fields = _kind_of(pattern)
             if kind == heard.kind:
                 miss = difference(fields, heard.fields, self._names, "")
                 if miss is None:
+                    if "unmet" in pattern:
+                        raise LeftCourse(expected, pattern["unmet"], unmet=pattern["unmet"])
                     if "reading" in pattern:
                         self.outcome.readings.append(pattern["reading"])
                     if "as" in pattern:
-                        self._names.given[f"{pattern['as']}.xid"] = heard.fields["header"]["xid"]
+                        named = {"xid": heard.fields["header"]["xid"], **heard.fields.get("buffer", {})}
+                        self._names.given |= {f"{pattern['as']}.{name}": value for name, value in named.items()}
                     if heard.kind in {"message", "startup"}:
                         self._names.heard = self.outcome.heard = heard.fields
                     if heard.kind == "startup":
@@ -346,18 +368,18 @@ class LiveConversation:
             raise LeftCourse(f"nothing for {seconds:g} s", _heard_words(self._peer.version, heard))
 
     async def _awaited(self) -> Heard:
-        task = self._begun or asyncio.ensure_future(self._peer.next())
+        # An event that comes after the time of this step is heard by a later one.
+        self._begun = task = self._begun or asyncio.ensure_future(self._peer.next())
+        if not self._anything_heard and self._peer.started:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_NUDGE_S):
+                    await asyncio.shield(task)
+            if not task.done():
+                await self._peer.remind()
+        heard = await asyncio.shield(task)
         self._begun = None
-        try:
-            if not self._anything_heard and self._peer.started:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_NUDGE_S):
-                        await asyncio.shield(task)
-                if not task.done():
-                    await self._peer.remind()
-            heard = await task
-        finally:
-            task.cancel()
+        if heard.kind == "message":
+            self._names.given["messages"] = number(self._names.given["messages"], self._names, "messages") + 1
         self._anything_heard = self._anything_heard or (self._peer.started and heard.kind != "startup")
         return heard
 
@@ -390,7 +412,11 @@ def _kind_of(pattern: Mapping[str, Any]) -> tuple[str, Any]:
 
 def _pattern_words(version: str, pattern: Mapping[str, Any]) -> str:
     kind, fields = _kind_of(pattern)
-    kinds = {"end": "the end of the connection", "refused": "an RDMA Read of memory that is not registered"}
+    kinds = {
+        "end": "the end of the connection",
+        "refused": "an RDMA Read of memory that is not registered",
+        "quiet": "nothing",
+    }
     if kind in kinds:
         return kinds[kind]
     if kind == "terminate":

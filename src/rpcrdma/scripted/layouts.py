@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["LAYOUTS", "Fields", "VersionHeaders", "is_continued", "version_of_first"]
+__all__ = ["LAYOUTS", "Fields", "VersionHeaders", "is_call", "is_continued", "version_of_first"]
 
 Fields = tuple[tuple[str, str], ...]
 """Name and kind of each field."""
@@ -130,3 +130,15 @@ def version_of_first(message: bytes) -> str:
 def is_continued(version: str, header: Mapping[str, Any]) -> bool:
     """Whether further messages belong to the RPC message of this one: MORE is set, or the type says so."""
     return bool(header.get("flags", 0) & 2) if version == "2" else version == "2-07" and header.get("type") in {9, 12}
+
+
+def is_call(version: str, message: Mapping[str, Any]) -> bool:
+    """Whether a message of the client, as `read_message` has it, is a call or begins one."""
+    header = message["header"]
+    if version == "1":
+        # A long reply has no Read list (RFC 8166 section 4.3.1).
+        replies = message.get("rpc", {}).get("direction") == 1 if header.get("type") == 0 else not header.get("reads")
+        return header.get("type") in {0, 1} and not replies
+    if version == "2":
+        return header.get("type") in {0, 1, 0x101} and not header["flags"] & 1
+    return header.get("type") in {8, 9, 10, 0x101}

@@ -15,7 +15,12 @@ from typing import Any
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.scripted.header_fields import MAKERS, READERS, Short, make_word, word_at
 from rpcrdma.scripted.layouts import LAYOUTS, VersionHeaders
-from rpcrdma.scripted.placement_fields import PLACEMENT_MAKERS, PLACEMENT_READERS
+from rpcrdma.scripted.placement_fields import (
+    PLACEMENT_MAKERS,
+    PLACEMENT_READERS,
+    RECEIVE_STRUCTURE,
+    buffer_segments,
+)
 from rpcrdma.scripted.values import Names, number, octets
 
 __all__ = ["make_message", "message_words", "read_message", "read_rpc"]
@@ -103,7 +108,9 @@ def _rpc(given: Mapping[str, Any], header: Mapping[str, Any], names: Names, wher
 def read_message(version: str, data: bytes) -> dict[str, Any]:
     """{"header": FIELDS, "rpc": FIELDS, "body": octets after the header} of a received message.
 
-    A message of another version than 2, or that ends within a field, has {"broken": cause} besides its first fields.
+    "segments" is the number of segments in its chunks, "buffer" in properties with a Receive Buffer Structure are its
+    `buffer_segments`. A message of another version than 2, or that ends within a field, has {"broken": cause} besides
+    its first fields.
     """
     layout = LAYOUTS[version]
     header: dict[str, Any] = {}
@@ -120,10 +127,20 @@ def read_message(version: str, data: bytes) -> dict[str, Any]:
         return found
     found["body"] = data[at:]
     found["header_octets"] = at
+    found["segments"] = _count_segments(header)
+    if RECEIVE_STRUCTURE in header.get("properties", {}):
+        found["buffer"] = buffer_segments(header["properties"][RECEIVE_STRUCTURE])
     if len(found["body"]) >= 8:
         found["rpc"] = read_rpc(found["body"])
         found["rpc"]["same_xid"] = int(found["rpc"]["xid"] == header["xid"])
     return found
+
+
+def _count_segments(header: Mapping[str, Any]) -> int:
+    lists = [header.get("call"), header.get("reads"), header.get("reply"), *(header.get("writes") or [])]
+    lists += [item.get("segments") for item in header.get("items") or []]
+    lists += [result.get("segments") for each in header.get("directions") or [] for result in each["results"]]
+    return sum(len(each or []) for each in lists)
 
 
 def _read_fields(fields: tuple[tuple[str, str], ...], data: bytes, at: int, into: dict[str, Any]) -> int:

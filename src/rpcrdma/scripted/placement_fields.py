@@ -7,16 +7,25 @@ result {"least", "type"} with "segments" for the types 1, 3 and 4, and "explicit
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from rpcrdma.scripted.header_fields import Short, make_segments, make_word, read_segments, word_at
 from rpcrdma.scripted.values import Names, octets
 
-__all__ = ["PLACEMENT_MAKERS", "PLACEMENT_READERS"]
+__all__ = ["PLACEMENT_MAKERS", "PLACEMENT_READERS", "RECEIVE_STRUCTURE", "buffer_segments"]
+
+RECEIVE_STRUCTURE = 0x102
+"""The property with the segments of the sender's receive buffers."""
 
 _EXPLICIT, _IN_SEGMENTS, _CHOICE, _BY_SIZE = 1, 2, 3, 4
 _TRANSMISSION = ("xid", "direction", "number")
+_STRUCTURE_HEAD = struct.Struct(">II")
+_GROUP = struct.Struct(">IIII")
+_PLACEABLE = 1
+_SEGMENTS_MAX = 1024
+"""Segments of one buffer that are looked at: the checks name the first ones alone."""
 
 
 def _words(given: Mapping[str, Any], fields: tuple[str, ...], names: Names, where: str) -> bytes:
@@ -127,3 +136,24 @@ PLACEMENT_READERS: Mapping[str, Callable[[bytes, int, str], tuple[Any, int]]] = 
     "lead": _read_lead,
 }
 """Readers of fields by kind."""
+
+
+def buffer_segments(structure: bytes) -> dict[str, int]:
+    """The segments for bulk data in a Receive Buffer Structure (section 8.3); nothing if it cannot be read.
+
+    "receive_octets" is the length of all segments. Where some are for bulk data, "segment_at" is the offset of the
+    first one, "segment_octets" its length and "segments" their number.
+    """
+    if len(structure) < _STRUCTURE_HEAD.size or (len(structure) - _STRUCTURE_HEAD.size) % _GROUP.size:
+        return {}
+    found: list[tuple[int, int, int]] = []
+    start = 0
+    for count, length, _, flags in _GROUP.iter_unpack(structure[_STRUCTURE_HEAD.size :]):
+        for _ in range(min(count, _SEGMENTS_MAX - len(found))):
+            found.append((start, length, flags))
+            start += length
+    told = {"receive_octets": start}
+    placeable = [(start, length) for start, length, flags in found if flags & _PLACEABLE]
+    if placeable:
+        told |= {"segment_at": placeable[0][0], "segment_octets": placeable[0][1], "segments": len(placeable)}
+    return told

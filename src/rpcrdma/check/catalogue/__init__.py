@@ -6,6 +6,7 @@ from rpcrdma.check.catalogue import (
     calls,
     chunks,
     clients,
+    clients_reverse,
     clients_version_2,
     frames,
     headers,
@@ -30,5 +31,10 @@ CATALOGUE: tuple[Check, ...] = (
 )
 """The checks of servers in the order in which they run."""
 
-CLIENT_CATALOGUE: tuple[Check, ...] = (*clients.CLIENT_CHECKS, *clients_version_2.CLIENT_CHECKS)
+# The last checks of a draft refuse its version, after which a client may speak version 1.
+CLIENT_CATALOGUE: tuple[Check, ...] = (
+    *clients.CLIENT_CHECKS,
+    *clients_reverse.CLIENT_CHECKS,
+    *clients_version_2.CLIENT_CHECKS,
+)
 """The checks of clients in the order in which their connections meet them."""

@@ -11,7 +11,7 @@ from typing import Any
 from rpcrdma.check.answers import hear, say
 from rpcrdma.check.entry import Check, Step, check
 
-__all__ = ["CLIENT_CHECKS"]
+__all__ = ["CALLS", "CLIENT_CHECKS"]
 
 _XID = {"heard": "header.xid"}
 _HEADER = {"version": 1, "credit": {"min": 1}}
@@ -23,10 +23,11 @@ _CALL = {
     }
 }
 _LONG_CALL = {"message": {"header": {**_HEADER, "type": 1}, "octets": {"min": 28}, "invalidates": None}}
-_CALLS = [_CALL, _LONG_CALL]
-_OTHER_CALL = [{"message": {**each["message"], "header": {**_HEADER, "xid": {"not": _XID}}}} for each in _CALLS]
-_ANY: Step = {"serve": {"each": _CALLS}}
-_NEXT: Step = hear(*_CALLS)
+CALLS: list[dict[str, Any]] = [_CALL, _LONG_CALL]
+"""The patterns of right calls."""
+_OTHER_CALL = [{"message": {**each["message"], "header": {**_HEADER, "xid": {"not": _XID}}}} for each in CALLS]
+_ANY: Step = {"serve": {"each": CALLS}}
+_NEXT: Step = hear(*CALLS)
 _ENDED = {"end": {}, "reading": "ended-after-broken-reply"}
 _QUIET: Step = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
 _READ, _WRITE = 6, 7
@@ -35,7 +36,7 @@ _READ, _WRITE = 6, 7
 def _until(**header: Any) -> Step:
     """Answers calls until one has these fields in its header; "procedure" is a field of its RPC message."""
     rpc = {"rpc": {"procedure": header.pop("procedure")}} if "procedure" in header else {}
-    return {"serve": {"each": _CALLS, "until": {"header": header, **rpc}, "header": {"credit": 1}}}
+    return {"serve": {"each": CALLS, "until": {"header": header, **rpc}, "header": {"credit": 1}}}
 
 
 def _reply(*, message: dict[str, Any] | None = None, **header: Any) -> Step:
@@ -45,7 +46,7 @@ def _reply(*, message: dict[str, Any] | None = None, **header: Any) -> Step:
 
 def _discarded(name: str, title: str, statements: str, wrong: Step) -> Check:
     """A wrong reply, after which nothing comes before the right one."""
-    steps = (_ANY, wrong, _QUIET, _reply(), hear(*_CALLS, _ENDED))
+    steps = (_ANY, wrong, _QUIET, _reply(), hear(*CALLS, _ENDED))
     return check(f"client.{name}", title, statements, *steps)
 
 
@@ -78,7 +79,7 @@ _WITH_SINK = _until(procedure=_READ, reads=[], writes=[[{"length": {"min": 1}}]]
 _SINK = {each: {"heard": f"header.writes.0.0.{each}"} for each in ("handle", "length", "offset")}
 _TOO_LONG = {**_SINK, "length": {**_SINK["length"], "plus": 4}}
 _SOURCE = {"position": {"min": 4}, "length": {"min": 1}}
-_LOST = [*_CALLS, {"end": {}}]
+_LOST = [*CALLS, {"end": {}}]
 
 CLIENT_CHECKS: tuple[Check, ...] = (
     check("client.calls", "A call has a right header, and its RPC header the same XID", "V1-40 V1-38 V1-36 OR-1",
@@ -119,7 +120,7 @@ CLIENT_CHECKS: tuple[Check, ...] = (
              "V1-25 V1-47", _WITH_SINK, _reply(), hear(*_OTHER_CALL)),
     _chunked("write.read-chunk", "A WRITE has its data at a Position in a Read chunk, which the server can read",
              "V1-21 V1-24 V1-15 V1-92",
-             {"serve": {"each": _CALLS, "until": {"header": {"reads": [_SOURCE]}, "rpc": {"procedure": _WRITE}}}},
+             {"serve": {"each": CALLS, "until": {"header": {"reads": [_SOURCE]}, "rpc": {"procedure": _WRITE}}}},
              _reply(), hear(*_OTHER_CALL)),
     _chunked("reply-chunk", "A call whose reply may exceed the threshold offers a Reply chunk that takes it",
              "V1-51 V1-34", _until(type=0, writes=[], reply={"not": None}), _reply(), hear(*_OTHER_CALL)),

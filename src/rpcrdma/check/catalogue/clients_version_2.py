@@ -12,13 +12,14 @@ from rpcrdma.check.answers import hear, say
 from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
 from rpcrdma.check.entry import Check, Step, check
 
-__all__ = ["CLIENT_CHECKS"]
+__all__ = ["CLIENT_CHECKS", "DraftClient"]
 
 _XID = {"heard": "header.xid"}
 _SINK = {each: {"heard": f"header.writes.0.0.{each}"} for each in ("handle", "length", "offset")}
 _NO_RESULTS = {"words": [0, 0, 0]}
 _THRESHOLD = 4096
-_QUIET: Step = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
+_SILENCE = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
+_QUIET: Step = _SILENCE
 _READ, _WRITE = 6, 7
 
 
@@ -31,7 +32,7 @@ _TYPES: dict[str, tuple[dict[str, Any], ...]] = {
 """The headers of calls: inline, long, and continued in further messages."""
 
 
-class _Client:
+class DraftClient:
     """The parts of conversations with clients of one draft."""
 
     def __init__(self, draft: Draft) -> None:
@@ -69,7 +70,7 @@ class _Client:
     def told(self, *properties: Any, **header: Any) -> Step:
         """The properties of the server; the Receive Buffer Size alone unless some are given."""
         told = properties or ([2, {"words": [_THRESHOLD]}],)
-        return self.draft.told(*told, xid=_XID, **header)
+        return self.draft.told(*told, **{"xid": _XID, **header})
 
     def reply(self, *, message: dict[str, Any] | None = None, **header: Any) -> Step:
         """The reply to the last call, with these fields in its header and its message."""
@@ -127,7 +128,7 @@ class _Client:
         return say(header={"xid": _XID, **({"flags": 1} if self.first_draft else {"type": 13})}, body=body)
 
 
-def _properties(client: _Client) -> list[Check]:
+def _properties(client: DraftClient) -> list[Check]:
     return [
         client.first("first", "The properties come first, and no call before the server's", "V2-90 V2-10 V2-11",
                      _QUIET, client.told(), client.any, client.reply(), client.next),
@@ -142,7 +143,7 @@ def _properties(client: _Client) -> list[Check]:
     ]  # fmt: skip
 
 
-def _headers(client: _Client) -> list[Check]:
+def _headers(client: DraftClient) -> list[Check]:
     reply, discarded = client.reply, client.discarded
     broken = [{"count": 0xFFFFFFFF, "segments": []}]
     return [
@@ -168,7 +169,7 @@ def _headers(client: _Client) -> list[Check]:
     ]  # fmt: skip
 
 
-def _pieces(client: _Client) -> list[Check]:
+def _pieces(client: DraftClient) -> list[Check]:
     start = {"words": [_XID, 1, 0]}
     return [
         client.check("reply.in-two-messages", "A reply in two messages is joined", "V2-46 V2-2", client.any,
@@ -179,7 +180,7 @@ def _pieces(client: _Client) -> list[Check]:
     ]  # fmt: skip
 
 
-def _chunks(client: _Client) -> list[Check]:
+def _chunks(client: DraftClient) -> list[Check]:
     sink = client.until(procedure=_READ, writes=[[{"length": {"min": 1}}]])
     source = client.until(procedure=_WRITE, reads=[{"position": {"min": 4}, "length": {"min": 1}}])
     named = client.until(procedure=_READ, writes=[[{"length": {"min": 1}}]], invalidate={"min": 1})
@@ -202,7 +203,7 @@ def _chunks(client: _Client) -> list[Check]:
     ]  # fmt: skip
 
 
-def _too_many_chunks(client: _Client) -> list[Check]:
+def _too_many_chunks(client: DraftClient) -> list[Check]:
     sink = client.until(procedure=_READ, writes=[[{"length": {"min": 1}}]])
     source = client.until(procedure=_WRITE, reads=[{"position": {"min": 4}, "length": {"min": 1}}])
     codes = client.draft.codes
@@ -220,7 +221,7 @@ def _too_many_chunks(client: _Client) -> list[Check]:
     ]  # fmt: skip
 
 
-def _other_version(client: _Client) -> list[Check]:
+def _other_version(client: DraftClient) -> list[Check]:
     # A client may begin later connections with version 1.
     return [
         client.first("version-error", "After ERR_VERS the client goes on with version 1, or gives the server up",
@@ -232,7 +233,7 @@ def _other_version(client: _Client) -> list[Check]:
 
 CLIENT_CHECKS: tuple[Check, ...] = tuple(
     each
-    for client in map(_Client, DRAFTS)
+    for client in map(DraftClient, DRAFTS)
     for part in (_properties, _headers, _pieces, _chunks, _too_many_chunks, _other_version)
     for each in part(client)
 )

@@ -20,13 +20,12 @@ __all__ = [
     "CHECKS",
     "CONTINUES",
     "PROPERTIES",
-    "RECEIVE_STRUCTURE",
     "REQUESTS_MAX",
     "RTR_SUPPORT",
     "TAKES_REQUESTS",
 ]
 
-RTR_SUPPORT, RECEIVE_STRUCTURE, REQUESTS_MAX, _RESPONSES_MAX = 0x101, 0x102, 0x103, 0x104
+RTR_SUPPORT, _RECEIVE_STRUCTURE, REQUESTS_MAX, _RESPONSES_MAX = 0x101, 0x102, 0x103, 0x104
 """Properties of the extension."""
 TAKES_REQUESTS, _TAKES_RESPONSES, CONTINUES = 1, 2, 4
 """Bits of RTR Support."""
@@ -42,7 +41,7 @@ PROPERTIES: Sequence[Any] = (
     [2, {"words": [_RECEIVE_OCTETS]}],
     [RTR_SUPPORT, {"words": [TAKES_REQUESTS | _TAKES_RESPONSES | CONTINUES]}],
     [
-        RECEIVE_STRUCTURE,
+        _RECEIVE_STRUCTURE,
         {"words": [_RECEIVE_OCTETS, 2, 1, _HEAD, 0, 0, _SEGMENTS, _SEGMENT_OCTETS, 0, 1]},
     ],
     [REQUESTS_MAX, {"words": [8]}],
