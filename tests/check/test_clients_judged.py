@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.drivers.provider import Provider
+from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.check import CLIENT_CATALOGUE, Check, ClientTrial, Result, TrialOptions, Verdict, listening
 from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
+from rpcrdma.check.verdicts import FRAMES_NOT_SEEN
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure
@@ -24,6 +27,7 @@ from rpcrdma.scripted import make_message
 from rpcrdma.scripted.values import Names
 from rpcrdma.xdr.codec import Encoder
 from support import raw_calls
+from support.device_in_memory import DeviceInMemory
 from support.raw_iwarp import fpdu, startup_frame, terminate
 
 NONE = v3.post_op_attr(False, None)
@@ -61,11 +65,19 @@ class Files(v3.NFS_V3_Service):
         )
 
 
-def judged(versions: str, checks: Sequence[Check], services: Sequence[Service] = ()) -> list[Result]:
+def judged(
+    versions: str, checks: Sequence[Check], services: Sequence[Service] = (), provider: Provider | None = None
+) -> list[Result]:
     """The verdicts on our client, which answers reverse calls by its `services`."""
 
     async def calls(url: str) -> None:
-        options = ConnectOptions(rpcrdma_version=versions, reconnect=False, call_timeout_s=5, services=services)
+        options = ConnectOptions(
+            rpcrdma_version=versions,
+            reconnect=False,
+            call_timeout_s=5,
+            services=services,
+            provider=provider or "iwarp",
+        )
         async with connect(url, v3.PROGRAM, options=options) as connection:
             for _ in range(2):
                 together = (connection.call(v3.NULL, None) for _ in range(2))
@@ -77,7 +89,9 @@ def judged(versions: str, checks: Sequence[Check], services: Sequence[Service] =
     async def main() -> list[Result]:
         async with serve([Files()], ["tcp://127.0.0.1:0"]) as server:
             behind = parse_url(server.listening[0])
-            trial_options = TrialOptions(timeout_s=5.0, pause_s=0.03, behind=(behind.host, behind.port), risky=True)
+            trial_options = TrialOptions(
+                timeout_s=5.0, pause_s=0.03, behind=(behind.host, behind.port), risky=True, provider=provider
+            )
             trial = ClientTrial(checks, trial_options)
             async with listening(trial, "127.0.0.1", 0) as (host, port):
                 while not trial.done.is_set():
@@ -93,14 +107,28 @@ def needs_services(check: Check) -> bool:
     return fnmatch.fnmatchcase(check.id, "client.v2*.reverse.*") and not check.id.endswith(".without-support")
 
 
+def judged_as_needed(versions: str, checks: Sequence[Check], provider: Provider | None = None) -> list[Result]:
+    """The verdicts on our client without services, and with one on the checks that need it."""
+    without = [each for each in checks if not needs_services(each)]
+    of_services = [each for each in checks if needs_services(each)]
+    return [*judged(versions, without, (), provider), *judged(versions, of_services, [Files()], provider)]
+
+
 @pytest.mark.parametrize(("versions", "spoken"), [("auto", {"1", "2"}), ("2-07", {"2-07"})])
 def test_our_client_conforms(versions: str, spoken: set[str]) -> None:
     checks = [each for each in CLIENT_CATALOGUE if each.conversation.get("version", "1") in spoken]
-    without = judged(versions, [each for each in checks if not needs_services(each)])
-    of_services = [each for each in checks if needs_services(each) or each.id.startswith("client.reverse.")]
-    results = [*without, *judged(versions, of_services, [Files()])]
+    again = [each for each in checks if each.id.startswith("client.reverse.")]
+    results = [*judged_as_needed(versions, checks), *judged(versions, again, [Files()])]
     wrong = [result for result in results if result.verdict is not Verdict.CONFORMS]
     assert [(result.check.id, result.verdict.value, result.cause) for result in wrong] == []
+
+
+def test_over_a_device_checks_above_frames_conform_and_others_are_not_seen() -> None:
+    checks = [each for each in CLIENT_CATALOGUE if each.conversation.get("version", "1") != "2-07"]
+    results = judged_as_needed("auto", checks, VerbsProvider(DeviceInMemory()))
+    found = {result.check.id: (result.verdict, result.cause) for result in results}
+    right, not_seen = (Verdict.CONFORMS, ""), (Verdict.NOT_SEEN, FRAMES_NOT_SEEN)
+    assert found == {check.id: not_seen if check.of_frames else right for check in checks}
 
 
 Message = dict[str, Any]

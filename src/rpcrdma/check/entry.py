@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rpcrdma.check.statements import STATEMENTS, Statement
+from rpcrdma.scripted.queue_pair_peer import is_invalidation
 
 __all__ = ["Check", "Conversation", "Step", "check"]
 
 _PRIVATE_DATA = {"data"}
-_FRAMES = ("stream", "startup", "ddp", "mpa")
+_FRAMES = ("stream", "startup", "mpa")
 _ANSWERS = {"startup", "terminate", "read_response"}
 Step = Mapping[str, Any]
 Conversation = Mapping[str, Any]
@@ -51,9 +52,10 @@ class Check:
 
 
 def _is_of_frames(step: Step) -> bool:
-    said = step.get("say", {})
-    heard = step.get("hear", [])
-    return "end" in step or any(name in said for name in _FRAMES) or any(_ANSWERS & each.keys() for each in heard)
+    said = step.get("say") or step.get("answer") or {}
+    if "end" in step or any(name in said for name in _FRAMES) or ("ddp" in said and not is_invalidation(said["ddp"])):
+        return True
+    return any(_ANSWERS & each.keys() for each in step.get("hear", []))
 
 
 def check(

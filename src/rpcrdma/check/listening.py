@@ -1,20 +1,32 @@
-"""Judges foreign clients: a scripted server, each connection of which is one check."""
+"""Judges foreign clients: a scripted server over TCP or a provider, each connection of which is one check."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.aio.drivers.provider import Link, LinkListener, Provider
 from rpcrdma.check.entry import Check
 from rpcrdma.check.readings import READINGS
-from rpcrdma.check.verdicts import Result, Verdict
-from rpcrdma.scripted import Outcome, ProgramOverTcp, ServingConversation
+from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, Result, Verdict
+from rpcrdma.errors import ConnectFailed
+from rpcrdma.scripted import (
+    Outcome,
+    PeerMaker,
+    ProgramOverTcp,
+    QueuePairPeer,
+    RawPeer,
+    ServingConversation,
+)
 
 __all__ = ["ClientTrial", "TrialOptions", "listening"]
 
+_LOGGER = logging.getLogger("rpcrdma.check")
 _NOT_MET = "no connection of the client was left for it"
 _NO_VERSION = "the client began no connection with version {}"
 _UNMET = "{} on {} connections"
@@ -37,6 +49,8 @@ class TrialOptions:
     behind: tuple[str, int] | None = None
     """Host and port of a server over TCP, which answers the calls."""
     risky: bool = False
+    provider: Provider | None = None
+    """Carries the connections, in the place of the peer's own octets over TCP; then no frame can be said."""
 
 
 class ClientTrial:
@@ -51,18 +65,21 @@ class ClientTrial:
     ) -> None:
         self.done = asyncio.Event()
         self._checks = list(checks)
-        self._options = options
+        self.options = options
+        self.log = LimitedLog(_LOGGER)
         self._on_result = on_result
         self._met: dict[str, Result] = {}
         needs = (
+            ("frames", options.provider is None, FRAMES_NOT_SEEN),
             ("program", options.behind, _NO_PROGRAM),
             ("risky", options.risky, _RISKY),
             ("crc", options.crc, _NO_CRC),
         )
         for check in checks:
-            for need, met, cause in needs:
-                if need in check.needs and not met:
-                    self._met[check.id] = Result(check=check, verdict=Verdict.NOT_SEEN, cause=cause)
+            needed = check.needs | ({"frames"} if check.of_frames else set())
+            causes = [cause for need, met, cause in needs if need in needed and not met]
+            if causes:
+                self._met[check.id] = Result(check=check, verdict=Verdict.NOT_SEEN, cause=causes[0])
         self._left = [check for check in checks if check.id not in self._met]
         self.versions: set[str] = set()
         """The versions with which the client has begun connections."""
@@ -75,14 +92,11 @@ class ClientTrial:
         """How many checks have not been met."""
         return len(self._left)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, which meets one check; one whose start-up fails leaves the check to a later one."""
-        held = asyncio.ensure_future(self._meet(reader, writer))
+    def serve(self, make_peer: PeerMaker) -> None:
+        """Begins one connection, which meets one check; one whose start-up fails leaves the check to a later one."""
+        held = asyncio.ensure_future(self._meet(make_peer))
         self._held.add(held)
-        await asyncio.wait([held])
-        self._held.discard(held)
-        if not held.cancelled():
-            held.result()
+        held.add_done_callback(self._held.discard)
 
     async def end(self) -> None:
         """Ends all connections."""
@@ -91,13 +105,15 @@ class ClientTrial:
         if self._held:
             await asyncio.wait(self._held)
 
-    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        options = self._options
+    async def _meet(self, make_peer: PeerMaker) -> None:
+        options = self.options
         program = None if options.behind is None else ProgramOverTcp(*options.behind)
         given = {"pause_ms": round(options.pause_s * 1000)}
-        live = ServingConversation(
-            reader, writer, timeout_s=options.timeout_s, crc=options.crc, program=program, given=given
-        )
+        try:
+            live = ServingConversation(make_peer, timeout_s=options.timeout_s, program=program, given=given)
+        except ConnectFailed as error:
+            self.log.log(logging.ERROR, "accept", "cannot accept a connection: %s", error)
+            return
         ordinary = not self._without_check and any(_kind(check) in {"1", *self.versions} for check in self._left)
         check = None if ordinary else self._taken({"startup"})
         try:
@@ -182,10 +198,23 @@ async def listening(trial: ClientTrial, host: str, port: int) -> AsyncIterator[t
     Raises:
         OSError: the address cannot be used.
     """
-    server = await asyncio.start_server(trial.serve, host, port)
+    options = trial.options
+
+    def over_tcp(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        trial.serve(lambda log, names: RawPeer(reader, writer, "1", log, names, crc=options.crc))
+
+    def over_link(link: Link) -> None:
+        trial.serve(lambda log, names: QueuePairPeer(link, "1", log, names))
+
+    listener: asyncio.Server | LinkListener
+    if options.provider is None:
+        listener = await asyncio.start_server(over_tcp, host, port)
+        address = listener.sockets[0].getsockname()
+    else:
+        listener = options.provider.listener(over_link, trial.log)
+        address = (await listener.listen(host, port))[0]
     try:
-        address = server.sockets[0].getsockname()
         yield address[0], address[1]
     finally:
-        server.close()
+        listener.close()
         await trial.end()

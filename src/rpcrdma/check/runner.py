@@ -8,7 +8,7 @@ from typing import Any
 from rpcrdma.check.catalogue.reverse import WATCH
 from rpcrdma.check.entry import Check
 from rpcrdma.check.readings import READINGS
-from rpcrdma.check.verdicts import Result, Verdict
+from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, Result, Verdict
 from rpcrdma.scripted import LiveConversation, Outcome, RawTarget, open_conversation, run_conversation
 
 __all__ = ["Witness", "calling_programs", "run_checks", "spoken_versions"]
@@ -21,7 +21,7 @@ _WHY_NOT_SEEN = {
     "1": "the server does not speak version 1",
     "2": "the server does not speak version 2 (draft -00)",
     "2-07": "the server does not speak version 2 (draft -07)",
-    "frames": "it judges the frames of iWARP, and the device makes them; leave out --provider verbs",
+    "frames": FRAMES_NOT_SEEN,
     "watch": "the server has no program of `rpcrdma watch`, with which it would call",
     "requests": "the server does not take Transmit Requests in this version",
     "continuation": "the server does not take requests in several transmissions in this version",

@@ -9,7 +9,11 @@ from dataclasses import dataclass, field
 from rpcrdma.check.entry import Check
 from rpcrdma.scripted import Passage
 
-__all__ = ["Result", "Verdict", "judged"]
+__all__ = ["FRAMES_NOT_SEEN", "Result", "Verdict", "judged"]
+
+
+FRAMES_NOT_SEEN = "it judges the frames of iWARP, and the device makes them; leave out --provider verbs"
+"""The cause why a check of frames has no verdict over an RDMA device."""
 
 
 class Verdict(enum.Enum):

@@ -1,13 +1,14 @@
 """Conversations as data: messages field by field, right or wrong, and the answers that are expected to them.
 
 A conversation is a mapping as JSON has it. `make_message` and `read_message` turn transport headers into octets and
-back, `frames` does so below them, `run_conversation` speaks to a server as its client. Nothing here uses the codecs of
+back, `frames` does so below them, `run_conversation` speaks to a server as its client, and
+`ServingConversation` to a client as its server. Nothing here uses the codecs of
 `rpcrdma.transport`, `rpcrdma.iwarp` or `rpcrdma.rpc`, so that a mistake there does not hide itself.
 """
 
 from __future__ import annotations
 
-from rpcrdma.scripted.answering import ServingConversation
+from rpcrdma.scripted.answering import PeerMaker, ServingConversation
 from rpcrdma.scripted.conversation import (
     Failure,
     LiveConversation,
@@ -20,6 +21,7 @@ from rpcrdma.scripted.messages import make_message, read_message
 from rpcrdma.scripted.peer import RawPeer
 from rpcrdma.scripted.peer_interface import Heard, Passage, RawMemory, ScriptedPeer
 from rpcrdma.scripted.program_over_tcp import ProgramOverTcp
+from rpcrdma.scripted.queue_pair_peer import QueuePairPeer
 
 __all__ = [
     "Failure",
@@ -27,7 +29,9 @@ __all__ = [
     "LiveConversation",
     "Outcome",
     "Passage",
+    "PeerMaker",
     "ProgramOverTcp",
+    "QueuePairPeer",
     "RawMemory",
     "RawPeer",
     "RawTarget",

@@ -17,9 +17,9 @@ import asyncio
 import itertools
 import struct
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX, RPC_RECORD_OCTETS_MAX
@@ -27,24 +27,21 @@ from rpcrdma.scripted.conversation import LeftCourse, LiveConversation, Outcome
 from rpcrdma.scripted.layouts import LAYOUTS, is_call, is_continued
 from rpcrdma.scripted.matching import difference
 from rpcrdma.scripted.messages import read_rpc
-from rpcrdma.scripted.peer import RawPeer
-from rpcrdma.scripted.peer_interface import Heard
+from rpcrdma.scripted.peer_interface import Heard, Log, ScriptedPeer
 from rpcrdma.scripted.program_over_tcp import ProgramOverTcp
 from rpcrdma.scripted.served_call import PlannedReply, Segment, joined_call, planned_reply, read_segments
 from rpcrdma.scripted.values import Names
 
-__all__ = ["ServingConversation"]
+__all__ = ["PeerMaker", "ServingConversation"]
 
-_CRC, _ENHANCED = 0x40, 0x10
 _PRIVATE_DATA = bytes.fromhex("f6ab0e18 01 01 03 03")
-_REQUEST = {"key": {"text": "MPA ID Req Frame"}}
-_REPLY = {"key": {"text": "MPA ID Rep Frame"}, "revision": {"heard": "revision"}}
 _INLINE_OCTETS = {"1": 1024, "2": 4096, "2-07": 4096}
 """The largest messages that a client takes which has told nothing (RFC 8166 section 3.3.2)."""
-_SINK_HANDLE = 0x0051_4E4B
-_SEGMENT_OCTETS = 1424
 _GARBAGE_ARGS = 4
 _NO_CALL = "the client made no call of this kind"
+
+PeerMaker: TypeAlias = Callable[[Log, Names], ScriptedPeer]
+"""Makes the peer of a client that connects, from the place of its passages and the values that steps refer to."""
 
 
 class ServingConversation(LiveConversation):
@@ -52,19 +49,15 @@ class ServingConversation(LiveConversation):
 
     def __init__(
         self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        make_peer: PeerMaker,
         *,
         timeout_s: float,
-        crc: bool = True,
         program: ProgramOverTcp | None = None,
         given: Mapping[str, int | bytes] | None = None,
     ) -> None:
         names = Names({"private_data": _PRIVATE_DATA, "xid": 0, **(given or {})})
-        self._crc = crc
         outcome = Outcome()
-        peer = RawPeer(reader, writer, "1", outcome.passages, names)
-        peer.crc = False
+        peer = make_peer(outcome.passages, names)
         peer.takes_version = True
         super().__init__(peer, names, timeout_s, outcome, initiates=False)
         self._program = program
@@ -74,8 +67,8 @@ class ServingConversation(LiveConversation):
         self._planned: tuple[Mapping[str, Any], PlannedReply] | None = None
 
     async def start(self, fields: Mapping[str, Any]) -> None:
-        """Hears the MPA Request, and says the Reply with these fields; the failure is that of step -1."""
-        if not await self.run([{"hear": {"startup": _REQUEST}}]):
+        """Hears the client's start-up, and accepts it with these fields; the failure is that of step -1."""
+        if not await self.run([{"hear": {"startup": self._peer.request}}]):
             failure = self.outcome.failure
             assert failure is not None
             self.outcome.failure = replace(failure, step=-1)
@@ -84,8 +77,7 @@ class ServingConversation(LiveConversation):
         data = request["data"]
         if data[:4] == _PRIVATE_DATA[:4] and len(data) >= len(_PRIVATE_DATA):
             self._inline_octets = (data[7] + 1) * 1024
-        self._names.given["startup_flags"] = self._crc * _CRC + request["enhanced"] * _ENHANCED
-        await self.run([{"say": {"startup": {**_REPLY, "enhanced": request["enhanced"], **fields}}}])
+        await self._peer.accept(request, fields, "startup")
 
     async def spoken_version(self) -> str | None:
         """The version of the first message, which a later step hears; None if there is no message."""
@@ -158,9 +150,7 @@ class ServingConversation(LiveConversation):
             self._planned = call, await self._replied(call)
         planned = self._planned[1]
         for segment, data in planned.writes:
-            ddp = {"opcode": "write", "handle": segment["handle"], "offset": segment["offset"]}
-            text = f"RDMA Write to {segment['handle']:#x}, {len(data)} octets"
-            await self._peer.send_message(data, {**ddp, "segment_octets": _SEGMENT_OCTETS}, {}, text)
+            await self._peer.write(segment["handle"], segment["offset"], data)
         header = {"xid": call["header"]["xid"], **planned.header, **content.get("header", {})}
         await self._say({"body": planned.body.hex(), **content, "header": header}, where)
 
@@ -204,12 +194,10 @@ class ServingConversation(LiveConversation):
 
     async def _read(self, segment: Segment) -> bytes:
         """The octets of a segment, by RDMA Read."""
-        length, handle = segment["length"], segment["handle"]
+        length = segment["length"]
         if length > RAW_MESSAGE_OCTETS_MAX:
             raise LeftCourse(f"segments of {RAW_MESSAGE_OCTETS_MAX} octets at most", f"{length} octets")
-        request = struct.pack(">IQIIQ", _SINK_HANDLE, 0, length, handle, segment["offset"])
-        text = f"RDMA Read Request of {handle:#x}, {length} octets"
-        await self._peer.send_message(request, {"opcode": "read_request"}, {}, text)
+        handle = await self._peer.read(segment["handle"], segment["offset"], length)
         data = bytearray()
         expected = f"an RDMA Read Response of {length} octets"
         try:
@@ -222,7 +210,7 @@ class ServingConversation(LiveConversation):
                     piece = heard.fields
                     if heard.kind != "read_response":
                         raise LeftCourse(expected, heard.kind)
-                    if (piece["handle"], piece["offset"]) != (_SINK_HANDLE, len(data)):
+                    if (piece["handle"], piece["offset"]) != (handle, len(data)):
                         raise LeftCourse(expected, f"one to {piece['handle']:#x} at {piece['offset']}")
                     data += piece["payload"]
                     if len(data) > length or (piece["last"] and len(data) < length):

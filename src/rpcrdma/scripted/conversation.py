@@ -37,7 +37,7 @@ from typing import Any
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.scripted.frames import STARTUP_CRC
+from rpcrdma.scripted.frames import STARTUP_CRC, STARTUP_ENHANCED
 from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.matching import difference
 from rpcrdma.scripted.messages import make_message, message_words, read_message
@@ -58,7 +58,6 @@ __all__ = [
 ]
 
 _KEYS = frozenset({"version", "memory", "startup", "steps", "title"})
-_ENHANCED = 0x10
 _BESIDE_KIND = frozenset({"reading", "as", "last", "unmet"})
 """Keys of a pattern beside its kind."""
 _BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
@@ -173,7 +172,7 @@ async def open_conversation(
         {
             "xid": 0x0BADCAFE,
             "private_data": _BOTH_PRIVATE,
-            "startup_flags": STARTUP_CRC | _ENHANCED if target.crc else _ENHANCED,
+            "startup_flags": STARTUP_ENHANCED | STARTUP_CRC * target.crc,
             **(given or {}),
         }
     )
@@ -197,9 +196,7 @@ async def _connected(target: RawTarget, version: str, outcome: Outcome, names: N
         link = await open_link(target.provider, target.host, target.port)
         return QueuePairPeer(link, version, outcome.passages, names)
     reader, writer = await open_recorded(target.host, target.port, target.capture)
-    peer = RawPeer(reader, writer, version, outcome.passages, names)
-    peer.crc = target.crc
-    return peer
+    return RawPeer(reader, writer, version, outcome.passages, names, crc=target.crc)
 
 
 class LiveConversation:

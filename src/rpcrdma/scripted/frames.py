@@ -13,6 +13,7 @@ from rpcrdma.wire.checksum import crc32c
 __all__ = [
     "OPCODES",
     "STARTUP_CRC",
+    "STARTUP_ENHANCED",
     "STARTUP_FLAGS_AT",
     "STARTUP_MARKERS",
     "STARTUP_OCTETS",
@@ -38,6 +39,8 @@ OPCODES: Mapping[str, int] = {
 
 STARTUP_CRC = 0x40
 """The flag C of a start-up frame: its sender demands a CRC."""
+STARTUP_ENHANCED = 0x10
+"""The flag S: the private data begins with queue depths."""
 STARTUP_MARKERS = 0x80
 """The flag M: its sender demands markers."""
 STARTUP_FLAGS_AT = 16

@@ -12,6 +12,7 @@ from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX
 from rpcrdma.scripted.frames import (
     OPCODES,
     STARTUP_CRC,
+    STARTUP_ENHANCED,
     STARTUP_FLAGS_AT,
     STARTUP_MARKERS,
     STARTUP_OCTETS,
@@ -34,6 +35,8 @@ __all__ = ["RawPeer"]
 _OPCODE_NAMES = {number: name for name, number in OPCODES.items()}
 _SENDS = {OPCODES[name] for name in ("send", "send_invalidate", "send_solicited", "send_solicited_invalidate")}
 _BETWEEN_PIECES_S = 0.002
+_SINK_HANDLE = 0x0051_4E4B
+_SEGMENT_OCTETS = 1424
 _INVALIDATING = {OPCODES["send_invalidate"], OPCODES["send_solicited_invalidate"]}
 
 
@@ -45,13 +48,19 @@ class RawPeer:
     """
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, version: str, log: Log, names: Names
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        version: str,
+        log: Log,
+        names: Names,
+        *,
+        crc: bool = True,
     ) -> None:
         self.version = version
         self.takes_version = False
-        """Whether the first message that arrives decides the version."""
         self.regions: dict[int, RawMemory] = {}
-        self.crc = True
+        self.crc = crc
         self.started = False
         self.reads_asked = False
         self._reader = reader
@@ -62,6 +71,18 @@ class RawPeer:
         self._marked: MarkedFrames | None = None
         self._parts: dict[int, bytearray] = {}
         self._expected: dict[int, int] = {}
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """The key of a Request."""
+        return {"key": {"text": "MPA ID Req Frame"}}
+
+    async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
+        """Says the Reply to a Request, with these fields in the place of the usual ones."""
+        reply = {"key": {"text": "MPA ID Rep Frame"}, "revision": request["revision"], "enhanced": request["enhanced"]}
+        flags = STARTUP_CRC * self.crc | STARTUP_ENHANCED * request["enhanced"]
+        self.crc = bool(request["crc"])
+        await self.start({**reply, "flags": flags, **fields}, where)
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
         """Says a start-up frame; with C in it, the frames after it have a CRC, with M those of the peer markers."""
@@ -105,6 +126,18 @@ class RawPeer:
         pieces = number(mpa.get("pieces", 0), self._names, "mpa.pieces")
         changed = [f"{name} {value}" for name, value in {**ddp, **mpa}.items() if name != "opcode"]
         await self.send_stream(frames, text + (f" [{', '.join(changed)}]" if changed else ""), pieces)
+
+    async def write(self, handle: int, offset: int, data: bytes) -> None:
+        """Writes to memory of the other side."""
+        ddp = {"opcode": "write", "handle": handle, "offset": offset, "segment_octets": _SEGMENT_OCTETS}
+        await self.send_message(data, ddp, {}, f"RDMA Write to {handle:#x}, {len(data)} octets")
+
+    async def read(self, handle: int, offset: int, length: int) -> int:
+        """Says an RDMA Read Request; returns the handle to which the responses write."""
+        request = struct.pack(">IQIIQ", _SINK_HANDLE, 0, length, handle, offset)
+        text = f"RDMA Read Request of {handle:#x}, {length} octets"
+        await self.send_message(request, {"opcode": "read_request"}, {}, text)
+        return _SINK_HANDLE
 
     async def remind(self) -> None:
         """Sends an RDMA Write of no octets, for which siw looks at a first message that it has overlooked."""

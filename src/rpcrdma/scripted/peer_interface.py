@@ -82,10 +82,19 @@ class ScriptedPeer(Protocol):
 
     version: str
     """The layout of transport headers."""
+    takes_version: bool
+    """Whether the first message that arrives decides the version."""
     crc: bool
     """Whether frames have a checksum."""
     started: bool
     """Whether the start-up is over."""
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """The pattern of the start-up fields of a client that connects."""
+
+    async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
+        """Accepts the connection of a client; `request` are the fields of its start-up, `fields` those of the reply."""
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
         """Says the first frame with these fields."""
@@ -100,6 +109,12 @@ class ScriptedPeer(Protocol):
         self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
     ) -> None:
         """Sends a message; `ddp` and `mpa` are fields of its frames with other values than usual."""
+
+    async def write(self, handle: int, offset: int, data: bytes) -> None:
+        """Writes to memory of the other side by RDMA Write."""
+
+    async def read(self, handle: int, offset: int, length: int) -> int:
+        """Reads memory of the other side by RDMA Read; returns the handle in the events "read_response" that follow."""
 
     async def remind(self) -> None:
         """Has the other side take a first message that it may have overlooked."""

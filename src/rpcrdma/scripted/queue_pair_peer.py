@@ -15,17 +15,29 @@ from typing import Any
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Driver, Link, Provider
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.scripted.layouts import version_of_first
 from rpcrdma.scripted.messages import message_words, read_message
 from rpcrdma.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
-from rpcrdma.scripted.values import Names, octets
-from rpcrdma.verbs import Access, Completion, Disconnected, Established, MemoryRegion, Status, Verb
+from rpcrdma.scripted.values import Names, number, octets
+from rpcrdma.verbs import (
+    Access,
+    Completion,
+    ConnectRequested,
+    Disconnected,
+    Established,
+    MemoryRegion,
+    Status,
+    Verb,
+)
 
-__all__ = ["QueuePairPeer", "open_link"]
+__all__ = ["QueuePairPeer", "is_invalidation", "open_link"]
 
 _RECEIVES = 96
 """Receives, which are posted again when they are taken: more than a check sends calls at once."""
 _RECEIVE_OCTETS = 8192
 """More than any check announces."""
+_STARTED = {"rejected": 0, "enhanced": 1, "markers": 0, "crc": 1}
+"""The fields of a start-up over any provider."""
 _RIGHTS = {"read": Access.REMOTE_READ, "write": Access.REMOTE_WRITE}
 
 
@@ -38,6 +50,11 @@ class _PlacedMemory(RawMemory):
     @property
     def written_octets(self) -> int | None:
         return 0 if self.data == self.before else None
+
+
+def is_invalidation(ddp: Mapping[str, Any]) -> bool:
+    """Whether the fields of a segment make a Send with Invalidate, and nothing else."""
+    return ddp.keys() == {"opcode", "invalidate"} and ddp["opcode"] == "send_invalidate"
 
 
 async def open_link(provider: Provider, host: str, port: int) -> Link:
@@ -53,10 +70,15 @@ async def open_link(provider: Provider, host: str, port: int) -> Link:
 
 
 class QueuePairPeer:
-    """See `RawPeer`; the link is opened by `start`."""
+    """See `RawPeer`; the link to a server is opened by `start`, that of a client when the peer is made.
+
+    Raises:
+        ConnectFailed: the provider makes no queue pair for the client.
+    """
 
     def __init__(self, link: Link, version: str, log: Log, names: Names) -> None:
         self.version = version
+        self.takes_version = False
         self.crc = True
         self.started = False
         self._link = link
@@ -67,6 +89,13 @@ class QueuePairPeer:
         self._heard: deque[Heard] = deque()
         self._news = asyncio.Event()
         self._over = asyncio.Event()
+        if not link.active:
+            self._open(b"")
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """Any: the provider knows requests by itself."""
+        return {}
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
         """Asks for the connection, with "data" as its private data.
@@ -75,22 +104,45 @@ class QueuePairPeer:
             LocalProtocolError: other fields are given.
             OSError: the provider makes no queue pair.
         """
+        data = self._private_data(fields, where)
+        self._note(f"request for a connection, {len(data)} octets of private data", data, ours=True)
+        try:
+            driver = self._open(data)
+        except ConnectFailed as error:
+            raise OSError(str(error)) from error
+        self._post_receives(driver)
+        driver.flush()
+
+    async def accept(self, request: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:  # noqa: ARG002
+        """Accepts the connection, with "data" as the private data of the reply.
+
+        Raises:
+            LocalProtocolError: other fields are given.
+        """
+        data = self._private_data(fields, where)
+        assert self._driver is not None, "a client has asked"
+        self._note(f"acceptance of the connection, {len(data)} octets of private data", data, ours=True)
+        self._post_receives(self._driver)
+        self._driver.queue_pair.accept(data)
+        self._driver.flush()
+
+    def _private_data(self, fields: Mapping[str, Any], where: str) -> bytes:
         unknown = fields.keys() - {"data"}
         if unknown:
             raise LocalProtocolError(
                 f"{where}: {min(unknown)!r} is of MPA; a start-up over {self._link.provider} has data"
             )
-        data = octets(fields.get("data", {"given": "private_data"}), self._names, f"{where}.data")
-        self._note(f"request for a connection, {len(data)} octets of private data", data, ours=True)
+        return octets(fields.get("data", {"given": "private_data"}), self._names, f"{where}.data")
+
+    def _open(self, private_data: bytes) -> Driver:
         timer = DeadlineTimer(asyncio.get_running_loop(), self._turn)
-        try:
-            self._driver = driver = self._link.open(data, timer, self._turn, self._over.set)
-        except ConnectFailed as error:
-            raise OSError(str(error)) from error
+        self._driver = self._link.open(private_data, timer, self._turn, self._over.set)
+        return self._driver
+
+    def _post_receives(self, driver: Driver) -> None:
         for _ in range(_RECEIVES):
             buffer = memoryview(bytearray(_RECEIVE_OCTETS))
             driver.queue_pair.post_receive(buffer, buffer)
-        driver.flush()
 
     def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:  # noqa: ARG002
         """Memory that the server may `read` or `write`; the provider chooses its handle and offset."""
@@ -106,13 +158,33 @@ class QueuePairPeer:
     async def send_message(
         self, payload: bytes, ddp: Mapping[str, Any], mpa: Mapping[str, Any], text: str | None = None
     ) -> None:
-        """Sends a message; `ddp` and `mpa` have to be empty."""
+        """Sends a message; `ddp` is empty or names a handle to invalidate, and `mpa` is empty."""
+        invalidate = None
+        if is_invalidation(ddp):
+            invalidate, ddp = number(ddp["invalidate"], self._names, "ddp.invalidate"), {}
         if ddp or mpa:
             raise LocalProtocolError(f"{min({*ddp, *mpa})!r} is of frames, which {self._link.provider} makes by itself")
         assert self._driver is not None, "a message is said on a connection"
         self._note(text or f"send, {len(payload)} octets", payload, ours=True)
-        self._driver.queue_pair.post_send(payload, [payload])
+        self._driver.queue_pair.post_send(payload, [payload], invalidate=invalidate)
         self._driver.flush()
+
+    async def write(self, handle: int, offset: int, data: bytes) -> None:
+        """Writes to memory of the other side."""
+        assert self._driver is not None, "memory is written over a connection"
+        self._note(f"RDMA Write to {handle:#x}, {len(data)} octets", ours=True)
+        self._driver.queue_pair.post_write(data, [data], handle, offset)
+        self._driver.flush()
+
+    async def read(self, handle: int, offset: int, length: int) -> int:
+        """Reads memory of the other side; the event follows when the data are there."""
+        assert self._driver is not None, "memory is read over a connection"
+        self._note(f"RDMA Read of {handle:#x}, {length} octets", ours=True)
+        sink = self._driver.protection_domain.register(bytearray(length), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+        self._regions.append(sink)
+        self._driver.queue_pair.post_read(sink, sink, 0, length, handle, offset)
+        self._driver.flush()
+        return sink.handle
 
     async def remind(self) -> None:
         """Says nothing: the provider's end has taken the first message."""
@@ -150,12 +222,15 @@ class QueuePairPeer:
         while queue_pair.completions:
             self._complete(driver, queue_pair.completions.popleft())
         for event in queue_pair.events:
-            if isinstance(event, Established):
+            if isinstance(event, ConnectRequested):
+                data = event.private_data
+                self._note(f"request for a connection, {len(data)} octets of private data", data, ours=False)
+                self._tell(Heard("startup", {**_STARTED, "data": data}))
+            elif isinstance(event, Established):
                 self.started = True
-                self._note("the connection is made", event.private_data, ours=False)
-                self._tell(
-                    Heard("startup", {"rejected": 0, "enhanced": 1, "markers": 0, "crc": 1, "data": event.private_data})
-                )
+                if self._link.active:
+                    self._note("the connection is made", event.private_data, ours=False)
+                    self._tell(Heard("startup", {**_STARTED, "data": event.private_data}))
             elif isinstance(event, Disconnected):
                 self._note(f"the connection ended: {event.reason}", ours=False)
                 self._tell(Heard("end", {"how": f"ended: {event.reason}", "partial": b""}))
@@ -163,13 +238,25 @@ class QueuePairPeer:
         driver.flush()
 
     def _complete(self, driver: Driver, completion: Completion) -> None:
-        if completion.verb is not Verb.RECEIVE or completion.status is not Status.SUCCESS:
+        if completion.status is not Status.SUCCESS:
+            return
+        if completion.verb is Verb.RDMA_READ:
+            sink = completion.wr
+            assert isinstance(sink, MemoryRegion)
+            read = {"handle": sink.handle, "offset": 0, "payload": bytes(sink.view), "last": 1}
+            self._note(f"data of an RDMA Read, {sink.length} octets", ours=False)
+            self._tell(Heard("read_response", read))
+            driver.protection_domain.invalidate(sink)
+            self._regions.remove(sink)
+        if completion.verb is not Verb.RECEIVE:
             return
         buffer = completion.wr
         assert isinstance(buffer, memoryview)
         payload = bytes(buffer[: completion.length])
         driver.queue_pair.post_receive(buffer, buffer)
         invalidates = completion.invalidated
+        if self.takes_version:
+            self.version, self.takes_version = version_of_first(payload), False
         fields = read_message(self.version, payload) | {"invalidates": invalidates}
         how = "Send" if invalidates is None else f"Send with Invalidate of {invalidates:#x}"
         self._note(f"{how}, {len(payload)} octets: {message_words(self.version, fields)}", payload, ours=False)

@@ -68,7 +68,7 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
         timeout_s=args.timeout or _TIMEOUT_S,
         crc=not args.no_crc,
         capture=args.capture,
-        provider=_device(args) if args.provider == "verbs" else None,
+        provider=_device(args),
     )
     async with _prepared(args, program) as prepared:
         versions = await _spoken(target, prepared)
@@ -86,7 +86,10 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
     return _report(args, str(args.url), list(versions), prepared.notes, results)
 
 
-def _device(args: argparse.Namespace) -> Provider:
+def _device(args: argparse.Namespace) -> Provider | None:
+    """The RDMA devices of this machine, where the command names them."""
+    if args.provider != "verbs":
+        return None
     (provider,) = chosen_providers("verbs", IwarpConfig(), VerbsConfig(), args.capture)
     return provider
 
@@ -118,6 +121,7 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check]) -> Ex
         crc=not args.no_crc,
         behind=None if args.behind is None else (args.behind.host, args.behind.port),
         risky=args.risky,
+        provider=_device(args),
     )
     trial = ClientTrial(checks, options, lambda result: console.talk(f"{result.check.id}: {result.verdict.value}"))
     async with listening(trial, url.host, url.port) as (host, port):
