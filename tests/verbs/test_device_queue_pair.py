@@ -141,7 +141,7 @@ def test_more_receives_than_the_device_holds_end_the_connection_and_name_the_set
 @pytest.mark.parametrize(
     ("happened", "by_peer", "words"),
     [
-        (event(ManagerEventKind.DEVICE_REMOVED), False, "the RDMA device was removed"),
+        (event(ManagerEventKind.DEVICE_REMOVED), False, "the RDMA device memory0 was removed"),
         (event(ManagerEventKind.ADDRESS_CHANGED), True, "moved to another device"),
         (event(ManagerEventKind.DISCONNECTED), True, "the peer disconnected"),
     ],

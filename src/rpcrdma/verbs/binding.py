@@ -31,6 +31,7 @@ __all__ = [
     "SendWork",
     "WorkStatus",
     "find",
+    "removal_of",
 ]
 
 INTERFACE = 3
@@ -74,6 +75,11 @@ class ManagerEventKind(enum.IntEnum):
     DEVICE_REMOVED = 11
     ADDRESS_CHANGED = 14
     TIMEWAIT_ENDED = 15
+
+
+def removal_of(device: str | None) -> str:
+    """The removal of a device in words, with the remedy."""
+    return f"the RDMA device {device} was removed: bring it back (see rdma link)"
 
 
 class DeviceEventKind(enum.IntEnum):

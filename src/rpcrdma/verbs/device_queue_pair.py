@@ -26,6 +26,7 @@ from rpcrdma.verbs.binding import (
     MemoryWindow,
     Right,
     SendWork,
+    removal_of,
 )
 from rpcrdma.verbs.binding import WorkStatus as Work
 from rpcrdma.verbs.device_memory import (
@@ -354,11 +355,13 @@ class DeviceQueuePair:
             while self.poll():
                 pass
             self._ended_by_peer()
+        elif kind == ManagerEventKind.DEVICE_REMOVED:
+            self._end(removal_of(self.pd.device["name"]), by_peer=False)
         elif kind in _ENDS:
             reason = _ENDS[ManagerEventKind(kind)]
             if kind == ManagerEventKind.REJECTED and event.status in _REFUSED:
                 reason = "connection refused"
-            self._end(reason, by_peer=kind != ManagerEventKind.DEVICE_REMOVED)
+            self._end(reason, by_peer=True)
 
     def _connected(self, event: ManagerEvent) -> None:
         if self.state is EndState.CONNECTING:
@@ -526,7 +529,6 @@ _ENDS = {
     ManagerEventKind.CONNECT_ERROR: "the connection could not be made",
     ManagerEventKind.UNREACHABLE: "the peer does not answer: check its address and the network",
     ManagerEventKind.REJECTED: "the peer rejected the connection",
-    ManagerEventKind.DEVICE_REMOVED: "the RDMA device was removed: bring it back (see rdma link)",
     ManagerEventKind.ADDRESS_CHANGED: "the network address moved to another device: the next connection takes that",
 }
 _REFUSED = (8, -errno.ECONNREFUSED)

@@ -17,7 +17,14 @@ import socket
 from collections.abc import Callable
 from typing import Protocol
 
-from rpcrdma.verbs.binding import ConnectionIdentifier, Device, DeviceEventKind, ManagerEvent, ManagerEventKind
+from rpcrdma.verbs.binding import (
+    ConnectionIdentifier,
+    Device,
+    DeviceEventKind,
+    ManagerEvent,
+    ManagerEventKind,
+    removal_of,
+)
 
 __all__ = ["Announcements", "DeviceUser", "KernelAnnouncements", "WatchedDevice", "WatchedDevices", "announced"]
 
@@ -175,7 +182,7 @@ class WatchedDevice:
         for timer in self._down.values():
             timer.cancel()
         for user in list(self._users):
-            user.on_device_lost(f"the RDMA device {self.name} was removed: bring it back (see rdma link)")
+            user.on_device_lost(removal_of(self.name))
         self._users.clear()
         asyncio.get_running_loop().call_later(_LET_GO_S, self._let_go)
 

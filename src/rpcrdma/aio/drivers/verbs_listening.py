@@ -12,7 +12,7 @@ from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.drivers.verbs_devices import WatchedDevice
 from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
-from rpcrdma.verbs.binding import ConnectionIdentifier, ManagerEvent, ManagerEventKind
+from rpcrdma.verbs.binding import ConnectionIdentifier, ManagerEvent, ManagerEventKind, removal_of
 
 __all__ = ["ListeningAddress"]
 
@@ -89,7 +89,7 @@ class ListeningAddress:
         if event.kind == ManagerEventKind.CONNECT_REQUEST:
             self._on_request(event)
         elif event.kind == ManagerEventKind.DEVICE_REMOVED:
-            self.on_device_lost("the RDMA device was removed: bring it back (see rdma link)")
+            self.on_device_lost(removal_of(self.device))
         elif event.kind == ManagerEventKind.ADDRESS_CHANGED:
             self.on_device_lost("its address moved to another device")
 
