@@ -92,9 +92,12 @@ def test_an_inline_handler_is_done_at_once() -> None:
     asyncio.run(main())
 
 
-def test_an_inline_handler_that_fails_is_a_system_error(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
+def test_an_inline_handler_that_fails_is_a_system_error(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
     def handler(args: int, context: Any) -> int:
-        raise ValueError(args)
+        raise error(args)
 
     async def main() -> None:
         runner = HandlerRunner()

@@ -423,7 +423,7 @@ class HandlerRunner:
             else:
                 self._start_task(call, result)
                 return
-        except Exception as error:  # noqa: BLE001 - any error of a handler, or of a procedure's bound, is answered
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - any error of a handler or bound is answered
             if self._waits(error, call):
                 return
             reply = self.log.failed(call, error)
