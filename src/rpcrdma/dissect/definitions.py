@@ -62,10 +62,6 @@ class Definition:
         """The note on a member; empty if the definition has no comment."""
         return self.notes.get((owner, member), _NO_NOTE)
 
-    def type_notes(self, enumeration: str) -> dict[int, Note]:
-        """The notes on the codes of an enumeration, by code."""
-        return {value: self.note(enumeration, name) for value, name in self.codes[enumeration].items()}
-
 
 @functools.cache
 def definition(name: str, extension: str = "") -> Definition:

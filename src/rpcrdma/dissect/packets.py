@@ -22,7 +22,6 @@ _UDP_OCTETS = 8
 _ROCE_PORT = 4791
 _EXTENSIONS = {0, 43, 60}
 """Hop-by-Hop Options, Routing, Destination Options: each says how long it is."""
-_FRAGMENT = 44
 _SYN, _FIN, _RST = 2, 1, 4
 
 

@@ -102,11 +102,6 @@ class BufferPool:
         """Is called when a connection begins to wait: a server can end connections that hold memory for too long."""
 
     @property
-    def pooled_octets(self) -> int:
-        """Octets of all buffers of size classes, lent or free."""
-        return self._pooled
-
-    @property
     def waited_for(self) -> bool:
         """Whether a connection waits for memory."""
         return bool(self.turns.waiting)

@@ -149,7 +149,6 @@ class Decision:
     delay_s: float = 0.0
     cut: bool = False
     silent: bool = False
-    flips: list[ProxyRule] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
 
 
