@@ -88,6 +88,21 @@ def test_sequence_numbers_have_no_gap(tmp_path: Path) -> None:
         following[source] += len(data) + bool(flags & 3)
 
 
+def test_the_longest_fpdu_that_has_arrived_in_part_is_recorded_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    capture = PacketCapture(path)
+    stream = capture.stream(("192.0.2.1", 1000), ("192.0.2.2", 20049), active=False)
+    stream.received([_REQUEST], len(_REQUEST))
+    whole = fpdu(bytes(0xFFFF))
+    stream._sent.sequence = 0xFFFFFFFF
+    stream.received([whole], len(whole) - 1)
+    stream.close()
+    capture.close()
+    segments = [segment(packet) for packet in packets(path)]
+    assert b"".join(data for *_, data in segments) == _REQUEST + whole[:-1]
+    assert [acknowledged for source, _, _, acknowledged, *_ in segments if source == 20049][-1] == 0
+
+
 def test_an_octet_stream_over_ipv6_is_recorded_too(tmp_path: Path) -> None:
     path = tmp_path / "x.pcap"
     capture = PacketCapture(path)

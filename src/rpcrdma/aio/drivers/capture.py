@@ -125,19 +125,24 @@ class CapturedStream:
             return
         self._closed = True
         for direction, other in ((self._sent, self._received), (self._received, self._sent)):
-            self._packet(direction, other, _FIN | _ACK, bytes(direction.pending))
-            direction.sequence += len(direction.pending) + 1
+            self._write(direction, other, bytes(direction.pending))
             direction.pending.clear()
+            self._packet(direction, other, _FIN | _ACK, b"")
+            direction.sequence = (direction.sequence + 1) & 0xFFFFFFFF
 
     def _write_units(self, direction: _Direction, other: _Direction) -> None:
         while unit := direction.next_unit():
             direction.in_startup = False
             data = bytes(direction.pending[:unit])
             del direction.pending[:unit]
-            for start in range(0, unit, _SEGMENT_OCTETS):
-                part = data[start : start + _SEGMENT_OCTETS]
-                self._packet(direction, other, _PSH | _ACK, part)
-                direction.sequence = (direction.sequence + len(part)) & 0xFFFFFFFF
+            self._write(direction, other, data)
+
+    def _write(self, direction: _Direction, other: _Direction, data: bytes) -> None:
+        """Writes data in as many packets as it needs."""
+        for start in range(0, len(data), _SEGMENT_OCTETS):
+            part = data[start : start + _SEGMENT_OCTETS]
+            self._packet(direction, other, _PSH | _ACK, part)
+            direction.sequence = (direction.sequence + len(part)) & 0xFFFFFFFF
 
     def _packet(self, direction: _Direction, other: _Direction, flags: int, data: bytes) -> None:
         acknowledged = other.sequence if flags & _ACK else 0
