@@ -23,7 +23,7 @@ from message_server import (
 )
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.transport import CallArrived, Closed, Ready, ReplySent, TransportConfig
+from rpcrdma.transport import CallArrived, Closed, Ready, ReplySent, Role, TransportConfig
 from rpcrdma.verbs import Access
 from support import raw_messages, raw_messages_07
 from support.bare_messages import BareMessages
@@ -453,6 +453,16 @@ def test_a_reply_that_fits_nowhere_is_told_what_it_needs_and_nothing_is_written(
     (heard,) = peer.heard()
     assert (heard.kind, heard.xid, heard.numbers) == (ERROR, XID, error)
     assert peer.endpoint.statistics.rdma_writes == 0
+    assert_works(peer)
+
+
+def test_a_reply_whose_header_is_longer_than_the_messages_of_the_client_is_refused(raw: Raw) -> None:
+    peer = BareMessages(Role.SERVER, None, (RECEIVE_SIZE, word(1024)), raw=raw)
+    region = peer.pd.register(bytearray(100), Access.REMOTE_WRITE)
+    peer.send(raw.message(XID, CALL, writes=chunk(*(named(region, place, 1) for place in range(100)))))
+    peer.endpoint.reply(arrived(peer), message(XID, 1, (bytes(900), None)))
+    (heard,) = peer.heard()
+    assert (heard.kind, heard.xid) == (ERROR, XID)
     assert_works(peer)
 
 

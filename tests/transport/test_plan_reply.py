@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, Segment, WriteChunk
+from rpcrdma.transport.dialects import v2_00, v2_07
+from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.dialects.v1 import GEOMETRY
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
 
@@ -73,6 +75,20 @@ def test_reply_that_fits_nowhere_is_refused(
     plan = plan_reply(reduced, items, offered, 4096, GEOMETRY)
     assert plan.form is REFUSED
     assert reason in plan.reason
+
+
+@pytest.mark.parametrize("dialect", [v2_00, v2_07])
+def test_a_reply_is_continued_only_if_its_last_message_has_room_for_the_whole_header(dialect: Any) -> None:
+    geometry = dialect.GEOMETRY
+    # The smallest message of a peer; more segments than one header of that size holds.
+    room = 1024 - geometry.reply_header - geometry.write_chunk - LAST_PIECE_OCTETS_MIN
+    most = room // geometry.segment
+    for segments, item in itertools.product((most, most + 1, 200), (None, 2000)):
+        offered = offer(chunk(*[1] * segments))
+        items = () if item is None else (item,)
+        for cheap in (0, 1 << 16):
+            plan = plan_reply(900, items, offered, 1024, geometry, cheap, 1 << 20)
+            assert (plan.form is INLINE) == (segments == most), (segments, item)
 
 
 @pytest.mark.parametrize("chunks", [0, 1, 2, 3])

@@ -23,16 +23,14 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import UNSENT_REFUSALS_MAX
 from rpcrdma.transport.call import Call, IncomingCall
 from rpcrdma.transport.carriers import Batcher, Transmission
+from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.message import Kind, Outgoing, OutgoingError, OutgoingExtension, OutgoingGrant
 from rpcrdma.transport.negotiation import MAY_LEAVE, State
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.transport.session import JOIN_OCTETS_MAX, Session
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["LAST_PIECE_OCTETS_MIN", "UNFINISHED_SELDOM", "Outbox", "Preparer", "SendMark"]
-
-LAST_PIECE_OCTETS_MIN = 8
-"""The least payload that a long message keeps for its last Send, which has the chunk lists."""
+__all__ = ["UNFINISHED_SELDOM", "Outbox", "Preparer", "SendMark"]
 
 _SIGNAL_EVERY = 16
 """Every sixteenth Send reports its completion, which implies the completion of the Sends before it."""
@@ -270,6 +268,7 @@ class Outbox:
                     self._transmit(message, [whole])
                     return True
         if session.splits and len(header) + sum(map(len, payload)) > session.send_octets:
+            assert len(header) + LAST_PIECE_OCTETS_MIN <= session.send_octets, "no message would be the last one"
             self._sequence = sequence = _Sequence(message, payload, len(header))
             self.queued += 1
             session.statistics.messages_continued += 1

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rpcrdma.transport.chunks import ChunkLists
-from rpcrdma.transport.dialects.dialect import Geometry
+from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN, Geometry
 from rpcrdma.transport.message import Cause, Refusal
 
 __all__ = ["ReplyForm", "ReplyPlan", "plan_reply"]
@@ -77,6 +77,13 @@ def plan_reply(
             if header + geometry.write_chunk + geometry.segment + reduced <= send_octets:
                 return _ONE_PLACED
     writes = offered.writes
+    for chunk in writes:
+        header += geometry.write_chunk + geometry.segment * len(chunk.segments)
+    if offered.reply is not None:
+        header += geometry.reply_chunk + geometry.segment * len(offered.reply.segments)
+    if header + LAST_PIECE_OCTETS_MIN > send_octets:
+        # The last message has the whole header.
+        cheap_octets = continued_octets_max = 0
     placed: list[int | None] = []
     left = reduced
     for index, length in enumerate(items):
@@ -86,7 +93,7 @@ def plan_reply(
                 placed.append(None)
         elif length > writes[index].length:
             whole = sum((item + 3) & ~3 for item in items) + reduced
-            if geometry.reply_header + geometry.size_chunks(offered) + whole <= continued_octets_max:
+            if header + whole <= continued_octets_max:
                 placed.append(None)
                 left += (length + 3) & ~3
                 continue
@@ -98,21 +105,17 @@ def plan_reply(
             placed.append(index)
     if writes:
         placed.extend([None] * (len(writes) - len(placed)))
-    for chunk in writes:
-        header += geometry.write_chunk + geometry.segment * len(chunk.segments)
-    if offered.reply is not None:
-        header += geometry.reply_chunk + geometry.segment * len(offered.reply.segments)
     if header + left <= max(send_octets, cheap_octets):
         return _tuple(ReplyPlan, (ReplyForm.INLINE, tuple(placed), None, "")) if placed else _SHORT
     if header + left <= continued_octets_max and (offered.reply is None or left > offered.reply.length):
         return ReplyPlan(ReplyForm.INLINE, tuple(placed))
+    if header > send_octets:
+        return _refused(Refusal(Cause.HEADER), f"a reply header of {header} octets")
     too_small = Refusal(Cause.REPLY_RESOURCE, needed=left)
     if offered.reply is None:
         return _refused(too_small, f"a reply of {left} octets without a Reply chunk")
     if left > offered.reply.length:
         return _refused(too_small, f"a reply of {left} octets for a Reply chunk of {offered.reply.length}")
-    if header > send_octets:
-        return _refused(Refusal(Cause.HEADER), f"a reply header of {header} octets")
     return ReplyPlan(ReplyForm.LONG, tuple(placed))
 
 

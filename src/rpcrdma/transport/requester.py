@@ -21,11 +21,12 @@ from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
 from rpcrdma.transport.carriers import CallToCarry, CarriedCall, CarriedResults, Carrier
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.config import ReverseSupport
+from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo
 from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.negotiation import State
-from rpcrdma.transport.outbox import LAST_PIECE_OCTETS_MIN, Outbox
+from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, plan_call
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import error_of

@@ -13,7 +13,10 @@ from rpcrdma.transport.private_data import Agreement, PrivateData
 from rpcrdma.transport.properties import Property
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["Dialect", "Geometry", "Window"]
+__all__ = ["LAST_PIECE_OCTETS_MIN", "Dialect", "Geometry", "Window"]
+
+LAST_PIECE_OCTETS_MIN = 8
+"""The least payload that a long message keeps for its last Send, which has the chunk lists."""
 
 
 class Geometry(NamedTuple):
