@@ -175,9 +175,9 @@ EXTENSION_MESSAGES_REMEMBERED = 64
 """Messages of extensions of which it is remembered who sent them, in case the peer answers with an error."""
 
 NEGOTIATION_S = 5.0
-"""Seconds in which a server must have answered the first message of a version that it may not know: far more than a
-round trip, and short enough that trying an older version on another connection is hardly noticed. Also those in which
-hosts must have authenticated themselves, which takes three round trips and some milliseconds."""
+"""Seconds after which a client tries an older version on another connection, too, because a server has not answered the
+first message of a version that it may not know: far more than a round trip, and short enough to be hardly noticed. Also
+those in which hosts must have authenticated themselves, which takes three round trips and some milliseconds."""
 
 SERVER_AGAIN_S = 900.0
 """Seconds after which a server that knew an older version only, or did not answer over RDMA devices, is asked for the

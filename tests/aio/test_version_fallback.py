@@ -392,7 +392,7 @@ def test_a_version_error_whose_range_holds_none_of_ours_ends_in_words() -> None:
 @pytest.mark.req("V2-83")
 @pytest.mark.parametrize(
     ("answer", "settings"),
-    [(hang_up, {}), (reset, {}), (say_nothing, {"connect_timeout_s": 0.4})],
+    [(hang_up, {}), (reset, {}), (say_nothing, {"connect_timeout_s": 0.8})],
     ids=["hangs up", "resets", "says nothing"],
 )
 def test_a_server_that_does_not_answer_is_asked_once_more_in_the_older_version(

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import pytest
 
-from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, made_call, message
 from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
@@ -328,14 +327,6 @@ def test_calls_of_a_server_wait_for_the_clients_word() -> None:
     peer.endpoint.allow_reverse()
     peer.endpoint.call(XID, message(XID, CALL), ReplyBound(8))
     assert [each.xid for each in peer.heard()] == [XID]
-
-
-def test_a_client_that_is_not_answered_gives_up_in_time() -> None:
-    peer = client()
-    assert peer.endpoint.next_deadline_s(1.0) == 1.0 + limits.NEGOTIATION_S
-    peer.endpoint.on_time(1.0 + limits.NEGOTIATION_S)
-    peer.run()
-    assert [type(event) for event in peer.endpoint_events()] == [Closed]
 
 
 def test_more_calls_than_credits_break_the_connection_after_those_that_they_allow() -> None:

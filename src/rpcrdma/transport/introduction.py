@@ -56,8 +56,8 @@ class Introduction:
     """The beginning of a connection at one end. `dialects` are its versions, the preferred one first.
 
     `settle_s`: the time that the client waits before its first message. `unanswered`: the client's first message had no
-    answer, perhaps because the server has another version. Without an `authenticator` the peer's host authentication is
-    ignored.
+    answer, perhaps because the server has another version; the owner decides how long it waits. Without an
+    `authenticator` the peer's host authentication is ignored.
     """
 
     __slots__ = (
@@ -134,7 +134,6 @@ class Introduction:
     def _begin(self) -> None:
         """Client: sends the first message, if the version has one."""
         if self._session.dialect.introduces:
-            self._wait_s = NEGOTIATION_S
             self._move(Input.INTRODUCE)
             self._introduce(None if self._authenticator is None else self._authenticator.announce())
         else:
@@ -336,22 +335,19 @@ class Introduction:
         return self._wait_s is not None
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """Returns the end of the pause, or the deadline of the answer."""
+        """Returns the end of the pause, or the deadline of host authentication."""
         if self._wait_s is not None:
             self._due_s = now_s + self._wait_s
             self._wait_s = None
         return self._due_s
 
     def on_time(self, now_s: float) -> None:
-        """Sends the first message after the pause; ends the connection if the answer is late."""
+        """Sends the first message after the pause; ends the connection if host authentication takes too long."""
         if self._due_s is None or now_s < self._due_s:
             return
         self._due_s = None
         session = self._session
         if session.state is State.SETTLING:
             self._begin()
-        elif session.state is State.INTRODUCING:
-            name = session.dialect.name
-            session.qp.abort(f"no answer in version {name} of RPC-over-RDMA within {NEGOTIATION_S:g} s")
         elif session.state in {State.AUTHENTICATING, State.BROKEN}:
             session.qp.abort(f"host authentication has not come to its end within {NEGOTIATION_S:g} s")

@@ -46,6 +46,11 @@ class KnownServers:
             return None
         return None if found.proof is not None and not found.proof.calls else found.version
 
+    def speaks(self, server: ServerPlace, version: str) -> bool:
+        """Whether the server has said that it speaks this version, no matter when."""
+        found = self._found.get(server)
+        return found is not None and found.version == version
+
     def found(self, server: ServerPlace, version: str, now_s: float) -> None:
         """The server has said that it speaks this version."""
         self._keep(server, _Found(version, now_s))

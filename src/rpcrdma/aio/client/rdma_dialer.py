@@ -1,8 +1,10 @@
 """Connecting over RDMA, in a version of the protocol that the server speaks.
 
 A server that knows none of the versions that begin with a message of their own says so, and the connection goes on with
-another one. Some only lose the connection, or say nothing: then one more is made, with the version that every server
-knows.
+another one. Some servers only lose the connection, or say nothing: then one more is made, with the version that every
+server knows. A busy server says nothing either. It answers its oldest message first, so the first connection stays open
+meanwhile, and is used if it is answered by the time that the second one stands. A server that is known to speak the
+newer version is not asked in an older one because of its silence.
 """
 
 from __future__ import annotations
@@ -18,11 +20,14 @@ from rpcrdma.aio.drivers.provider import Link, Provider
 from rpcrdma.aio.drivers.sockets import unanswered
 from rpcrdma.aio.urls import Url
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, TransportClosed
+from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.transport import offered
 
 __all__ = ["RdmaDialer"]
 
 _LOGGER = logging.getLogger("rpcrdma.client")
+_PATIENCE = 0.1
+"""The part of the time for the first answer in which that answer may still come once a second connection stands."""
 
 
 class _MakeConnection(Protocol):
@@ -56,6 +61,7 @@ class RdmaDialer:
         self.server = (provider.name, url.host, url.port)
         self._timeout_s = timeout_s
         self._reserved_port = reserved_port
+        self._first: RdmaConnection | None = None
 
     async def dial(self) -> RdmaConnection:
         """An established connection.
@@ -68,43 +74,82 @@ class RdmaDialer:
             async with asyncio.timeout(self._timeout_s):
                 return await self._dial()
         except TimeoutError:
-            raise unanswered(self.url.host, self.url.port, self._timeout_s) from None
+            raise self._late() from None
+
+    def _late(self) -> ConnectFailed:
+        """The error after the time for connecting; a server may have lost the version that it was known by."""
+        newest = self._names[0]
+        if self._known.speaks(self.server, newest):
+            self._known.forget(self.server)
+        if self._first is None or not self._first.unanswered:
+            return unanswered(self.url.host, self.url.port, self._timeout_s)
+        cause = f"no answer in version {newest} of RPC-over-RDMA within {self._timeout_s:g} s"
+        return ConnectFailed(self.provider.explain_unmade(self.url.authority, cause))
 
     async def _dial(self) -> RdmaConnection:
-        *_, fallback = self._names
-        loop, known, server = asyncio.get_running_loop(), self._known, self.server
-        if len(self._names) > 1 and known.version_of(server, loop.time()) == fallback:
-            return await self._established(await self._begin(fallback, on_version_refused=lambda: known.forget(server)))
-        connection = await self._begin(self._version)
+        newest, fallback = self._names[0], self._names[-1]
+        known, server = self._known, self.server
+        if newest != fallback and known.version_of(server, asyncio.get_running_loop().time()) == fallback:
+            return await self._made(fallback, on_version_refused=lambda: known.forget(server))
+        self._first = await self._begin(self._version)
+        attempts = [asyncio.ensure_future(self._established(self._first))]
+        chosen = None
         try:
-            await self._established(connection, answer_s=self._timeout_s / 2)
-        except ConnectFailed:
-            if len(self._names) == 1 or not connection.unanswered:
-                raise
-            first = connection
-            trying = "%s: version %s of RPC-over-RDMA had no answer, trying version %s"
-            _LOGGER.info(trying, self.url.authority, self._names[0], fallback)
-        else:
-            if len(self._names) > 1:
+            chosen = await self._choose(self._first, attempts)
+            return chosen
+        finally:
+            for attempt in attempts:
+                attempt.cancel()
+            for made in await asyncio.gather(*attempts, return_exceptions=True):
+                if isinstance(made, RdmaConnection) and made is not chosen:
+                    made.abort("another version was answered")
+
+    async def _choose(self, first: RdmaConnection, attempts: list[asyncio.Task[RdmaConnection]]) -> RdmaConnection:
+        """The connection of the first attempt, or of a second one in the version that every server knows."""
+        newest, fallback = self._names[0], self._names[-1]
+        loop, known, server = asyncio.get_running_loop(), self._known, self.server
+        (answer,) = attempts
+        patient = newest == fallback or known.speaks(server, newest)
+        answer_s = min(NEGOTIATION_S, self._timeout_s / 2)
+        await asyncio.wait(attempts, timeout=None if patient else answer_s)
+        failed = answer.exception() if answer.done() else None
+        silent = first.unanswered and (not answer.done() or isinstance(failed, ConnectFailed))
+        if newest == fallback or not silent:
+            connection = await answer
+            if newest != fallback:
                 known.found(server, connection.negotiated.dialect, loop.time())
             return connection
+        trying = "%s: version %s of RPC-over-RDMA had no answer, trying version %s"
+        _LOGGER.info(trying, self.url.authority, newest, fallback)
+        second = asyncio.ensure_future(self._made(fallback))
+        attempts.append(second)
+        if not answer.done():
+            await asyncio.wait(attempts, return_when=asyncio.FIRST_COMPLETED)
+            refused = second.done() and second.exception() is not None
+            await asyncio.wait([answer], timeout=None if refused else answer_s * _PATIENCE)
+        if answer.done() and answer.exception() is None:
+            known.found(server, first.negotiated.dialect, loop.time())
+            return first
         try:
-            connection = await self._established(await self._begin(fallback))
+            connection = await second
         except ConnectFailed as error:
             lost = "" if first.end_reason is None else f" ({first.end_reason.reason})"
-            tried = f"version {self._names[0]} of RPC-over-RDMA had no answer{lost}, then version {fallback} was tried"
+            tried = f"version {newest} of RPC-over-RDMA had no answer{lost}, then version {fallback} was tried"
             raise ConnectFailed(f"{error}; {tried}", refused=error.refused) from None
         known.guessed(server, fallback, loop.time(), connection.statistics)
         return connection
+
+    async def _made(self, version: str, on_version_refused: Callable[[], None] | None = None) -> RdmaConnection:
+        return await self._established(await self._begin(version, on_version_refused))
 
     async def _begin(self, version: str, on_version_refused: Callable[[], None] | None = None) -> RdmaConnection:
         link = await self.provider.connect(self.url.host, self.url.port, reserved_port=self._reserved_port)
         return self._make(link, version=version, on_version_refused=on_version_refused)
 
-    async def _established(self, connection: RdmaConnection, *, answer_s: float | None = None) -> RdmaConnection:
-        """Waits until the connection stands, or has failed; `answer_s` at most if the server does not answer."""
+    async def _established(self, connection: RdmaConnection) -> RdmaConnection:
+        """Waits until the connection stands, or has failed."""
         try:
-            await self._wait(connection, answer_s)
+            await connection.wait_established()
         except BaseException as error:
             connection.abort("connecting was given up")
             if isinstance(error, HostAuthenticationFailed):
@@ -115,15 +160,3 @@ class RdmaDialer:
                 raise ConnectFailed(f"{self.url.authority}: {error}") from None
             raise ConnectFailed(self.provider.explain_unmade(self.url.authority, str(error))) from None
         return connection
-
-    async def _wait(self, connection: RdmaConnection, answer_s: float | None) -> None:
-        if answer_s is not None:
-            try:
-                async with asyncio.timeout(answer_s):
-                    await connection.wait_established()
-                    return
-            except TimeoutError:
-                if connection.unanswered:
-                    # The rest of the time is for the version that every server knows.
-                    connection.abort(f"no answer within {answer_s:g} s")
-        await connection.wait_established()

@@ -1,0 +1,178 @@
+"""The version in which a client connects to a server that is slow, silent or busy, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from rpcrdma.aio.client import rdma_dialer
+from rpcrdma.aio.client.known_servers import KnownServers
+from rpcrdma.aio.client.rdma_dialer import RdmaDialer
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, TransportClosed
+from rpcrdma.transport import TransportStatistics
+from support.simulated import run_in_virtual_time
+
+OLD, NEW = "1", "2"
+PLACE = ("simulated", "server", 20049)
+
+
+class Connected:
+    """A connection that its server answers, or ends, after `answer_s`; never if that is None."""
+
+    version_refused = False
+    end_reason = None
+
+    def __init__(self, version: str, answer_s: float | None, error: Exception | None) -> None:
+        self.negotiated = SimpleNamespace(dialect=version)
+        self.statistics = TransportStatistics(calls=1)
+        self.unanswered = version == NEW
+        self.aborted = ""
+        self._answer_s = answer_s
+        self._error = error
+
+    async def wait_established(self) -> None:
+        await asyncio.sleep(10_000.0 if self._answer_s is None else self._answer_s)
+        self.unanswered &= isinstance(self._error, TransportClosed)
+        if self._error is not None:
+            raise self._error
+
+    def abort(self, reason: str) -> None:
+        self.aborted = reason
+
+
+class Server:
+    """A server by the outcomes of its connections: for each version seconds or None, and an error or None.
+
+    `link_s` is the time until a link to it stands.
+    """
+
+    name = "simulated"
+
+    def __init__(self, **outcomes: Any) -> None:
+        self.outcomes = {NEW: outcomes.get("new"), OLD: outcomes.get("old", 0.0)}
+        self.errors = {NEW: outcomes.get("new_error"), OLD: outcomes.get("old_error")}
+        self.known = KnownServers()
+        self.made: list[Connected] = []
+
+    async def connect(self, host: str, port: int, *, reserved_port: bool) -> None:
+        """Links cost no time."""
+
+    def explain_unmade(self, where: str, cause: str) -> str:
+        return f"{where}: {cause}"
+
+    def make(self, link: None, *, version: str, on_version_refused: object) -> Connected:
+        name = NEW if version == "auto" else version
+        self.made.append(Connected(name, self.outcomes[name], self.errors[name]))
+        return self.made[-1]
+
+    async def dial(self, version: str = "auto", timeout_s: float = 10.0) -> tuple[str, float]:
+        """The version of the connection, and the seconds until it was there."""
+        now_s = asyncio.get_running_loop().time
+        before_s = now_s()
+        dialer = RdmaDialer(
+            cast("Any", self),
+            parse_url("rdma://server"),
+            cast("Any", self.make),
+            version=version,
+            known=self.known,
+            timeout_s=timeout_s,
+            reserved_port=False,
+        )
+        made = await dialer.dial()
+        assert made is not None
+        assert [each for each in self.made if not each.aborted] == [made], "no other connection is left"
+        self.made.clear()
+        return made.negotiated.dialect, round(now_s() - before_s, 3)
+
+    async def fails(self, version: str = "auto") -> str:
+        with pytest.raises(ConnectFailed) as failed:
+            await self.dial(version)
+        assert all(each.aborted for each in self.made)
+        self.made.clear()
+        return str(failed.value)
+
+
+@pytest.fixture(autouse=True)
+def connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rdma_dialer, "RdmaConnection", Connected)
+
+
+def test_a_silent_server_is_met_in_the_older_version_after_some_time_and_then_at_once() -> None:
+    async def main() -> None:
+        server = Server()
+        assert await server.dial() == (OLD, 5.5)
+        assert await server.dial() == (OLD, 0.0)
+
+    run_in_virtual_time(main())
+
+
+@pytest.mark.parametrize("answer_s", [0.1, 4.9, 5.4, 5.9, 9.0])
+def test_a_busy_server_is_met_in_the_newer_version_which_it_answers_first(answer_s: float) -> None:
+    async def main() -> None:
+        server = Server(new=answer_s, old=max(0.0, answer_s - 5.0))
+        assert await server.dial() == (NEW, answer_s)
+        assert server.known.speaks(PLACE, NEW)
+
+    run_in_virtual_time(main())
+
+
+def test_a_busy_server_that_refuses_the_second_connection_is_waited_for_on_the_first_one() -> None:
+    async def main() -> None:
+        server = Server(new=9.0, old_error=TransportClosed("too many"))
+        assert await server.dial() == (NEW, 9.0)
+        server = Server(old_error=TransportClosed("too many"))
+        assert await server.fails() == "server:20049: no answer in version 2 of RPC-over-RDMA within 10 s"
+
+    run_in_virtual_time(main())
+
+
+def test_a_server_that_is_known_to_speak_the_newer_version_is_not_asked_in_another_while_it_is_busy() -> None:
+    async def main() -> None:
+        server = Server(new=0.0)
+        await server.dial()
+        await asyncio.sleep(100_000)
+        server.outcomes[NEW] = 9.0
+        assert await server.dial() == (NEW, 9.0)
+        server.outcomes[NEW] = None
+        assert "no answer in version 2 of RPC-over-RDMA within 10 s" in await server.fails()
+        # It may have been replaced by an older one.
+        assert await server.dial() == (OLD, 5.5)
+
+    run_in_virtual_time(main())
+
+
+def test_a_lost_first_message_leads_to_the_older_version_at_once() -> None:
+    async def main() -> None:
+        server = Server(new=1.0, new_error=TransportClosed("reset"))
+        assert await server.dial() == (OLD, 1.0)
+        server.outcomes[NEW], server.errors[NEW] = 5.2, TransportClosed("reset")
+        server.outcomes[OLD] = 2.0
+        server.known.clear()
+        assert await server.dial() == (OLD, 7.0), "also while the second connection is being made"
+
+    run_in_virtual_time(main())
+
+
+def test_a_server_that_names_no_version_in_time_is_no_reason_to_leave_the_only_version() -> None:
+    async def main() -> None:
+        server = Server(new=8.0)
+        assert await server.dial(NEW) == (NEW, 8.0)
+        server.outcomes[NEW] = None
+        assert await server.fails(NEW) == "server:20049: no answer in version 2 of RPC-over-RDMA within 10 s"
+
+    run_in_virtual_time(main())
+
+
+@pytest.mark.parametrize("version", ["auto", NEW])
+def test_hosts_that_are_not_content_with_each_other_end_the_attempt(version: str) -> None:
+    async def main() -> None:
+        server = Server(new=1.0, new_error=HostAuthenticationFailed("no", cause="absent"))
+        with pytest.raises(HostAuthenticationFailed):
+            await server.dial(version)
+        assert [bool(each.aborted) for each in server.made] == [True]
+
+    run_in_virtual_time(main())
