@@ -161,6 +161,12 @@ def test_of_withdrawn_memory_the_first_frame_with_unsent_octets_is_told(shown: s
             assert source is None
 
 
+def test_abandoned_memory_is_withdrawn() -> None:
+    scene = Scene("m")
+    scene.pd.abandon(scene.region)
+    assert scene.out.renew(crc=True) is not None
+
+
 def test_other_memory_under_the_same_handle_does_not_count() -> None:
     scene = Scene("m")
     scene.pd.regions[HANDLE] = MemoryRegion(HANDLE, 0, memoryview(bytearray(32)), Access.REMOTE_READ)

@@ -106,11 +106,27 @@ def test_argument_of_an_abandoned_call_cannot_be_read_any_more() -> None:
     pair = EndpointPair().connect()
     handle = pair.client.call(1, message(1, CALL, (b"", bytes(5000))), NOTHING)
     pair.client.abandon(handle)
-    assert not pair.client_pd.regions
     pair.run()
+    assert not pair.client_pd.regions
     (closed,) = pair.client_events()
     assert isinstance(closed, Closed)
     assert kinds(pair.server_events()) == [Closed]
+
+
+@pytest.mark.parametrize("version", ["1", "2", "2-07"])
+def test_the_late_reply_to_an_abandoned_call_may_invalidate_the_memory_of_its_argument(version: str) -> None:
+    config = TransportConfig(in_messages_octets_max=0, offered_receive_octets=4096)
+    pair = EndpointPair(config, version=version).connect()
+    handle = pair.client.call(1, message(1, CALL, (b"", bytes(5000))), NOTHING)
+    (incoming,) = pair.arrived()
+    assert len(pair.client_pd.regions) == 1
+    pair.client.abandon(handle)
+    pair.server.reply(incoming, message(1, REPLY))
+    pair.run()
+    assert pair.server.statistics.remote_invalidations == 1
+    assert not pair.client_pd.regions
+    assert pair.client_events() == []
+    assert pair.client.calls_in_flight == 0
 
 
 @pytest.mark.req("V1-66", "V2-96", "V2-97")

@@ -68,7 +68,7 @@ def test_memory_out_of_reach_is_not(handle: int, start: int, length: int, access
 
 def test_ended_memory_is_out_of_reach() -> None:
     pd = domain()
-    ways = (pd.invalidate, lambda region: pd.invalidate_handle(region.handle), pd.abandon)
+    ways = (pd.invalidate, lambda region: pd.invalidate_handle(region.handle))
     for end in ways:
         region = pd.register(bytes(16), READ)
         end(region)
@@ -102,6 +102,19 @@ def test_writes_to_abandoned_memory_go_nowhere_within_its_old_bounds() -> None:
     memory.clear()
     pd.invalidate(region)
     assert not pd.regions
+
+
+def test_abandoned_memory_cannot_be_read_and_its_handle_can_be_invalidated() -> None:
+    pd = domain()
+    for access, refusal in ((READ, "invalid handle"), (READ | WRITE, "access rights")):
+        memory = bytearray(16)
+        region = pd.register(memory, access)
+        pd.abandon(region)
+        with pytest.raises(RemoteAccessError, match=refusal):
+            pd.find(region.handle, region.offset, 1, READ)
+        memory.clear()
+        assert pd.invalidate_handle(region.handle) is region
+        assert not pd.regions
 
 
 @pytest.mark.parametrize("access", [WRITE, Access.LOCAL_WRITE, WRITE | READ])

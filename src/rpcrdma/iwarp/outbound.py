@@ -165,7 +165,7 @@ class Outbound:
 
     def _withdrawn(self, source: ResponseSource) -> bool:
         region = source[0]
-        return self._pd.regions.get(region.handle) is not region
+        return region.abandoned or self._pd.regions.get(region.handle) is not region
 
     def clear(self) -> None:
         """Drops all octets that are not sent."""

@@ -50,9 +50,7 @@ class SimulatedProtectionDomain(SoftwareProtectionDomain):
 
     def abandon(self, region: MemoryRegion) -> None:
         if self.regions.get(region.handle) is region and not region.abandoned:
-            if Access.REMOTE_WRITE in region.access and Access.REMOTE_READ not in region.access:
-                # Otherwise it is invalidated.
-                self._ended(region)
+            self._ended(region)
             super().abandon(region)
 
     def _ended(self, region: MemoryRegion) -> None:

@@ -489,11 +489,18 @@ def check_invalidation_of_an_unknown_handle_breaks_the_connection(make_pair: Mak
 
 
 def check_late_writes_to_abandoned_memory_vanish(make_pair: MakePair) -> None:
-    """After `abandon` the memory stays as it is, and the connection goes on."""
+    """After `abandon` the memory stays as it is, a Send may invalidate its handle, and the connection goes on."""
     a, b = _connected(make_pair)
     memory = bytearray(_LONG)
     region = b.pd.register(memory, Access.REMOTE_WRITE)
     b.pd.abandon(region)
+    if not (a.deviations.cannot_abandon or a.deviations.cannot_invalidate_remotely):
+        argument = b.pd.register(bytes(8), Access.REMOTE_READ)
+        b.pd.abandon(argument)
+        b.receive("r")
+        a.qp.post_send("s", [b"done"], signaled=False, invalidate=argument.handle)
+        a.progress()
+        assert _of(b.completions(), Verb.RECEIVE) == [("r", Status.SUCCESS, 4)], "abandoned memory was not invalidated"
     a.qp.post_write("w", [_pattern(_LONG)], region.handle, region.offset)
     a.progress()
     assert memory == bytes(_LONG), "abandoned memory was written"

@@ -140,13 +140,10 @@ class Exposure:
             invalidate(region)
 
     def abandon(self) -> None:
-        """Ends the exposure, and discards further writes of the responder: the connection continues."""
-        pd = self._pd
+        """Ends the exposure; further writes of the responder and the invalidation by its reply end no connection."""
+        abandon = self._pd.abandon
         for region in self.regions:
-            if Access.REMOTE_WRITE in region.access:
-                pd.abandon(region)
-            else:
-                pd.invalidate(region)
+            abandon(region)
         self.targets = []
         self.reply_view = None
 

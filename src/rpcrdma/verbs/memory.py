@@ -80,10 +80,11 @@ class ProtectionDomain(Protocol):
         """Ends the exposure: when this returns, no peer can touch the memory. No effect if it has ended already."""
 
     def abandon(self, region: MemoryRegion) -> None:
-        """Ends the exposure as `invalidate` does, but late RDMA Writes to the handle are discarded without an error.
+        """Ends the exposure as `invalidate` does, but keeps the handle for late work of the peer.
 
-        So the connection goes on. Late RDMA Reads are still refused. A later `invalidate` frees the handle.
-        A provider that cannot do this invalidates at once.
+        Late RDMA Writes to the handle are discarded, and a Send may invalidate it, so that the connection goes on. Late
+        RDMA Reads are still refused. A later `invalidate` frees the handle. A provider that cannot do this invalidates
+        at once.
         """
 
 
@@ -124,11 +125,9 @@ class SoftwareProtectionDomain:
             del self.regions[region.handle]
 
     def abandon(self, region: MemoryRegion) -> None:
-        if Access.REMOTE_WRITE in region.access and Access.REMOTE_READ not in region.access:
-            region.abandoned = True
-            region.view = _DISCARD[:0]
-        else:
-            self.invalidate(region)
+        region.abandoned = True
+        region.rights = _common(region.access, Access.REMOTE_WRITE)
+        region.view = _DISCARD[:0]
 
     def invalidate_handle(self, handle: int) -> MemoryRegion | None:
         """Remote invalidation (Send with Invalidate): the region that ended, or None where the handle names none."""
@@ -160,7 +159,8 @@ class SoftwareProtectionDomain:
         if region is None:
             raise RemoteAccessError("invalid handle", handle, offset, length)
         if not _common(region.rights, access):
-            raise RemoteAccessError("access rights", handle, offset, length)
+            # An abandoned region without any right has ended for the peer.
+            raise RemoteAccessError("access rights" if region.rights else "invalid handle", handle, offset, length)
         if offset + length > 1 << 64:
             raise RemoteAccessError("wrap", handle, offset, length)
         start = offset - region.offset
