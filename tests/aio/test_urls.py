@@ -25,6 +25,7 @@ from rpcrdma.errors import LocalProtocolError
         ("tcp://h/d%3Fmountport=7", Url(scheme="tcp", host="h", port=2049, path="/d?mountport=7")),
         ("tcp://h/why?", Url(scheme="tcp", host="h", port=2049, path="/why?")),
         ("tcp://h/%ff", Url(scheme="tcp", host="h", port=2049, path="/\udcff")),
+        ("tcp://h/a\tb\r\nc", Url(scheme="tcp", host="h", port=2049, path="/a\tb\r\nc")),
     ],
 )
 def test_a_service_url_is_taken_apart(text: str, url: Url) -> None:
@@ -50,6 +51,8 @@ def test_what_is_no_service_url_is_refused_with_the_reason(text: str) -> None:
         ("rdma://h/d?mountport=7&x=y", "mountport must be a number"),
         ("rdma://h/d?mountport=", "mountport must be a number from 1 to 65535"),
         ("rdma://h:1+/d", "mountport must be a number from 1 to 65535"),
+        ("rdma://fd00::1/x", r"an IPv6 address stands in brackets, as in rdma://\[::1\]"),
+        ("tcp://::1", r"an IPv6 address stands in brackets, as in tcp://\[::1\]"),
         ("rdma://h+x/d", "mountport must be a number from 1 to 65535"),
         ("rdma://h+7/d?mountport=7", r"the port of MOUNT is named twice, behind '\+' and as mountport"),
         ("rdma://h/d?mountport=65536", "mountport must be a number from 1 to 65535"),
@@ -64,7 +67,7 @@ def test_a_query_that_means_nothing_is_refused_in_words(text: str, said: str) ->
     "text",
     [
         *("rdma://[::1]:20049/x", "rdma://h:7/d?mountport=9", "tcp://h:7/a%25b%3Fc=d", "tcp://h:7/what?/a#b"),
-        *("tcp://h:7/caf%FF%FE", "tcp://h:7/é x"),
+        *("tcp://h:7/caf%FF%FE", "tcp://h:7/é x", "tcp://h:7/a\nb"),
     ],
 )
 def test_a_url_is_shown_as_it_is_written(text: str) -> None:

@@ -34,6 +34,9 @@ _PLUS = re.compile(r"^([^:/]+://[^/+]+)\+([^/]*)")
 _UNSAFE = re.compile(r"%|\?(?=[^/?=]*=[^/?]*$)|[\udc80-\udcff]+")
 """What of a path `parse_url` would take for something else, and octets that are no UTF-8."""
 
+_OF_NAMES = str.maketrans({character: f"%{ord(character):02X}" for character in "#?\t\n\r"})
+"""Characters of names: `urlsplit` would end the path at the first two and drop the other ones."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Url:
@@ -85,14 +88,15 @@ def parse_url(text: str, *, listens: bool = False) -> Url:
             raise LocalProtocolError(f"{text!r}: the port of MOUNT is named twice, behind '+' and as mountport")
         mount_port = _port_number(text, plus[2])
         text = plus[1] + text[plus.end() :]
-    # Names may have "?" and "#" in them.
     try:
-        parts = urlsplit(text.replace("#", "%23").replace("?", "%3F"))
+        parts = urlsplit(text.translate(_OF_NAMES))
     except ValueError:
         raise LocalProtocolError(f"{text!r} has no valid address in its brackets: {form}") from None
     if parts.scheme not in DEFAULT_PORTS:
         raise LocalProtocolError(f"{text!r} is not a service URL: {form}")
     scheme = parts.scheme
+    if parts.netloc.count(":") > 1 and "[" not in parts.netloc:
+        raise LocalProtocolError(f"{text!r}: an IPv6 address stands in brackets, as in {scheme}://[::1]:20049")
     if not parts.hostname or parts.username is not None:
         raise LocalProtocolError(f"{text!r} names no host: {form}")
     try:

@@ -119,7 +119,7 @@ async def addresses_of(host: str, port: int) -> list[tuple[Any, ...]]:
             # The process ends: the threads that look names up end before its exit handlers run, and nothing else waits.
             return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     except (OSError, UnicodeError) as error:
-        cause = getattr(error, "strerror", None) or str(error)
+        cause = getattr(error, "strerror", None) or "not a host name"
         raise HostNotFound(
             f"cannot connect to {authority(host, port)}: {cause[0].lower()}{cause[1:]}; check the host name"
         ) from None
