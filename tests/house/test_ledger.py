@@ -24,7 +24,7 @@ IDS = {
     "v1.toml": numbered("V1-", 94),
     "private-data.toml": numbered("PD-", 10),
     "bidirection.toml": numbered("BD-", 23),
-    "v2.toml": numbered("V2-", 99) + numbered("V2-A", 17),
+    "v2.toml": numbered("V2-", 99) + numbered("V2-A", 18),
     "rtrext.toml": numbered("RT-", 33),
     "mpa.toml": numbered("MPA-", 51),
     "enhanced-mpa.toml": numbered("EM-", 16),

@@ -245,7 +245,7 @@ def test_a_call_without_write_chunks_that_is_refused_for_them_fails(bound: Reply
 # 7: segments
 
 
-@pytest.mark.req("V2-57")
+@pytest.mark.req("V2-57", "V2-A18")
 def test_more_segments_than_a_server_takes_come_again_as_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = Pair(TransportConfig(in_messages_octets_max=0, segment_octets_max=1500, **SMALL))
     monkeypatch.setattr(limits, "CHUNK_SEGMENTS_MAX", 2)
@@ -256,8 +256,8 @@ def test_more_segments_than_a_server_takes_come_again_as_larger_ones(monkeypatch
     assert pair.runs == 1
 
 
-@pytest.mark.req("V2-57")
-def test_segments_that_cannot_be_fewer_fail_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.req("V2-57", "V2-A18")
+def test_segments_that_cannot_be_fewer_fail_the_call_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = Pair()
     monkeypatch.setattr(limits, "CHUNK_SEGMENTS_MAX", 1)
     failed = pair.fails(
@@ -265,6 +265,7 @@ def test_segments_that_cannot_be_fewer_fail_the_call(monkeypatch: pytest.MonkeyP
     )
     assert isinstance(failed.error, ChunkRefused)
     assert (failed.error.refusal.cause, failed.error.refusal.limit) == (Cause.SEGMENTS, 1)
+    assert pair.client.statistics.resent_in_segments == 0
 
 
 # 8 and 9: resources

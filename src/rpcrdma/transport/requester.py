@@ -19,7 +19,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call import Call
 from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
 from rpcrdma.transport.carriers import CallToCarry, CarriedCall, CarriedResults, Carrier
-from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, segments_needed
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.events import CallFailed, ReplyArrived
@@ -44,8 +44,15 @@ _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
 
 
-def _fewest(cause: Cause, chunks: ChunkLists) -> bool:
-    """Whether a call that is refused for its chunks has as few of them as it ever can."""
+def _fewest(refusal: Refusal, chunks: ChunkLists, segment_octets: int) -> bool:
+    """Whether a call that is refused for its chunks has as few as it ever can, or cannot have as few as are taken.
+
+    `segment_octets` is the largest segment that the peer takes.
+    """
+    cause = refusal.cause
+    if cause is Cause.SEGMENTS:
+        fewest = sum(segments_needed(chunk.length, segment_octets) for chunk in chunks.chunks)
+        return fewest > refusal.limit or fewest == chunks.count_segments()
     if cause is Cause.READ_CHUNKS:
         return all(read.position == 0 for read in chunks.reads)
     return cause is Cause.WRITE_CHUNKS and not chunks.writes
@@ -339,8 +346,8 @@ class Requester:
         if call.exposure is not None and not self._fence(call.exposure.end):
             return True
         form = None
-        if not abandoned and not _fewest(message.refusal.cause, call.chunks):
-            most, possible = session.config.reply_octets_max, session.segment_octets_possible
+        most, possible = session.config.reply_octets_max, session.segment_octets_possible
+        if not abandoned and not _fewest(message.refusal, call.chunks, possible):
             form = form_after(message.refusal, call.form, call.into, most, possible)
             if call.carried is not None:
                 form = call.carried.form_after(message.refusal, call.form, form)
