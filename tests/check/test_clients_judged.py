@@ -230,7 +230,11 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, BrokenClient, str]]:
         return BrokenClient(told, *first, then=then, version=version, same_xid=same_xid)
 
     yield "calls before the properties", client(NULL), f"{family}.first"
-    yield "makes unknown messages", client(then=(unknown,)), f"{family}.properties.[!s]* {family}.calls"
+    yield (
+        "makes unknown messages",
+        client(then=(unknown,)),
+        f"{family}.properties.[!s]* {family}.calls {family}.credits.largest",
+    )
     yield "has a long segment", client(then=(longer,)), f"{family}.properties.segment-size"
     replies = f"{family}.reply.[ocu]* {family}.reply.lists-* {family}.error.undecodable {family}.invalidate.unknown-*"
     yield "takes everything for a reply", client(), replies
@@ -245,6 +249,12 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, BrokenClient, str]]:
     )
     yield "sends the same WRITE again", client(then=(right_write,), same_xid=True), f"{family}.error.read-chunks"
     yield "sends the same named READ again", client(then=(named,), same_xid=True), f"{family}.invalidate.named"
+    few = {"handle": 7, "length": 4096, "offset": 0}
+    many: Message = {"header": {"writes": [[few] * 5]}, "rpc": {"procedure": 6}}
+    seen = f"{family}.properties.segment-count {family}.error.segments"
+    yield "has as many segments as it likes", client(then=(many,), same_xid=True), seen
+    yield "knows no credits", client(NULL, NULL, NULL), f"{family}.credits.[!il]*"
+    yield "begins calls within one", client(piece, piece), f"{family}.credits.in-pieces"
     yield "has an item at no Position", client(then=(write,)), f"{family}.write.*"
     yield "is silent about its chunk", client(then=(READ, unknown)), f"{family}.reply.longer-*"
     yield "goes on with version 2", client(), f"{family}.version-error"

@@ -190,6 +190,8 @@ STATEMENTS: Mapping[str, Statement] = MappingProxyType(
         "V1-94": Statement("RFC 8166", "3.4.6", "must"),
         "V2-1": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "4.2", "MUST"),
         "V2-2": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "4.2", "MAY, MUST, MUST NOT"),
+        "V2-4": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "4.3.1.1", "MUST NOT"),
+        "V2-6": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "4.3.1.1", "MAY"),
         "V2-9": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "4.3.2", "MUST"),
         "V2-10": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "4.3.3", "MUST NOT"),
         "V2-11": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "4.3.3", "MUST NOT"),
@@ -211,9 +213,12 @@ STATEMENTS: Mapping[str, Statement] = MappingProxyType(
         "V2-41": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.3.2.2", "MUST"),
         "V2-42": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.3.2.2", "MUST"),
         "V2-43": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.3.2.2", "MUST"),
+        "V2-44": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.3.2.2", "MUST"),
         "V2-45": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.3.3.1", "MUST NOT, MUST"),
         "V2-46": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.3.3.1", "MUST"),
+        "V2-47": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.4.2", "MUST"),
         "V2-48": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.4.3", "MUST NOT"),
+        "V2-49": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.4.3", "MUST"),
         "V2-50": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.4.3", "MUST"),
         "V2-51": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.4.3", "MUST"),
         "V2-52": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.4.3", "MUST, MUST NOT"),
@@ -227,6 +232,7 @@ STATEMENTS: Mapping[str, Statement] = MappingProxyType(
         "V2-70": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "5.1", "rule"),
         "V2-73": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "5.2.2", "rule"),
         "V2-74": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "5.2.3", "rule"),
+        "V2-75": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "5.2.4", "rule"),
         "V2-76": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "5.2.5", "rule"),
         "V2-78": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.3.3.2", "rule"),
         "V2-79": Statement("draft-ietf-nfsv4-rpcrdma-version-two-00", "6.3.3.2", "rule"),
@@ -242,6 +248,8 @@ STATEMENTS: Mapping[str, Statement] = MappingProxyType(
         "V2-A6": Statement("draft-ietf-nfsv4-rpcrdma-version-two-01", "4.5", "MUST"),
         "V2-A7": Statement("draft-ietf-nfsv4-rpcrdma-version-two-01", "4.5.3", "MUST NOT"),
         "V2-A8": Statement("draft-ietf-nfsv4-rpcrdma-version-two-01", "4.5.4", "MUST"),
+        "V2-A15": Statement("draft-ietf-nfsv4-rpcrdma-version-two-06", "4.2.1", "MUST"),
+        "V2-A18": Statement("draft-ietf-nfsv4-rpcrdma-version-two-07", "7.3.3", "MAY, MUST"),
     }
 )
 """Statements by id. A test compares them with specs/requirements."""

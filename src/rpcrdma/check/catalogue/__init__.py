@@ -6,6 +6,7 @@ from rpcrdma.check.catalogue import (
     calls,
     chunks,
     clients,
+    clients_credits,
     clients_reverse,
     clients_version_2,
     frames,
@@ -35,6 +36,7 @@ CATALOGUE: tuple[Check, ...] = (
 CLIENT_CATALOGUE: tuple[Check, ...] = (
     *clients.CLIENT_CHECKS,
     *clients_reverse.CLIENT_CHECKS,
+    *clients_credits.CLIENT_CHECKS,
     *clients_version_2.CLIENT_CHECKS,
 )
 """The checks of clients in the order in which their connections meet them."""

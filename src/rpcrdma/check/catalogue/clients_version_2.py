@@ -23,7 +23,7 @@ _QUIET: Step = _SILENCE
 _READ, _WRITE = 6, 7
 
 
-_SEGMENT_OCTETS = 4096
+_SEGMENT_OCTETS, _SEGMENTS = 4096, 4
 _RPC = {"direction": 0, "rpc_version": 2, "status": None, "same_xid": 1}
 _TYPES: dict[str, tuple[dict[str, Any], ...]] = {
     "2": ({"type": 0, "flags": 0}, {"type": 1, "flags": 0}, {"type": 0, "flags": 2}),
@@ -47,6 +47,18 @@ class DraftClient:
         # For the properties of the client, a grant in the last draft, and one call.
         self.one_call = {"give": 1} if self.first_draft else {"credit": 3}
         self.no_more = {"give": 0} if self.first_draft else {"credit": 3}
+
+    def up_to_segments(self, most: int, *, again: bool = False) -> list[dict[str, Any]]:
+        """Calls with so many segments; `again`: with the XID of the last call."""
+        header = {"xid": _XID} if again else {}
+        return [{"message": {**each["message"], "header": {**each["message"]["header"], **header},
+                             "segments": {"max": most}}} for each in self.calls]  # fmt: skip
+
+    @property
+    def with_few_segments(self) -> Step:
+        """Answers calls with few segments each, until a READ has a Write chunk."""
+        until = {"header": {"writes": {"not": []}}, "rpc": {"procedure": _READ}}
+        return {"serve": {"each": self.up_to_segments(_SEGMENTS), "until": until}}
 
     @property
     def with_short_segments(self) -> Step:
@@ -138,6 +150,10 @@ def _properties(client: DraftClient) -> list[Check]:
         client.first("properties.segment-size", "No segment is longer than the server has told", "V2-74",
                      client.told([2, {"words": [_THRESHOLD]}], [3, {"words": [_SEGMENT_OCTETS]}]),
                      client.with_short_segments, client.reply(), hear(*client.other), needs="program"),
+        client.first("properties.segment-count", "No header has more segments than the server has told", "V2-75",
+                     client.told([2, {"words": [_THRESHOLD]}], [3, {"words": [_SEGMENT_OCTETS]}],
+                                 [4, {"words": [_SEGMENTS]}]),
+                     client.with_few_segments, client.reply(), hear(*client.other), needs="program"),
         client.taken("backwards", "Properties come in any order", "V2-70", [4, {"words": [16]}],
                      [2, {"words": [_THRESHOLD]}]),
     ]  # fmt: skip
@@ -215,6 +231,12 @@ def _too_many_chunks(client: DraftClient) -> list[Check]:
         client.check("error.read-chunks", "After READ_CHUNKS a call comes again in a Position-Zero chunk, or fails",
                      "V2-54", source, client.error(codes["READ_CHUNKS"], 0),
                      hear(client.calls[1], *client.other, {"end": {}}), needs="program"),
+        client.first("error.segments", "After SEGMENTS a call comes again with no more segments than told, or fails",
+                     "V2-A18 V2-57",
+                     client.told([2, {"words": [_THRESHOLD]}], [3, {"words": [_SEGMENT_OCTETS]}]),
+                     {"serve": {"each": client.calls, "until": {"segments": {"min": 3}}}},
+                     client.error(codes["SEGMENTS"], 2),
+                     hear(*client.up_to_segments(2, again=True), *client.other, {"end": {}}), needs="program"),
         client.check("error.write-chunks", "After WRITE_CHUNKS a call comes again with a Reply chunk, or fails",
                      "V2-56", sink, client.error(codes["WRITE_CHUNKS"], 0),
                      hear(*by_reply_chunk, *client.other, {"end": {}}), needs="program"),
