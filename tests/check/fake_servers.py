@@ -7,7 +7,7 @@ import contextlib
 import struct
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from rpcrdma.check.catalogue import reverse, round_trips
 from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
@@ -24,6 +24,7 @@ __all__ = [
     "Calling",
     "FakeServer",
     "Frame",
+    "Marker",
     "Version2",
     "as_properties_or_reply",
     "closing",
@@ -36,6 +37,46 @@ __all__ = [
 _PLAIN_START = startup_frame("Req", 0x50, 2, bytes.fromhex("00100010") + raw_calls.BOTH_PRIVATE)
 REPLY_START = startup_frame("Rep", 0x50, 2, bytes.fromhex("00100010 f6ab0e18 01000303"))
 _PLAIN_FLAGS = bytes.fromhex("4143 00000000 00000000")
+
+
+class Marker(NamedTuple):
+    """A marker as it came, and the right one."""
+
+    found: int
+    right: int
+
+
+class MarkedReader:
+    """Takes the markers out of a stream that begins with one; those of the last frame are in `markers`."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+        self._position = self._start = 0
+        self.markers: list[Marker] = []
+
+    async def begin(self) -> None:
+        """A frame begins here."""
+        self.markers.clear()
+        self._start = self._position
+        if self._position % 512 == 0:
+            await self._take()
+            self._start = self._position
+
+    async def _take(self) -> None:
+        found = int.from_bytes(await self._reader.readexactly(4))
+        self.markers.append(Marker(found, self._position - self._start))
+        self._position += 4
+
+    async def readexactly(self, octets: int) -> bytes:
+        """Octets of the frame."""
+        read = b""
+        while len(read) < octets:
+            if self._position % 512 == 0 and self._position > self._start:
+                await self._take()
+            part = await self._reader.readexactly(min(octets - len(read), 512 - self._position % 512))
+            self._position += len(part)
+            read += part
+        return read
 
 
 class Frame:
@@ -76,7 +117,8 @@ class FakeServer:
 
     `terminates`: the Terminate, 0xLTCC, with which a connection ends. `aligned`: each TCP segment is taken for one
     frame. `stays`: a connection that the client has ended is kept. `begins`: a message comes before the first one of
-    the client. Without `crc` frames have zeros in its place.
+    the client. Without `crc` frames have zeros in its place. With `markers` it demands them, and ends a connection on
+    which a marker is not taken.
     """
 
     def __init__(
@@ -90,7 +132,9 @@ class FakeServer:
         stays: bool = False,
         begins: bool = False,
         crc: bool = True,
+        markers: Callable[[Marker], bool] | None = None,
     ) -> None:
+        self._markers = markers
         self._answer = answer
         self._any_start = any_start
         self._terminates = terminates
@@ -127,14 +171,21 @@ class FakeServer:
 
     async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         received = sent = 0
+        marked = None if self._markers is None else MarkedReader(reader)
         while True:
             if self._aligned:
                 octets = await reader.read(4096)
                 if not octets:
                     return
             else:
-                octets = await reader.readexactly(2)
-                octets += await reader.readexactly((int.from_bytes(octets) + 5 & ~3) + 2)
+                if marked is not None:
+                    await marked.begin()
+                source = marked or reader
+                octets = await source.readexactly(2)
+                octets += await source.readexactly((int.from_bytes(octets) + 5 & ~3) + 2)
+            if marked is not None and self._markers is not None and not all(map(self._markers, marked.markers)):
+                writer.write(terminate(0x2003))
+                return
             frame = Frame(octets)
             received += not frame.segment[:1] >= b"\x80"
             reply = self._answer(frame, received)

@@ -16,6 +16,7 @@ from fake_servers import (
     Calling,
     FakeServer,
     Frame,
+    Marker,
     Version2,
     as_properties_or_reply,
     closing,
@@ -59,7 +60,7 @@ def chosen(*patterns: str) -> list[Check]:
 async def before(server: FakeServer, version: str, *patterns: str) -> list[Result]:
     async with serving(server) as target:
         abilities = (f"{version}.{each}" for each in ("requests", "continuation", "segments"))
-        needs = {version, "nfs", "file", "write", "risky", *abilities}
+        needs = {version, "nfs", "file", "write", "risky", "markers", *abilities}
         if any("reverse" in each for each in patterns):
             # The checks wait for a call, which other servers do not make.
             needs.add("watch")
@@ -105,6 +106,13 @@ class Fake(NamedTuple):
     version: str = "1"
 
 
+DEMANDING_MARKERS = startup_frame("Rep", 0xD0, 2, REPLY_START[20:])
+
+
+def demanding_markers(taken: Callable[[Marker], bool]) -> FakeServer:
+    return FakeServer(obliging, any_start=True, start=DEMANDING_MARKERS, markers=taken)
+
+
 RESERVED_BITS = startup_frame("Rep", 0x5F, 2, REPLY_START[20:])
 RESERVED_PRIVATE_BITS = startup_frame("Rep", 0x50, 2, bytes.fromhex("00100010 f6ab0e18 01ff0303"))
 REJECTING = startup_frame("Rep", 0x20, 1)
@@ -117,6 +125,11 @@ FAKES = {
     "keeps ended connections": Fake(FakeServer(obliging, stays=True), ["rdmap.half-closed", "mpa.frame.cut"]),
     "speaks first": Fake(FakeServer(obliging, begins=True), ["mpa.startup.silence"]),
     "makes no CRC": Fake(FakeServer(obliging, crc=False), ["mpa.startup.crc-demanded"]),
+    "looks at the reserved half of markers": Fake(
+        demanding_markers(lambda marker: marker.found == marker.right), ["mpa.markers.reserved"]
+    ),
+    "looks at no marker": Fake(demanding_markers(lambda _: True), ["mpa.markers.pointer"]),
+    "takes no marker within a frame": Fake(demanding_markers(lambda marker: not marker.right), ["mpa.markers.taken"]),
     "sets reserved bits of private data": Fake(
         FakeServer(obliging, start=RESERVED_PRIVATE_BITS), ["mpa.startup.private-data.reserved"]
     ),
@@ -174,6 +187,12 @@ def test_each_check_catches_a_broken_server_and_each_reading_occurs() -> None:
             assert usual & right, f"{name}: not even the usual course"
     useless = [name for name, found in results.items() if not caught(found) and not read(found)]
     assert useless == []
+
+
+def test_a_server_that_demands_markers_gets_them() -> None:
+    server = demanding_markers(lambda marker: marker.found & 0xFFFF == marker.right)
+    results = asyncio.run(before(server, "1", "mpa.markers.*", "mpa.frame.*", "rpc.two-calls"))
+    assert {result.verdict for result in results} == {Verdict.CONFORMS}
 
 
 def test_silence_is_tried_twice() -> None:

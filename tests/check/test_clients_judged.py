@@ -23,7 +23,7 @@ from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import CallContext, Service
-from rpcrdma.scripted import make_message
+from rpcrdma.scripted import Failure, RawTarget, make_message, run_conversation
 from rpcrdma.scripted.values import Names
 from rpcrdma.xdr.codec import Encoder
 from support import raw_calls
@@ -320,6 +320,53 @@ def test_a_client_without_the_condition_of_a_check_is_not_judged() -> None:
     tells: Message = {"header": {"type": 5, "properties": [[5, {"words": [1]}]]}}
     (result,) = before(BrokenClient(tells, NULL, version="2"), "client.v2.reverse.without-support")
     assert (result.verdict, result.cause) == (Verdict.NOT_SEEN, "the client takes reverse calls on 3 connections")
+
+
+def held(
+    check: str, *steps: Message, provider: Provider | None = None, **conversation: Any
+) -> tuple[Failure | None, Verdict]:
+    """The course of a scripted client's conversation, and the verdict of the check that it meets."""
+
+    async def main() -> tuple[Failure | None, Verdict]:
+        async with serve([Files()], ["tcp://127.0.0.1:0"]) as server:
+            behind = parse_url(server.listening[0])
+            checks = [each for each in CLIENT_CATALOGUE if each.id == check]
+            options = TrialOptions(timeout_s=2.0, pause_s=0.05, behind=(behind.host, behind.port), provider=provider)
+            trial = ClientTrial(checks, options)
+            async with listening(trial, "127.0.0.1", 0) as (host, port):
+                target = RawTarget(host=host, port=port, provider=provider)
+                outcome = await run_conversation({"steps": steps, **conversation}, target)
+                await trial.done.wait()
+        return outcome.failure, trial.results()[0].verdict
+
+    return asyncio.run(main())
+
+
+REPLIED: Message = {"hear": {"message": {"rpc": {"accepted": 0}}}}
+OTHER: Message = {"say": {"header": {"xid": 1}, "rpc": {}}}
+
+
+def test_a_client_that_demands_markers_gets_them() -> None:
+    steps = ({"say": NULL}, REPLIED, OTHER, REPLIED)
+    assert held("client.calls", *steps, startup={"flags": 0xD0}) == (None, Verdict.CONFORMS)
+
+
+def test_a_broken_client_is_caught_over_a_device() -> None:
+    _, verdict = held("client.calls", {"say": NO_CREDITS}, provider=VerbsProvider(DeviceInMemory()))
+    assert verdict is Verdict.VIOLATES
+
+
+def test_over_a_device_memory_of_the_client_is_written_and_invalidated() -> None:
+    args = [{"opaque": {"text": "file"}}, {"longs": [0]}, {"words": [64]}]
+    steps: tuple[Message, ...] = (
+        {"say": {"header": {"writes": [[{"memory": "sink"}]]}, "rpc": {"procedure": 6, "args": args}}},
+        {"hear": {"message": {"invalidates": {"given": "sink.handle"}}}},
+        {"memory": {"sink": {"data": {"zeros": 64}}}},
+        OTHER,
+    )
+    memory = {"sink": {"octets": 64, "may": "write"}}
+    provider = VerbsProvider(DeviceInMemory())
+    assert held("client.invalidate.own-handle", *steps, memory=memory, provider=provider) == (None, Verdict.CONFORMS)
 
 
 def test_a_client_that_stays_away_is_not_judged() -> None:

@@ -1,4 +1,4 @@
-"""Abilities of a server by its first answers: versions, credits, and the round-trip extension."""
+"""Abilities of a server by its first answers: versions, credits, markers, and the round-trip extension."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ class Abilities:
 def abilities_of(versions: Mapping[str, Outcome]) -> Abilities:
     """The abilities that `spoken_versions` has found; names of the extension begin with those of the version."""
     found = Abilities(given={"granted": _granted(versions)}, met=set(versions))
+    if any(outcome.markers for outcome in versions.values()):
+        found.met.add("markers")
     for version, outcome in versions.items():
         properties = outcome.heard["header"].get("properties", {})
         support = _word(properties.get(RTR_SUPPORT, b""), 0)

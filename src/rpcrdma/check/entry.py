@@ -52,6 +52,8 @@ class Check:
 
 
 def _is_of_frames(step: Step) -> bool:
+    if "repeat" in step:
+        return any(map(_is_of_frames, step["repeat"]["steps"]))
     said = step.get("say") or step.get("answer") or {}
     if "end" in step or any(name in said for name in _FRAMES) or ("ddp" in said and not is_invalidation(said["ddp"])):
         return True

@@ -22,6 +22,7 @@ _WHY_NOT_SEEN = {
     "2": "the server does not speak version 2 (draft -00)",
     "2-07": "the server does not speak version 2 (draft -07)",
     "frames": FRAMES_NOT_SEEN,
+    "markers": "the server demands no markers",
     "watch": "the server has no program of `rpcrdma watch`, with which it would call",
     "requests": "the server does not take Transmit Requests in this version",
     "continuation": "the server does not take requests in several transmissions in this version",

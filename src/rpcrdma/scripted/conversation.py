@@ -104,13 +104,14 @@ class Failure:
 class Outcome:
     """All passages; `failure` is None if all answers were as expected, `readings` by which of them.
 
-    `heard` are the fields of the last message.
+    `heard` are the fields of the last message. `markers`: the other side has demanded markers in its start-up.
     """
 
     passages: list[Passage] = field(default_factory=list)
     failure: Failure | None = None
     readings: list[str] = field(default_factory=list)
     heard: Mapping[str, Any] = field(default_factory=dict)
+    markers: bool = False
 
 
 class LeftCourse(Exception):
@@ -261,7 +262,7 @@ class LiveConversation:
         """Says the MPA Request, and expects that it is accepted; the failure is that of step -1."""
         try:
             await self._say({"startup": fields}, "startup")
-            await self._hear([{"startup": {"rejected": 0, "enhanced": 1, "markers": 0}}])
+            await self._hear([{"startup": {"rejected": 0, "enhanced": 1}}])
         except LeftCourse as left:
             self.outcome.failure = Failure(-1, left.expected, left.found, left.silent)
 
@@ -337,6 +338,7 @@ class LiveConversation:
                         self._names.heard = self.outcome.heard = heard.fields
                     if heard.kind == "startup":
                         self._peer.crc = self._peer.crc or bool(heard.fields["crc"])
+                        self.outcome.markers = bool(heard.fields["markers"])
                     if pattern.get("last"):
                         raise _Over
                     return

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rpcrdma.errors import LocalProtocolError
+from rpcrdma.scripted.marked_frames import Markers
 from rpcrdma.scripted.values import Names, number, octets
 from rpcrdma.wire.checksum import crc32c
 
@@ -161,13 +162,15 @@ def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int
             yield head + struct.pack(">IIII", field("invalidate", 0), queue, msn, start + at & 0xFFFFFFFF) + piece
 
 
-def make_fpdu(ulpdu: bytes, given: Mapping[str, Any], names: Names, *, crc: bool) -> bytes:
-    """The FPDU of a segment without markers; "length", "pad" (octets) and "crc" (added to the right one) are mistakes.
+def make_fpdu(
+    ulpdu: bytes, given: Mapping[str, Any], names: Names, *, crc: bool, markers: Markers | None = None
+) -> bytes:
+    """The FPDU of a segment; "length", "pad" (octets), "crc" and "marker" (added to each right one) are mistakes.
 
     Raises:
         LocalProtocolError: a field is unknown or its value is none.
     """
-    unknown = given.keys() - {"length", "pad", "crc", "cut", "pieces"}
+    unknown = given.keys() - {"length", "pad", "crc", "marker", "cut", "pieces"}
     if unknown:
         raise LocalProtocolError(f"mpa: a frame has no field {min(unknown)!r}")
     length = number(given.get("length", len(ulpdu)), names, "mpa.length")
@@ -176,6 +179,8 @@ def make_fpdu(ulpdu: bytes, given: Mapping[str, Any], names: Names, *, crc: bool
     if "pad" in given:
         pad = octets(given["pad"], names, "mpa.pad")
     body += pad
+    if markers is not None:
+        body = markers.insert(body, number(given.get("marker", 0), names, "mpa.marker"))
     digest = crc32c(body) if crc or "crc" in given else 0
     digest = digest + number(given.get("crc", 0), names, "mpa.crc") & 0xFFFFFFFF
     frame = body + struct.pack("<I", digest)

@@ -1,14 +1,14 @@
-"""Frames of a stream in which the peer inserts markers (RFC 5044 section 4.3), and the faults of these."""
+"""Markers (RFC 5044 section 4.3): takes them from frames of the other side, with their faults, and inserts own ones."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import NamedTuple
 
-__all__ = ["MarkedFrames", "UnmarkedFrame"]
+__all__ = ["MarkedFrames", "Markers", "UnmarkedFrame"]
 
 _SPACING_OCTETS = 512
-_MARKER_OCTETS = 4
+_MARKER_OCTETS = _CRC_OCTETS = 4
 
 
 class UnmarkedFrame(NamedTuple):
@@ -38,6 +38,8 @@ class MarkedFrames:
         self._start, self._fault = self._position, None
         self._octets.clear()
         self._covered.clear()
+        await self._take_marker()
+        self._start = self._position
         await self._read_to(2)
         end = 2 + int.from_bytes(self._octets) + 3 & ~3
         await self._read_to(end)
@@ -64,3 +66,29 @@ class MarkedFrames:
             self._fault = f"the marker at octet {self._position} is {marker.hex()} instead of {pointer:08x}"
         self._position += _MARKER_OCTETS
         self._covered += marker
+
+
+class Markers:
+    """The markers of an own stream, which begins with one."""
+
+    def __init__(self) -> None:
+        self._position = 0
+
+    def insert(self, body: bytes, added: int = 0) -> bytes:
+        """A frame up to its CRC, with its markers, each of them changed by `added`."""
+        begins = self._position % _SPACING_OCTETS == 0
+        start = self._position + begins * _MARKER_OCTETS
+        made, position = b"", self._position
+        while True:
+            if position % _SPACING_OCTETS == 0:
+                pointer = max(position - start, 0)
+                made += (pointer + added & 0xFFFFFFFF).to_bytes(_MARKER_OCTETS)
+                position += _MARKER_OCTETS
+            if not body:
+                break
+            part = body[: _SPACING_OCTETS - position % _SPACING_OCTETS]
+            body = body[len(part) :]
+            made += part
+            position += len(part)
+        self._position = position + _CRC_OCTETS
+        return made

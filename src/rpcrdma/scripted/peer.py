@@ -24,7 +24,7 @@ from rpcrdma.scripted.frames import (
     read_startup,
 )
 from rpcrdma.scripted.layouts import version_of_first
-from rpcrdma.scripted.marked_frames import MarkedFrames, UnmarkedFrame
+from rpcrdma.scripted.marked_frames import MarkedFrames, Markers, UnmarkedFrame
 from rpcrdma.scripted.messages import message_words, read_message
 from rpcrdma.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
 from rpcrdma.scripted.values import Names, number
@@ -69,6 +69,7 @@ class RawPeer:
         self._names = names
         self._numbers: dict[int, int] = {}
         self._marked: MarkedFrames | None = None
+        self._markers: Markers | None = None
         self._parts: dict[int, bytearray] = {}
         self._expected: dict[int, int] = {}
 
@@ -117,7 +118,7 @@ class RawPeer:
     ) -> None:
         """Sends an RDMAP message, in one segment or more; `ddp` and `mpa` are fields with other values than usual."""
         segments = make_segments(payload, ddp, self._numbers, self._names)
-        frames = b"".join(make_fpdu(each, mpa, self._names, crc=self.crc) for each in segments)
+        frames = b"".join(make_fpdu(each, mpa, self._names, crc=self.crc, markers=self._markers) for each in segments)
         opcode = ddp.get("opcode", "send")
         self.reads_asked = self.reads_asked or opcode == "read_request"
         if text is None:
@@ -175,6 +176,7 @@ class RawPeer:
         fields = read_startup(frame)
         self.note(f"MPA start-up, flags {fields['flags']:#04x}, revision {fields['revision']}", frame, ours=False)
         self.started = True
+        self._markers = Markers() if fields["markers"] else None
         return Heard("startup", fields)
 
     async def _next_segment(self) -> Heard | None:

@@ -17,9 +17,9 @@ __all__ = ["CHECKS"]
 def _wrong(name: str, title: str, statements: str, code: int, *also: int, **message: Any) -> Check:
     """A call in a wrong frame or segment, which a Terminate answers."""
     call = {"rpc": {}, "header": {"xid": {"given": "xid", "plus": 1}}} if "payload" not in message else {}
-    startup = message.pop("startup", {})
+    startup, needs = message.pop("startup", {}), message.pop("needs", "")
     steps = [say(**call, **message), *terminated(code, *also)]
-    return check(name, title, statements, NULL, ANSWERED, *steps, startup=startup)
+    return check(name, title, statements, NULL, ANSWERED, *steps, needs=needs, startup=startup)
 
 
 def _unseen(name: str, title: str, statements: str, **message: Any) -> Check:
@@ -27,6 +27,17 @@ def _unseen(name: str, title: str, statements: str, **message: Any) -> Check:
     call: dict[str, Any] = {"rpc": {}, "header": {"xid": {"given": "xid", "plus": 1}}, **message}
     steps: list[Step] = [say(**call), afterwards()[1]]
     return check(name, title, statements, NULL, ANSWERED, *steps)
+
+
+_NUMBERED = {"xid": {"given": "index", "plus": 5000}}
+_ANSWER = hear({"message": {"header": {"type": 0, **_NUMBERED}, "rpc": {"accepted": 0}}})
+
+
+def _marked(name: str, title: str, statements: str, **said: Any) -> Check:
+    """Calls in frames with markers, of which some are between frames and some within."""
+    steps = [say(header=_NUMBERED, rpc={}, **said), _ANSWER]
+    calls: Step = {"repeat": {"times": 12, "steps": steps}}
+    return check(f"mpa.markers.{name}", title, statements, calls, needs="markers")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -39,6 +50,10 @@ CHECKS: tuple[Check, ...] = (
             mpa={"pieces": 7}),
     _wrong("mpa.length.below-a-header", "A frame too short for a DDP header ends the connection", "DDP-16", 0x1000,
            0x1202, 0x1206, 0x2003, 0x0207, payload="", mpa={"length": 2}),
+    _marked("taken", "A server that demands markers takes frames with them", "MPA-18 MPA-33"),
+    _marked("reserved", "The reserved half of markers is not looked at", "MPA-10", mpa={"marker": 0x10000}),
+    _wrong("mpa.markers.pointer", "A marker that points elsewhere is reported", "MPA-47", 0x2003,
+           payload={"zeros": 600}, mpa={"marker": 4}, needs="markers"),
     check(
         "mpa.frame.cut",
         "A frame that the stream ends within is not delivered, and the connection ends",
