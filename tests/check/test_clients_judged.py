@@ -369,6 +369,11 @@ def test_over_a_device_memory_of_the_client_is_written_and_invalidated() -> None
     assert held("client.invalidate.own-handle", *steps, memory=memory, provider=provider) == (None, Verdict.CONFORMS)
 
 
+def test_a_trial_without_a_check_that_can_be_met_is_over() -> None:
+    checks = [check for check in CLIENT_CATALOGUE if "program" in check.needs]
+    assert ClientTrial(checks, TrialOptions(timeout_s=1.0)).done.is_set()
+
+
 def test_a_client_that_stays_away_is_not_judged() -> None:
     trial = ClientTrial(CLIENT_CATALOGUE, TrialOptions(timeout_s=1.0))
     assert {result.verdict for result in trial.results()} == {Verdict.NOT_SEEN}

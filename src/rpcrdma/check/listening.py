@@ -81,6 +81,8 @@ class ClientTrial:
             if causes:
                 self._met[check.id] = Result(check=check, verdict=Verdict.NOT_SEEN, cause=causes[0])
         self._left = [check for check in checks if check.id not in self._met]
+        if not self._left:
+            self.done.set()
         self.versions: set[str] = set()
         """The versions with which the client has begun connections."""
         self._tried: Counter[str] = Counter()
