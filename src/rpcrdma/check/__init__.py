@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpcrdma.check.abilities import Abilities, abilities_of
+from rpcrdma.check.abilities import Abilities
 from rpcrdma.check.catalogue import CATALOGUE, CLIENT_CATALOGUE
 from rpcrdma.check.entry import Check
 from rpcrdma.check.listening import ClientTrial, TrialOptions, listening
@@ -24,7 +24,6 @@ __all__ = [
     "Statement",
     "TrialOptions",
     "Verdict",
-    "abilities_of",
     "calling_programs",
     "listening",
     "run_checks",

@@ -1,9 +1,10 @@
-"""Abilities of a server by its first answers: versions, credits, markers, and the round-trip extension."""
+"""Abilities of a server: its files, and by its answers its versions, credits, markers and round-trip extension."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from rpcrdma.check.catalogue.round_trips import (
     CONTINUES,
@@ -13,7 +14,7 @@ from rpcrdma.check.catalogue.round_trips import (
 )
 from rpcrdma.scripted import Outcome
 
-__all__ = ["Abilities", "abilities_of"]
+__all__ = ["Abilities"]
 
 _GRANTED_MAX = 64
 """Calls that a check sends at once, however many are granted."""
@@ -22,34 +23,37 @@ _RECEIVE_SIZE = 2
 
 @dataclass(slots=True)
 class Abilities:
-    """Values for conversations, and the needs of checks that are met."""
+    """Values for conversations, the needs of checks that are met, and why others are not."""
 
     given: dict[str, int | bytes] = field(default_factory=dict)
     met: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
 
+    def add_spoken(self, versions: Mapping[str, Outcome]) -> None:
+        """Adds the findings of `spoken_versions`; names of the extension begin with those of the version."""
+        self.given["granted"] = _granted(versions)
+        self.met |= set(versions)
+        if any(outcome.markers for outcome in versions.values()):
+            self.met.add("markers")
+        for version, outcome in versions.items():
+            self._add_extension(version, outcome.heard)
 
-def abilities_of(versions: Mapping[str, Outcome]) -> Abilities:
-    """The abilities that `spoken_versions` has found; names of the extension begin with those of the version."""
-    found = Abilities(given={"granted": _granted(versions)}, met=set(versions))
-    if any(outcome.markers for outcome in versions.values()):
-        found.met.add("markers")
-    for version, outcome in versions.items():
-        properties = outcome.heard["header"].get("properties", {})
+    def _add_extension(self, version: str, heard: Mapping[str, Any]) -> None:
+        properties = heard["header"].get("properties", {})
         support = _word(properties.get(RTR_SUPPORT, b""), 0)
         if not support & TAKES_REQUESTS:
-            continue
-        found.met.add(f"{version}.requests")
+            return
+        self.met.add(f"{version}.requests")
         limit = _word(properties.get(REQUESTS_MAX, b""), 1)
-        found.given[f"{version}.requests_max"] = limit
+        self.given[f"{version}.requests_max"] = limit
         if support & CONTINUES and limit > 1:
-            found.met.add(f"{version}.continuation")
-        buffer = outcome.heard.get("buffer", {})
+            self.met.add(f"{version}.continuation")
+        buffer = heard.get("buffer", {})
         receive_octets = buffer.get("receive_octets") or _word(properties.get(_RECEIVE_SIZE, b""), 4096)
-        found.given |= {f"{version}.{name}": value for name, value in buffer.items()}
-        found.given[f"{version}.receive_octets"] = receive_octets
+        self.given |= {f"{version}.{name}": value for name, value in buffer.items()}
+        self.given[f"{version}.receive_octets"] = receive_octets
         if "segments" in buffer:
-            found.met.add(f"{version}.segments")
-    return found
+            self.met.add(f"{version}.segments")
 
 
 def _granted(versions: Mapping[str, Outcome]) -> int:

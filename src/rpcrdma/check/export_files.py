@@ -10,14 +10,15 @@ import secrets
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.urls import Url
+from rpcrdma.check.abilities import Abilities
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs.client import NfsFilesystem, nfs_open
 
-__all__ = ["Prepared", "prepared_export"]
+__all__ = ["prepared_export"]
 
 _CONTENT_OCTETS = 8192
 _FILE_OCTETS = 5001
@@ -25,19 +26,10 @@ _FILE_OCTETS = 5001
 _LOOKED_AT_MAX = 1000
 
 
-@dataclass(slots=True)
-class Prepared:
-    """Values for conversations, the needs of checks that are met, and why others are not."""
-
-    given: dict[str, int | bytes] = field(default_factory=dict)
-    met: set[str] = field(default_factory=set)
-    notes: list[str] = field(default_factory=list)
-
-
 @asynccontextmanager
 async def prepared_export(
     url: Url, options: ConnectOptions, *, mount_port: int | None = None, write: str | None = None
-) -> AsyncIterator[Prepared]:
+) -> AsyncIterator[Abilities]:
     """The file at the URL's path, or the first large enough one in that directory; new files in the directory `write`.
 
     The new files are removed at the end. Where MOUNT does not answer or no file is found, the notes tell.
@@ -45,30 +37,30 @@ async def prepared_export(
     Raises:
         OSError: the files in `write` cannot be made or removed.
     """
-    prepared = Prepared(given={"credential": _own_credential()}, met={"nfs"})
+    abilities = Abilities(given={"credential": _own_credential()}, met={"nfs"})
     try:
         opening = nfs_open(str(url), mount_port=mount_port, options=replace(options, reconnect=False))
         filesystem = await opening
     except (RpcRdmaError, OSError) as error:
-        prepared.notes.append(f"no file is known: {error}")
+        abilities.notes.append(f"no file is known: {error}")
         if write is not None:
             raise
-        yield prepared
+        yield abilities
         return
     async with filesystem:
         with suppress(RpcRdmaError, OSError):
-            prepared.given["directory"], _ = await filesystem.handle_of(".")
+            abilities.given["directory"], _ = await filesystem.handle_of(".")
         if write is None:
-            await _find(filesystem, prepared)
-            yield prepared
+            await _find(filesystem, abilities)
+            yield abilities
             return
         name = f"{write.rstrip('/') or '.'}/.rpcrdma-check-{secrets.token_hex(4)}"
         async with _new_file(filesystem, f"{name}-read"), _new_file(filesystem, f"{name}-written"):
-            await _take(filesystem, f"{name}-read", prepared)
+            await _take(filesystem, f"{name}-read", abilities)
             handle, _ = await filesystem.handle_of(f"{name}-written")
-            prepared.given |= {"written": handle, "write_position": _write_position(handle, _own_credential())}
-            prepared.met.add("write")
-            yield prepared
+            abilities.given |= {"written": handle, "write_position": _write_position(handle, _own_credential())}
+            abilities.met.add("write")
+            yield abilities
 
 
 @asynccontextmanager
@@ -81,32 +73,32 @@ async def _new_file(filesystem: NfsFilesystem, name: str) -> AsyncIterator[None]
         await filesystem.unlink(name)
 
 
-async def _find(filesystem: NfsFilesystem, prepared: Prepared) -> None:
+async def _find(filesystem: NfsFilesystem, abilities: Abilities) -> None:
     try:
         if not await filesystem.is_dir("."):
-            await _take(filesystem, ".", prepared)
+            await _take(filesystem, ".", abilities)
             return
         looked_at = 0
         async for entry in filesystem.scandir("."):
             looked_at += 1
             if entry.is_file() and entry.stat().st_size >= _FILE_OCTETS:
-                await _take(filesystem, entry.path, prepared)
+                await _take(filesystem, entry.path, abilities)
                 return
             if looked_at == _LOOKED_AT_MAX:
                 break
-        prepared.notes.append(f"none of {looked_at} entries is a file of {_FILE_OCTETS} octets or more")
+        abilities.notes.append(f"none of {looked_at} entries is a file of {_FILE_OCTETS} octets or more")
     except (RpcRdmaError, OSError) as error:
-        prepared.notes.append(f"no file is known: {error}")
+        abilities.notes.append(f"no file is known: {error}")
 
 
-async def _take(filesystem: NfsFilesystem, path: str, prepared: Prepared) -> None:
+async def _take(filesystem: NfsFilesystem, path: str, abilities: Abilities) -> None:
     handle, _ = await filesystem.handle_of(path)
     content = await filesystem.read_bytes(path, size=_CONTENT_OCTETS)
     if len(content) < _FILE_OCTETS:
-        prepared.notes.append(f"{path} has fewer than {_FILE_OCTETS} octets")
+        abilities.notes.append(f"{path} has fewer than {_FILE_OCTETS} octets")
         return
-    prepared.given |= {"file": handle, "content": content}
-    prepared.met.add("file")
+    abilities.given |= {"file": handle, "content": content}
+    abilities.met.add("file")
 
 
 def _own_credential() -> bytes:

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import fnmatch
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
@@ -16,18 +16,18 @@ from rpcrdma.aio.urls import Url
 from rpcrdma.check import (
     CATALOGUE,
     CLIENT_CATALOGUE,
+    Abilities,
     Check,
     ClientTrial,
     Result,
     TrialOptions,
     Verdict,
-    abilities_of,
     calling_programs,
     listening,
     run_checks,
     spoken_versions,
 )
-from rpcrdma.check.export_files import Prepared, prepared_export
+from rpcrdma.check.export_files import prepared_export
 from rpcrdma.check.reports import as_html, as_json, as_junit, summary_lines
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
@@ -70,20 +70,20 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
         capture=args.capture,
         provider=_device(args),
     )
-    async with _prepared(args, program) as prepared:
-        versions = await _spoken(target, prepared)
+    async with _prepared(args, program) as abilities:
+        versions = await _spoken(target, abilities.given)
         if args.rpcrdma_version != "auto":
             versions = {name: outcome for name, outcome in versions.items() if name == args.rpcrdma_version}
         if not versions:
             raise ConnectFailed(
                 f"{args.url.authority} answers no call of program {program[0]} version {program[1]} over RPC-over-RDMA"
             )
-        abilities = abilities_of(versions)
-        given = {**prepared.given, **abilities.given}
-        programs = await calling_programs(target, given, next(iter(versions)))
-        met = {*prepared.met, *abilities.met, *programs, *(["risky"] if args.risky else [])}
+        abilities.add_spoken(versions)
+        given, met = abilities.given, abilities.met
+        met |= await calling_programs(target, given, next(iter(versions)))
+        met |= {"risky"} if args.risky else set()
         results = await run_checks(checks, target, given, met, first_xid=secrets.randbits(31))
-    return _report(args, str(args.url), list(versions), prepared.notes, results)
+    return _report(args, str(args.url), list(versions), abilities.notes, results)
 
 
 def _device(args: argparse.Namespace) -> Provider | None:
@@ -174,21 +174,21 @@ def _program(args: argparse.Namespace) -> tuple[int, int] | None:
 
 
 @contextlib.asynccontextmanager
-async def _prepared(args: argparse.Namespace, program: tuple[int, int]) -> AsyncIterator[Prepared]:
+async def _prepared(args: argparse.Namespace, program: tuple[int, int]) -> AsyncIterator[Abilities]:
     if args.program is None:
         url: Url = args.url
         async with prepared_export(
             url, connect_options(args), mount_port=args.mount_port, write=args.write
-        ) as prepared:
-            prepared.given |= {"program": program[0], "program_version": program[1]}
-            yield prepared
+        ) as abilities:
+            abilities.given |= {"program": program[0], "program_version": program[1]}
+            yield abilities
     else:
-        yield Prepared(given={"program": program[0], "program_version": program[1]})
+        yield Abilities(given={"program": program[0], "program_version": program[1]})
 
 
-async def _spoken(target: RawTarget, prepared: Prepared) -> dict[str, Outcome]:
+async def _spoken(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[str, Outcome]:
     try:
-        return await spoken_versions(target, prepared.given)
+        return await spoken_versions(target, given)
     except OSError as error:
         if isinstance(error.__cause__, ConnectFailed):
             raise error.__cause__ from error
