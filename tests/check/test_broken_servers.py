@@ -30,6 +30,7 @@ from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.check import CATALOGUE, READINGS, Check, Result, Verdict, run_checks
 from rpcrdma.check.catalogue.version_2 import DRAFTS
 from rpcrdma.iwarp import IwarpQueuePair, framing
+from rpcrdma.iwarp.sender import Sender
 from rpcrdma.rtr import extension, groups, layout
 from rpcrdma.transport import responder
 from rpcrdma.transport.dialects.v1 import Version1
@@ -302,6 +303,15 @@ def markers_that_point_elsewhere(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(framing, "_append_marker", append_marker)
 
 
+def reads_of_any_number(patch: pytest.MonkeyPatch) -> None:
+    right = Sender.start
+
+    def start(self: Sender, mulpdu: int, _reads: int, *, crc: bool, markers: bool) -> None:
+        right(self, mulpdu, 16, crc=crc, markers=markers)
+
+    patch.setattr(Sender, "start", start)
+
+
 class Mutation(NamedTuple):
     """A mistake in our server, and checks that must catch it."""
 
@@ -329,6 +339,7 @@ MUTATIONS = {
     ),
     "takes any ranges": Mutation(any_ranges, ("v2.rtr.ranges.overlap",)),
     "pads with ones": Mutation(padding_of_ones, ("v2.rtr.read.in-segment",)),
+    "reads beyond the agreed depth": Mutation(reads_of_any_number, ("rdmap.read.one-at-a-time",)),
     "makes markers that point elsewhere": Mutation(markers_that_point_elsewhere, ("mpa.startup.markers",)),
     "ignores the threshold": Mutation(thresholds_ignored, ("v1.read.reply-chunk",)),
 }

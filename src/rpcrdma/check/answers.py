@@ -9,6 +9,7 @@ from rpcrdma.check.entry import Step
 __all__ = [
     "ANSWERED",
     "NULL",
+    "NULL_OCTETS",
     "accepted",
     "afterwards",
     "discarded",
@@ -38,6 +39,8 @@ def hear(*patterns: Any) -> Step:
 
 NULL: Step = say(rpc={})
 """An empty call."""
+NULL_OCTETS = {"words": [{"given": "xid"}, 0, 2, {"given": "program"}, {"given": "program_version"}, 0, 0, 0, 0, 0]}
+"""The 40 octets of an empty call, for Long Calls."""
 
 
 def reply_header(plus: int = 0, **fields: Any) -> dict[str, Any]:

@@ -4,8 +4,8 @@ A conversation is a mapping with these keys, of which only "steps" must be there
 
 - "version": the layout of transport headers: "1" (the default), "2" or "2-07".
 - "memory": regions by name, {"octets": N, "may": "read" or "write", "content": OCTETS}. An RDMA Read is answered in
-  segments of the region's "segment_octets". A segment in a chunk,
-  {"memory": NAME}, has the region's handle, offset and length. They are also given as "NAME.handle" and so on.
+  segments of the region's "segment_octets", after "alone_ms" in which no other RDMA Read may come. A segment in a
+  chunk, {"memory": NAME}, has the region's handle, offset and length. They are also given as "NAME.handle" and so on.
 - "startup": fields of the MPA Request that differ; null: the steps say the first frame themselves.
 - "steps", each a mapping with one key:
   {"say": MESSAGE} with the keys of `messages`, with "payload" in place of them for any octets, and with "ddp" and "mpa"
@@ -254,6 +254,7 @@ class LiveConversation:
             data = bytearray(content.ljust(length, b"\xa5")[:length])
             region = self._peer.register(handle=handle, offset=offset, data=data, may=given.get("may", "read"))
             region.segment_octets = number(given.get("segment_octets", 1 << 10), self._names, f"{where}.segment_octets")
+            region.alone_s = number(given.get("alone_ms", 0), self._names, f"{where}.alone_ms") / 1000
             self._regions[name] = region
             told = {"handle": region.handle, "offset": region.offset, "length": length}
             self._names.given |= {f"{name}.{field}": value for field, value in told.items()}

@@ -70,6 +70,7 @@ class RawPeer:
         self._numbers: dict[int, int] = {}
         self._marked: MarkedFrames | None = None
         self._markers: Markers | None = None
+        self._ahead: asyncio.Task[UnmarkedFrame] | None = None
         self._parts: dict[int, bytearray] = {}
         self._expected: dict[int, int] = {}
 
@@ -152,6 +153,8 @@ class RawPeer:
 
     async def close(self) -> None:
         """Closes the connection without a word."""
+        if self._ahead is not None:
+            self._ahead.cancel()
         self._writer.transport.abort()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
@@ -181,7 +184,8 @@ class RawPeer:
 
     async def _next_segment(self) -> Heard | None:
         """The event that the next FPDU makes; None if it makes none."""
-        frame, covered, fault = await self._next_frame()
+        ahead, self._ahead = self._ahead, None
+        frame, covered, fault = await (ahead or self._next_frame())
         length = int.from_bytes(frame[:2])
         if fault is not None:
             return self._broken(fault, frame)
@@ -279,11 +283,22 @@ class RawPeer:
         if region is not None and (start < 0 or start + length > len(region.data)):
             await self._terminate(0x0101, frame)
             return Heard("broken", {"cause": "an RDMA Read beyond the end of its memory"})
+        if region is not None and region.alone_s and await self._another_read(region.alone_s):
+            return self._broken("a second RDMA Read Request comes before the Response to the first", frame)
         data = b"" if region is None else bytes(region.data[start : start + length])
         step = 1 if region is None else region.segment_octets
         ddp = {"opcode": "read_response", "handle": sink, "offset": sink_offset, "segment_octets": step}
         await self.send_message(data, ddp, {}, f"RDMA Read Response, {length} octets")
         return None
+
+    async def _another_read(self, seconds: float) -> bool:
+        """Whether an RDMA Read Request comes within this time; another frame is heard later."""
+        self._ahead = asyncio.ensure_future(self._next_frame())
+        done, _ = await asyncio.wait([self._ahead], timeout=seconds)
+        if not done or self._ahead.exception() is not None:
+            return False
+        segment = read_segment(self._ahead.result().octets[2:-4])
+        return segment is not None and segment["opcode"] == OPCODES["read_request"]
 
     async def _terminate(self, code: int, frame: bytes) -> None:
         length = int.from_bytes(frame[:2])

@@ -14,7 +14,7 @@ __all__ = ["Heard", "Log", "Passage", "PassageLog", "RawMemory", "ScriptedPeer"]
 class RawMemory:
     """Registered memory. The peer may `read` or `write` it; `written` are offset in it and length of each piece.
 
-    An RDMA Read of it is answered in segments of `segment_octets`.
+    An RDMA Read of it is answered in segments of `segment_octets`, after `alone_s` in which no other Read may come.
     """
 
     handle: int
@@ -22,6 +22,7 @@ class RawMemory:
     data: bytearray
     may: str
     segment_octets: int = 1 << 10
+    alone_s: float = 0.0
     written: list[tuple[int, int]] = field(default_factory=list)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rpcrdma.check.answers import ANSWERED, NULL, accepted, afterwards, either, error, hear, say
+from rpcrdma.check.answers import ANSWERED, NULL, NULL_OCTETS, accepted, afterwards, either, error, hear, say
 from rpcrdma.check.entry import Check, Step, check
 
 __all__ = ["CHECKS"]
@@ -12,8 +12,6 @@ __all__ = ["CHECKS"]
 _SINK = {"sink": {"octets": 64, "may": "write"}}
 _REPLY_SINK = {"sink": {"octets": 1024, "may": "write"}}
 _EMPTY = {"handle": {"given": "sink.handle"}, "length": 0, "offset": {"given": "sink.offset"}}
-_PLAIN_CALL = {"words": [{"given": "xid"}, 0, 2, {"given": "program"}, {"given": "program_version"}, 0, 0, 0, 0, 0]}
-"""An empty call as octets, for Long Calls."""
 
 
 def _denied(status: int) -> dict[str, Any]:
@@ -28,7 +26,7 @@ def _long(name: str, title: str, statements: str, lengths: list[int], needs: str
         offset = {"given": "source.offset", "plus": at}
         reads.append({"position": 0, "handle": {"given": "source.handle"}, "length": length, "offset": offset})
         at += length
-    memory = {"source": {"content": _PLAIN_CALL}}
+    memory = {"source": {"content": NULL_OCTETS}}
     said = say(header={"type": 1, "reads": reads})
     answer = {"message": {**accepted()["message"], "invalidates": {"any": [None, {"given": "source.handle"}]}}}
     return check(name, title, statements, said, *either(answer), needs=needs, memory=memory)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rpcrdma.check.answers import ANSWERED, NULL, afterwards, ended, hear, say, terminated
+from rpcrdma.check.answers import ANSWERED, NULL, NULL_OCTETS, afterwards, ended, hear, say, terminated
 from rpcrdma.check.entry import Check, Step, check
 
 __all__ = ["CHECKS"]
@@ -38,6 +38,11 @@ def _marked(name: str, title: str, statements: str, **said: Any) -> Check:
     steps = [say(header=_NUMBERED, rpc={}, **said), _ANSWER]
     calls: Step = {"repeat": {"times": 12, "steps": steps}}
     return check(f"mpa.markers.{name}", title, statements, calls, needs="markers")
+
+
+def _part_of_source(at: int) -> dict[str, Any]:
+    """A segment of ten octets of the memory "source"."""
+    return {"handle": {"given": "source.handle"}, "length": 10, "offset": {"given": "source.offset", "plus": at}}
 
 
 CHECKS: tuple[Check, ...] = (
@@ -131,6 +136,15 @@ CHECKS: tuple[Check, ...] = (
            0x0209, 0x0100, ddp={"opcode": "send_invalidate", "invalidate": 0xDEADBEEF}),
     _wrong("rdmap.read.unknown-handle", "An RDMA Read of unknown memory is reported", "RD-16 RD-7", 0x0100, 0x0103,
            0x1202, payload={"words": [7, 0, 0, 4, 0xDEADBEEF, 0, 0]}, ddp={"opcode": "read_request"}),
+    check(
+        "rdmap.read.one-at-a-time",
+        "With a depth of 1, no second RDMA Read comes before the Response to the first",
+        "RD-13 V1-89",
+        say(header={"type": 1, "reads": [{"position": 0, **_part_of_source(at)} for at in (0, 10, 20, 30)]}),
+        ANSWERED,
+        memory={"source": {"content": NULL_OCTETS, "alone_ms": 30}},
+        startup={"ird": 1, "ord": 1},
+    ),
     check(
         "rdmap.terminate.layout",
         "A Terminate is as long as the bits of its header demand",
