@@ -48,7 +48,7 @@ def test_no_end_of_a_call_leaves_its_memory_open(pair: EndpointPair, how: str) -
         assert [type(event) for event in pair.client_events()] == [CallFailed]
     elif how == "abandoned":
         pair.client.abandon(handle)
-        assert not any(region.access & Access.REMOTE_READ for region in pair.client_pd.regions.values())
+        assert not any(region.rights & Access.REMOTE_READ for region in pair.client_pd.regions.values())
         # The late reply writes into nothing.
         pair.server.reply(incoming, message(1, REPLY, (bytes(4000), b"\xff" * 5000)))
         pair.run()
