@@ -154,6 +154,25 @@ def test_memory_that_may_still_be_written_to_is_not_given_back(fails: bool, monk
     assert server.responder._held_octets == 0
 
 
+def test_a_call_whose_memory_cannot_be_fenced_ends_the_connection_and_is_not_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Server()
+
+    def invalidate(*_: object) -> None:
+        raise LocalProtocolError("the device does not let go of it")
+
+    monkeypatch.setattr(type(server.endpoint_pd), "invalidate", invalidate)
+    reads = (ReadChunk(8, (Segment(server.region.handle, 10, server.region.offset),)),)
+    long_call = Inbound(Kind.CALL, 7, 1, 1, ChunkLists(reads), struct.pack(">II", 7, CALL))
+    assert server.responder.on_call(long_call, None, IncomingItems({}, 1 << 20))
+    server.run()
+    (event,) = server.endpoint_events()
+    assert isinstance(event, Closed)
+    assert event.reason == "memory cannot be invalidated: the device does not let go of it"
+    assert (server.endpoint._session.owed, server.buffers.counted, server.buffers.released) == (0, 0, [])
+
+
 def test_a_peer_with_more_calls_than_credits_is_not_said_to_be_discarded() -> None:
     peer = BarePeer(Role.SERVER, TransportConfig(credits_granted=2))
     for xid in (1, 2):

@@ -256,12 +256,18 @@ class Responder:
 
     def _deliver(self, incoming: IncomingCall) -> None:
         session = self._session
+        if incoming.sink_region is not None:
+            try:
+                session.pd.invalidate(incoming.sink_region)
+            except RpcRdmaError as error:
+                # The provider may still write there: the memory is not given back for reuse.
+                incoming.sink = None
+                session.violation(f"memory cannot be invalidated: {error}")
+                return
+            incoming.sink_region = None
         if incoming in self._reading:
             del self._reading[incoming]
             session.owed -= 1
-        if incoming.sink_region is not None:
-            session.pd.invalidate(incoming.sink_region)
-            incoming.sink_region = None
         sink = memoryview(b"") if incoming.sink is None else incoming.sink
         placed: dict[int, memoryview] = {}
         start = 0
