@@ -12,7 +12,7 @@ from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.client.reconnecting import ReconnectPolicy
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import CallTimeout, ConnectFailed, TransportClosed
+from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, MessageTooLong, TransportClosed
 from rpcrdma.rpc.errors import GarbageArguments, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.simulation.loop import now_s, run
@@ -462,9 +462,17 @@ def test_keep_alive_asks_when_idle_and_leaves_a_server_that_does_not_answer() ->
     run(main)
 
 
-def test_any_answer_keeps_a_connection_alive_and_calls_make_asking_needless() -> None:
+ANSWERS = [
+    ProgramUnavailable(),
+    DecodeError("NULL", 24, "0 octets", "4"),
+    MessageTooLong(1 << 20, 1 << 10, "record_octets_max", received=True),
+]
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: type(answer).__name__)
+def test_any_answer_keeps_a_connection_alive_and_calls_make_asking_needless(answer: Exception) -> None:
     async def main() -> None:
-        peer = Peer(lambda _line, number: ProgramUnavailable() if number == NULL else number)
+        peer = Peer(lambda _line, number: answer if number == NULL else number)
         caller = await peer.caller(None, keepalive_s=60.0)
         await asyncio.sleep(100)
         assert peer.lines[0].calls == []
@@ -475,6 +483,9 @@ def test_any_answer_keeps_a_connection_alive_and_calls_make_asking_needless() ->
         await asyncio.sleep(200)
         assert NULL in [number for _, number, _, _ in peer.lines[0].calls]
         assert caller.reconnects == 0
+        peer.lines[0].lose()
+        assert await caller.call(ONE, None) == 1
+        assert caller.reconnects == 1
         await caller.close()
 
     run(main)

@@ -13,7 +13,14 @@ from rpcrdma.aio.connections.calls_made import CallObserver, observed
 from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.effects import random_bits, random_fraction
-from rpcrdma.errors import CallTimeout, RpcError, RpcRdmaError, TransportClosed
+from rpcrdma.errors import (
+    CallTimeout,
+    MessageTooLong,
+    RemoteProtocolError,
+    RpcError,
+    RpcRdmaError,
+    TransportClosed,
+)
 from rpcrdma.rpc.calling import XidSource
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.keep_alive import KeepAlive
@@ -365,8 +372,8 @@ class ConnectionKeeper:
         call.xid = self.xids.take()
         try:
             await observed(call, connection.start, self._observer)
-        except RpcError:
-            # Even a refusal shows that the server answers.
+        except (RpcError, RemoteProtocolError, MessageTooLong):
+            # Even a refusal, or a reply that is wrong, shows that the server answers.
             pass
         finally:
             del self.xids.taken[call.xid]
