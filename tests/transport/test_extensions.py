@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import (
     CallFailed,
+    Closed,
     ErrorRow,
     Extension,
     ExtensionError,
@@ -160,6 +162,20 @@ def test_nothing_is_sent_on_a_connection_that_has_ended() -> None:
 
 
 @pytest.mark.req("V2-36", "V2-50")
+def test_an_error_of_an_extension_at_the_end_keeps_no_call_from_its_own() -> None:
+    def fails(_link: ExtensionLink) -> None:
+        raise KeyError("a fault of the extension")
+
+    recorded = Recorded()
+    recorded.extension = dataclasses.replace(recorded.extension, on_closed=fails)
+    pair = Pair(recorded, None)
+    pair.client.call(1, message(1, 0), ReplyBound(8))
+    pair.client.abort("the test ends it")
+    with pytest.raises(KeyError):
+        pair.client.progress()
+    assert [type(event) for event in pair.client.events] == [CallFailed, Closed]
+
+
 def test_a_peer_that_does_not_know_the_type_answers_so_and_the_extension_is_told() -> None:
     pair = Pair(Recorded(), None)
     xid = pair.link.send(ANSWER, [b"word"])

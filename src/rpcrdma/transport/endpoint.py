@@ -497,8 +497,6 @@ class Endpoint:
         # The objects of a connection refer to each other: without this, the memory of messages that have arrived waits
         # for the garbage collector.
         session.dialect.forget()
-        if self._extensions is not None:
-            self._extensions.on_closed()
         self._receives.close()
         self._memory.release_group()
         waited = self._outbox.clear()
@@ -508,6 +506,9 @@ class Endpoint:
             self.responder.on_closed(waited)
         protocol_error = event.protocol_error or violated
         session.events.append(Closed(reason, event.by_peer or violated, protocol_error, session.refusal))
+        if self._extensions is not None:
+            # Last: the calls have ended whatever error the extension of a user raises.
+            self._extensions.on_closed()
 
 
 def _receives(octets: int, extensions: Sequence[Extension], shared: ReceiveSource | None) -> ReceiveSource:
