@@ -127,6 +127,18 @@ def test_a_file_that_cannot_be_made_is_an_os_error(tmp_path: Path) -> None:
         PacketCapture(tmp_path / "no" / "x.pcap")
 
 
+def test_a_capture_that_cannot_be_written_ends_early_and_raises_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    for octets in (10, 1 << 16):
+        capture = PacketCapture("/dev/full")
+        stream = capture.stream(("192.0.2.1", 1), ("192.0.2.2", 2), active=True)
+        stream.sent([bytes(octets)], octets)
+        stream.sent([bytes(octets)], octets)
+        stream.close()
+        capture.close()
+        assert caplog.messages == ["/dev/full ends early: No space left on device"]
+        caplog.clear()
+
+
 class OneFile(v3.NFS_V3_Service):
     """READ gives this data."""
 

@@ -7,6 +7,7 @@ dissects only the first RPC-over-RDMA message of a segment. TCP checksums are le
 from __future__ import annotations
 
 import ipaddress
+import logging
 import struct
 import time
 from collections.abc import Iterable
@@ -16,6 +17,8 @@ from typing import BinaryIO
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["CapturedStream", "PacketCapture"]
+
+_LOGGER = logging.getLogger(__name__)
 
 _LINKTYPE_RAW = 101
 _FILE_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 1 << 17, _LINKTYPE_RAW)
@@ -29,9 +32,13 @@ _SEGMENT_OCTETS = 65000
 
 
 class PacketCapture:
-    """A pcap file with nanosecond time stamps; any number of connections, each by `stream`."""
+    """A pcap file with nanosecond time stamps; any number of connections, each by `stream`.
+
+    The file ends early where it cannot be written; the log tells so, and the connections go on.
+    """
 
     def __init__(self, path: str | Path) -> None:
+        self._path = path
         self._file: BinaryIO | None = Path(path).open("wb")  # noqa: SIM115
         self._file.write(_FILE_HEADER)
         self.connections = 0
@@ -46,14 +53,21 @@ class PacketCapture:
         """Appends one IP packet, stamped with the present time."""
         if self._file is not None:
             seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
-            self._file.write(_RECORD.pack(seconds, nanoseconds, len(packet), len(packet)))
-            self._file.write(packet)
+            try:
+                self._file.write(_RECORD.pack(seconds, nanoseconds, len(packet), len(packet)))
+                self._file.write(packet)
+            except OSError:
+                # Closing writes what is buffered, and so meets the same error.
+                self.close()
 
     def close(self) -> None:
         """Completes the file; later packets are dropped."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            try:
+                file.close()
+            except OSError as error:
+                _LOGGER.warning("%s ends early: %s", self._path, error.strerror)
 
 
 class _Direction:
