@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import subprocess
 import sys
 
@@ -179,6 +180,9 @@ def test_shared_options_say_how_to_connect() -> None:
         ("--rpcrdma-version 3 ls rdma://h", "'auto', '1', '2'"),
         ("--mount-port 70000 ls rdma://h", "65535"),
         ("serve --export data", "NAME=DIR"),
+        ("serve ''", "DIR: the name of a file or directory is empty"),
+        ("put '' rdma://h/", "SOURCE: the name of a file or directory is empty"),
+        ("get rdma://h/x ''", "DEST: the name of a file or directory is empty"),
         ("serve --export ../x=/tmp", "the name"),
         ("demo --limit-bytes much", "size"),
     ],
@@ -186,7 +190,7 @@ def test_shared_options_say_how_to_connect() -> None:
 def test_wrong_usage_says_what_is_wrong_and_what_to_do(
     line: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    complaint, advice = usage_error(line.split(), capsys)
+    complaint, advice = usage_error(shlex.split(line), capsys)
     assert complaint.startswith("error: ")
     assert said.replace("'", "") in complaint.replace("'", "")
     assert advice.startswith("hint: rpcrdma ")

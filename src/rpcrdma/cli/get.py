@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.copies import Copies, add_copy_options, file_onto_directory
-from rpcrdma.cli.options import CommandParser, is_url, service_url
+from rpcrdma.cli.options import CommandParser, is_url, local_name, service_url
 from rpcrdma.cli.progress import progress_bar
 from rpcrdma.cli.remote import Servers
 
@@ -30,7 +30,9 @@ def add_arguments(parser: CommandParser) -> None:
     """Adds the command's arguments."""
     parser.describe(run, "URL ... DEST", _EXAMPLES)
     parser.add_argument("source", nargs="+", metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH, a file or a tree")
-    parser.add_argument("dest", metavar="DEST", help="local name of the copy, or a directory for the copies")
+    parser.add_argument(
+        "dest", type=local_name, metavar="DEST", help="local name of the copy, or a directory for the copies"
+    )
     add_copy_options(
         parser,
         "copy the server's permissions regardless of the umask, onto existing files and directories as well; existing "

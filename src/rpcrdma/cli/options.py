@@ -36,6 +36,7 @@ __all__ = [
     "host_authentication",
     "is_url",
     "listening_url",
+    "local_name",
     "microseconds",
     "octal_mode",
     "octets",
@@ -406,6 +407,13 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
 def is_url(text: str) -> bool:
     """Whether `text` is the URL of a server, not a local path."""
     return text.startswith(("rdma://", "tcp://"))
+
+
+def local_name(text: str) -> str:
+    """An argument that names a local file or directory: an empty one would be the current directory."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name of a file or directory is empty")
+    return text
 
 
 def service_url(text: str) -> Url:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.copies import Copies, add_copy_options, file_onto_directory
-from rpcrdma.cli.options import CommandParser, is_url, service_url
+from rpcrdma.cli.options import CommandParser, is_url, local_name, service_url
 from rpcrdma.cli.progress import progress_bar
 from rpcrdma.cli.remote import Servers
 
@@ -30,7 +30,7 @@ _EXAMPLES = """\
 def add_arguments(parser: CommandParser) -> None:
     """Adds the command's arguments."""
     parser.describe(run, "SOURCE ... URL", _EXAMPLES)
-    parser.add_argument("source", nargs="+", metavar="SOURCE", help="a local file or tree")
+    parser.add_argument("source", nargs="+", type=local_name, metavar="SOURCE", help="a local file or tree")
     parser.add_argument("dest", metavar="URL", help="name of the copy, or an existing directory for the copies")
     add_copy_options(parser, "give existing directories the permissions and times of the local ones as well")
 

@@ -39,6 +39,7 @@ from rpcrdma.cli.options import (
     add_rpcrdma_version,
     host_and_port,
     listening_url,
+    local_name,
     octets,
     positive_count,
     seconds_or_never,
@@ -106,7 +107,7 @@ def add_arguments(parser: CommandParser) -> None:
     """Adds the command's arguments."""
     parser.describe(run, "[DIR]", _EXAMPLES, connects=False)
     add = parser.add_argument
-    add("directory", nargs="?", type=Path, metavar="DIR", help="directory to export as /")
+    add("directory", nargs="?", type=local_name, metavar="DIR", help="directory to export as /")
     add(
         "--export",
         action="append",
@@ -234,7 +235,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     exports = list(args.export)
     if args.directory is not None:
-        exports.insert(0, Exported(name="/", directory=args.directory))
+        exports.insert(0, Exported(name="/", directory=Path(args.directory)))
     if not exports:
         return console.error("nothing to serve", "name a directory, or use --export NAME=DIR", status=ExitStatus.USAGE)
     names = [export.name for export in exports]
