@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import errno
 import io
 import json
+import os
 import sys
 
 import pytest
@@ -114,3 +116,25 @@ def test_headings_are_bold_on_terminals_that_want_it(monkeypatch: pytest.MonkeyP
 )
 def test_sizes_are_readable(octets: float, shown: str) -> None:
     assert console.readable_octets(octets) == shown
+
+
+def test_a_failure_is_told_though_standard_output_takes_no_object(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Full(io.StringIO):
+        def flush(self) -> None:
+            raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    monkeypatch.setattr(console, "_error_object", {})
+    assert console.error("it is full") is console.ExitStatus.FAILED
+    assert capsys.readouterr().err == "error: it is full\n"
+
+
+@pytest.mark.parametrize("name", ["stdin", "stdout", "stderr"])
+def test_a_closed_stream_becomes_the_null_device(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(sys, name, None)
+    console.prepare()
+    with getattr(sys, name) as stream:
+        assert stream.name == os.devnull
+        assert stream.writable() is (name != "stdin")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 __all__ = [
@@ -55,7 +57,11 @@ class ExitStatus(enum.IntEnum):
 
 
 def prepare() -> None:
-    """Prints file names as their octets in every locale, valid UTF-8 or not."""
+    """Prints file names as their octets in every locale, valid UTF-8 or not; closed streams become /dev/null."""
+    # In the order of their descriptors, so that no socket gets one of these.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - it stays open
     for stream, settings in (
         (sys.stdout, {"encoding": "utf-8", "errors": "surrogateescape"}),
         (sys.stderr, {"errors": "backslashreplace"}),
@@ -163,7 +169,9 @@ def error(
             kind = "usage" if status is ExitStatus.USAGE else "failed"
             facts = {"kind": kind, "message": message, "path": None, "errno": None, "hint": hint or None}
             facts |= {"exit_status": int(status)}
-        json_line({**_error_object, "error": facts})
+        # It may be standard output itself that has failed.
+        with contextlib.suppress(OSError):
+            json_line({**_error_object, "error": facts})
     return status
 
 
