@@ -66,7 +66,12 @@ class Files(v3.NFS_V3_Service):
 
 
 def judged(
-    versions: str, checks: Sequence[Check], services: Sequence[Service] = (), provider: Provider | None = None
+    versions: str,
+    checks: Sequence[Check],
+    services: Sequence[Service] = (),
+    *,
+    provider: Provider | None = None,
+    extension: str = "auto",
 ) -> list[Result]:
     """The verdicts on our client, which answers reverse calls by its `services`."""
 
@@ -77,6 +82,7 @@ def judged(
             call_timeout_s=5,
             services=services,
             provider=provider or "iwarp",
+            extension=extension,
         )
         async with connect(url, v3.PROGRAM, options=options) as connection:
             for _ in range(2):
@@ -108,10 +114,15 @@ def needs_services(check: Check) -> bool:
 
 
 def judged_as_needed(versions: str, checks: Sequence[Check], provider: Provider | None = None) -> list[Result]:
-    """The verdicts on our client without services, and with one on the checks that need it."""
-    without = [each for each in checks if not needs_services(each)]
+    """The verdicts on our client, with services or the round-trip extension for the checks that need them."""
+    extended = [each for each in checks if ".rtr." in each.id]
     of_services = [each for each in checks if needs_services(each)]
-    return [*judged(versions, without, (), provider), *judged(versions, of_services, [Files()], provider)]
+    others = [each for each in checks if each not in extended and each not in of_services]
+    return [
+        *judged(versions, others, provider=provider),
+        *judged(versions, of_services, [Files()], provider=provider),
+        *judged(versions, extended, provider=provider, extension="rtr"),
+    ]
 
 
 @pytest.mark.parametrize(("versions", "spoken"), [("auto", {"1", "2"}), ("2-07", {"2-07"})])
@@ -258,6 +269,7 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, BrokenClient, str]]:
     yield "has an item at no Position", client(then=(write,)), f"{family}.write.*"
     yield "is silent about its chunk", client(then=(READ, unknown)), f"{family}.reply.longer-*"
     yield "goes on with version 2", client(), f"{family}.version-error"
+    yield from with_the_extension(draft, f"{family}.rtr")
     reply: Message = {"header": {"flags": 1} if version == "2" else {"type": 13}, "rpc": {"accepted": 0}}
 
     def replying(support: int) -> BrokenClient:
@@ -266,6 +278,40 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, BrokenClient, str]]:
 
     yield "replies with another XID", replying(1), " ".join(f"{family}.reverse.{each}" for each in ("[!w]*", "write-*"))
     yield "replies without support", replying(0), f"{family}.reverse.without-support"
+
+
+def with_the_extension(draft: Draft, family: str) -> Iterator[tuple[str, BrokenClient, str]]:
+    """Clients that tell the round-trip extension, and eight segments of a page in each receive buffer."""
+    octets = 1024 + 8 * 4096
+    structure = [0x102, {"words": [octets, 2, 1, 1024, 0, 0, 8, 4096, 0, 1]}]
+    told = [[2, {"words": [octets]}], [0x101, {"words": [7]}], structure]
+    tells: Message = {"header": {"type": draft.properties, "properties": told}}
+    direction = {"begin": 0, "end": 84, "results": [{"least": 64, "type": 2}]}
+    read: Message = {"header": {"type": 0x101, "count": 1, "extra_receives": 3}, "rpc": {"procedure": 6}}
+    read["header"]["directions"] = [direction]
+    item = {"position": 44, "length": 4, "type": 2, "offset": 0, "numbers": [99]}
+    write: Message = {"header": {"type": 0x101, "count": 1, "items": [item]}, "rpc": {"procedure": 7}}
+    half: Message = {"header": {"type": 0x101, "count": 2}, "rpc": {"procedure": 7}}
+    bad = {"xid": 2, "direction": 1, "number": 0}
+    report: Message = {"header": {"type": 0x104, "xid": 2, "bad": bad, "fault": 8, "numbers": [1, 0, 0]}}
+
+    def client(*first: Message, then: Message) -> BrokenClient:
+        return BrokenClient(tells, *first, then=(then,), version=draft.version, same_xid=not first)
+
+    taken = [f"request.{each}" for each in ("refused", "reported", "not-taken")]
+    taken += ["request", "response.[!i]*", "response.in-segment"]
+    named = " ".join(f"{family}.{each}" for each in taken)
+    yield "sends the same directed READ again", client(then=read), named
+    yield "reports places against the XDR", client(read, then=report), f"{family}.response.item-*"
+    yield "has its data in no segment", client(then=write), f"{family}.request.items {family}.request.no-segments"
+    pieces = " ".join(f"{family}.request.{each}" for each in ("in-pieces", "limit", "no-continuation"))
+    dirty = {**write, "bulk": {"at": 1024, "data": "01020304"}, "put": {"1000": "ff"}}
+    dirty["header"] = {**write["header"], "items": [{**item, "numbers": [0]}]}
+    yield "has other octets than zeros before its data", client(then=dirty), f"{family}.request.items"
+    tells_otherwise: Message = {"header": {"type": draft.properties, "properties": [[2, {"words": [4096]}], *told[1:]]}}
+    disagreeing = BrokenClient(tells_otherwise, version=draft.version)
+    yield "tells another size than its structure has", disagreeing, f"{family}.properties"
+    yield "leaves out the second transmission", client(half, half, then=half), pieces
 
 
 ALL_CAUGHT = [*CAUGHT, *((f"{each[0]}, {draft.version}", *each[1:]) for draft in DRAFTS for each in caught_in(draft))]

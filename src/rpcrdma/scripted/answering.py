@@ -29,7 +29,16 @@ from rpcrdma.scripted.matching import difference
 from rpcrdma.scripted.messages import read_rpc
 from rpcrdma.scripted.peer_interface import Heard, Log, ScriptedPeer
 from rpcrdma.scripted.program_over_tcp import ProgramOverTcp
-from rpcrdma.scripted.served_call import PlannedReply, Segment, joined_call, planned_reply, read_segments
+from rpcrdma.scripted.served_call import (
+    REQUEST,
+    PlannedReply,
+    Segment,
+    joined_call,
+    placed_items,
+    planned_reply,
+    read_segments,
+    segments_of_items,
+)
 from rpcrdma.scripted.values import Names
 
 __all__ = ["PeerMaker", "ServingConversation"]
@@ -156,10 +165,13 @@ class ServingConversation(LiveConversation):
 
     async def _replied(self, call: Mapping[str, Any]) -> PlannedReply:
         """The reply to a call, whose further messages and chunks are taken before."""
-        call = await self._whole(call)
         try:
-            parts = [(segment["position"], await self._read(segment)) for segment in read_segments(call["header"])]
-            message = joined_call(call["body"], parts)
+            if call["header"]["type"] == REQUEST:
+                message = await self._joined_request(call)
+            else:
+                call = await self._whole(call)
+                parts = [(segment["position"], await self._read(segment)) for segment in read_segments(call["header"])]
+                message = joined_call(call["body"], parts)
         except RemoteProtocolError as error:
             raise LeftCourse("a call whose chunks stand for items", str(error)) from None
         reply = message[:4] + struct.pack(">5I", 1, 0, 0, 0, 0)
@@ -175,22 +187,40 @@ class ServingConversation(LiveConversation):
         call = {**call, "rpc": read_rpc(message)}
         return planned_reply(version, call, reply, self._inline_octets or _INLINE_OCTETS[version])
 
+    async def _joined_request(self, request: Mapping[str, Any]) -> bytes:
+        """The call of a Transmit Request, with the octets of its items."""
+        transmissions = [request]
+        while len(transmissions) < request["header"]["count"]:
+            transmissions.append(await self._further(request["header"]["xid"]))
+            if sum(len(each["body"]) for each in transmissions) > RPC_RECORD_OCTETS_MAX:
+                raise LeftCourse("a shorter call", f"more than {RPC_RECORD_OCTETS_MAX} octets")
+        payload = b"".join(each["body"][: each["header"]["payload_octets"]] for each in transmissions)
+        segments = segments_of_items(request["header"])
+        parts = placed_items(transmissions, self._own_buffer)
+        parts += [(segment["position"], await self._read(segment)) for segment in segments]
+        return joined_call(payload, parts)
+
     async def _whole(self, call: Mapping[str, Any]) -> Mapping[str, Any]:
         """A continued call with the octets of all its messages, and the chunks of the last one."""
-        body, expected = call["body"], f"more messages of call {call['header']['xid']:#x}"
+        body = call["body"]
         while is_continued(self._peer.version, call["header"]):
-            try:
-                async with asyncio.timeout(self._timeout_s):
-                    heard = await self._next([])
-            except TimeoutError:
-                raise LeftCourse(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
-            if heard.kind != "message" or heard.fields["header"]["xid"] != call["header"]["xid"]:
-                raise LeftCourse(expected, heard.kind, ended=heard.kind == "end")
-            call = heard.fields
+            call = await self._further(call["header"]["xid"])
             body += call["body"]
             if len(body) > RPC_RECORD_OCTETS_MAX:
-                raise LeftCourse(expected, f"more than {RPC_RECORD_OCTETS_MAX} octets")
+                raise LeftCourse("a shorter call", f"more than {RPC_RECORD_OCTETS_MAX} octets")
         return {**call, "body": body}
+
+    async def _further(self, xid: int) -> Mapping[str, Any]:
+        """The next message of a call in several ones."""
+        expected = f"more messages of call {xid:#x}"
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                heard = await self._next([])
+        except TimeoutError:
+            raise LeftCourse(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
+        if heard.kind != "message" or heard.fields["header"]["xid"] != xid:
+            raise LeftCourse(expected, heard.kind, ended=heard.kind == "end")
+        return heard.fields
 
     async def _read(self, segment: Segment) -> bytes:
         """The octets of a segment, by RDMA Read."""

@@ -212,6 +212,7 @@ class LiveConversation:
         names.given["messages"] = 0
         self._timeout_s = timeout_s
         self._regions: dict[str, RawMemory] = {}
+        self._own_buffer: Mapping[str, int] = {}
         # A responder may send nothing before it has heard something.
         self._anything_heard = not initiates
         self._begun: asyncio.Future[Heard] | None = None
@@ -305,8 +306,9 @@ class LiveConversation:
                 payload = octets(content["payload"], names, f"{where}.payload")
             else:
                 payload = make_message(self._peer.version, message, names, where)
-                text = f"Send, {len(payload)} octets: "
-                text += message_words(self._peer.version, read_message(self._peer.version, payload))
+                said = read_message(self._peer.version, payload)
+                text = f"Send, {len(payload)} octets: {message_words(self._peer.version, said)}"
+                self._own_buffer = said.get("buffer", self._own_buffer)
             await self._peer.send_message(payload, content.get("ddp", {}), content.get("mpa", {}), text)
 
     async def _hear(self, patterns: Sequence[Mapping[str, Any]]) -> None:

@@ -26,6 +26,7 @@ from rpcrdma.scripted.values import Names, number, octets
 __all__ = ["make_message", "message_words", "read_message", "read_rpc"]
 
 _NFS = (100003, 3)
+_RECEIVE_SIZE = 2
 _MAKERS = {**MAKERS, **PLACEMENT_MAKERS}
 _READERS = {**READERS, **PLACEMENT_READERS}
 
@@ -128,8 +129,12 @@ def read_message(version: str, data: bytes) -> dict[str, Any]:
     found["body"] = data[at:]
     found["header_octets"] = at
     found["segments"] = _count_segments(header)
-    if RECEIVE_STRUCTURE in header.get("properties", {}):
-        found["buffer"] = buffer_segments(header["properties"][RECEIVE_STRUCTURE])
+    properties = header.get("properties", {})
+    if RECEIVE_STRUCTURE in properties:
+        found["buffer"] = buffer_segments(properties[RECEIVE_STRUCTURE])
+        told = properties.get(_RECEIVE_SIZE)
+        if found["buffer"] and told:
+            found["buffer"]["agrees"] = int(int.from_bytes(told) == found["buffer"]["receive_octets"])
     if len(found["body"]) >= 8:
         found["rpc"] = read_rpc(found["body"])
         found["rpc"]["same_xid"] = int(found["rpc"]["xid"] == header["xid"])

@@ -34,7 +34,7 @@ __all__ = ["QueuePairPeer", "is_invalidation", "open_link"]
 
 _RECEIVES = 96
 """Receives, which are posted again when they are taken: more than a check sends calls at once."""
-_RECEIVE_OCTETS = 8192
+_RECEIVE_OCTETS = 36864
 """More than any check announces."""
 _STARTED = {"rejected": 0, "enhanced": 1, "markers": 0, "crc": 1}
 """The fields of a start-up over any provider."""

@@ -11,16 +11,29 @@ from typing import Any
 
 from rpcrdma.errors import RemoteProtocolError
 
-__all__ = ["PlannedReply", "Segment", "joined_call", "planned_reply", "read_segments"]
+__all__ = [
+    "REQUEST",
+    "PlannedReply",
+    "Segment",
+    "joined_call",
+    "placed_items",
+    "planned_reply",
+    "read_segments",
+    "segments_of_items",
+]
 
 Segment = Mapping[str, int]
 """Handle, length and offset; position of one in a Read list."""
 
+REQUEST = 0x101
+"""The header type that begins a call of the round-trip extension."""
+_IN_SEGMENTS = 2
 _READLINK, _READ = (100003, 3, 5), (100003, 3, 6)
 _ATTRIBUTES_OCTETS = 84
 _LONG_REPLY = {"1": 1, "2": 1, "2-07": 11}
 """Header types of replies whose RPC message is in the Reply chunk."""
-_ERROR = {"1": {"type": 4, "error": 2}, "2": {"type": 4, "flags": 1, "error": 6}, "2-07": {"type": 4, "error": 7}}
+_NO_ROOM = {"1": {"type": 4, "error": 2}, "2": {"type": 4, "flags": 1, "error": 9}, "2-07": {"type": 4, "error": 10}}
+"""Headers of errors that refuse a reply without room for it; those of version 2 tell its octets."""
 _REPLY = {"1": {"type": 0}, "2": {"type": 0, "flags": 1}, "2-07": {"type": 13}}
 
 
@@ -36,6 +49,46 @@ def read_segments(header: Mapping[str, Any]) -> list[Segment]:
     if wrong:
         raise RemoteProtocolError(f"a Read chunk has the Position {wrong[0]}, which is not a multiple of four")
     return segments
+
+
+def segments_of_items(header: Mapping[str, Any]) -> list[Segment]:
+    """The segments that a responder reads for the items of a Transmit Request, with the Position of each item."""
+    return [
+        {**segment, "position": item["position"]} for item in header["items"] for segment in item.get("segments", [])
+    ]
+
+
+def placed_items(transmissions: Sequence[Mapping[str, Any]], buffer: Mapping[str, int]) -> list[tuple[int, bytes]]:
+    """Position and octets of each item of a request that has come in the segments of receive buffers.
+
+    `transmissions` are the messages of the request, `buffer` the segments of the receiver's buffers as
+    `buffer_segments` tells them.
+
+    Raises:
+        RemoteProtocolError: a segment is none, or has fewer octets; or octets before the first segment are not zero.
+    """
+    found = []
+    for item in transmissions[0]["header"]["items"]:
+        if item["type"] != _IN_SEGMENTS:
+            continue
+        data = b"".join(_segment_octets(transmissions, number, buffer) for number in item["numbers"])
+        data = data[item["offset"] : item["offset"] + item["length"]]
+        if len(data) < item["length"]:
+            raise RemoteProtocolError(f"an item of {item['length']} octets has {len(data)} in its segments")
+        found.append((item["position"], data))
+    return found
+
+
+def _segment_octets(transmissions: Sequence[Mapping[str, Any]], number: int, buffer: Mapping[str, int]) -> bytes:
+    index, place = divmod(number, buffer.get("segments", 1))
+    if "segments" not in buffer or index >= len(transmissions):
+        raise RemoteProtocolError(f"the number of a segment is {number}, and there are fewer")
+    message = transmissions[index]
+    body, start = message["body"], buffer["segment_at"] - message["header_octets"]
+    if any(body[message["header"]["payload_octets"] : start]):
+        raise RemoteProtocolError("octets between the payload and the segments are not zero")
+    at = start + place * buffer["segment_octets"]
+    return bytes(body[at : at + buffer["segment_octets"]])
 
 
 def joined_call(body: bytes, parts: Sequence[tuple[int, bytes]]) -> bytes:
@@ -73,10 +126,13 @@ def planned_reply(version: str, call: Mapping[str, Any], reply: bytes, inline_oc
     """The reply through the chunks that the call offers; RDMA_ERROR if it fits neither inline nor in the Reply chunk.
 
     `call` are the fields of the call with its RPC message joined in "rpc". The data of NFSv3 READ and READLINK take the
-    first Write chunk (RFC 8267 section 6.1); other chunks return unused.
+    first Write chunk (RFC 8267 section 6.1); other chunks return unused. A Transmit Request with directions for results
+    is refused, after which it may come in plain messages.
     """
     header = call["header"]
-    chunks = [list(chunk) for chunk in header["writes"]]
+    if header.get("directions"):
+        return _without_room(version, reply)
+    chunks = [list(chunk) for chunk in header.get("writes", [])]
     item = _bulk_item(call["rpc"], reply) if chunks else None
     writes: list[tuple[Segment, bytes]] = []
     if item is not None and item[1] <= sum(segment["length"] for segment in chunks[0]):
@@ -89,14 +145,18 @@ def planned_reply(version: str, call: Mapping[str, Any], reply: bytes, inline_oc
     segments = sum(len(chunk) for chunk in chunks)
     if 28 + 8 + 16 * segments + 8 * len(chunks) + len(reply) <= inline_octets:
         return PlannedReply(header=told, body=reply, writes=writes)
-    room = header["reply"]
+    room = header.get("reply")
     if room is None or sum(segment["length"] for segment in room) < len(reply):
-        return PlannedReply(header=_ERROR[version])
+        return _without_room(version, reply)
     pieces = _spread(reply, room)
     long = {id(segment): len(data) for segment, data in pieces}
     told["type"] = _LONG_REPLY[version]
     told["reply"] = [{**segment, "length": long.get(id(segment), 0)} for segment in room]
     return PlannedReply(header=told, writes=[*writes, *pieces])
+
+
+def _without_room(version: str, reply: bytes) -> PlannedReply:
+    return PlannedReply(header={**_NO_ROOM[version], "numbers": [] if version == "1" else [len(reply)]})
 
 
 def _spread(data: bytes, segments: Sequence[Segment]) -> list[tuple[Segment, bytes]]:

@@ -79,11 +79,12 @@ _CLIENT_S = 150.0
 _CALLS = """\
 while [ ! -e /judged ]; do
     grep -q ' /mnt nfs' /proc/mounts ||
-        timeout -s KILL 20 mount.nfs {host}:/ /mnt -o {options},retry=0,soft,timeo=100,retrans=1,noac || sleep 0.2
-    timeout -s KILL 10 dd if=/dev/zero of=/mnt/made bs=64k count=2 conv=fsync
+        timeout -s KILL {patience} mount.nfs {host}:/ /mnt -o {options},retry=0,soft,timeo=100,retrans=1,noac ||
+        sleep 0.2
+    timeout -s KILL {patience} dd if=/dev/zero of=/mnt/made bs=64k count=2 conv=fsync
     echo 3 >/proc/sys/vm/drop_caches
-    timeout -s KILL 10 ls -l /mnt
-    timeout -s KILL 10 dd if=/mnt/file of=/dev/null bs=64k count=4
+    timeout -s KILL {patience} ls -l /mnt
+    timeout -s KILL {patience} dd if=/mnt/file of=/dev/null bs=64k count=4
 done
 umount -f -l /mnt
 """
@@ -100,7 +101,9 @@ def client_judged_by_rpcrdma_check(lab: Lab) -> None:
         behind += [word for name in _NOT_MADE for word in ("--skip", name)]
         with subprocess.Popen([*command, *behind], stdout=subprocess.PIPE, text=True) as judging:
             options = MOUNT_OPTIONS.replace("port=20049", f"port={_JUDGING_PORT}", 1)
-            calling = lab.client.start(_CALLS.format(host=HOST, options=options), 100)
+            # A call that is given up before the pause of a check ends is followed by another one, as no call may be.
+            patience = round(20 * lab.client.pace)
+            calling = lab.client.start(_CALLS.format(host=HOST, options=options, patience=patience), 100)
             try:
                 said, _ = judging.communicate(timeout=_CLIENT_S * lab.client.pace)
             except subprocess.TimeoutExpired:

@@ -8,6 +8,7 @@ from rpcrdma.check.catalogue import (
     clients,
     clients_credits,
     clients_reverse,
+    clients_round_trips,
     clients_version_2,
     frames,
     headers,
@@ -37,6 +38,7 @@ CLIENT_CATALOGUE: tuple[Check, ...] = (
     *clients.CLIENT_CHECKS,
     *clients_reverse.CLIENT_CHECKS,
     *clients_credits.CLIENT_CHECKS,
+    *clients_round_trips.CLIENT_CHECKS,
     *clients_version_2.CLIENT_CHECKS,
 )
 """The checks of clients in the order in which their connections meet them."""

@@ -33,10 +33,11 @@ _TYPES: dict[str, tuple[dict[str, Any], ...]] = {
 
 
 class DraftClient:
-    """The parts of conversations with clients of one draft."""
+    """The parts of conversations with clients of one draft, whose messages have up to `octets`."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, octets: int = _THRESHOLD) -> None:
         self.draft = draft
+        self._octets = octets
         self.first_draft = draft.version == "2"
         self.answering: dict[str, Any] = {"flags": 1} if self.first_draft else {}
         inline, self.long, self.piece = _TYPES[draft.version]
@@ -70,7 +71,7 @@ class DraftClient:
         return {"serve": {"each": [*calls, self.calls[2]], "until": until}}
 
     def _call(self, header: dict[str, Any], **fields: Any) -> dict[str, Any]:
-        told = {"header": {"version": 2, **header}, "octets": {"max": _THRESHOLD}, "invalidates": None}
+        told = {"header": {"version": 2, **header}, "octets": {"max": self._octets}, "invalidates": None}
         return {"message": {**told, **fields}}
 
     @property
@@ -99,10 +100,13 @@ class DraftClient:
 
     def first(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
         """A check that begins with the client's properties."""
+        return self.whole(name, title, statements, hear(self.properties), *steps, needs=needs)
+
+    def whole(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
+        """A check with all its steps; `conversation` has its keys and `needs`."""
         title = f"{title} ({'draft -00' if self.first_draft else 'draft -07'})"
-        begun = (hear(self.properties), *steps)
         name = f"client.{self.draft.family}.{name}"
-        return check(name, title, statements, *begun, needs=needs, version=self.draft.version)
+        return check(name, title, statements, *steps, version=self.draft.version, **conversation)
 
     def check(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
         """A check behind the properties of both sides."""
