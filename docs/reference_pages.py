@@ -13,14 +13,14 @@ import itertools
 import textwrap
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ledger_page import ledger_page
 from pictures import TABLES, words
 
-from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE, READINGS, STATEMENTS
+from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE, READINGS
 from rpcrdma.cli.main import build_parser
 
 __all__ = ["PAGES", "write"]
@@ -151,19 +151,21 @@ def ledger() -> str:
 
 
 def checks() -> str:
-    """Every check of `rpcrdma check`, the readings of unclear texts, and the statements that are reached."""
-    levels = {name: f"{each.source}, {each.section}" for name, each in STATEMENTS.items()}
+    """Every check of `rpcrdma check`, the readings of unclear texts, and the statements that are tried, or why not."""
     every_check = CATALOGUE + CLIENT_CATALOGUE
     tried: dict[str, list[str]] = defaultdict(list)
     for check in every_check:
         for name in check.statements:
             tried[name].append(f"`{check.id}`")
+    names_of = {name: ", ".join(names) for name, names in tried.items()}
     rows = [(f"`{check.id}`", check.title, ", ".join(check.statements)) for check in every_check]
     every = [
         row
         for path in sorted((ROOT / "specs" / "requirements").glob("*.toml"))
         for row in tomllib.loads(path.read_text())["requirement"]
     ]
+    untried = tomllib.loads((ROOT / "specs" / "untried.toml").read_text())["untried"]
+    reasons = {name: group["reason"] for group in untried for name in group["statements"].split()}
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for row in every:
         counts[row["source"]][0] += row["id"] in tried
@@ -179,14 +181,9 @@ def checks() -> str:
             "## All checks\n",
             table(("check", "rule", "statements"), rows),
             "## Coverage\n",
-            table(
-                ("statement", "source", "text", "checks"),
-                [
-                    (row["id"], levels[row["id"]], row["statement"], ", ".join(tried[row["id"]]))
-                    for row in every
-                    if row["id"] in tried
-                ],
-            ),
+            table(("statement", "source", "text", "checks"), _told_of(every, names_of)),
+            "## Not tried\n",
+            table(("statement", "source", "text", "reason"), _told_of(every, reasons)),
             "## Readings\n",
             "Answers that differ from ours where a text is unclear; a server that gives one breaks no rule by it.\n",
             table(
@@ -195,6 +192,15 @@ def checks() -> str:
             ),
         ]
     )
+
+
+def _told_of(rows: Sequence[Mapping[str, str]], told: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """The statements with a text in `told`, and this text."""
+    return [
+        (row["id"], f"{row['source']}, {row['section']}", row["statement"], told[row["id"]])
+        for row in rows
+        if row["id"] in told
+    ]
 
 
 # States

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from rpcrdma.check.catalogue.headers import CUTS, MISTAKES, OUTCOMES
 from rpcrdma.scripted.layouts import LAYOUTS
 
 CATALOGUE = SERVERS + CLIENT_CATALOGUE
-ROWS = read_rows(Path(__file__).parents[2] / "specs" / "requirements")
+SPECS = Path(__file__).parents[2] / "specs"
+ROWS = read_rows(SPECS / "requirements")
 
 
 def test_ids_are_unique_and_sorted_into_families() -> None:
@@ -30,6 +32,15 @@ def test_statements_are_those_of_the_ledger() -> None:
     ledger = {row["id"]: Statement(row["source"], row["section"], row["level"]) for _, row in ROWS}
     used = {statement for check in CATALOGUE for statement in check.statements}
     assert {name: ledger.get(name) for name in used} == dict(STATEMENTS), "write these rows into statements.py"
+
+
+def test_a_statement_is_tried_or_has_the_reason_why_not() -> None:
+    groups = tomllib.loads((SPECS / "untried.toml").read_text())["untried"]
+    untried = [name for group in groups for name in group["statements"].split()]
+    tried = {statement for check in CATALOGUE for statement in check.statements}
+    ledger = {row["id"] for _, row in ROWS}
+    assert (set(untried) & tried, ledger - tried - set(untried)) == (set(), set()), "mend specs/untried.toml"
+    assert len(untried) == len(set(untried) & ledger)
 
 
 def test_a_title_is_a_sentence() -> None:
