@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import gettext
 import json
 import os
 import signal
@@ -19,10 +21,24 @@ import pytest
 
 import rpcrdma
 from rpcrdma.cli.main import main
+from rpcrdma.dissect import rpc_body
 from rpcrdma.rpc.service import Service
 from support.command_process import CommandProcess
 
 STOP_S = 10
+
+# Hundreds of commands run in one process here. At each of its texts argparse looks for a file with translations, and for
+# each capture the definitions of NFS are parsed: that is most of the start of a command, and always comes out the same.
+_find_translation = functools.cache(gettext.find)
+_parse = functools.cache(rpc_body.parse)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _start_is_done_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gettext, "find", _find_translation)
+        patch.setattr(rpc_body, "parse", _parse)
+        yield
 
 
 @pytest.fixture(autouse=True)
