@@ -42,8 +42,10 @@ from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.transport import VERSION_CHOICES
 
 WARM_UP_CALLS = 30
-CALLS = 200
 SMALL_OCTETS, LARGE_OCTETS = 4096, 1 << 20
+CALLS = 200
+LARGE_CALLS = 50
+"""Those of 1 MiB: more of them make no average that is nearer, since it differs with the sizes of the reads."""
 VERSIONS = ("1", "2")
 NOT_COUNTED = ("asyncio.", "selectors", "threading", __name__)
 """First parts of the names of modules that are not counted: the event loop's, and this one."""
@@ -74,7 +76,9 @@ class Row:
 class Counting:
     """Counts how often one thread enters each function: code objects with modules, and names of functions in C."""
 
-    def __init__(self) -> None:
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+        """The calls that it counts."""
         self.entered: Counter[CodeType] = Counter()
         self.entered_c: Counter[str] = Counter()
         self.modules: dict[CodeType, str] = {}
@@ -109,11 +113,11 @@ class Counting:
 
     def averages(self) -> tuple[float, float]:
         """Functions entered for one call, in Python and in C."""
-        return self.entered.total() / CALLS, self.entered_c.total() / CALLS
+        return self.entered.total() / self.calls, self.entered_c.total() / self.calls
 
     def on_the_way(self) -> list[CodeType]:
         """The different functions that a call enters."""
-        return [code for code, times in self.entered.items() if times >= CALLS / 2]
+        return [code for code, times in self.entered.items() if times >= self.calls / 2]
 
     def modules_on_the_way(self) -> list[str]:
         """The package's modules that these are in."""
@@ -230,10 +234,11 @@ async def count(
                 continue
             for _ in range(WARM_UP_CALLS):
                 await call()
-            at_client, at_server = Counting(), Counting()
+            number = LARGE_CALLS if key[1] == LARGE_OCTETS else CALLS
+            at_client, at_server = Counting(number), Counting(number)
             server.in_loop(at_server.start)
             at_client.start()
-            for _ in range(CALLS):
+            for _ in range(number):
                 await call()
             at_client.stop()
             server.in_loop(at_server.stop)
@@ -292,9 +297,9 @@ def print_functions(name: str, version: str, provider: str) -> None:
             f"{side}, {name}, version {version}: {in_python:.1f} in Python, {in_c:.1f} in C, named after their callers"
         )
         for code, times in counting.entered.most_common():
-            print(f"{times / CALLS:10.2f}  {counting.name(code)}")
+            print(f"{times / counting.calls:10.2f}  {counting.name(code)}")
         for called, times in counting.entered_c.most_common():
-            print(f"{times / CALLS:10.2f}  {called}")
+            print(f"{times / counting.calls:10.2f}  {called}")
         print(f"modules: {' '.join(counting.modules_on_the_way())}")
 
 

@@ -27,8 +27,8 @@ from support.command_process import CommandProcess
 
 STOP_S = 10
 
-# Hundreds of commands run in one process here. At each of its texts argparse looks for a file with translations, and for
-# each capture the definitions of NFS are parsed: that is most of the start of a command, and always comes out the same.
+# Hundreds of commands run in one process here. For each of its texts argparse looks for a translation, and for each
+# capture the definitions of NFS are parsed: that is most of the start of a command, and always comes out the same.
 _find_translation = functools.cache(gettext.find)
 _parse = functools.cache(rpc_body.parse)
 
