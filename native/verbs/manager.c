@@ -351,7 +351,8 @@ static PyObject *channel_events(PyObject *self, PyObject *unused) {
         if (event ? PyList_Append(found, event) : PyErr_Occurred() != NULL) Py_CLEAR(found);
         Py_XDECREF(event);
     }
-    if (!found || failed == EAGAIN || failed == EINTR) return found;
+    /* Events that were taken come first: the next call meets an error that lasts. */
+    if (!found || failed == EAGAIN || failed == EINTR || PyList_Size(found)) return found;
     Py_DECREF(found);
     return rv_failed(failed, "rdma_get_cm_event");
 }
