@@ -1,4 +1,4 @@
-"""`rpcrdma check` judges the kernel's NFS server and client over siw; the verdicts are those of docs/check-linux.md."""
+"""`rpcrdma check` judges the kernel's NFS server and client, and our client over rxe: see docs/check-linux.md."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ import sys
 import tomllib
 from pathlib import Path
 
+from guest import Guest
 from kernel_export import equal
 from kernel_server import EXPORT, PORT, start_kernel_server
 from lab import MOUNT_OPTIONS, Lab, check
 from network import HOST
-from python_layer import PYTHON
+from python_layer import PYTHON, START_OUR_SERVER, STOP_OUR_SERVER
+
+from rpcrdma.check.verdicts import FRAMES_NOT_SEEN
 
 _JUDGED = tomllib.loads(Path(__file__).with_name("linux_verdicts.toml").read_text())["judged"]
 
@@ -32,11 +35,18 @@ def _recorded(system: str) -> dict[str, str]:
 
 
 def _not_conformed_to(report: str, left_out: frozenset[str] = frozenset({"conforms", "not seen"})) -> dict[str, str]:
-    """The verdicts in a report of `rpcrdma check --json`, without those that are `left_out` or unsteady."""
+    """The verdicts in a report of `rpcrdma check --json`, without the verdicts `left_out` and unsteady checks.
+
+    Checks of frames that a device makes are left out as well.
+    """
     kept = os.environ.get("RPCRDMA_CHECK_REPORT")
     if kept:
         Path(kept).write_text(report, encoding="utf-8")
-    rows = [row for row in json.loads(report)["checks"] if row["verdict"] not in left_out]
+    rows = [
+        row
+        for row in json.loads(report)["checks"]
+        if row["verdict"] not in left_out and row["cause"] != FRAMES_NOT_SEEN
+    ]
     return {row["id"]: row["verdict"] for row in rows if not _UNSTEADY.fullmatch(row["id"])}
 
 
@@ -48,6 +58,10 @@ def judged_by_rpcrdma_check(lab: Lab) -> None:
     command = [sys.executable, "-m", "rpcrdma", "check", url, "--json", "--no-crc", "--timeout", str(2 * server.pace)]
     ran = subprocess.run([*command, "--write", "."], capture_output=True, text=True, check=False)
     equal("verdicts on the kernel's server", _not_conformed_to(ran.stdout), _recorded("server of Linux 6.1"))
+
+
+def _series(lab: Lab) -> str:
+    return ".".join(lab.image.release.split(".")[:2])
 
 
 _JUDGING_S = 300.0
@@ -67,9 +81,8 @@ def verbs_judge_the_kernels_server(lab: Lab) -> None:
     guest = lab.devices
     start_kernel_server(guest)
     script = _OVER_A_DEVICE.replace("ADDRESS", guest.address).replace("TIMEOUT", str(10 * guest.pace))
-    series = ".".join(lab.image.release.split(".")[:2])
     found = _not_conformed_to(guest.run(script, _JUDGING_S).output)
-    equal("verdicts on the kernel's server over rxe", found, _recorded(f"server of Linux {series} over rxe"))
+    equal("verdicts on the kernel's server over rxe", found, _recorded(f"server of Linux {_series(lab)} over rxe"))
 
 
 _NOT_MADE = ("client.long-call", "client.v2*", "client.startup.length")
@@ -116,3 +129,94 @@ def client_judged_by_rpcrdma_check(lab: Lab) -> None:
         _not_conformed_to(said, frozenset({"conforms"})),
         _recorded("client of Linux 6.1"),
     )
+
+
+_LISTEN_OVER_A_DEVICE = f"""
+{PYTHON}
+rm -f /judged
+timeout -s INT MOST python3 -m rpcrdma check --listen rdma://ADDRESS:{_JUDGING_PORT} --provider verbs --json \\
+    --behind tcp://127.0.0.1:20048 --timeout TIMEOUT SKIPPED >/run/report.json 2>/run/judging.log
+touch /judged
+[ -s /run/report.json ] && cat /run/report.json || cat /run/judging.log
+"""
+_FILES = """
+head -c 1048576 /dev/zero >/srv/file
+for index in $(seq 200); do : >/srv/entry-$index; done
+"""
+_OUR_CALLS = f"""
+{PYTHON}
+python3 - <<'END'
+import asyncio
+import contextlib
+import os
+
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.errors import RpcRdmaError
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.client import nfs_open
+
+OPTIONS = ConnectOptions(provider="verbs", reconnect=False, call_timeout_s=TIMEOUT)
+
+
+async def main():
+    # Replies may lack results, so that no mount would succeed.
+    async with await nfs_open("tcp://127.0.0.1:20048/", mount_port=20048) as files:
+        root, file = [v3.nfs_fh3((await files.handle_of(path))[0]) for path in (".", "file")]
+    calls = [(v3.NULL, None)] * 3
+    calls.append((v3.READ, v3.READ3args(file, 0, 65536)))
+    calls.append((v3.WRITE, v3.WRITE3args(file, 0, 65536, v3.stable_how.FILE_SYNC, bytes(65536))))
+    calls.append((v3.READDIRPLUS, v3.READDIRPLUS3args(root, 0, bytes(8), 4096, 32768)))
+    while not os.path.exists("/judged"):
+        with contextlib.suppress(RpcRdmaError):
+            async with connect("rdma://ADDRESS:{_JUDGING_PORT}", v3.PROGRAM, options=OPTIONS) as connection:
+                for procedure, args in calls * 2:
+                    with contextlib.suppress(RpcRdmaError):
+                        await connection.call(procedure, args)
+
+
+asyncio.run(main())
+END
+"""
+
+
+def _judged_over_rxe(guest: Guest, calls: str, *skipped: str) -> dict[str, str]:
+    """The checks that a client with these calls does not conform to, or does not meet; both ends are in one guest."""
+    timeout_s = 10 * guest.pace
+    words = {
+        "ADDRESS": guest.address,
+        "TIMEOUT": f"{timeout_s:.1f}",
+        "MOST": f"{_JUDGING_S * guest.pace:.0f}",
+        "SKIPPED": " ".join(f"--skip '{name}'" for name in skipped),
+    }
+
+    def told(script: str) -> str:
+        for name, value in words.items():
+            script = script.replace(name, value)
+        return script
+
+    guest.run(START_OUR_SERVER + _FILES)
+    judging = guest.start(told(_LISTEN_OVER_A_DEVICE), _JUDGING_S + 20)
+    calling = guest.start(told(calls), _JUDGING_S + 20)
+    report = judging.wait().output
+    calling.wait(check=False)
+    guest.run(STOP_OUR_SERVER)
+    return _not_conformed_to(report, frozenset({"conforms"}))
+
+
+_NO_LONG_ARGUMENTS = ("client.long-call", "client.v2.call.in-pieces", "client.v2.properties.segment-size")
+"""Checks that are left out: no call here has arguments beyond the threshold that no chunk can carry."""
+
+
+@check(named=True)
+def verbs_judge_our_client(lab: Lab) -> None:
+    found = _judged_over_rxe(lab.device_client, _OUR_CALLS, *_NO_LONG_ARGUMENTS, "client.v207*")
+    equal("verdicts on our client over rxe", found, {})
+
+
+@check(named=True)
+def verbs_judge_the_kernels_client(lab: Lab) -> None:
+    guest = lab.device_client
+    options = MOUNT_OPTIONS.replace("port=20049", f"port={_JUDGING_PORT}", 1)
+    calls = _CALLS.format(host=guest.address, options=options)
+    found = _judged_over_rxe(guest, calls, *_NOT_MADE)
+    equal("verdicts on the kernel's client over rxe", found, _recorded(f"client of Linux {_series(lab)} over rxe"))
