@@ -184,6 +184,11 @@ class Version2(Version2Draft):
 
     def _decode_message(self, head: Head, data: Buffer) -> Inbound:
         """An RDMA2_MSG or RDMA2_NOMSG."""
+        if len(data) >= SHORT_HEADER_OCTETS:
+            _, _, _, header_type, _, *rest = SHORT_HEADER.unpack_from(data)
+            if header_type == RDMA2_MSG and not any(rest):
+                # Pieces, of which there may be many, have neither chunks nor a handle.
+                return self._message(head, NO_CHUNKS, 0, data, SHORT_HEADER_OCTETS, long=False)
         try:
             header = decode_header(data)
         except TooMany as error:

@@ -33,7 +33,6 @@ from rpcrdma.transport.dialects.header_v2_07 import (
     SHORT_REPLY_OCTETS,
     Rdma2Call,
     Rdma2Error,
-    Rdma2Middle,
     Rdma2Reply,
     decode_header,
     encode_header,
@@ -261,16 +260,18 @@ class Version207(Version2Draft):
 
     def _decode_message(self, head: Head, data: Buffer) -> Inbound:
         """A call, a reply, or a piece of one."""
+        if head.more:
+            if len(data) < PIECE_HEADER_OCTETS:
+                return self._refuse(head, Cause.HEADER)
+            # How much remains is not relied on: drafts and peers may count this piece or not.
+            return self._message(head, NO_CHUNKS, 0, data, PIECE_HEADER_OCTETS, long=False)
         try:
             header = decode_header(data)
         except TooMany as error:
             return self._refuse(head, error.cause, error.limit)
         except DecodeError:
             return self._refuse(head, Cause.HEADER)
-        assert isinstance(header, Rdma2Call | Rdma2Reply | Rdma2Middle)
-        if isinstance(header, Rdma2Middle):
-            # How much remains is not relied on: drafts and peers may count this piece or not.
-            return self._message(head, NO_CHUNKS, 0, data, header.size, long=False)
+        assert isinstance(header, Rdma2Call | Rdma2Reply)
         inv_handle = header.inv_handle if isinstance(header, Rdma2Call) else 0
         return self._message(head, header.chunks, inv_handle, data, header.size, long=header.external)
 
