@@ -38,22 +38,16 @@ def test_a_guess_holds_once_a_call_was_answered() -> None:
     assert known.version_of(SERVER, 1) == "1"
 
 
-def test_a_version_that_a_server_has_spoken_is_no_longer_trusted_after_a_guess_at_another() -> None:
+def test_a_guess_does_not_replace_what_the_server_has_said() -> None:
     known = KnownServers()
     assert not known.speaks(SERVER, "2")
     known.found(SERVER, "2", 0)
-    assert known.speaks(SERVER, "2"), "no matter when"
+    known.guessed(SERVER, "1", 1, TransportStatistics(calls=1))
+    assert known.version_of(SERVER, 1) == "2"
+    assert known.speaks(SERVER, "2")
     assert not known.speaks(SERVER, "1")
     assert not known.speaks(OTHER, "2")
-    known.guessed(SERVER, "1", 1, TransportStatistics(calls=1))
-    assert not known.speaks(SERVER, "2")
-
-
-def test_one_lost_message_does_not_outweigh_what_the_server_has_said() -> None:
-    known = KnownServers()
-    known.found(SERVER, "2", 0)
-    known.guessed(SERVER, "1", 1, TransportStatistics(calls=1))
-    assert known.version_of(SERVER, 1) is None, "the newer one is asked for again"
+    known.forget(SERVER)
     known.guessed(SERVER, "1", 2, TransportStatistics(calls=1))
     assert known.version_of(SERVER, 2) == "1"
 

@@ -157,6 +157,22 @@ def test_a_lost_first_message_leads_to_the_older_version_at_once() -> None:
     run_in_virtual_time(main())
 
 
+def test_a_server_that_is_known_to_speak_the_newer_version_is_asked_in_it_once_more_after_a_lost_connection() -> None:
+    async def main() -> None:
+        server = Server(new=0.0)
+        await server.dial()
+        server.outcomes[NEW], server.errors[NEW] = 1.0, TransportClosed("reset")
+        dialing = asyncio.ensure_future(server.dial())
+        await asyncio.sleep(1.5)
+        server.made[-1]._error = None
+        assert await dialing == (NEW, 2.0)
+        assert server.known.speaks(PLACE, NEW)
+        # It may have been replaced by an older one.
+        assert await server.dial() == (OLD, 2.0)
+
+    run_in_virtual_time(main())
+
+
 def test_a_server_that_names_no_version_in_time_is_no_reason_to_leave_the_only_version() -> None:
     async def main() -> None:
         server = Server(new=8.0)

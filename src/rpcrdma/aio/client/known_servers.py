@@ -58,13 +58,11 @@ class KnownServers:
     def guessed(self, server: ServerPlace, version: str, now_s: float, proof: TransportStatistics) -> None:
         """The server has lost or left unanswered the first message of a newer version.
 
-        If that is the one it is known by, it shall be asked again next time: any connection may be lost. Else the guess
-        holds as soon as a call has been answered, as `proof` will tell.
+        The guess holds as soon as a call has been answered, as `proof` will tell. It does not replace a version that
+        the server has said meanwhile, over another connection.
         """
         if self.version_of(server, now_s) in (None, version):
             self._keep(server, _Found(version, now_s, proof))
-        else:
-            self.forget(server)
 
     def left_unanswered(self, server: ServerPlace, now_s: float) -> None:
         """The server has not answered over this provider, while it was connected to over another one."""

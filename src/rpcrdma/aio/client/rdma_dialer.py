@@ -4,7 +4,7 @@ A server that knows none of the versions that begin with a message of their own 
 another one. Some servers only lose the connection, or say nothing: then one more is made, with the version that every
 server knows. A busy server says nothing either. It answers its oldest message first, so the first connection stays open
 meanwhile, and is used if it is answered by the time that the second one stands. A server that is known to speak the
-newer version is not asked in an older one because of its silence.
+newer version is not asked in an older one because of its silence, or of one lost connection.
 """
 
 from __future__ import annotations
@@ -119,6 +119,10 @@ class RdmaDialer:
             if newest != fallback:
                 known.found(server, connection.negotiated.dialect, loop.time())
             return connection
+        if patient:
+            # It is known to speak this version: a server that is restarted, or has too many start-ups, ends some.
+            known.forget(server)
+            return await self._dial()
         trying = "%s: version %s of RPC-over-RDMA had no answer, trying version %s"
         _LOGGER.info(trying, self.url.authority, newest, fallback)
         second = asyncio.ensure_future(self._made(fallback))
