@@ -135,7 +135,7 @@ def test_programs_of_other_definitions_are_read(capsys, capture, tmp_path) -> No
     ("text", "message"),
     [
         (None, "no such file"),
-        ("struct {", "the definition cannot be read"),
+        ("struct {", "the definition cannot be read\nhint: rpcrdma xdr lint "),
         ("const A = 1;", "defines no program"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -243,3 +244,14 @@ def test_both_urls_are_of_rdma(tmp_path: Path, capsys) -> None:
     command = ["proxy", "--listen", "tcp://127.0.0.1:0", "--to", "rdma://127.0.0.1:1", "--rules", str(file)]
     assert main(command) == 2
     assert "is not rdma://" in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_told_with_advice(capsys) -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        url = f"rdma://127.0.0.1:{sock.getsockname()[1]}"
+        assert main(["proxy", "--listen", url, "--to", "rdma://127.0.0.1:1"]) == 1
+    complaint, advice = capsys.readouterr().err.splitlines()
+    assert complaint == f"error: cannot listen at {url}: address already in use"
+    assert advice.startswith("hint: stop what listens there")

@@ -119,7 +119,7 @@ def settings_for(args: argparse.Namespace) -> Settings | None:
             versions = names.interfaces.add(text, source.name)
         except LanguageError as error:
             source.show(error.diagnostics)
-            console.error(f"{file}: the definition cannot be read", f"rpcrdma xdr check {file} tells more")
+            console.error(f"{file}: the definition cannot be read", f"rpcrdma xdr lint {file} tells more")
             return None
         if not versions:
             console.error(f"{file} defines no program", "name the definition that has the program")

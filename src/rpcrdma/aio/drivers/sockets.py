@@ -19,6 +19,7 @@ __all__ = [
     "address_of",
     "addresses_of",
     "authority",
+    "cannot_listen",
     "connected_socket",
     "maximum_segment_octets",
     "shortest_round_trip_s",
@@ -196,3 +197,16 @@ def unanswered(host: str, port: int, after_s: float) -> ConnectFailed:
     return ConnectFailed(
         f"{authority(host, port)} did not answer within {after_s:g} s; check the address, the port and any firewall"
     )
+
+
+def cannot_listen(place: str, error: OSError) -> ConnectFailed:
+    """The error for a place at which this process cannot listen; the message names cause and remedy."""
+    cause = (error.strerror or str(error)).lower()
+    remedy = "choose an address of this machine"
+    if error.errno == errno.EADDRINUSE:
+        # The event loop puts the address before the cause.
+        cause = os.strerror(errno.EADDRINUSE).lower()
+        remedy = "stop what listens there, or choose another port (0 takes a free one)"
+    elif error.errno in (errno.EACCES, errno.EPERM):
+        remedy = "choose a port above 1023, or run as root"
+    return ConnectFailed(f"cannot listen at {place}: {cause}; {remedy}")

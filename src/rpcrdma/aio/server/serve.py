@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,14 +16,14 @@ from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.effects import random_bits
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import ProviderInUse
-from rpcrdma.aio.drivers.sockets import authority
+from rpcrdma.aio.drivers.sockets import authority, cannot_listen
 from rpcrdma.aio.host_options import NO_TLS_OVER_RDMA
 from rpcrdma.aio.security_options import KerberosKeys
 from rpcrdma.aio.server.rdma_server import RdmaServer, RdmaServerConfig
 from rpcrdma.aio.server.server_statistics import ConnectionStatistics, ListenerStatistics, ServerStatistics
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.aio.urls import Url, parse_url
-from rpcrdma.errors import ConnectFailed, LocalProtocolError, UserAuthenticationFailed
+from rpcrdma.errors import LocalProtocolError, UserAuthenticationFailed
 from rpcrdma.limits import BUFFER_OCTETS_MAX
 from rpcrdma.rpc.call_statistics import CallStatistics, OperationStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
@@ -200,7 +199,7 @@ class Server:
             else:
                 added = {(host, port): [] for host, port, _ in await self._tcp.listen(target.host, target.port)}
         except OSError as error:
-            raise ConnectFailed(f"cannot listen at {target}: {_listen_failure(error)}") from None
+            raise cannot_listen(str(target), error) from None
         for (host, port), providers in added.items():
             place = str(Url(scheme=target.scheme, host=host, port=port))
             if place not in self.providers:
@@ -301,12 +300,3 @@ def serve(
 
 def _counted(calls: CallStatistics | None) -> tuple[OperationStatistics, ...]:
     return () if calls is None else calls.snapshot()
-
-
-def _listen_failure(error: OSError) -> str:
-    cause = (error.strerror or str(error)).lower()
-    if error.errno == errno.EADDRINUSE:
-        return f"{cause}; stop what listens there, or choose another port (0 takes a free one)"
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return f"{cause}; choose a port above 1023, or run as root"
-    return f"{cause}; choose an address of this machine"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rpcrdma.cli import console
@@ -44,6 +45,8 @@ def add_arguments(parser: CommandParser) -> None:
 
 async def run(args: argparse.Namespace) -> int:
     """Runs the command until a signal ends it."""
+    from rpcrdma.aio.drivers.sockets import cannot_listen  # noqa: PLC0415
+    from rpcrdma.cli.failures import describe  # noqa: PLC0415
     from rpcrdma.cli.proxy.relay import Relay  # noqa: PLC0415
     from rpcrdma.cli.proxy.rules import read_rules  # noqa: PLC0415
 
@@ -58,9 +61,13 @@ async def run(args: argparse.Namespace) -> int:
     if left_out:
         console.talk(f"warning: no proxy can make {', '.join(left_out)}; left out")
     relay = Relay((args.to.host, args.to.port), rules, lambda: settings, _Teller(as_json=args.json).told)
-    server = await asyncio.start_server(relay.take, args.listen.host, args.listen.port)
+    try:
+        server = await asyncio.start_server(relay.take, args.listen.host, args.listen.port)
+    except OSError as error:
+        message, hint, _ = describe(cannot_listen(str(args.listen), error))
+        return console.error(message, hint)
     port = server.sockets[0].getsockname()[1]
-    _say(args, {"event": "listening", "url": f"rdma://{args.listen.host}:{port}", "rules": len(rules)})
+    _say(args, {"event": "listening", "url": str(replace(args.listen, port=port)), "rules": len(rules)})
     try:
         async with server:
             await server.serve_forever()
