@@ -98,6 +98,19 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert [name for name in COMMANDS if f"\n    {name} " not in shown] == []
 
 
+@pytest.mark.parametrize(("words", "shown"), [(["help"], ["--help"]), (["help", "get"], ["get", "--help"])])
+def test_help_as_a_command_is_help_as_an_option(
+    words: list[str], shown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    outputs = []
+    for line in (words, shown):
+        with pytest.raises(SystemExit) as ended:
+            main(line)
+        assert ended.value.code == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] != ""
+
+
 def test_help_loads_nothing_that_it_does_not_need() -> None:
     script = (
         "import sys; from rpcrdma.cli.main import build_parser; build_parser().format_help(); "

@@ -1,4 +1,4 @@
-"""`rpcrdma help`: the options of the connection, which the help of each command leaves out."""
+"""`rpcrdma help`: the help of each command, and the options of the connection, which that help leaves out."""
 
 from __future__ import annotations
 
@@ -11,18 +11,29 @@ from rpcrdma.cli.options import CommandParser, add_shared_options
 __all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
+  rpcrdma help
+  rpcrdma help get
   rpcrdma help connection
 """
 
 
 def add_arguments(parser: CommandParser) -> None:
     """Adds the command's arguments."""
-    parser.describe(run, "connection", _EXAMPLES, connects=False)
-    parser.add_argument("topic", choices=("connection",), help="the options of the connection, and of logging")
+    parser.describe(run, "[TOPIC]", _EXAMPLES, connects=False)
+    parser.add_argument(
+        "topic",
+        nargs="?",
+        metavar="TOPIC",
+        help="a command, or connection: the options of the connection, and of logging (default: all commands)",
+    )
 
 
-def run(_args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Runs the command."""
+    if args.topic != "connection":
+        from rpcrdma.cli.main import main  # noqa: PLC0415 - it imports this module
+
+        return main([*filter(None, [args.topic]), "--help"])
     parser = CommandParser(
         prog="rpcrdma",
         usage="rpcrdma [options] COMMAND [options] ...",

@@ -45,7 +45,7 @@ _COMMANDS = {
     "send": "say a conversation, message by message, to a server: right ones and deliberately wrong ones",
     "proxy": "forward connections to a server, and delay, drop, change or cut what rules select",
     "xdr": "compile, check and extract XDR interface definitions",
-    "help": "show the options that all commands with a connection share",
+    "help": "show the help of a command, or the options that all commands with a connection share",
     "completion": "print the completion of this command for a shell",
 }
 """The commands with their summaries; the module of each is imported when it is chosen, for its `add_arguments`."""
