@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 __all__ = [
@@ -58,10 +57,14 @@ class ExitStatus(enum.IntEnum):
 
 def prepare() -> None:
     """Prints file names as their octets in every locale, valid UTF-8 or not; closed streams become /dev/null."""
-    # In the order of their descriptors, so that no socket gets one of these.
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    # uvloop aborts with a file of its own under one of these numbers.
+    number = 0
+    while number <= 2:
+        number = os.open(os.devnull, os.O_RDWR)
+    os.close(number)
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - it stays open
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - it stays open
     for stream, settings in (
         (sys.stdout, {"encoding": "utf-8", "errors": "surrogateescape"}),
         (sys.stderr, {"errors": "backslashreplace"}),

@@ -34,7 +34,6 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
     The first SIGINT, SIGTERM or SIGHUP cancels it, so that it can remove unfinished files, and is then raised as
     `Stopped`; a second one ends the process at once.
     """
-    _keep_standard_numbers()
     # Every command has this function; --help of no command needs this slow import.
     import asyncio  # noqa: PLC0415
 
@@ -51,14 +50,6 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
             if stopping.number is None:
                 raise
             raise Stopped(stopping.number) from None
-
-
-def _keep_standard_numbers() -> None:
-    """Where standard input, output or error is closed, /dev/null has its number: uvloop aborts with a file there."""
-    number = 0
-    while number <= 2:
-        number = os.open(os.devnull, os.O_RDWR)
-    os.close(number)
 
 
 def stop_at_once() -> None:
