@@ -233,6 +233,8 @@ def test_a_wrong_option_leads_to_the_help_of_its_command(
         ("serve", "nothing to serve"),
         ("serve --export a=/tmp --export a=/usr", "same name: /a"),
         ("rm rdma://h/", "whole export"),
+        ("rm -r rdma://h/x/.", "ends in . or .."),
+        ("rm -r rdma://h/x/../", "ends in . or .."),
         ("mv rdma://a/x rdma://b/y", "not on one server"),
         ("get rdma://h/x tcp://h/y", "local"),
         ("get a b", "rdma://"),

@@ -59,3 +59,17 @@ def test_what_nfs_does_not_carry_is_told_in_a_line(capsys: pytest.CaptureFixture
     assert json.loads(said.out)["not_carried"] == {
         "holes": 1200, "hard_links": 0, "times": 2, "extended_attributes": 0, "owners": 0, "special_bits": 0
     }  # fmt: skip
+
+
+def test_the_copy_of_a_file_takes_no_place_that_is_taken_or_a_directorys() -> None:
+    copies = Copies(lambda _octets, _files: None)
+    copies.take_file_place("dir", "dir/a", directory=True, into=True)
+    copies.take_file_place("dir/", "dir/b", directory=True, into=True)
+    copies.take_file_place("new", "new", directory=False, into=False)
+    for dest, target, directory, into, error in (
+        ("dir", "dir", True, False, IsADirectoryError),
+        ("new/", "new/", False, False, NotADirectoryError),
+        ("dir", "dir/a", True, True, FileExistsError),
+    ):
+        with pytest.raises(error):
+            copies.take_file_place(dest, target, directory=directory, into=into)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rpcrdma.nfs.client.trees.not_carried import Lost
     from rpcrdma.nfs.client.trees.tree_copy import CopyReport
 
-__all__ = ["Copies", "add_copy_options", "file_onto_directory"]
+__all__ = ["Copies", "add_copy_options"]
 
 _NOT_CARRIED = {
     "holes": "holes",
@@ -73,6 +73,8 @@ class Copies:
         self.failures = Failures(self.failed)
         self._failures_left_out = 0
         self.skipped: list[str] = []
+        self._files: set[str] = set()
+        """Copies of single files: a later source may not replace one."""
         self._advance = advance
         self._start = time.perf_counter()
 
@@ -105,6 +107,16 @@ class Copies:
         if not directory:
             raise NotADirectoryError(errno.ENOTDIR, "is not a directory, which several copies need", dest)
         return True
+
+    def take_file_place(self, dest: str, target: str, *, directory: bool, into: bool) -> None:
+        """Raises if the copy of a file cannot be `target`, in or at `dest`."""
+        if directory and not into:
+            raise IsADirectoryError(errno.EISDIR, "is a directory, which a file cannot replace", dest)
+        if dest.endswith("/") and not directory:
+            raise NotADirectoryError(errno.ENOTDIR, "is no directory", dest)
+        if target in self._files:
+            raise FileExistsError(errno.EEXIST, "is the copy of an earlier source already", target)
+        self._files.add(target)
 
     def tell_where_resumed(self, args: argparse.Namespace, dest: str, target: str) -> None:
         """Prints the place of a new tree in an existing directory, which may be the copy that the user wants to resume.
@@ -187,11 +199,6 @@ class Copies:
                 f"{console.readable_rate(self.octets, seconds)}"
             )
         return self.failures.status
-
-
-def file_onto_directory(dest: str) -> IsADirectoryError:
-    """The error of a file that is copied to the place of a directory."""
-    return IsADirectoryError(errno.EISDIR, "is a directory, which a file cannot replace", dest)
 
 
 def _naming(path: str, message: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.copies import Copies, add_copy_options, file_onto_directory
+from rpcrdma.cli.copies import Copies, add_copy_options
 from rpcrdma.cli.options import CommandParser, is_url, local_name, service_url
 from rpcrdma.cli.progress import progress_bar
 from rpcrdma.cli.remote import Servers
@@ -79,9 +79,8 @@ async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
                                 copies.tell_where_resumed(args, str(dest), str(target))
                             report = await filesystem.download_tree(path, target, exclude=args.exclude, **how)
                             copies.add_tree(report, in_url=True)
-                        elif directory and not into:
-                            raise file_onto_directory(str(dest))
                         else:
+                            copies.take_file_place(args.dest, str(target), directory=directory, into=into)
                             if len(urls) == 1:
                                 bar.expect(found.st_size)
                             octets = await filesystem.download(path, target, **how)

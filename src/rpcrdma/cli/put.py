@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.copies import Copies, add_copy_options, file_onto_directory
+from rpcrdma.cli.copies import Copies, add_copy_options
 from rpcrdma.cli.options import CommandParser, is_url, local_name, service_url
 from rpcrdma.cli.progress import progress_bar
 from rpcrdma.cli.remote import Servers
@@ -77,9 +77,8 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                                 copies.tell_where_resumed(args, url.path, name)
                             how = {"exact_modes": args.exact_modes, "exclude": args.exclude, **shared}
                             copies.add_tree(await filesystem.upload_tree(source, target, **how))
-                        elif directory and not into:
-                            raise file_onto_directory(url.path)
                         else:
+                            copies.take_file_place(url.path, target, directory=directory, into=into)
                             octets = await filesystem.upload(source, target, **shared)
                             lost = await asyncio.to_thread(lost_from_local, source.stat(), str(source.resolve()))
                             copies.add_file(octets, lost, sparse=args.sparse)

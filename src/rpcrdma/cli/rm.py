@@ -41,6 +41,10 @@ async def run(args: argparse.Namespace) -> int:
             return console.error(
                 f"{url} is a whole export, which cannot be removed", "name something in it", status=ExitStatus.USAGE
             )
+        if url.path.rstrip("/").rpartition("/")[2] in {".", ".."}:
+            return console.error(
+                f"{url} ends in . or .., which cannot be removed", "name the directory itself", status=ExitStatus.USAGE
+            )
     failures = Failures()
     async with Servers(args, failures) as servers:
         for url in args.url:
