@@ -35,7 +35,7 @@ def _recorded(system: str) -> dict[str, str]:
 
 
 def _not_conformed_to(report: str, left_out: frozenset[str] = frozenset({"conforms", "not seen"})) -> dict[str, str]:
-    """The verdicts in a report of `rpcrdma check --json`, without the verdicts `left_out` and unsteady checks.
+    """The verdicts in a report of `rpcrdma check --json`, without the `left_out` and the unsteady ones.
 
     Checks of frames that a device makes are left out as well.
     """

@@ -28,7 +28,7 @@ class _Credits:
         self._first = client.first_draft
 
     def more(self, messages: int) -> dict[str, Any]:
-        """The field of a header that allows so many messages beyond those that have come."""
+        """The field of a header that allows so many messages beyond the messages of the client so far."""
         return {"give": messages} if self._first else {"credit": {"given": "messages", "plus": messages}}
 
     def grant(self, messages: int) -> Step:

@@ -6,6 +6,7 @@ version 2 tell it by property 5. Either way the client's own calls go on.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,7 +34,7 @@ _ENTRY = {"memory": "source", "position": _CALL_OCTETS}
 _SUPPORT, _NO_SUPPORT = "the client takes reverse calls", "the client takes no reverse calls"
 
 
-class _Client:
+class _Client(ABC):
     """A client of one version.
 
     `refusals` are the codes of errors that refuse chunks, `replying` fields in the headers of its replies.
@@ -66,17 +67,17 @@ class _Client:
         header = {"xid": _REVERSE_XID, "type": 4, "error": {"any": list(codes)}}
         return {"message": {"header": header, "invalidates": None}}
 
+    @abstractmethod
     def answered(self, *answers: Mapping[str, Any], times: int = 1) -> list[Step]:
         """One of these answers to so many calls, and the client makes another call."""
-        raise NotImplementedError
 
+    @abstractmethod
     def passed_over(self, *answers: Mapping[str, Any]) -> list[Step]:
         """None or one of these answers, and the client makes another call."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check(self, name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
         """A check that begins with a call of the client."""
-        raise NotImplementedError
 
     def with_chunks(self, name: str, what: str, statements: str, memory: Mapping[str, Any], **header: Any) -> Check:
         """A call with a chunk that no item is in."""

@@ -133,7 +133,7 @@ class _Checks:
         return self.until(header=header, rpc={"procedure": _READ})
 
     def response(self, *items: Mapping[str, Any], **message: Any) -> Step:
-        """A Transmit Response with a READ's result, whose data are at these places; `message` has what differs."""
+        """A Transmit Response with a READ's result, whose data are at these places; `message` has the other fields."""
         header: dict[str, Any] = {"type": _RESPONSE, "xid": _XID, "count": 1, "items": list(items), **self._answering}
         header |= message.pop("header", {})
         results = message.pop("results", {"words": [0, 0, _LENGTH, 0, _LENGTH]})
