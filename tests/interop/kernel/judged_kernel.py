@@ -92,7 +92,7 @@ _CLIENT_S = 150.0
 _CALLS = """\
 while [ ! -e /judged ]; do
     grep -q ' /mnt nfs' /proc/mounts ||
-        timeout -s KILL {patience} mount.nfs {host}:/ /mnt -o {options},retry=0,soft,timeo=100,retrans=1,noac ||
+        timeout -s KILL {patience} mount.nfs {host}:/ /mnt -o {options},retry=0,soft,timeo={patience}0,retrans=1,noac ||
         sleep 0.2
     timeout -s KILL {patience} dd if=/dev/zero of=/mnt/made bs=64k count=2 conv=fsync
     echo 3 >/proc/sys/vm/drop_caches

@@ -16,6 +16,8 @@ from rpcrdma.check.entry import Check, Step
 __all__ = ["CLIENT_CHECKS"]
 
 _QUIET: Step = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
+_FURTHER_MS = 1000
+"""How much longer than a pause the second of two calls is awaited."""
 _LARGEST = (1 << 31) - 2
 _ONE_AT_A_TIME = "the client made no two calls at once"
 
@@ -39,7 +41,8 @@ class _Credits:
     @property
     def another(self) -> Step:
         """Another call, from a client that makes two at once."""
-        return hear(*self.client.other, {"quiet": _QUIET["quiet"], "unmet": _ONE_AT_A_TIME})
+        quiet = {"milliseconds": {"given": "pause_ms", "plus": _FURTHER_MS}}
+        return hear(*self.client.other, {"quiet": quiet, "unmet": _ONE_AT_A_TIME})
 
     def checks(self) -> list[Check]:
         """The checks of this draft."""

@@ -1,0 +1,50 @@
+"""Transmit Requests before the scripted server: the data of items in the segments of receive buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.scripted.served_call import placed_items
+
+BUFFER = {"segment_at": 40, "segment_octets": 8, "segments": 2}
+
+
+def transmission(data: bytes, *items: dict[str, Any], padding: bytes = bytes(4)) -> dict[str, Any]:
+    """A message with a header of 32 octets and a payload of 4, before its data."""
+    return {
+        "header": {"items": list(items), "payload_octets": 4},
+        "header_octets": 32,
+        "body": b"call" + padding + data,
+    }
+
+
+def item(length: int, *numbers: int, offset: int = 0) -> dict[str, Any]:
+    return {"position": 4, "length": length, "type": 2, "offset": offset, "numbers": list(numbers)}
+
+
+@pytest.mark.req("RT-5", "RT-23")
+def test_segments_are_numbered_through_all_transmissions() -> None:
+    first = transmission(b"0123456789abcdef", item(10, 1, 2, offset=4), item(3, 0), {"type": 1})
+    assert placed_items([first, transmission(b"ghijklmn")], BUFFER) == [(4, b"cdefghijkl"), (4, b"012")]
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        (transmission(b"01234567", item(4, 2)), "the number of a segment is 2"),
+        (transmission(b"01234567", item(9, 0)), "an item of 9 octets has 8"),
+        (transmission(b"0123", item(8, 0)), "an item of 8 octets has 4"),
+        (transmission(b"01234567", item(4, 0), padding=b"\0\0\0\1"), "are not zero"),
+    ],
+)
+def test_items_elsewhere_than_in_segments_are_refused(message: dict[str, Any], cause: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=cause):
+        placed_items([message], BUFFER)
+
+
+def test_a_receiver_without_segments_takes_no_items_there() -> None:
+    with pytest.raises(RemoteProtocolError, match="there are fewer"):
+        placed_items([transmission(b"", item(4, 0))], {})
