@@ -115,14 +115,14 @@ def client_judged_by_rpcrdma_check(lab: Lab) -> None:
         with subprocess.Popen([*command, *behind], stdout=subprocess.PIPE, text=True) as judging:
             options = MOUNT_OPTIONS.replace("port=20049", f"port={_JUDGING_PORT}", 1)
             # A call that is given up before the pause of a check ends is followed by another one, as no call may be.
-            patience = round(20 * lab.client.pace)
-            calling = lab.client.start(_CALLS.format(host=HOST, options=options, patience=patience), 100)
+            patience = round(30 * lab.client.pace)
+            calling = lab.client.start(_CALLS.format(host=HOST, options=options, patience=patience), 2 * _CLIENT_S)
             try:
                 said, _ = judging.communicate(timeout=_CLIENT_S * lab.client.pace)
             except subprocess.TimeoutExpired:
                 judging.send_signal(signal.SIGINT)
                 said, _ = judging.communicate(timeout=_CLIENT_S)
-            lab.client.run("touch /judged")
+            lab.client.run("touch /judged; umount -f -l /mnt || true")
             calling.wait(check=False)
     equal(
         "verdicts on the kernel's client",
