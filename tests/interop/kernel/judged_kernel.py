@@ -24,6 +24,7 @@ _JUDGED = tomllib.loads(Path(__file__).with_name("linux_verdicts.toml").read_tex
 
 _UNSTEADY = re.compile(
     r"v1\.cut\.\d\d?|ddp\.reserved|v1\.(version\.unknown-in-an-error|reads\.position-beyond|reverse\.xid-alone)"
+    r"|client\.reverse\.same-xid"
 )
 """Checks whose verdict depends on the server's earlier buffers, or on the time of a wake-up or of an end."""
 
