@@ -71,7 +71,6 @@ class _Checks:
             "version": 2,
             "type": _REQUEST,
             "count": {"min": 1, "max": _REQUEST_TRANSMISSIONS},
-            "extra_receives": {"max": _RESPONSE_TRANSMISSIONS},
             "items": items,
             "directions": {"all": {"results": ways}},
             **self._calling,
