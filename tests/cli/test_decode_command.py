@@ -8,13 +8,15 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rpcrdma.cli.main import main
-from support.command_process import run_command
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
+
+if TYPE_CHECKING:
+    from conftest import Command
 
 V1_CALL = "0a0b0c0d 00000001 00000020 00000000 00000000 00000000 00000000 "
 RPC_CALL = "0a0b0c0d 00000000 00000002 000186a3 00000003 00000001 00000000 00000000 00000000 00000000"
@@ -221,20 +223,17 @@ def test_the_dissector_for_wireshark_is_printed(monkeypatch, capsys) -> None:
 
 
 @pytest.mark.parametrize("version", ["1", "2", "2-07"])
-def test_every_message_of_the_demo_is_understood(tmp_path: Path, version: str) -> None:
+def test_every_message_of_the_demo_is_understood(tmp_path: Path, command: Command, version: str) -> None:
     tree, file = tmp_path / "tree", tmp_path / "demo.pcap"
     tree.mkdir()
     for size in (0, 100, 3000, 70_000, 300_000):
         (tree / f"file-{size}").write_bytes(os.urandom(size))
     for number in range(40):
         (tree / f"so long that a listing takes a long reply {number:0120}").write_bytes(b"")
-    demo = run_command("demo", "--rpcrdma-version", version, "--source", tree, "--pcap", file, "--json")
-    assert demo.returncode == 0, demo.stderr
-    report = json.loads(demo.stdout)
+    paths = ["--source", f"{tree}", "--pcap", f"{file}"]
+    report = command.done("demo", "--rpcrdma-version", version, *paths, "--json").json
     draft = ["--rpcrdma-version", version] if version == "2-07" else []
-    done = run_command("decode", "--json", *draft, file)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-    messages = objects(done.stdout)[1:]
+    messages = objects(command.done("decode", "--json", *draft, f"{file}").text)[1:]
     kinds = Counter(message["facts"].get("message") for message in messages if message["protocol"] == "rpcrdma")
     properties_told = 0 if version == "1" else 2
     assert kinds.pop(None, 0) == properties_told + report["rdma"]["pieces"], "neither a call nor a reply"
