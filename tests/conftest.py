@@ -53,8 +53,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_finish() -> None:
-    """Leaves the collected tests, some hundred MB, out of further garbage collections, which many tests call for."""
-    leave_out_what_lives()
+    """Leaves the collected tests, some hundred MB, out of garbage collections, which many tests call for.
+
+    The garbage of the imports stays: there is little of it, and each process would look for it in all the rest.
+    """
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
