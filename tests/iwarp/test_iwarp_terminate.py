@@ -113,9 +113,9 @@ def test_words_name_the_error_and_its_numbers() -> None:
     assert TerminateMessage(code=0x3A7B).words == "unknown error (3/10/7b)"
 
 
-@pytest.mark.parametrize("code", list(Code))
-def test_every_code_has_words(code: Code) -> None:
-    assert not TerminateMessage(code=code).words.startswith("unknown")
+@pytest.mark.in_python
+def test_every_code_has_words() -> None:
+    assert not [code for code in Code if TerminateMessage(code=code).words.startswith("unknown")]
 
 
 @pytest.mark.req("RD-4")
