@@ -32,6 +32,7 @@ from rpcrdma.check.catalogue.version_2 import DRAFTS
 from rpcrdma.iwarp import IwarpQueuePair, framing
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.rtr import extension, groups, layout
+from rpcrdma.scripted import Outcome, run_conversation
 from rpcrdma.transport import responder
 from rpcrdma.transport.dialects.v1 import Version1
 from support.device_in_memory import DeviceInMemory
@@ -114,6 +115,7 @@ def demanding_markers(taken: Callable[[Marker], bool]) -> FakeServer:
     return FakeServer(obliging, any_start=True, start=DEMANDING_MARKERS, markers=taken)
 
 
+NO_CRC = startup_frame("Rep", 0x10, 2, REPLY_START[20:])
 RESERVED_BITS = startup_frame("Rep", 0x5F, 2, REPLY_START[20:])
 RESERVED_PRIVATE_BITS = startup_frame("Rep", 0x50, 2, bytes.fromhex("00100010 f6ab0e18 01ff0303"))
 REJECTING = startup_frame("Rep", 0x20, 1)
@@ -125,6 +127,9 @@ FAKES = {
     "takes TCP segments for frames": Fake(FakeServer(obliging, aligned=True), ["mpa.frame.in-pieces"]),
     "keeps ended connections": Fake(FakeServer(obliging, stays=True), ["rdmap.half-closed", "mpa.frame.cut"]),
     "speaks first": Fake(FakeServer(obliging, begins=True), ["mpa.startup.silence"]),
+    "looks at CRCs that nobody demands": Fake(
+        FakeServer(closing, any_start=True, start=NO_CRC), ["mpa.startup.crc-of-neither"]
+    ),
     "makes no CRC": Fake(FakeServer(obliging, crc=False), ["mpa.startup.crc-demanded"]),
     "looks at the reserved half of markers": Fake(
         demanding_markers(lambda marker: marker.found == marker.right), ["mpa.markers.reserved"]
@@ -194,6 +199,15 @@ def test_a_server_that_demands_markers_gets_them() -> None:
     server = demanding_markers(lambda marker: marker.found & 0xFFFF == marker.right)
     results = asyncio.run(before(server, "1", "mpa.markers.*", "mpa.frame.*", "rpc.two-calls"))
     assert {result.verdict for result in results} == {Verdict.CONFORMS}
+
+
+def test_a_server_without_crcs_looks_at_none() -> None:
+    async def main() -> Outcome:
+        (check,) = chosen("mpa.startup.crc-of-neither")
+        async with serving(FakeServer(obliging, any_start=True, start=NO_CRC, crc=False)) as target:
+            return await run_conversation(check.conversation, target, GIVEN)
+
+    assert asyncio.run(main()).failure is None
 
 
 def test_silence_is_tried_twice() -> None:

@@ -1,4 +1,4 @@
-"""Markers of a scripted peer: those that it inserts are the ones of the software RNIC, and it takes them out again."""
+"""A scripted peer inserts the same markers as the software RNIC, and takes the markers of others out again."""
 
 from __future__ import annotations
 

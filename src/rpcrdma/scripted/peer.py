@@ -83,14 +83,14 @@ class RawPeer:
         """Says the Reply to a Request, with these fields in the place of the usual ones."""
         reply = {"key": {"text": "MPA ID Rep Frame"}, "revision": request["revision"], "enhanced": request["enhanced"]}
         flags = STARTUP_CRC * self.crc | STARTUP_ENHANCED * request["enhanced"]
-        self.crc = bool(request["crc"])
         await self.start({**reply, "flags": flags, **fields}, where)
+        self.crc = self.crc or bool(request["crc"])
 
     async def start(self, fields: Mapping[str, Any], where: str) -> None:
         """Says a start-up frame; with C in it, the frames after it have a CRC, with M those of the peer markers."""
         made = make_startup(fields, self._names, where)
         flags = made[STARTUP_FLAGS_AT] if len(made) > STARTUP_FLAGS_AT else 0
-        self.crc = self.crc or bool(flags & STARTUP_CRC)
+        self.crc = bool(flags & STARTUP_CRC)
         self._marked = MarkedFrames(self._reader) if flags & STARTUP_MARKERS else None
         told = ", ".join(f"{name} {value}" for name, value in fields.items())
         await self.send_stream(made, "MPA start-up" + (f" [{told}]" if told else ""))

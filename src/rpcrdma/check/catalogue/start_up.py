@@ -136,6 +136,15 @@ CHECKS: tuple[Check, ...] = (
         flags=0x10,
     ),
     _answered(
+        "crc-of-neither",
+        "A wrong CRC is not looked at where neither side demands CRCs",
+        "MPA-9 MPA-23",
+        {"startup": {**_REPLY, "crc": 0}},
+        {"startup": {**_REPLY, "crc": 1}, "last": True},
+        then=(say(rpc={}, mpa={"crc": 1}), ANSWERED),
+        flags=0x10,
+    ),
+    _answered(
         "crc-demanded",
         "For a Request with C all frames have a right CRC",
         "MPA-34 MPA-22 MPA-24 MPA-19",
