@@ -430,6 +430,26 @@ def test_a_trial_without_a_check_that_can_be_met_is_over() -> None:
     assert ClientTrial(checks, TrialOptions(timeout_s=1.0)).done.is_set()
 
 
+def test_connections_without_a_check_do_not_end_the_check_of_another_one() -> None:
+    async def main() -> Verdict:
+        checks = [each for each in CLIENT_CATALOGUE if each.id == "client.startup.rejected"]
+        trial = ClientTrial(checks, TrialOptions(timeout_s=5.0))
+        async with listening(trial, "127.0.0.1", 0) as (host, port):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(startup_frame("Req", 0x50, 2, bytes.fromhex("00100010") + raw_calls.BOTH_PRIVATE))
+            await reader.readexactly(20)
+            for _ in range(4):
+                await run_conversation(
+                    {"steps": [{"say": NULL}, {"hear": {"end": {}}}]}, RawTarget(host=host, port=port)
+                )
+            assert not trial.done.is_set()
+            writer.transport.abort()
+            await trial.done.wait()
+        return trial.results()[0].verdict
+
+    assert asyncio.run(main()) is Verdict.CONFORMS
+
+
 def test_a_client_that_stays_away_is_not_judged() -> None:
     trial = ClientTrial(CLIENT_CATALOGUE, TrialOptions(timeout_s=1.0))
     assert {result.verdict for result in trial.results()} == {Verdict.NOT_SEEN}
