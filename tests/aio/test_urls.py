@@ -53,6 +53,7 @@ def test_what_is_no_service_url_is_refused_with_the_reason(text: str) -> None:
         ("rdma://h:1+/d", "mountport must be a number from 1 to 65535"),
         ("rdma://fd00::1/x", r"an IPv6 address stands in brackets, as in rdma://\[::1\]"),
         ("tcp://::1", r"an IPv6 address stands in brackets, as in tcp://\[::1\]"),
+        ("rdma://h/a%00b", "no name has a null character"),
         ("rdma://h+x/d", "mountport must be a number from 1 to 65535"),
         ("rdma://h+7/d?mountport=7", r"the port of MOUNT is named twice, behind '\+' and as mountport"),
         ("rdma://h/d?mountport=65536", "mountport must be a number from 1 to 65535"),
