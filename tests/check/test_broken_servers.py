@@ -26,15 +26,20 @@ from fake_servers import (
     serving,
 )
 
+from rpcrdma.aio.answering import answering
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.check import CATALOGUE, READINGS, Check, Result, Verdict, run_checks
 from rpcrdma.check.catalogue.version_2 import DRAFTS
 from rpcrdma.iwarp import IwarpQueuePair, framing
 from rpcrdma.iwarp.sender import Sender
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.program import Procedure
 from rpcrdma.rtr import extension, groups, layout
 from rpcrdma.scripted import Outcome, run_conversation
 from rpcrdma.transport import responder
 from rpcrdma.transport.dialects.v1 import Version1
+from rpcrdma.xdr import codec
+from rpcrdma.xdr.codec import BulkItem, Payload
 from support.device_in_memory import DeviceInMemory
 from support.raw_iwarp import startup_frame
 
@@ -287,6 +292,28 @@ def always_invalidating(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Version1, "agree", agree)
 
 
+def reduced_whole(procedure: Procedure[Any, Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Has the whole result of a procedure for an item that may be placed."""
+
+    def put_in(patch: pytest.MonkeyPatch) -> None:
+        right = answering.ServerCall.success
+
+        def success(self: answering.ServerCall, result: Any) -> Payload:
+            reply = right(self, result)
+            if self.route.procedure.name != procedure.name:
+                return reply
+            octets = b"".join(reply.gather())
+            return Payload(octets[:24], [BulkItem(24, 24, octets[24:])])
+
+        patch.setattr(answering.ServerCall, "success", success)
+
+    return put_in
+
+
+def inline_padding_of_ones(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(codec, "_PAD", [b"\1" * (-length % 4) for length in range(4)])
+
+
 def thresholds_ignored(patch: pytest.MonkeyPatch) -> None:
     right = responder.plan_reply
     patch.setattr(
@@ -348,6 +375,9 @@ MUTATIONS = {
     ),
     "writes padding": Mutation(padding_written, ("v1.read.5-into-8", "v1.read.1-into-1")),
     "invalidates uninvited": Mutation(always_invalidating, ("v1.invalidation.n*", "v1.invalidation.other-version")),
+    "reduces attributes": Mutation(reduced_whole(v3.GETATTR), ("v1.getattr.write-chunk",)),
+    "reduces a union": Mutation(reduced_whole(v3.READ), ("v1.read.5001-into-8192",)),
+    "pads inline data with ones": Mutation(inline_padding_of_ones, ("v1.read.inline",)),
     "takes transmissions in any order": Mutation(
         transmissions_in_any_order, ("v2.rtr.number.*", "v2.rtr.xid.other", "v2.rtr.begun-by.response")
     ),

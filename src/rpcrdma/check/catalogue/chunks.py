@@ -41,7 +41,7 @@ def _into_chunk(count: int, room: int) -> Check:
     return check(
         f"v1.read.{count}-into-{room}",
         f"READ writes {count} octets to a Write chunk of {room}, and no padding",
-        "V1-45 V1-28 V1-29 V1-26 V1-24 NF-7",
+        "V1-45 V1-28 V1-29 V1-26 V1-24 V1-17 NF-7",
         _read(count, writes=[[_segment(room)]]),
         *either(_answer(writes=[[_segment(count)]])),
         {"memory": {"sink": {"written": count, "data": [_content(count), "a5" * min(8, room - count)]}}},
@@ -75,13 +75,13 @@ def _into_segments(count: int, *lengths: int) -> Check:
 
 
 def _inline(name: str, title: str, statements: str, **header: Any) -> Check:
-    """READ of 100 octets whose data is expected inline, with the header's Write list as it was sent."""
+    """READ of 101 octets whose data is expected inline, with the header's Write list as it was sent."""
     writes = header.get("writes", [])
-    results = {"ends": {"opaque": _content(100)}}
+    results = {"ends": {"opaque": _content(101)}}
     pattern = _answer(writes=writes)["message"]
     answer = {"message": {**pattern, "rpc": {**pattern["rpc"], "results": results}}}
     also = [{**error(2), "reading": "empty-write-chunk-refused"}] if writes else []
-    return check(name, title, statements, _read(100, **header), *either(answer, *also), needs="nfs file")
+    return check(name, title, statements, _read(101, **header), *either(answer, *also), needs="nfs file")
 
 
 _SOURCE = {"given": "source.handle"}
@@ -190,7 +190,7 @@ _ROUNDINGS = (
 )
 
 CHECKS: tuple[Check, ...] = (
-    _inline("v1.read.inline", "Without chunks, data of a file is inline", "V1-35 V1-44"),
+    _inline("v1.read.inline", "Without chunks, data of a file is inline, padded with zeros", "V1-35 V1-44 V1-86"),
     _inline("v1.read.empty-write-chunk", "For a Write chunk without segments, data is inline and the chunk empty",
             "V1-50 NF-8", writes=[[]]),
     *(_into_chunk(count, room) for count, room in _ROUNDINGS),
@@ -198,6 +198,12 @@ CHECKS: tuple[Check, ...] = (
     _into_segments(10, 4, 4, 4, 4),
     _into_segments(10, 3, 0, 16),
     _into_segments(5001, 1000, 1000, 4096),
+    check("v1.getattr.write-chunk", "Attributes, which may not be reduced, are inline beside a Write chunk",
+          "V1-75 V1-13 NF-1",
+          say(header={"writes": [[_segment(512)]]},
+              rpc={"procedure": 1, "args": {"opaque": {"given": "file"}}, **_CALLER}),
+          *either(_answer(writes=[[_segment(0)]])), {"memory": {"sink": {"written": 0}}},
+          needs="nfs file", memory=_SINK),
     check("v1.read.two-write-chunks", "Data takes the first Write chunk, and the second is returned unused",
           "V1-46 V1-48", _read(64, writes=[[_segment(64)], [_segment(64, 128)]]),
           *either(_answer(writes=[[_segment(64)], [_segment(0, 128)]]),
@@ -215,7 +221,7 @@ CHECKS: tuple[Check, ...] = (
                       {**_segment(256, 128), "length": {"min": 24}}]}}}),
           {"memory": {"sink": {"data": _content(64)}}}, needs="nfs file", memory=_SINK),
     check("v1.read.reply-chunk", "A reply beyond the threshold of a peer with receives of 1,024 octets takes the Reply "
-          "chunk", "V1-34 V1-31 V1-53 PD-8",
+          "chunk", "V1-34 V1-31 V1-53 V1-11 PD-8",
           _read(2000, reply=[_segment(4096)]),
           *either({"message": {"header": {"xid": {"given": "xid"}, "version": 1, "credit": {"min": 1}, "type": 1,
                                           "reads": [], "writes": [],
