@@ -42,8 +42,11 @@ LONG = Procedure(
 )
 """A procedure that no program has, whose arguments fit no message."""
 WITH_CHUNKS: tuple[tuple[Procedure[Any, Any], Any], ...] = (
-    (v3.READ, v3.READ3args(v3.nfs_fh3(b"file"), 0, 9000)),
-    (v3.WRITE, v3.WRITE3args(v3.nfs_fh3(b"file"), 0, 40_000, v3.stable_how.FILE_SYNC, bytes(range(250)) * 160)),
+    (v3.READ, v3.READ3args(v3.nfs_fh3(b"file"), 0, 9001)),
+    (
+        v3.WRITE,
+        v3.WRITE3args(v3.nfs_fh3(b"file"), 0, 40_001, v3.stable_how.FILE_SYNC, bytes(range(251)) * 159 + bytes(92)),
+    ),
     (v3.READDIRPLUS, v3.READDIRPLUS3args(v3.nfs_fh3(b"directory"), 0, bytes(8), 4096, 32768)),
     (LONG, bytes(6000)),
 )
@@ -157,6 +160,12 @@ NULL: Message = {"rpc": {}}
 NO_CREDITS: Message = {"header": {"credit": 0}, "rpc": {}}
 SEGMENT = {"handle": 7, "length": 64, "offset": 0}
 READ: Message = {"header": {"writes": [[SEGMENT]]}, "rpc": {"procedure": 6}}
+ODD_READ: Message = {"header": READ["header"], "rpc": {"procedure": 6, "args": {"words": [61]}}}
+ODD_WRITE: Message = {
+    "header": {"reads": [{"position": 44, **SEGMENT}]},
+    "rpc": {"procedure": 7, "args": {"words": [61]}},
+}
+WITH_CHUNK: Message = {"header": READ["header"], "rpc": {"procedure": 1}}
 LISTING: Message = {"header": {"reply": [SEGMENT]}, "rpc": {"procedure": 17}}
 UNALIGNED: Message = {"header": {"reads": [{"position": 42, **SEGMENT}]}, "rpc": {"procedure": 7}}
 LONG_ELSEWHERE: Message = {"header": {"type": 1, "reads": [{"position": 2, **SEGMENT}]}}
@@ -220,9 +229,12 @@ CAUGHT: tuple[tuple[str, BrokenClient, str], ...] = (
     ),
     ("asks for no credits", BrokenClient(NO_CREDITS), "client.calls"),
     ("sends three calls at once", BrokenClient(NULL, NULL, NULL), "client.one-call-* client.one-credit"),
+    ("has a Write chunk for attributes", BrokenClient(WITH_CHUNK), "client.eligible"),
+    ("has room for padding", BrokenClient(ODD_READ), "client.read.no-room-*"),
+    ("sends padding", BrokenClient(ODD_WRITE), "client.write.no-padding"),
     ("sends READs at once", BrokenClient(READ, READ), "client.one-credit.read"),
     ("sends the same call again", BrokenClient(NULL, same_xid=True), "client.error.chunk"),
-    ("sends the same READ again", BrokenClient(READ, same_xid=True), "client.read.* client.invalidate.own-handle"),
+    ("sends the same READ again", BrokenClient(READ, same_xid=True), "client.read.[!n]* client.invalidate.own-handle"),
     ("sends the same listing again", BrokenClient(LISTING, same_xid=True), "client.reply-chunk"),
     ("has an item at no Position", BrokenClient(UNALIGNED), "client.write.read-chunk"),
     ("has a Long Call at no Position", BrokenClient(LONG_ELSEWHERE), "client.long-call"),

@@ -26,6 +26,7 @@ from rpcrdma.scripted.values import Names, number, octets
 __all__ = ["make_message", "message_words", "read_message", "read_rpc"]
 
 _NFS = (100003, 3)
+_READ, _WRITE = (*_NFS, 6), (*_NFS, 7)
 _RECEIVE_SIZE = 2
 _MAKERS = {**MAKERS, **PLACEMENT_MAKERS}
 _READERS = {**READERS, **PLACEMENT_READERS}
@@ -109,9 +110,10 @@ def _rpc(given: Mapping[str, Any], header: Mapping[str, Any], names: Names, wher
 def read_message(version: str, data: bytes) -> dict[str, Any]:
     """{"header": FIELDS, "rpc": FIELDS, "body": octets after the header} of a received message.
 
-    "segments" is the number of segments in its chunks, "buffer" in properties with a Receive Buffer Structure are its
-    `buffer_segments`. A message of another version than 2, or that ends within a field, has {"broken": cause} besides
-    its first fields.
+    "segments" is the number of segments in its chunks. "item" compares the chunk of a READ or WRITE of NFSv3 with the
+    count in its arguments: "unaligned" octets of the count beyond whole words, and "spare" octets of the chunk beyond
+    the count. "buffer" in properties with a Receive Buffer Structure are its `buffer_segments`. A message of another
+    version than 2, or that ends within a field, has {"broken": cause} besides its first fields.
     """
     layout = LAYOUTS[version]
     header: dict[str, Any] = {}
@@ -138,7 +140,22 @@ def read_message(version: str, data: bytes) -> dict[str, Any]:
     if len(found["body"]) >= 8:
         found["rpc"] = read_rpc(found["body"])
         found["rpc"]["same_xid"] = int(found["rpc"]["xid"] == header["xid"])
+        found["item"] = _item(header, found["rpc"])
     return found
+
+
+def _item(header: Mapping[str, Any], rpc: Mapping[str, Any]) -> dict[str, int] | None:
+    procedure = rpc.get("program"), rpc.get("version"), rpc.get("procedure")
+    chunk: list[dict[str, int]] = []
+    if procedure == _READ and header.get("writes"):
+        chunk = header["writes"][0]
+    elif procedure == _WRITE:
+        chunk = header.get("reads") or []
+    if not chunk or len(rpc.get("args", b"")) < 4:
+        return None
+    # The data of a WRITE is not there, so that its count is at the end as well.
+    count = int.from_bytes(rpc["args"][-4:])
+    return {"unaligned": count % 4, "spare": sum(segment["length"] for segment in chunk) - count}
 
 
 def _count_segments(header: Mapping[str, Any]) -> int:

@@ -15,7 +15,7 @@ __all__ = ["CALLS", "CLIENT_CHECKS"]
 
 _XID = {"heard": "header.xid"}
 _HEADER = {"version": 1, "credit": {"min": 1}}
-_CALL = {
+_CALL: dict[str, Any] = {
     "message": {
         "header": {**_HEADER, "type": 0},
         "rpc": {"direction": 0, "rpc_version": 2, "status": None, "same_xid": 1},
@@ -30,13 +30,35 @@ _ANY: Step = {"serve": {"each": CALLS}}
 _NEXT: Step = hear(*CALLS)
 _ENDED = {"end": {}, "reading": "ended-after-broken-reply"}
 _QUIET: Step = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
-_READ, _WRITE = 6, 7
+_READLINK, _READ, _WRITE, _SYMLINK = 5, 6, 7, 10
 
 
-def _until(**header: Any) -> Step:
-    """Answers calls until one has these fields in its header; "procedure" is a field of its RPC message."""
-    rpc = {"rpc": {"procedure": header.pop("procedure")}} if "procedure" in header else {}
-    return {"serve": {"each": CALLS, "until": {"header": header, **rpc}, "header": {"credit": 1}}}
+def _until(
+    *,
+    each: list[dict[str, Any]] = CALLS,
+    procedure: int | None = None,
+    item: dict[str, Any] | None = None,
+    **header: Any,
+) -> Step:
+    """Answers calls, `each` of which has one of these patterns, until one has these fields in its header.
+
+    `procedure` is a field of its RPC message, `item` those of the chunk for its data.
+    """
+    until: dict[str, Any] = {"header": header}
+    if procedure is not None:
+        until["rpc"] = {"procedure": procedure}
+    if item is not None:
+        until["item"] = item
+    return {"serve": {"each": each, "until": until, "header": {"credit": 1}}}
+
+
+def _reducing(*procedures: int, **other_list: Any) -> dict[str, Any]:
+    """The pattern of a right call of these procedures, which may have one list of chunks, and the other one empty."""
+    message = _CALL["message"]
+    procedure = {"procedure": {"any": list(procedures)}} if procedures else {}
+    return {
+        "message": {**message, "header": {**message["header"], **other_list}, "rpc": {**message["rpc"], **procedure}}
+    }
 
 
 def _reply(*, message: dict[str, Any] | None = None, **header: Any) -> Step:
@@ -80,6 +102,16 @@ _SINK = {each: {"heard": f"header.writes.0.0.{each}"} for each in ("handle", "le
 _TOO_LONG = {**_SINK, "length": {**_SINK["length"], "plus": 4}}
 _SOURCE = {"position": {"min": 4}, "length": {"min": 1}}
 _LOST = [*CALLS, {"end": {}}]
+_ELIGIBLE = [
+    _reducing(reads=[], writes=[]),
+    _reducing(_READ, _READLINK, reads=[]),
+    _reducing(_WRITE, _SYMLINK, writes=[]),
+    _LONG_CALL,
+]
+"""Calls that reduce the items of RFC 8267 section 4 alone; those of Long Calls do not show."""
+_NO_PADDING = {"any": [None, {"spare": {"not": {"min": 1, "max": 3}}}]}
+_UNPADDED = [{"message": {**each["message"], "item": _NO_PADDING}} for each in CALLS]
+_UNALIGNED = {"unaligned": {"min": 1}}
 
 CLIENT_CHECKS: tuple[Check, ...] = (
     check("client.calls", "A call has a right header, and its RPC header the same XID", "V1-40 V1-38 V1-36 OR-1",
@@ -122,6 +154,13 @@ CLIENT_CHECKS: tuple[Check, ...] = (
              "V1-21 V1-24 V1-15 V1-92",
              {"serve": {"each": CALLS, "until": {"header": {"reads": [_SOURCE]}, "rpc": {"procedure": _WRITE}}}},
              _reply(), hear(*_OTHER_CALL)),
+    _chunked("eligible", "Only data of READ, READLINK, WRITE and SYMLINK is in chunks", "V1-75 V1-13 NF-1",
+             _until(each=_ELIGIBLE, procedure=_READ, reads=[], writes={"not": []}), _reply(),
+             _until(each=_ELIGIBLE, procedure=_WRITE, reads={"not": []}), _reply(), hear(*_ELIGIBLE)),
+    _chunked("read.no-room-for-padding", "The Write chunk of a READ has no room for padding", "V1-27",
+             _until(each=_UNPADDED, procedure=_READ, item=_UNALIGNED), _reply(), hear(*_OTHER_CALL)),
+    _chunked("write.no-padding", "The Read chunk of a WRITE has no padding", "V1-22",
+             _until(each=_UNPADDED, procedure=_WRITE, item=_UNALIGNED), _reply(), hear(*_OTHER_CALL)),
     _chunked("reply-chunk", "A call whose reply may exceed the threshold offers a Reply chunk that takes it",
              "V1-51 V1-34", _until(type=0, writes=[], reply={"not": None}), _reply(), hear(*_OTHER_CALL)),
     _chunked("long-call", "The segments of a Long Call have Position 0, and its payload is whole", "V1-32 V1-35",
