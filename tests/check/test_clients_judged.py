@@ -122,7 +122,9 @@ def judged(
 
 
 def needs_services(check: Check) -> bool:
-    """Whether a check judges clients of version 2 that tell support of reverse calls."""
+    """Whether a check judges clients that take reverse calls."""
+    if check.id == "client.reverse.as-many-as-granted":
+        return True
     return fnmatch.fnmatchcase(check.id, "client.v2*.reverse.*") and not check.id.endswith(".without-support")
 
 
@@ -166,6 +168,7 @@ ODD_WRITE: Message = {
     "rpc": {"procedure": 7, "args": {"words": [61]}},
 }
 WITH_CHUNK: Message = {"header": READ["header"], "rpc": {"procedure": 1}}
+GRANTING: Message = {"header": {"xid": 1001, "credit": 3}, "rpc": {"accepted": 0}}
 LISTING: Message = {"header": {"reply": [SEGMENT]}, "rpc": {"procedure": 17}}
 UNALIGNED: Message = {"header": {"reads": [{"position": 42, **SEGMENT}]}, "rpc": {"procedure": 7}}
 LONG_ELSEWHERE: Message = {"header": {"type": 1, "reads": [{"position": 2, **SEGMENT}]}}
@@ -232,6 +235,7 @@ CAUGHT: tuple[tuple[str, BrokenClient, str], ...] = (
     ("has a Write chunk for attributes", BrokenClient(WITH_CHUNK), "client.eligible"),
     ("has room for padding", BrokenClient(ODD_READ), "client.read.no-room-*"),
     ("sends padding", BrokenClient(ODD_WRITE), "client.write.no-padding"),
+    ("takes fewer reverse calls than it grants", BrokenClient(NULL, then=(GRANTING, NULL)), "client.reverse.as-many-*"),
     ("sends READs at once", BrokenClient(READ, READ), "client.one-credit.read"),
     ("sends the same call again", BrokenClient(NULL, same_xid=True), "client.error.chunk"),
     ("sends the same READ again", BrokenClient(READ, same_xid=True), "client.read.[!n]* client.invalidate.own-handle"),

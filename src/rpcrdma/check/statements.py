@@ -30,6 +30,7 @@ STATEMENTS: Mapping[str, Statement] = MappingProxyType(
         "BD-11": Statement("RFC 8167", "6", "MUST NOT"),
         "BD-12": Statement("draft-ietf-nfsv4-rpcrdma-bidirection-02", "2.1.2", "MUST NOT"),
         "BD-14": Statement("draft-ietf-nfsv4-rpcrdma-bidirection-02", "2.4", "MUST NOT"),
+        "BD-15": Statement("draft-ietf-nfsv4-rpcrdma-bidirection-02", "2.2.1", "must"),
         "BD-18": Statement("draft-ietf-nfsv4-rpcrdma-bidirection-02", "2.1.2", "must"),
         "BD-20": Statement("draft-ietf-nfsv4-rpcrdma-bidirection-02", "2.4", "must"),
         "BD-21": Statement("draft-ietf-nfsv4-rpcrdma-bidirection-02", "1.1.4", "rule"),

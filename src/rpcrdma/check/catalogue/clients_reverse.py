@@ -32,6 +32,8 @@ _SINK = {"sink": {"octets": 64, "may": "write"}}
 _SEGMENT = {"memory": "sink"}
 _ENTRY = {"memory": "source", "position": _CALL_OCTETS}
 _SUPPORT, _NO_SUPPORT = "the client takes reverse calls", "the client takes no reverse calls"
+_GRANTED_MAX = 64
+_MANY_GRANTED = f"the client grants more than {_GRANTED_MAX} reverse calls"
 
 
 class _Client(ABC):
@@ -164,11 +166,39 @@ def _of_all_versions(client: _Client, call: str, xid: str, undirected: str, chun
     ]  # fmt: skip
 
 
+def _as_many_as_granted(client: _First) -> Check:
+    """So many reverse calls as the reply to the first one grants, and the reply to the client's call behind them."""
+
+    def granting(**credit: int) -> dict[str, Any]:
+        message = client.reply()["message"]
+        return {"message": {**message, "header": {**message["header"], "credit": credit}}}
+
+    granted, numbered = {"heard": "header.credit"}, {"min": 5000, "max": 5000 + _GRANTED_MAX}
+    patterns = [client.reply(numbered), *CALLS]
+    reply = {"serve": {"each": patterns, "until": {"rpc": {"direction": 1}}, "most": _CALLS_MAX}}
+    return client.check(
+        "as-many-as-granted",
+        "As many reverse calls as the client grants are answered beside the reply to its own call",
+        "BD-15",
+        client.called(),
+        hear(
+            granting(min=1, max=_GRANTED_MAX),
+            {**granting(min=_GRANTED_MAX), "unmet": _MANY_GRANTED},
+            {**_SILENCE, "unmet": _NO_SUPPORT},
+            {"end": {}, "unmet": _NO_SUPPORT},
+        ),
+        {"repeat": {"times": granted, "steps": [client.called({"given": "index", "plus": 5000})]}},
+        {"answer": {}},
+        {"repeat": {"times": granted, "steps": [reply]}},
+    )
+
+
 def _of_version_1() -> list[Check]:
     client = _First()
     many = {"credit": 64}
     return [
         *_of_all_versions(client, "BD-7 BD-6 BD-12 BD-22", "BD-22 BD-1 BD-21", "BD-3 BD-14", "BD-9"),
+        _as_many_as_granted(client),
         client.check("grants-nothing", "The credits that a reverse call asks for allow no call of the client",
                      "BD-2 V1-8", client.called(header=many), hear(client.reply(), _SILENCE, _ENDED),
                      *client.passed_over()),
