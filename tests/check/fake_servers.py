@@ -253,10 +253,10 @@ class Version2:
         header = {"type": 0, "flags": 1} if self.draft.version == "2" else {"type": 13}
         return self.made({"header": {"xid": frame.xid, **header}, "rpc": {"xid": frame.xid, "accepted": 0}})
 
-    def refusal(self, frame: Frame) -> bytes:
-        """BAD_XDR."""
+    def refusal(self, frame: Frame, error: int = 2) -> bytes:
+        """An error, BAD_XDR unless another code is given."""
         flags = {"flags": 1} if self.draft.version == "2" else {}
-        return self.made({"header": {"xid": frame.xid, "type": 4, "error": 2, **flags}})
+        return self.made({"header": {"xid": frame.xid, "type": 4, "error": error, **flags}})
 
     def report(self, frame: Frame) -> bytes:
         """A Report Error that fits no fault."""

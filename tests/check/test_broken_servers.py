@@ -37,6 +37,8 @@ from rpcrdma.rpc.program import Procedure
 from rpcrdma.rtr import extension, groups, layout
 from rpcrdma.scripted import Outcome, run_conversation
 from rpcrdma.transport import responder
+from rpcrdma.transport.assembly import Assembly
+from rpcrdma.transport.dialects import v2_00
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.xdr import codec
 from rpcrdma.xdr.codec import BulkItem, Payload
@@ -57,6 +59,7 @@ GIVEN: dict[str, int | bytes] = {
 GIVEN |= {"credential": bytes(8), "written": b"handle", "directory": b"handle"}
 for name in ("2", "2-07"):
     GIVEN |= {f"{name}.requests_max": 8, f"{name}.receive_octets": 5120}
+    GIVEN[f"{name}.granted"] = 8
     GIVEN |= {f"{name}.segment_at": 1024, f"{name}.segment_octets": 1024, f"{name}.segments": 4}
 
 
@@ -178,6 +181,14 @@ for draft in DRAFTS:
     name = f"version {draft.version}: answers calls with properties"
     server = FakeServer(lambda frame, _, draft=draft: Version2(draft, Version2.refusal).properties(frame))  # type: ignore[misc]
     FAKES[name] = Fake(server, [f"{draft.family}.null"], draft.version)
+
+
+first_draft = DRAFTS[0]
+FAKES["refuses unknown flags as a type"] = Fake(
+    FakeServer(Version2(first_draft, lambda server, frame: server.refusal(frame, first_draft.codes["INVAL_HTYPE"]))),
+    ["v2.flags.reserved"],
+    "2",
+)
 
 
 def test_each_check_catches_a_broken_server_and_each_reading_occurs() -> None:
@@ -331,6 +342,19 @@ def any_ranges(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(extension, "check_ranges", lambda _: None)
 
 
+def dropping_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Assembly, "drop", lambda *_, **__: None)
+
+
+def errors_without_response(patch: pytest.MonkeyPatch) -> None:
+    right = v2_00.refusal_octets
+
+    def refusal_octets(error: Any, credit_word: int, prefix: bytes, codes: Any) -> bytes:
+        return right(error, credit_word, prefix[:-4] + bytes(4), codes)
+
+    patch.setattr(v2_00, "refusal_octets", refusal_octets)
+
+
 def padding_of_ones(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(layout, "_ZEROS", b"\1" * 4096)
 
@@ -381,6 +405,8 @@ MUTATIONS = {
     "takes transmissions in any order": Mutation(
         transmissions_in_any_order, ("v2.rtr.number.*", "v2.rtr.xid.other", "v2.rtr.begun-by.response")
     ),
+    "takes the rest of a broken call": Mutation(dropping_nothing, ("v2.pieces.rest",)),
+    "leaves RESPONSE out of errors": Mutation(errors_without_response, ("v2.flags.reserved",)),
     "takes any ranges": Mutation(any_ranges, ("v2.rtr.ranges.overlap",)),
     "pads with ones": Mutation(padding_of_ones, ("v2.rtr.read.in-segment",)),
     "reads beyond the agreed depth": Mutation(reads_of_any_number, ("rdmap.read.one-at-a-time",)),

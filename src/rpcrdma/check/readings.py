@@ -78,6 +78,10 @@ READINGS: Mapping[str, Reading] = MappingProxyType(
             "a second Write chunk is refused; we return it unused",
             "RFC 8267 section 6.4.2 lets a server refuse what is too complex; Linux svcrdma takes one",
         ),
+        "flags-refused-as-type": Reading(
+            "unknown flags are refused with INVAL_HTYPE; we answer INVAL_FLAG",
+            "draft-ietf-nfsv4-rpcrdma-version-two-00 section 6.4.3, against its section 6.3.2.2",
+        ),
         "other-report": Reading(
             "the Report Error has other fields than those that section 9.5 lists for the fault",
             "draft-dnoveck-nfsv4-rpcrdma-rtrext-01 section 9.5 does not number transmissions, nor order the faults",

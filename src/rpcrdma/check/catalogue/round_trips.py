@@ -59,6 +59,8 @@ _SINK = {"sink": {"octets": 512, "may": "write"}}
 _ANY_END = 0xFFFFFFFF
 _RESULT_AT = {"any": [128, 44]}
 """The Position of the data in the result of a READ, with and without attributes (RFC 1813 section 3.3.6)."""
+_RPC_HEADER_OCTETS = 40
+"""The shortest RPC header; procedure arguments come behind it."""
 _CALLER = {"credential": {"given": "credential"}}
 
 
@@ -346,6 +348,8 @@ class _Checks:
                  _read(100, {**by_rdma, "least": 101}), self.response(short, **inline), untouched),
             read("two-directions", "A direction for which there is no result is answered with none", "RT-25 RT-7",
                  _read(100, by_send, by_rdma), self.response(in_segment, none, **placed), untouched),
+            read("range-of-the-header", "A direction whose range has no arguments holds for no result", "RT-27",
+                 _read(100, by_rdma, end=_RPC_HEADER_OCTETS), self.response(none, **inline), untouched),
             read("continued", "A result longer than one buffer continues in the segments of the next one",
                  "RT-5 RT-18 RT-16 RT-1", _read(5000, by_send, extra=2),
                  self.response({"position": _RESULT_AT, "length": 5000, "type": _IN_SEGMENTS, "offset": 0,
