@@ -284,6 +284,10 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, BrokenClient, str]]:
         client(then=(READ,), same_xid=True),
         f"{family}.read.* {family}.error.write-chunks",
     )
+    at_8 = {"position": 8, **SEGMENT}
+    long: Message = {"header": {"type": 1, "reads": [at_8]} if version == "2" else {"type": 8, "call": [at_8]}}
+    yield "has a Long Call at no Position", client(then=(right_write, long)), f"{family}.error.read-chunks"
+    yield "goes on with version 1", client(then=(NULL, {**NULL, "header": {"version": 1}})), f"{family}.calls"
     yield "sends the same WRITE again", client(then=(right_write,), same_xid=True), f"{family}.error.read-chunks"
     yield "sends the same named READ again", client(then=(named,), same_xid=True), f"{family}.invalidate.named"
     few = {"handle": 7, "length": 4096, "offset": 0}
@@ -302,6 +306,12 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, BrokenClient, str]]:
         tells = {"header": {"type": draft.properties, "properties": [[5, {"words": [support]}]]}}
         return BrokenClient(tells, NULL, then=(reply,), version=version)
 
+    own_xid = {"given": "xid", "plus": 999}
+    long_reply = {"type": 1, "flags": 1} if version == "2" else {"type": 11}
+    at_length: Message = {"header": {**long_reply, "xid": own_xid, "reply": [SEGMENT]}}
+    tells: Message = {"header": {"type": draft.properties, "properties": [[5, {"words": [1]}]]}}
+    named_replies = BrokenClient(tells, NULL, then=(at_length,), version=version)
+    yield "replies by a chunk that it has not been offered", named_replies, f"{family}.reverse.call"
     yield "replies with another XID", replying(1), " ".join(f"{family}.reverse.{each}" for each in ("[!w]*", "write-*"))
     yield "replies without support", replying(0), f"{family}.reverse.without-support"
 

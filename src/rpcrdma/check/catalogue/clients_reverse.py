@@ -212,7 +212,7 @@ def _of_version_1() -> list[Check]:
 
 def _of_draft(client: _Second) -> list[Check]:
     first = client.client.first_draft
-    checks = _of_all_versions(client, "V2-A6 V2-76", "V2-A6 BD-1", "V2-38" if first else "BD-3", "V2-A8")
+    checks = _of_all_versions(client, "V2-A6 V2-76 V2-77", "V2-A6 BD-1", "V2-38" if first else "BD-3", "V2-A8")
     checks.append(
         client.check("without-support", "A client without support of reverse calls goes on after one", "V2-A7 BD-22",
                      client.called(), *client.passed_over(client.refused(3, 4)), support=False)

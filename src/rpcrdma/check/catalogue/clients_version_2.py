@@ -25,9 +25,10 @@ _READ, _WRITE = 6, 7
 
 _SEGMENT_OCTETS, _SEGMENTS = 4096, 4
 _RPC = {"direction": 0, "rpc_version": 2, "status": None, "same_xid": 1}
+_SOME_AT_ZERO = {"not": {"all": {"position": {"min": 1}}}}
 _TYPES: dict[str, tuple[dict[str, Any], ...]] = {
-    "2": ({"type": 0, "flags": 0}, {"type": 1, "flags": 0}, {"type": 0, "flags": 2}),
-    "2-07": ({"type": 10}, {"type": 8}, {"type": 9}),
+    "2": ({"type": 0, "flags": 0}, {"type": 1, "flags": 0, "reads": _SOME_AT_ZERO}, {"type": 0, "flags": 2}),
+    "2-07": ({"type": 10}, {"type": 8, "call": {"all": {"position": 0}}}, {"type": 9}),
 }
 """The headers of calls: inline, long, and continued in further messages."""
 
@@ -169,8 +170,8 @@ def _headers(client: DraftClient) -> list[Check]:
     reply, discarded = client.reply, client.discarded
     broken = [{"count": 0xFFFFFFFF, "segments": []}]
     return [
-        client.check("calls", "A call has a right header, and its RPC header the same XID", "V2-1 V2-73 V2-37",
-                     client.any, reply(), client.next, reply()),
+        client.check("calls", "A call has a right header, and its RPC header the same XID",
+                     "V2-1 V2-73 V2-37 V2-14", client.any, reply(), client.next, reply()),
         discarded("reply.other-version", "A reply of version 9 is discarded", "V2-68", client.wrong(version=9)),
         discarded("reply.other-xid", "A reply to no call is discarded", "V2-84",
                   client.wrong(xid={**_XID, "plus": 1000})),
@@ -235,7 +236,7 @@ def _too_many_chunks(client: DraftClient) -> list[Check]:
     ]
     return [
         client.check("error.read-chunks", "After READ_CHUNKS a call comes again in a Position-Zero chunk, or fails",
-                     "V2-54", source, client.error(codes["READ_CHUNKS"], 0),
+                     "V2-54 V2-28", source, client.error(codes["READ_CHUNKS"], 0),
                      hear(client.calls[1], *client.other, {"end": {}}), needs="program"),
         client.first("error.segments", "After SEGMENTS a call comes again with no more segments than told, or fails",
                      "V2-A18 V2-57",
