@@ -342,6 +342,25 @@ def any_ranges(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(extension, "check_ranges", lambda _: None)
 
 
+def without_continuation(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(responder, "CONTINUED_OCTETS_MAX", 0)
+
+
+def other_resources(patch: pytest.MonkeyPatch) -> None:
+    """Errors about chunks that are too small count the chunks from zero, and leave out the padding."""
+    without_continuation(patch)
+    right = responder.plan_reply
+
+    def plan_reply(*args: Any) -> Any:
+        plan = right(*args)
+        refusal = plan.refusal
+        if refusal is None:
+            return plan
+        return plan._replace(refusal=refusal._replace(chunk=refusal.chunk - 1, needed=refusal.needed - 1))
+
+    patch.setattr(responder, "plan_reply", plan_reply)
+
+
 def dropping_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Assembly, "drop", lambda *_, **__: None)
 
@@ -353,6 +372,10 @@ def errors_without_response(patch: pytest.MonkeyPatch) -> None:
         return right(error, credit_word, prefix[:-4] + bytes(4), codes)
 
     patch.setattr(v2_00, "refusal_octets", refusal_octets)
+
+
+def directions_of_any_range(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(extension, "directed", lambda sets, *_: range(sum(len(each.results) for each in sets)))
 
 
 def padding_of_ones(patch: pytest.MonkeyPatch) -> None:
@@ -405,8 +428,12 @@ MUTATIONS = {
     "takes transmissions in any order": Mutation(
         transmissions_in_any_order, ("v2.rtr.number.*", "v2.rtr.xid.other", "v2.rtr.begun-by.response")
     ),
+    "tells other resources than the reply needs": Mutation(
+        other_resources, ("v2.read.short-write-chunk", "v2.read.short-reply-chunk")
+    ),
     "takes the rest of a broken call": Mutation(dropping_nothing, ("v2.pieces.rest",)),
     "leaves RESPONSE out of errors": Mutation(errors_without_response, ("v2.flags.reserved",)),
+    "takes the directions of all ranges": Mutation(directions_of_any_range, ("v2.rtr.read.range-*",)),
     "takes any ranges": Mutation(any_ranges, ("v2.rtr.ranges.overlap",)),
     "pads with ones": Mutation(padding_of_ones, ("v2.rtr.read.in-segment",)),
     "reads beyond the agreed depth": Mutation(reads_of_any_number, ("rdmap.read.one-at-a-time",)),
@@ -424,6 +451,14 @@ def test_a_mistake_in_our_server_is_caught(judge: Judge, monkeypatch: pytest.Mon
     # The first answers of a version 1 that is broken may be wrong, too.
     met = ["1"] if checks[0].id.startswith("v1.") else []
     assert caught(judge(checks, met=met)) == {check.id for check in checks}
+
+
+def test_a_server_that_continues_no_reply_conforms_with_the_resources_that_it_tells(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_continuation(monkeypatch)
+    results = judge(chosen("v2.read.short-*"))
+    assert [(result.verdict, result.cause) for result in results] == [(Verdict.CONFORMS, "")] * 2
 
 
 def test_a_mistake_is_caught_over_a_device(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
