@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rpcrdma.check.answers import hear, say
+from rpcrdma.check.answers import NULL_OCTETS, hear, say
 from rpcrdma.check.entry import Check, Step, check
 
 __all__ = ["CHECKS", "DRAFTS", "Draft"]
@@ -261,7 +261,9 @@ def _chunk_lists(draft: Draft) -> Sequence[Check]:
     ]
     writes = [[_segment(4, at)] for at in range(0, 4 * _MANY, 4)]
     fewer = {"max": _MANY - 1}
-    long = {"type": 1, "reads": [_ENTRY]} if draft.version == "2" else {"type": 8, "call": [_ENTRY]}
+    long = {"type": 1} if draft.version == "2" else {"type": 8}
+    list_name = "reads" if draft.version == "2" else "call"
+    at_zero = {"position": 0, "memory": "source"}
     unused = {"all": [{"handle": _SINK_HANDLE, "length": 0}]}
     checks = [
         draft.check("reads.many", f"Of {_MANY} Read chunks the number supported is told, or their Positions refused",
@@ -273,7 +275,10 @@ def _chunk_lists(draft: Draft) -> Sequence[Check]:
                     hear(draft.accepted(writes=unused), draft.error("WRITE_CHUNKS", fewer),
                          draft.error("REPLY_RESOURCE", {"min": 1})), *draft.afterwards(), memory=sink),
         draft.refused("long.elsewhere", "A Long Call without a segment at Position zero is refused", "V2-28",
-                      "BAD_XDR", header=long),
+                      "BAD_XDR", header={**long, list_name: [_ENTRY]}),
+        draft.check("long.null", "A Long Call with its segment at Position zero is answered", "V2-28",
+                    say(header={**long, list_name: [at_zero]}), hear(draft.accepted()), *draft.afterwards(),
+                    memory={"source": {"content": NULL_OCTETS}}),
         _agreed_version(draft),
         _credits(draft),
     ]  # fmt: skip
@@ -350,7 +355,8 @@ def _files(draft: Draft) -> Sequence[Check]:
         draft.check("read.reply-chunk", "A reply beyond the threshold is padded in its Reply chunk, or continued",
                     "V2-30 V2-31", _read(_LONG_RESULT, reply=[_segment(8192)]),
                     hear({"message": {"header": {**in_reply_chunk, **long}}}, {**continued, "last": True}),
-                    *draft.afterwards(), needs="nfs file", memory=large),
+                    {"memory": {"sink": {"data": {"words": [_XID, 1, 0, 0, 0, 0, 0]}}}}, *draft.afterwards(),
+                    needs="nfs file", memory=large),
         draft.check("read.short-write-chunk", "Data beyond its Write chunk is inline, or the room needed is told",
                     "V2-58 V2-88", _read(64, writes=[[_segment(8)]]),
                     hear(draft.error("WRITE_RESOURCE", 1, 64), draft.done(writes=[[_segment(0)]])),
