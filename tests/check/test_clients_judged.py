@@ -227,7 +227,7 @@ CAUGHT: tuple[tuple[str, BrokenClient, str], ...] = (
         BrokenClient(NULL),
         (
             "client.reply.[omdu]* client.reply.cut* client.reply.li* client.reply.long-* client.error.u* "
-            "client.[wri]*.unknown-* client.crc client.startup.* client.reverse.*"
+            "client.[wri]*.unknown-* client.crc client.startup.[!d]* client.reverse.*"
         ),
     ),
     ("asks for no credits", BrokenClient(NO_CREDITS), "client.calls"),
@@ -236,6 +236,7 @@ CAUGHT: tuple[tuple[str, BrokenClient, str], ...] = (
     ("has room for padding", BrokenClient(ODD_READ), "client.read.no-room-*"),
     ("sends padding", BrokenClient(ODD_WRITE), "client.write.no-padding"),
     ("takes fewer reverse calls than it grants", BrokenClient(NULL, then=(GRANTING, NULL)), "client.reverse.as-many-*"),
+    ("answers no RDMA Read", BrokenClient(NULL, then=(ODD_WRITE, NULL)), "client.startup.depth"),
     ("sends READs at once", BrokenClient(READ, READ), "client.one-credit.read"),
     ("sends the same call again", BrokenClient(NULL, same_xid=True), "client.error.chunk"),
     ("sends the same READ again", BrokenClient(READ, same_xid=True), "client.read.[!n]* client.invalidate.own-handle"),
@@ -431,6 +432,13 @@ OTHER: Message = {"say": {"header": {"xid": 1}, "rpc": {}}}
 def test_a_client_that_demands_markers_gets_them() -> None:
     steps = ({"say": NULL}, REPLIED, OTHER, REPLIED)
     assert held("client.calls", *steps, startup={"flags": 0xD0}) == (None, Verdict.CONFORMS)
+
+
+def test_a_client_may_take_as_many_reads_as_a_reply_asks_for() -> None:
+    write: Message = {"header": {"xid": 1, "reads": [{"position": 44, "memory": "source"}]}, "rpc": {"procedure": 7}}
+    memory = {"source": {"octets": 64}}
+    steps = ({"say": NULL}, REPLIED, {"say": write}, {"hear": {"end": {}}})
+    assert held("client.startup.depth", *steps, memory=memory) == (None, Verdict.CONFORMS)
 
 
 def test_a_broken_client_is_caught_over_a_device() -> None:

@@ -50,6 +50,7 @@ STATEMENTS: Mapping[str, Statement] = MappingProxyType(
         "EM-4": Statement("RFC 6581", "9", "MUST"),
         "EM-6": Statement("RFC 6581", "9.1", "SHOULD, MUST"),
         "EM-7": Statement("RFC 6581", "9.1", "MAY, MUST"),
+        "EM-8": Statement("RFC 6581", "9.1", "MUST"),
         "EM-9": Statement("RFC 6581", "9.1", "MUST"),
         "EM-11": Statement("RFC 6581", "9.2", "MUST"),
         "EM-13": Statement("RFC 6581", "9.2", "MUST"),

@@ -102,6 +102,8 @@ _SINK = {each: {"heard": f"header.writes.0.0.{each}"} for each in ("handle", "le
 _TOO_LONG = {**_SINK, "length": {**_SINK["length"], "plus": 4}}
 _SOURCE = {"position": {"min": 4}, "length": {"min": 1}}
 _LOST = [*CALLS, {"end": {}}]
+_DEPTH = 512
+"""RDMA Reads beyond the inbound depths of RNICs."""
 _ELIGIBLE = [
     _reducing(reads=[], writes=[]),
     _reducing(_READ, _READLINK, reads=[]),
@@ -146,6 +148,18 @@ CLIENT_CHECKS: tuple[Check, ...] = (
     _start("startup.key", "A Reply with an unknown key ends the connection", "MPA-40 MPA-42",
            key={"text": "MPA ID Rop Frame"}),
     _start("startup.rejected", "A Reply that rejects ends the start-up", "MPA-40", flags=0x30),
+    check("client.startup.depth", "A Reply with a depth of 512 gets Terminate 2006, or so many RDMA Reads are answered",
+          "EM-8",
+          hear({"terminate": {"code": 0x2006}, "last": True},
+               {"terminate": {"code": 0x0206}, "reading": "terminate-nibbles-swapped", "last": True},
+               {"end": {}, "reading": "ended-without-terminate", "last": True},
+               {"message": {"header": {"version": 2}}, "unmet": "the client begins with version 2"}, *CALLS),
+          _reply(credit=1), _until(reads={"not": []}),
+          {"repeat": {"times": _DEPTH, "steps": [
+              say(payload=[{"words": [7, 0, 0, 1, {"heard": "header.reads.0.handle"}]},
+                           {"longs": [{"heard": "header.reads.0.offset"}]}], ddp={"opcode": "read_request"})]}},
+          {"repeat": {"times": _DEPTH, "steps": [hear({"read_response": {"handle": 7}})]}},
+          startup={"ord": _DEPTH}),
     _start("startup.length", "A Reply with 513 octets of private data ends the connection", "MPA-36", "risky",
            length=513),
     _chunked("read.write-chunk", "A READ offers one Write chunk with room for its data, and goes on after it",
