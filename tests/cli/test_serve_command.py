@@ -255,6 +255,7 @@ def test_serve_stops_when_its_standard_input_ends_whatever_that_is(
 
 def test_serve_stops_when_it_has_no_standard_input(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number 0 is then that of a file, or a socket, of the server's own, which is not read."""
+    monkeypatch.setattr(sys, "__stdin__", None)
     monkeypatch.setattr(sys, "stdin", None)
     command = ["serve", "--stop-at-eof", "--state-dir", str(tmp_path / "state"), str(data)]
     command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]

@@ -62,9 +62,10 @@ def prepare() -> None:
     while number <= 2:
         number = os.open(os.devnull, os.O_RDWR)
     os.close(number)
-    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - it stays open
+            # The number of the stream may be that of another file by now.
+            setattr(sys, name, open(os.open(os.devnull, os.O_RDWR), mode, closefd=False))  # noqa: SIM115 - it stays open
     for stream, settings in (
         (sys.stdout, {"encoding": "utf-8", "errors": "surrogateescape"}),
         (sys.stderr, {"errors": "backslashreplace"}),

@@ -541,7 +541,7 @@ def _stop_on_signals(stop: asyncio.Event) -> Callable[[int], None]:
 
 def _stop_at_eof(stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
-    if sys.stdin is None:
+    if sys.__stdin__ is None:
         # It was closed when the process began, and its number may be that of any other file.
         stop.set()
         return
