@@ -19,11 +19,13 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.streams.read_ahead import ReadAhead
 from rpcrdma.nfs.client.streams.write_behind import WriteBehind
 from rpcrdma.nfs.client.workers import BufferRing
+from rpcrdma.rpc.service import CallContext
 from rpcrdma.verbs import ScatteredBuffer
 from rpcrdma.wire.buffers import Buffer, PooledMemory
 from support import device_in_memory
 from support.device_in_memory import DeviceInMemory
 from support.late_accesses import Files
+from support.waiting import until
 
 FILE = v3.nfs_fh3(b"file")
 OCTETS = 1 << 16
@@ -35,8 +37,8 @@ async def read(client: rpcrdma.Connection, octets: int = OCTETS, into: bytearray
     assert reply.value.data == b"r" * octets
 
 
-async def write(client: rpcrdma.Connection, data: memoryview) -> None:
-    reply = await client.call(v3.WRITE, v3.WRITE3args(FILE, 0, len(data), v3.stable_how.FILE_SYNC, data))
+async def write(client: rpcrdma.Connection, data: memoryview, offset: int = 0) -> None:
+    reply = await client.call(v3.WRITE, v3.WRITE3args(FILE, offset, len(data), v3.stable_how.FILE_SYNC, data))
     assert isinstance(reply.value, v3.WRITE3resok)
 
 
@@ -44,6 +46,7 @@ def over(
     device: DeviceInMemory,
     use: Callable[[rpcrdma.Connection, Any], Awaitable[None]],
     shared: VerbsProvider | None = None,
+    service: Files | None = None,
     **options: Any,
 ) -> None:
     """Runs `use` with a client and its server, which share a provider."""
@@ -53,7 +56,7 @@ def over(
         serving = rpcrdma.ServeOptions(rdma=RdmaServerConfig(provider=provider))
         connecting = rpcrdma.ConnectOptions(provider=provider, **{"rpcrdma_version": 1, **options})
         async with (
-            rpcrdma.serve([Files()], ["rdma://127.0.0.1:0"], options=serving) as server,
+            rpcrdma.serve([service or Files()], ["rdma://127.0.0.1:0"], options=serving) as server,
             rpcrdma.connect(server.listening[0], v3.PROGRAM, options=connecting) as client,
         ):
             await client.call(v3.NULL, None)
@@ -269,3 +272,31 @@ def test_blocks_of_files_and_copies_are_memory_that_stays_registered() -> None:
 
     asyncio.run(main())
     assert {type(each) for each in fetched} == {PooledMemory}
+
+
+def test_a_late_reply_to_a_write_that_was_given_up_costs_the_connection_and_no_other_call() -> None:
+    """A device cannot keep the handle for the reply's Send with Invalidate once the memory is the caller's again."""
+    gates: dict[int, asyncio.Event] = {}
+
+    class Slow(Files):
+        async def write(self, args: v3.WRITE3args, context: CallContext) -> v3.WRITE3res:  # type: ignore[override]
+            arrived.append(args.offset)
+            await gates[args.offset].wait()
+            return super().write(args, context)
+
+    arrived: list[int] = []
+
+    async def use(client: rpcrdma.Connection, _: Any) -> None:
+        gates.update({0: asyncio.Event(), 1: asyncio.Event()})
+        first, second = (asyncio.ensure_future(write(client, memoryview(bytearray(OCTETS)), at)) for at in (0, 1))
+        await until(lambda: len(arrived) == 2)
+        first.cancel()
+        await asyncio.wait([first])
+        before = client.reconnects
+        gates[0].set()
+        await until(lambda: client.reconnects > before)
+        gates[1].set()
+        await second
+        assert set(arrived) == {0, 1}
+
+    over(DeviceInMemory(), use, service=Slow())

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -138,7 +139,7 @@ def test_a_closed_stream_becomes_the_empty_device(monkeypatch: pytest.MonkeyPatc
     console.prepare()
     stream = getattr(sys, name)
     try:
-        assert os.path.samestat(os.fstat(stream.fileno()), os.stat(os.devnull))
+        assert os.path.samestat(os.fstat(stream.fileno()), Path(os.devnull).stat())
         assert stream.writable() is (name != "stdin")
     finally:
         os.close(stream.fileno())

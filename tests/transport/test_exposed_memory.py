@@ -129,6 +129,33 @@ def test_the_late_reply_to_an_abandoned_call_may_invalidate_the_memory_of_its_ar
     assert pair.client.calls_in_flight == 0
 
 
+@pytest.mark.parametrize("given_up", [True, False])
+def test_a_late_use_of_a_handle_that_no_provider_could_keep_is_no_fault_of_the_peer(
+    given_up: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the client connects again, as after any loss of a connection."""
+    monkeypatch.setattr(SoftwareProtectionDomain, "abandon", SoftwareProtectionDomain.invalidate)
+    config = TransportConfig(in_messages_octets_max=0, offered_receive_octets=4096)
+    pair = EndpointPair(config, version="1").connect()
+    pair.client.call(9, message(9, CALL), NOTHING)
+    (first,) = pair.arrived()
+    pair.server.reply(first, message(9, REPLY))
+    pair.run()
+    assert kinds(pair.client_events()) == [ReplyArrived]
+    handle, _ = [pair.client.call(xid, message(xid, CALL, (b"", bytes(5000))), NOTHING) for xid in (1, 2)]
+    (incoming, _) = pair.arrived()
+    if given_up:
+        pair.client.abandon(handle)
+    else:
+        pair.client_pd.regions.clear()
+    pair.server.reply(incoming, message(1, REPLY))
+    pair.run()
+    *failed, closed = pair.client_events()
+    assert kinds([*failed, closed]) == [CallFailed] * (1 if given_up else 2) + [Closed]
+    assert closed.protocol_error is not given_up
+    assert {one.error.protocol_error for one in failed} == {not given_up}
+
+
 @pytest.mark.req("V1-66", "V2-96", "V2-97")
 @pytest.mark.parametrize("version", ["1", "2", "2-07"])
 def test_memory_is_invalidated_before_the_reply_is_reported(version: str) -> None:

@@ -500,11 +500,13 @@ class Endpoint:
         self._receives.close()
         self._memory.release_group()
         waited = self._outbox.clear()
+        protocol_error = event.protocol_error or violated
         if self.requester is not None:
-            self.requester.on_closed(reason, protocol_error=event.protocol_error or violated)
+            # Late work for memory that has ended looks like a broken rule to the provider.
+            protocol_error = violated or (protocol_error and not self.requester.has_handles_of_ended_memory)
+            self.requester.on_closed(reason, protocol_error=protocol_error)
         if self.responder is not None:
             self.responder.on_closed(waited)
-        protocol_error = event.protocol_error or violated
         session.events.append(Closed(reason, event.by_peer or violated, protocol_error, session.refusal))
         if self._extensions is not None:
             # Last: the calls have ended whatever error the extension of a user raises.

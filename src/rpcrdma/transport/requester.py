@@ -116,6 +116,12 @@ class Requester:
         if not self.calls:
             self._memory.clear()
 
+    @property
+    def has_handles_of_ended_memory(self) -> bool:
+        """Whether the peer may still use a handle that the provider could not keep for it; see `ProtectionDomain.abandon`."""
+        given_up = (call.exposure for call in self.calls.values() if call.state is _ABANDONED)
+        return any(not region.abandoned for exposure in given_up if exposure for region in exposure.regions)
+
     def allow(self) -> None:
         """Server: the client's upper layer has said that it is ready for calls (RFC 8167 section 6).
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
 
 from rpcrdma.wire.buffers import PooledMemory
 
-__all__ = ["BufferRing", "run_together", "run_workers"]
+__all__ = ["BufferRing", "run_each", "run_together", "run_workers"]
+
+T = TypeVar("T")
 
 
 async def run_workers(count: int, worker: Callable[[], Awaitable[None]]) -> None:
@@ -21,6 +24,27 @@ async def run_workers(count: int, worker: Callable[[], Awaitable[None]]) -> None
         await worker()
     else:
         await run_together(*(worker() for _ in range(count)))
+
+
+async def run_each(count: int, items: Iterator[T], work: Callable[[T], Awaitable[None]]) -> None:
+    """Does `work` for each item, `count` at a time. After a failure it takes no further item, and raises the first one.
+
+    Work in progress is not cancelled then: a cancelled call with bulk data ends a connection over an RDMA device.
+    """
+    failures: list[Exception] = []
+
+    async def worker() -> None:
+        for item in items:
+            try:
+                await work(item)
+            except Exception as error:  # noqa: BLE001 - raised below
+                failures.append(error)
+            if failures:
+                return
+
+    await run_workers(count, worker)
+    if failures:
+        raise failures[0]
 
 
 async def run_together(*work: Awaitable[None]) -> None:

@@ -14,7 +14,7 @@ from rpcrdma.errors import OutOfMemory, RemoteProtocolError
 from rpcrdma.limits import NFS_COMMITS_IN_VAIN_MAX
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
-from rpcrdma.nfs.client.workers import run_workers
+from rpcrdma.nfs.client.workers import run_each
 from rpcrdma.nfs.v3 import post_op_attr, stable_how
 
 __all__ = ["LentMemory", "placed_bytes", "read_direct", "read_whole", "stability", "write_direct", "write_whole"]
@@ -111,17 +111,16 @@ async def read_direct(
     starts = iter(range(0, length, call_octets))
     end = length
 
-    async def worker() -> None:
+    async def read(start: int) -> None:
         nonlocal end
-        for start in starts:
-            if start >= end:
-                return
-            wanted = min(call_octets, length - start)
-            got, _ = await read_whole(procedures, node, offset + start, buffer[start : start + wanted], hear)
-            if got < wanted:
-                end = min(end, start + got)
+        if start >= end:
+            return
+        wanted = min(call_octets, length - start)
+        got, _ = await read_whole(procedures, node, offset + start, buffer[start : start + wanted], hear)
+        if got < wanted:
+            end = min(end, start + got)
 
-    await run_workers(min(calls, -(-length // call_octets)), worker)
+    await run_each(min(calls, -(-length // call_octets)), starts, read)
     return end
 
 
@@ -201,14 +200,12 @@ async def _write_parts(
 ) -> dict[int, bytes]:
     """The verifiers that a COMMIT has to answer with, by the start of the part; parts that need none are left out."""
     promised: dict[int, bytes] = {}
-    todo = iter(starts)
 
-    async def worker() -> None:
-        for start in todo:
-            part = data[start : start + call_octets]
-            verifier = await write_whole(procedures, node, offset + start, part, stable)
-            if verifier is not None:
-                promised[start] = verifier
+    async def write(start: int) -> None:
+        part = data[start : start + call_octets]
+        verifier = await write_whole(procedures, node, offset + start, part, stable)
+        if verifier is not None:
+            promised[start] = verifier
 
-    await run_workers(min(calls, len(starts)), worker)
+    await run_each(min(calls, len(starts)), iter(starts), write)
     return promised

@@ -12,10 +12,12 @@ partial file tells up to where it is complete, however the copy was interrupted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import hashlib
 import os
 import stat
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from rpcrdma.nfs.client.node import DirEntry, Node
@@ -130,21 +132,32 @@ def window_octets(calls: int, block: int) -> int:
 
 
 class InOrder:
-    """Blocks in progress: one that starts `window` octets or more after the first of them has to wait."""
+    """Blocks in progress: one that starts `window` octets or more after the first of them has to wait.
+
+    After a failure no block begins: those that wait raise the failure, too.
+    """
 
     def __init__(self, window: int) -> None:
         self._window = window
         self._begun: set[int] = set()
         self._moved = asyncio.Event()
+        self._failure: Exception | None = None
 
-    async def begin(self, start: int) -> None:
-        """Waits until the block at `start` may be begun."""
+    @contextlib.asynccontextmanager
+    async def turn(self, start: int) -> AsyncIterator[None]:
+        """Waits until the block at `start` may be begun; the block is done when the context ends without an error."""
         while self._begun and start - min(self._begun) >= self._window:
             self._moved.clear()
             await self._moved.wait()
+            if self._failure is not None:
+                raise self._failure
         self._begun.add(start)
-
-    def end(self, start: int) -> None:
-        """The block at `start` is done."""
-        self._begun.discard(start)
-        self._moved.set()
+        try:
+            yield
+        except Exception as error:
+            self._failure = error
+            raise
+        else:
+            self._begun.discard(start)
+        finally:
+            self._moved.set()

@@ -28,7 +28,7 @@ from rpcrdma.nfs.client.trees.copy_source import (
 )
 from rpcrdma.nfs.client.trees.temporary_names import give_name, kept_file, looked_up, same_file, temporary_file
 from rpcrdma.nfs.client.volume import Volume
-from rpcrdma.nfs.client.workers import BufferRing, run_workers
+from rpcrdma.nfs.client.workers import BufferRing, run_each
 from rpcrdma.nfs.errors import NfsError, nfs_error
 from rpcrdma.nfs.v3 import fattr3, ftype3, post_op_attr, stable_how
 
@@ -246,19 +246,16 @@ class FileTransfer:
                 end = start + got if end is None else min(end, start + got)
             self.count(got)
 
-        async def worker() -> None:
-            for start in starts:
-                if end is not None and start >= end:
-                    return
-                # No more than the file has: the buffer is exposed for as many octets as are asked for, and analysers
-                # of captures take a Write chunk that is not filled for a damaged one.
-                if self.resume:
-                    await order.begin(start)
+        async def fetch(start: int) -> None:
+            if end is not None and start >= end:
+                return
+            # No more than the file has: the buffer is exposed for as many octets as are asked for, and analysers
+            # of captures take a Write chunk that is not filled for a damaged one.
+            async with order.turn(start) if self.resume else contextlib.nullcontext():
                 await fetch_range(start, min(block, attributes.size - start))
-                order.end(start)
 
         try:
-            await run_workers(min(self._volume.options.direct_calls, -(-attributes.size // block)), worker)
+            await run_each(min(self._volume.options.direct_calls, -(-attributes.size // block)), starts, fetch)
             # The file may have grown since its size was asked for.
             start = attributes.size
             while end is None:
@@ -324,7 +321,9 @@ class _Upload:
         while self._again or self._next < self._end or self._written:
             left = len(self._again) + -(-max(0, self._end - self._next) // self._block)
             if left:
-                await run_workers(min(self._volume.options.direct_calls, left), self._worker)
+                await run_each(
+                    min(self._volume.options.direct_calls, left), iter(self._next_range, None), self._carry_in_turn
+                )
             await self._commit()
         return self._end
 
@@ -338,17 +337,12 @@ class _Upload:
         self._next = start + self._block
         return start, min(self._block, self._end - start), False
 
-    async def _worker(self) -> None:
-        while (following := self._next_range()) is not None:
-            start, length, again = following
-            if self._order is not None:
-                await self._order.begin(start)
-            await self._carry(start, length, again)
-            if self._order is not None:
-                self._order.end(start)
-            if self._uncommitted >= _COMMIT_OCTETS:
-                async with self._committing:
-                    await self._commit()
+    async def _carry_in_turn(self, following: tuple[int, int, bool]) -> None:
+        async with contextlib.nullcontext() if self._order is None else self._order.turn(following[0]):
+            await self._carry(*following)
+        if self._uncommitted >= _COMMIT_OCTETS:
+            async with self._committing:
+                await self._commit()
 
     async def _carry(self, start: int, length: int, again: bool) -> None:
         sparse = self._transfer.sparse
