@@ -86,8 +86,9 @@ def verbs_judge_the_kernels_server(lab: Lab) -> None:
     equal("verdicts on the kernel's server over rxe", found, _recorded(f"server of Linux {_series(lab)} over rxe"))
 
 
-_NOT_MADE = ("client.long-call", "client.v2*", "client.startup.length")
-"""Checks that are left out: a client of NFSv3 makes no Long Call, and none of version 2; --risky runs the last one."""
+_NOT_MADE = ("client.long-call", "client.v2*", "client.reverse.as-many-as-granted", "client.startup.length")
+"""Checks that are left out: a client of NFSv3 makes no Long Call, none of version 2, and takes no reverse calls; --risky
+runs the last one."""
 _JUDGING_PORT = 20050
 _CLIENT_S = 150.0
 _CALLS = """\
@@ -96,9 +97,11 @@ while [ ! -e /judged ]; do
         timeout -s KILL {patience} mount.nfs {host}:/ /mnt -o {options},retry=0,soft,timeo={patience}0,retrans=1,noac ||
         sleep 0.2
     timeout -s KILL {patience} dd if=/dev/zero of=/mnt/made bs=64k count=2 conv=fsync
+    timeout -s KILL {patience} dd if=/dev/zero of=/mnt/odd bs=5001 count=1 conv=fsync
     echo 3 >/proc/sys/vm/drop_caches
     timeout -s KILL {patience} ls -l /mnt
     timeout -s KILL {patience} dd if=/mnt/file of=/dev/null bs=64k count=4
+    timeout -s KILL {patience} dd if=/mnt/odd of=/dev/null bs=5001 count=1 iflag=direct
 done
 umount -f -l /mnt
 """
@@ -218,6 +221,6 @@ def verbs_judge_our_client(lab: Lab) -> None:
 def verbs_judge_the_kernels_client(lab: Lab) -> None:
     guest = lab.device_client
     options = MOUNT_OPTIONS.replace("port=20049", f"port={_JUDGING_PORT}", 1)
-    calls = _CALLS.format(host=guest.address, options=options)
+    calls = _CALLS.format(host=guest.address, options=options, patience=round(30 * guest.pace))
     found = _judged_over_rxe(guest, calls, *_NOT_MADE)
     equal("verdicts on the kernel's client over rxe", found, _recorded(f"client of Linux {_series(lab)} over rxe"))

@@ -159,7 +159,7 @@ CLIENT_CHECKS: tuple[Check, ...] = (
               say(payload=[{"words": [7, 0, 0, 1, {"heard": "header.reads.0.handle"}]},
                            {"longs": [{"heard": "header.reads.0.offset"}]}], ddp={"opcode": "read_request"})]}},
           {"repeat": {"times": _DEPTH, "steps": [hear({"read_response": {"handle": 7}})]}},
-          startup={"ord": _DEPTH}),
+          startup={"ord": _DEPTH, "flags": 0x10}),
     _start("startup.length", "A Reply with 513 octets of private data ends the connection", "MPA-36", "risky",
            length=513),
     _chunked("read.write-chunk", "A READ offers one Write chunk with room for its data, and goes on after it",
