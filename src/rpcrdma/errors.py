@@ -104,7 +104,14 @@ class HostAuthenticationFailed(ConnectFailed):
 
 
 class UserAuthenticationFailed(ConnectFailed):
-    """A user or a server did not prove who it is by RPCSEC_GSS, or cannot; the message names cause and remedy."""
+    """A user or a server did not prove who it is by RPCSEC_GSS, or cannot; the message names cause and remedy.
+
+    `cause` is "configuration" where this machine has no package for RPCSEC_GSS, and otherwise empty.
+    """
+
+    def __init__(self, message: str = "", *, cause: str = "") -> None:
+        super().__init__(message)
+        self.cause = cause
 
 
 class HostNotFound(ConnectFailed):

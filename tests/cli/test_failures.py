@@ -12,11 +12,13 @@ from rpcrdma.errors import (
     CallTimeout,
     ConnectFailed,
     DecodeError,
+    HostAuthenticationFailed,
     LocalProtocolError,
     RemoteProtocolError,
     RpcError,
     RpcRdmaError,
     TransportClosed,
+    UserAuthenticationFailed,
 )
 
 
@@ -24,6 +26,10 @@ from rpcrdma.errors import (
     ("error", "status"),
     [
         (ConnectFailed("cannot connect to h:1: refused; start it"), ExitStatus.NOT_CONNECTED),
+        (HostAuthenticationFailed("the certificate has expired", cause="expired"), ExitStatus.NOT_CONNECTED),
+        (HostAuthenticationFailed("cannot read a.pem", cause="configuration"), ExitStatus.USAGE),
+        (UserAuthenticationFailed("no ticket; run kinit"), ExitStatus.NOT_CONNECTED),
+        (UserAuthenticationFailed("no package gssapi", cause="configuration"), ExitStatus.USAGE),
         (DecodeError("count", 4, "8 octets", "3"), ExitStatus.PROTOCOL_VIOLATION),
         (RemoteProtocolError("odd", rfc="8166 4.5"), ExitStatus.PROTOCOL_VIOLATION),
         (TransportClosed("the peer went away"), ExitStatus.FAILED),

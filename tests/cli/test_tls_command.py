@@ -69,7 +69,7 @@ def test_files_go_over_tls_and_exports_ask_for_it(
         assert cat(f"{rdma}/secret/a", "--mount-port", tcp.rpartition(":")[2]) == 1
         assert main(["ping", "-c", "1", *mtls, tcp]) == 0
         assert capfd.readouterr().out.endswith("RPC over TCP in TLS\nhost: 127.0.0.1 (commonName=a host)\n")
-        assert main(["ls", *tls, f"{rdma}/"]) == 3
+        assert main(["ls", *tls, f"{rdma}/"]) == 2
         assert "RPC over RDMA has no TLS" in capfd.readouterr().err
         assert served.stop() == 0
     refused = [event for event in served.events if event["event"] == "refused"]

@@ -60,10 +60,10 @@ def _gssapi() -> Any:
     try:
         import gssapi  # noqa: PLC0415 - an optional extra
     except ImportError:
-        raise UserAuthenticationFailed(_MISSING) from None
+        raise UserAuthenticationFailed(_MISSING, cause="configuration") from None
     except Exception as error:  # noqa: BLE001 - it looks for the system's library when it is imported
         raise UserAuthenticationFailed(
-            f"the package gssapi does not work here: {error}; install libgssapi-krb5-2"
+            f"the package gssapi does not work here: {error}; install libgssapi-krb5-2", cause="configuration"
         ) from None
     return gssapi
 

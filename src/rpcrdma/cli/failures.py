@@ -110,7 +110,8 @@ def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
         message, status = _SIGNALS[getattr(error, "number", signal.SIGINT)]
         return message, "", status
     if isinstance(error, ConnectFailed) and not (isinstance(error, NoAnswer) and error.protocol_error):
-        return *_with_remedy(str(error)), ExitStatus.NOT_CONNECTED
+        unfit = getattr(error, "cause", "") == "configuration"
+        return *_with_remedy(str(error)), ExitStatus.USAGE if unfit else ExitStatus.NOT_CONNECTED
     if isinstance(error, RemoteProtocolError):
         rule = f" (RFC {error.rfc})" if error.rfc else ""
         return f"the peer broke the protocol: {error}{rule}", "", ExitStatus.PROTOCOL_VIOLATION
