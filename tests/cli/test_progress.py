@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 
 import pytest
@@ -29,6 +30,21 @@ def test_a_terminal_sees_what_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     text = shown(Terminal(), monkeypatch)
     assert "copying \\x1b[2J" in text
     assert "1.0/1.0 kB" in text
+
+
+@pytest.mark.parametrize("columns", [10, 40, 69, 70, 79, 80, 100, 200])
+def test_its_line_is_no_longer_than_the_terminal_is_wide(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    with progress_bar("copying", 10**9) as bar:
+        bar(123_400_000, 1200)
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).strip("\n") for line in stream.getvalue().split("\r")]
+    assert max(map(len, lines)) <= columns
+    assert not any("\n" in line for line in lines)
+    assert ("0.1/1.0 GB" in stream.getvalue()) is (columns >= 40)
+    assert ("1,200 files" in stream.getvalue()) is (columns >= 70)
+    assert ("━" in stream.getvalue()) is (columns >= 80)
 
 
 def test_a_bar_without_an_end_shows_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ Advance = Callable[[int, int], None]
 """Takes the octets and the files moved since the last call."""
 
 _REFRESHES_PER_S = 8
+_WIDTH_WITH_SPEED, _WIDTH_WITH_BAR = 70, 80
+"""Columns of a terminal that has room for files, speed and time, and for the bar as well."""
 
 
 class Bar:
@@ -55,10 +58,12 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
         BarColumn,
         DownloadColumn,
         Progress,
+        ProgressColumn,
         TextColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
+    from rich.table import Column  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     class Octets(DownloadColumn):
@@ -67,16 +72,19 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
                 return super().render(task)
             return Text(console.readable_octets(task.completed), style="progress.download")
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[files]}", style="progress.download", markup=False),
-        Octets(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(
-        *columns, console=Console(stderr=True), refresh_per_second=_REFRESHES_PER_S, transient=True
-    ) as progress:
+    terminal = Console(stderr=True)
+    # A line that wraps could not be written over.
+    one_line = functools.partial(Column, no_wrap=True)
+    files = TextColumn("{task.fields[files]}", style="progress.download", markup=False, table_column=one_line())
+    columns: list[ProgressColumn] = [
+        TextColumn("{task.description}", markup=False, table_column=one_line()),
+        Octets(table_column=one_line()),
+    ]
+    if terminal.width >= _WIDTH_WITH_SPEED:
+        columns[1:1] = [files]
+        columns += [TransferSpeedColumn(table_column=one_line()), TimeRemainingColumn(table_column=one_line())]
+    if terminal.width >= _WIDTH_WITH_BAR:
+        columns[1:1] = [BarColumn(min(40, terminal.width - _WIDTH_WITH_SPEED), table_column=one_line())]
+    with Progress(*columns, console=terminal, refresh_per_second=_REFRESHES_PER_S, transient=True) as progress:
         task = progress.add_task(console.printable(description), total=total, files="")
         yield Bar(progress, task)
