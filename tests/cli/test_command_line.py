@@ -306,3 +306,15 @@ def test_what_is_imported_is_left_out_of_garbage_collections() -> None:
     """Of those while the command works, and of those of the interpreter's end."""
     done = subprocess.run([sys.executable, "-c", _WATCHED], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("True True\n0 True\n", "")
+
+
+@pytest.mark.parametrize("buffering", [1, 1 << 16], ids=["a line", "all"])
+@pytest.mark.parametrize("words", ["--help", "ls --help", "--version", "help connection"])
+def test_standard_output_that_takes_nothing_is_named(
+    words: str, buffering: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # Closing it would raise as well, if anything were left to write.
+    with open("/dev/full", "w", buffering, encoding="utf-8") as full:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(words.split()) == ExitStatus.FAILED
+    assert capfd.readouterr().err == "error: standard output: no space left on device\n"

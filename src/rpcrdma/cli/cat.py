@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 
+from rpcrdma.cli import console
 from rpcrdma.cli.event_loop import stop_at_once
 from rpcrdma.cli.options import CommandParser, service_url
 from rpcrdma.cli.remote import Failures, Servers
@@ -42,5 +43,6 @@ async def run(args: argparse.Namespace) -> int:
 
 
 def _write_all(descriptor: int, data: memoryview) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
+    with console.naming_standard_output():
+        while data:
+            data = data[os.write(descriptor, data) :]

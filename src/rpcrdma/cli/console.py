@@ -7,7 +7,7 @@ import enum
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "errors_as_json",
     "json_line",
     "names",
+    "naming_standard_output",
     "prepare",
     "printable",
     "readable_octets",
@@ -24,6 +25,7 @@ __all__ = [
     "shown",
     "table",
     "talk",
+    "write",
 ]
 
 _RAW_OCTETS = range(0xDC80, 0xDD00)
@@ -89,22 +91,39 @@ def shown(name: str) -> str:
     return printable(name) if sys.stdout.isatty() else name
 
 
+@contextlib.contextmanager
+def naming_standard_output() -> Iterator[None]:
+    """An error in the context names standard output, where no file is named."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or "standard output"
+        raise
+
+
+def write(text: str = "", *, flush: bool = False) -> None:
+    """Writes to standard output, which its errors name."""
+    with naming_standard_output():
+        sys.stdout.write(text)
+        if flush:
+            sys.stdout.flush()
+
+
 def names(found: Sequence[str]) -> None:
     """File names as lines of data, each as `shown` makes it."""
     if sys.stdout.isatty():
         found = [printable(name) for name in found]
-    sys.stdout.write("\n".join([*found, ""]))
+    write("\n".join([*found, ""]))
 
 
 def data(line: str) -> None:
     """One line of data."""
-    sys.stdout.write(line + "\n")
+    write(line + "\n")
 
 
 def json_line(value: Any) -> None:
     """One JSON document on a line of its own, at once: its reader may be waiting. See `json_text`."""
-    sys.stdout.write(json_text(value) + "\n")
-    sys.stdout.flush()
+    write(json_text(value) + "\n", flush=True)
 
 
 def json_text(value: Any) -> str:

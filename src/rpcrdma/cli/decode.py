@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -63,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         from rpcrdma.dissect.headers import header_versions  # noqa: PLC0415
         from rpcrdma.dissect.wireshark import lua_dissector  # noqa: PLC0415
 
-        sys.stdout.write(lua_dissector(header_versions()[draft_of(args)]))
+        console.write(lua_dissector(header_versions()[draft_of(args)]))
         return ExitStatus.DONE
     settings = settings_for(args)
     if settings is None:

@@ -136,20 +136,29 @@ def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] =
         with capturing(args), telling_metrics(args):
             ran = args.run(args)
             status: int = run_async(ran) if isinstance(ran, Coroutine) else ran
-        sys.stdout.flush()
+        console.write(flush=True)
     except SystemExit:
         raise
     except BrokenPipeError:
-        # Otherwise the interpreter would try once more to write the rest, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return ExitStatus.READER_GONE
     except BaseException as error:  # noqa: BLE001 - users never get a traceback
         if os.environ.get("RPCRDMA_TRACEBACK"):
             traceback.print_exc()
-        return _report(error)
+        told = _report(error)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _drop_output()
+        return told
     finally:
         console.errors_as_json(None)
     return status
+
+
+def _drop_output() -> None:
+    """Drops the output that is not written yet: the interpreter would try to write it once more, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Version(argparse.Action):
@@ -160,7 +169,7 @@ class _Version(argparse.Action):
         # Reading the metadata takes longer than everything else that --help does.
         from importlib.metadata import version  # noqa: PLC0415
 
-        console.data(f"rpcrdma {version('rpcrdma')}")
+        console.write(f"rpcrdma {version('rpcrdma')}\n", flush=True)
         parser.exit(ExitStatus.DONE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -13,6 +14,8 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.rpc.gss.flavors import SECURITY_NAMES
 
 if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
     from rpcrdma.aio.client.connect import ConnectOptions
     from rpcrdma.aio.host_options import HostAuthentication
     from rpcrdma.aio.urls import Url
@@ -101,6 +104,13 @@ class CommandParser(argparse.ArgumentParser):
         fill, self._fill = self._fill, None
         if fill is not None:
             fill(self)
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        # argparse passes over errors of the stream.
+        if file is None or file is sys.stdout:
+            console.write(message, flush=True)
+        else:
+            super()._print_message(message, file)
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None

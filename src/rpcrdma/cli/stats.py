@@ -158,7 +158,7 @@ def _print(args: argparse.Namespace, page: Page, interval_s: float | None) -> No
         console.json_line({"url": args.url, "interval_s": interval_s and round(interval_s, 3), "operations": rows})
         return
     if interval_s is not None and _is_screen():
-        sys.stdout.write(_CLEAR)
+        console.write(_CLEAR)
     sides = {where.side for where in page} or {"server"}
     for side in sorted(sides, reverse=True):
         if sides != {"server"}:

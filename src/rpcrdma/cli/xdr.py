@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -135,7 +134,7 @@ def _extract(arguments: argparse.Namespace) -> int:
 def _write(file: str, text: str) -> int:
     try:
         if file == "-":
-            sys.stdout.write(text)
+            console.write(text)
         else:
             Path(file).write_text(text, encoding="utf-8")
     except OSError as error:
