@@ -118,7 +118,7 @@ class Requester:
 
     @property
     def has_handles_of_ended_memory(self) -> bool:
-        """Whether the peer may still use a handle that the provider could not keep for it; see `ProtectionDomain.abandon`."""
+        """Whether the peer may use a handle that the provider could not keep for it; see `ProtectionDomain.abandon`."""
         given_up = (call.exposure for call in self.calls.values() if call.state is _ABANDONED)
         return any(not region.abandoned for exposure in given_up if exposure for region in exposure.regions)
 

@@ -134,7 +134,7 @@ def window_octets(calls: int, block: int) -> int:
 class InOrder:
     """Blocks in progress: one that starts `window` octets or more after the first of them has to wait.
 
-    After a failure no block begins: those that wait raise the failure, too.
+    After a failure no block begins: the blocks that wait raise it.
     """
 
     def __init__(self, window: int) -> None:
