@@ -87,8 +87,9 @@ def verbs_judge_the_kernels_server(lab: Lab) -> None:
 
 
 _NOT_MADE = ("client.long-call", "client.v2*", "client.reverse.as-many-as-granted", "client.startup.length")
-"""Checks that are left out: a client of NFSv3 makes no Long Call, none of version 2, and takes no reverse calls; --risky
-runs the last one."""
+"""Checks that are left out: a client of NFSv3 makes no Long Call, none of version 2, and takes no reverse calls.
+The last one needs --risky.
+"""
 _JUDGING_PORT = 20050
 _CLIENT_S = 150.0
 _CALLS = """\
