@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,13 +22,15 @@ RULE = '[[fault]]\nkind = "cut"\nafter_octets = 5\n'
 def test_errors_name_file_key_need_and_have() -> None:
     """Cases: (text, key, need, have)."""
     for text, key, need, have in (
-        ("clients = [3, 1]", "clients", "a number or [LEAST, MOST], from 1 on", [3, 1]),
-        ("clients = 0", "clients", "a number or [LEAST, MOST], from 1 on", 0),
-        ("calls = [1, 2, 3]", "calls", "a number or [LEAST, MOST], from 0 on", [1, 2, 3]),
-        ("calls = true", "calls", "a number or [LEAST, MOST], from 0 on", True),
+        ("clients = [3, 1]", "clients", "a number or [LEAST, MOST], from 1 to 18446744073709551615", [3, 1]),
+        ("clients = 0", "clients", "a number or [LEAST, MOST], from 1 to 18446744073709551615", 0),
+        ("calls = [1, 2, 3]", "calls", "a number or [LEAST, MOST], from 0 to 18446744073709551615", [1, 2, 3]),
+        ("octets = [0, inf]", "octets", "a number or [LEAST, MOST], from 0 to 18446744073709551615", [0, math.inf]),
+        (f"faults = 0\n[work]\nnull = 1{400 * '0'}", "work.null", "a number from 0 to 18446744073709551615", 10**400),
+        ("calls = true", "calls", "a number or [LEAST, MOST], from 0 to 18446744073709551615", True),
         ("faults = 0\nspeed = 1", "speed", "one of at_once, calls, clients, credits", 1),
         ("faults = 0\n[versions]\n3 = 1", "versions.3", "one of 1, 2, 2-07, auto", 1),
-        ("faults = 0\n[versions]\n1 = -1", "versions.1", "a number, at least 0", -1),
+        ("faults = 0\n[versions]\n1 = -1", "versions.1", "a number from 0 to 18446744073709551615", -1),
         ("faults = 0\n[work]\nread = 0", "work", "a weight for one of null, transfer", {"read": 0}),
         ("faults = 0\nwork = 3", "work", "a table", 3),
         ("faults = 1", "faults", "0, or at least one [[fault]] to draw from", [1, 1]),
@@ -38,6 +42,7 @@ def test_errors_name_file_key_need_and_have() -> None:
         ('[[fault]]\nkind = "crash"\nside = "client"', "fault[0].side", "one of server", "client"),
         ('[[fault]]\nkind = "crash"\ndelay_s = 1', "fault[0].delay_s", "one of at_s, for_s, kept, kind", 1),
         ("clients =", "the file", "TOML", None),
+        (f"clients = {'[' * 50_000}", "the file", "TOML", None),
     ):
         with pytest.raises(ScenarioError) as caught:
             parse_scenario(text, "name", "some/file.toml")
@@ -51,6 +56,13 @@ def test_errors_name_file_key_need_and_have() -> None:
 def test_an_unknown_scenario_is_refused_with_the_known_ones() -> None:
     with pytest.raises(LocalProtocolError, match="name a TOML file"):
         named_scenario("nothing")
+
+
+def test_a_scenario_of_other_octets_than_utf_8_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "latin.toml"
+    file.write_bytes(b"clients = '\xe9'")
+    with pytest.raises(ScenarioError, match="need TOML in UTF-8"):
+        named_scenario(str(file))
 
 
 @pytest.mark.parametrize("name", scenario_names())

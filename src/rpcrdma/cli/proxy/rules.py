@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from rpcrdma import file_limits
 from rpcrdma.dissect.fields import Message
 from rpcrdma.simulation.worlds.faults import FIELDS, Fault, FaultKind, FaultRule, Side
-from rpcrdma.simulation.worlds.scenario import ScenarioError, ScenarioTable
+from rpcrdma.simulation.worlds.scenario import ScenarioError, ScenarioTable, read_table
 from rpcrdma.wire.checksum import crc32c
 
 __all__ = ["Decision", "ProxyRule", "RuledConnection", "read_rules"]
@@ -61,13 +60,9 @@ def read_rules(text: str, file: str, seed: int) -> tuple[list[ProxyRule], list[s
     Raises:
         ScenarioError: it does not decode.
     """
-    try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(file, "the file", "TOML", str(error)) from None
+    listed = read_table(text, file).take("fault", [])
     choose = random.Random(seed)  # noqa: S311 - a seed draws the same values again
     rules, left_out = [], []
-    listed = ScenarioTable(file, "", values).take("fault", [])
     if not isinstance(listed, list) or not listed:
         raise ScenarioError(file, "fault", "tables of the form [[fault]]", listed)
     for number, given in enumerate(listed):

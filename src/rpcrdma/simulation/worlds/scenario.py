@@ -15,11 +15,22 @@ from rpcrdma.simulation.model import PROFILES
 from rpcrdma.simulation.worlds.faults import FIELDS, SIDES, FaultKind, FaultRule, Range, Side
 from rpcrdma.transport import VERSION_CHOICES
 
-__all__ = ["WORK", "Scenario", "ScenarioError", "ScenarioTable", "named_scenario", "parse_scenario", "scenario_names"]
+__all__ = [
+    "WORK",
+    "Scenario",
+    "ScenarioError",
+    "ScenarioTable",
+    "named_scenario",
+    "parse_scenario",
+    "read_table",
+    "scenario_names",
+]
 
 WORK = ("null", "transfer", "statement", "extract", "write", "read", "rename", "remove", "list")
 """Kinds of calls: NULL and three of the bank; the rest are operations on files, each of several calls."""
 
+_NUMBER_MAX = (1 << 64) - 1
+"""The largest offset on the wire; TOML has larger numbers, and infinity."""
 _FOLDER = resources.files("rpcrdma.simulation.worlds") / "scenarios"
 
 
@@ -68,7 +79,23 @@ def named_scenario(name: str) -> Scenario:
     path = Path(name)
     if not path.is_file():
         raise LocalProtocolError(f"no scenario {name!r}: name a TOML file, or one of {', '.join(scenario_names())}")
-    return parse_scenario(path.read_text(), name, str(path))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ScenarioError(str(path), "the file", "TOML in UTF-8", str(error)) from None
+    return parse_scenario(text, name, str(path))
+
+
+def read_table(text: str, file: str) -> ScenarioTable:
+    """The table of a whole file.
+
+    Raises:
+        ScenarioError: it is no TOML.
+    """
+    try:
+        return ScenarioTable(file, "", tomllib.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise ScenarioError(file, "the file", "TOML", str(error)) from None
 
 
 def parse_scenario(text: str, name: str, file: str) -> Scenario:
@@ -77,11 +104,7 @@ def parse_scenario(text: str, name: str, file: str) -> Scenario:
     Raises:
         ScenarioError: it does not decode.
     """
-    try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(file, "the file", "TOML", str(error)) from None
-    top = ScenarioTable(file, "", values)
+    top = read_table(text, file)
     rules = top.take("fault", [])
     if not isinstance(rules, list):
         raise ScenarioError(file, "fault", "tables of the form [[fault]]", rules)
@@ -149,8 +172,8 @@ class ScenarioTable:
     def number(self, key: str, default: float) -> float:
         """A number, at least 0."""
         value = self.take(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-            self.fail(key, "a number, at least 0", value)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _NUMBER_MAX:
+            self.fail(key, f"a number from 0 to {_NUMBER_MAX}", value)
         return float(value)
 
     def range(self, key: str, default: Range | None, *, least: float) -> Range:
@@ -158,8 +181,8 @@ class ScenarioTable:
         value = self.take(key, default)
         ends = list(value) if isinstance(value, list | tuple) else [value, value]
         numbers = [end for end in ends if isinstance(end, int | float) and not isinstance(end, bool)]
-        if len(numbers) != 2 or len(ends) != 2 or not least <= numbers[0] <= numbers[1]:
-            self.fail(key, f"a number or [LEAST, MOST], from {least:g} on", value)
+        if len(numbers) != 2 or len(ends) != 2 or not least <= numbers[0] <= numbers[1] <= _NUMBER_MAX:
+            self.fail(key, f"a number or [LEAST, MOST], from {least:g} to {_NUMBER_MAX}", value)
         return numbers[0], numbers[1]
 
     def flag(self, key: str) -> bool:
