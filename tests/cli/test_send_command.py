@@ -140,8 +140,8 @@ def test_the_capture_is_kept_where_pcap_says(sent, tmp_path: Path, capsys) -> No
         ("[" * 100_000, "not JSON"),
         ({}, "steps"),
         ({"steps": [{"shout": {}}]}, "steps[0]"),
-        ({"steps": [{"say": {"header": {"xid": "seven"}}}]}, "steps[0].say.header.xid: 'seven' is not a number"),
-        ({"steps": [], "version": "9"}, "version '9' is none of 1, 2, 2-07"),
+        ({"steps": [{"say": {"header": {"xid": "seven"}}}]}, 'steps[0].say.header.xid: "seven" is not a number'),
+        ({"steps": [], "version": "9"}, 'version: expected one of 1, 2, 2-07, found "9"'),
     ],
 )
 def test_what_is_no_conversation_is_refused_with_the_place(sent, conversation: object, message: str) -> None:

@@ -21,9 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.limits import RAW_MESSAGE_OCTETS_MAX, RPC_RECORD_OCTETS_MAX
 from rpcrdma.scripted.conversation import LeftCourse, LiveConversation, Outcome
+from rpcrdma.scripted.form import check_conversation
 from rpcrdma.scripted.layouts import LAYOUTS, is_call, is_continued
 from rpcrdma.scripted.matching import difference
 from rpcrdma.scripted.messages import read_rpc
@@ -39,7 +40,7 @@ from rpcrdma.scripted.served_call import (
     read_segments,
     segments_of_items,
 )
-from rpcrdma.scripted.values import Names
+from rpcrdma.scripted.values import Names, number
 
 __all__ = ["PeerMaker", "ServingConversation"]
 
@@ -104,6 +105,7 @@ class ServingConversation(LiveConversation):
         Raises:
             LocalProtocolError: the conversation is not one; the message names the field.
         """
+        check_conversation(conversation, serves=True)
         self.register(conversation.get("memory", {}))
         if self._waiting and self._peer.version != conversation.get("version", "1"):
             await self._refuse_version(conversation.get("version", "1"))
@@ -116,20 +118,21 @@ class ServingConversation(LiveConversation):
         self._peer.version = version
         spoken = LAYOUTS[version].defaults["version"]
         refusal = {"type": 4, "error": 1, "numbers": [spoken, spoken]}
-        await self._say({"header": {"xid": header["xid"], "version": header["version"], **refusal}}, "version")
+        told = {name: header.get(name, 0) for name in ("xid", "version")}
+        await self._say({"header": {**told, **refusal}}, "version")
 
     async def _step(self, step: Mapping[str, Any], where: str) -> None:
         if step.keys() == {"serve"}:
-            await self._serve(step["serve"])
+            await self._serve(step["serve"], f"{where}.serve")
         elif step.keys() == {"answer"}:
             await self._answer(step["answer"], f"{where}.answer")
         else:
             await super()._step(step, where)
 
-    async def _serve(self, content: Mapping[str, Any]) -> None:
+    async def _serve(self, content: Mapping[str, Any], where: str) -> None:
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self._serve_until(content)
+                await self._serve_until(content, where)
         except TimeoutError:
             found = f"none for {self._timeout_s:g} s"
             raise LeftCourse("a call of the awaited kind", found, silent=True, unmet=_NO_CALL) from None
@@ -137,24 +140,27 @@ class ServingConversation(LiveConversation):
             left.unmet = left.unmet or (_NO_CALL if left.silent or left.ended else "")
             raise
 
-    async def _serve_until(self, content: Mapping[str, Any]) -> None:
+    async def _serve_until(self, content: Mapping[str, Any], where: str) -> None:
         each = content["each"]
+        most = number(content["most"], self._names, f"{where}.most") if "most" in content else None
         for index in itertools.count():
-            await self._hear(each if isinstance(each, list) else [each])
+            await self._hear(each if isinstance(each, list) else [each], f"{where}.each")
             if difference(content.get("until", {}), self._names.heard, self._names) is None:
                 return
-            if index == content.get("most"):
+            if index == most:
                 raise LeftCourse("a message of the awaited kind", f"none with {index} calls")
-            await self._answer({"header": content.get("header", {})}, "serve")
+            await self._answer({"header": content.get("header", {})}, where)
 
-    async def _hear(self, patterns: Sequence[Mapping[str, Any]]) -> None:
-        await super()._hear(patterns)
+    async def _hear(self, patterns: Sequence[Mapping[str, Any]], where: str) -> None:
+        await super()._hear(patterns, where)
         heard = self._names.heard
-        if "header" in heard and is_call(self._peer.version, heard):
+        if "header" in heard and "broken" not in heard and is_call(self._peer.version, heard):
             self._call = heard
 
     async def _answer(self, content: Mapping[str, Any], where: str) -> None:
         call = self._call
+        if not call:
+            raise LocalProtocolError(f"{where}: expected a step before that hears a call, found none")
         if self._planned is None or self._planned[0] is not call:
             self._planned = call, await self._replied(call)
         planned = self._planned[1]
@@ -218,7 +224,7 @@ class ServingConversation(LiveConversation):
                 heard = await self._next([])
         except TimeoutError:
             raise LeftCourse(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
-        if heard.kind != "message" or heard.fields["header"]["xid"] != xid:
+        if heard.kind != "message" or "broken" in heard.fields or heard.fields["header"]["xid"] != xid:
             raise LeftCourse(expected, heard.kind, ended=heard.kind == "end")
         return heard.fields
 

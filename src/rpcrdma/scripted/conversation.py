@@ -37,6 +37,7 @@ from typing import Any
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.errors import LocalProtocolError
+from rpcrdma.scripted.form import check_conversation
 from rpcrdma.scripted.frames import STARTUP_CRC, STARTUP_ENHANCED
 from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.matching import difference
@@ -45,7 +46,7 @@ from rpcrdma.scripted.peer import RawPeer
 from rpcrdma.scripted.peer_interface import Heard, Passage, RawMemory, ScriptedPeer
 from rpcrdma.scripted.queue_pair_peer import QueuePairPeer, open_link
 from rpcrdma.scripted.recorded_stream import open_recorded
-from rpcrdma.scripted.values import Names, number, octets
+from rpcrdma.scripted.values import CONTENT_OCTETS_MAX, Names, number, octets
 
 __all__ = [
     "Failure",
@@ -57,7 +58,6 @@ __all__ = [
     "run_conversation",
 ]
 
-_KEYS = frozenset({"version", "memory", "startup", "steps", "title"})
 _BESIDE_KIND = frozenset({"reading", "as", "last", "unmet"})
 """Keys of a pattern beside its kind."""
 _BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
@@ -146,8 +146,6 @@ async def run_conversation(
         LocalProtocolError: the conversation is not one; the message names the field.
         OSError: the server cannot be reached.
     """
-    if "steps" not in conversation:
-        raise LocalProtocolError("a conversation has no steps")
     live = await open_conversation(conversation, target, given)
     await live.run(conversation["steps"])
     await live.close()
@@ -163,12 +161,8 @@ async def open_conversation(
         LocalProtocolError: the conversation is not one; the message names the field.
         OSError: the server cannot be reached.
     """
-    unknown = conversation.keys() - _KEYS
-    if unknown:
-        raise LocalProtocolError(f"a conversation has no {min(unknown)!r}: it has {', '.join(sorted(_KEYS))}")
+    check_conversation(conversation)
     version = conversation.get("version", "1")
-    if version not in LAYOUTS:
-        raise LocalProtocolError(f"version {version!r} is none of {', '.join(LAYOUTS)}")
     names = Names(
         {
             "xid": 0x0BADCAFE,
@@ -249,12 +243,13 @@ class LiveConversation:
         for index, (name, given) in enumerate(memory.items()):
             where = f"memory.{name}"
             content = octets(given["content"], self._names, where) if "content" in given else b""
-            length = number(given.get("octets", len(content)), self._names, f"{where}.octets")
+            length = number(given.get("octets", len(content)), self._names, f"{where}.octets", 0, CONTENT_OCTETS_MAX)
             handle = number(given.get("handle", _HANDLE + 0x100 * index), self._names, f"{where}.handle")
             offset = number(given.get("offset", _OFFSET * (index + 1)), self._names, f"{where}.offset")
             data = bytearray(content.ljust(length, b"\xa5")[:length])
             region = self._peer.register(handle=handle, offset=offset, data=data, may=given.get("may", "read"))
-            region.segment_octets = number(given.get("segment_octets", 1 << 10), self._names, f"{where}.segment_octets")
+            segment_octets = given.get("segment_octets", region.segment_octets)
+            region.segment_octets = number(segment_octets, self._names, f"{where}.segment_octets", 1)
             region.alone_s = number(given.get("alone_ms", 0), self._names, f"{where}.alone_ms") / 1000
             self._regions[name] = region
             told = {"handle": region.handle, "offset": region.offset, "length": length}
@@ -264,21 +259,19 @@ class LiveConversation:
         """Says the MPA Request, and expects that it is accepted; the failure is that of step -1."""
         try:
             await self._say({"startup": fields}, "startup")
-            await self._hear([{"startup": {"rejected": 0, "enhanced": 1}}])
+            await self._hear([{"startup": {"rejected": 0, "enhanced": 1}}], "startup")
         except LeftCourse as left:
             self.outcome.failure = Failure(-1, left.expected, left.found, left.silent)
 
     async def _step(self, step: Mapping[str, Any], where: str) -> None:
-        if len(step) != 1:
-            raise LocalProtocolError(f"{where}: a step has one key, not {sorted(step)}")
         ((kind, content),) = step.items()
         where = f"{where}.{kind}"
         if kind == "say":
             await self._say(content, where)
         elif kind == "hear":
-            await self._hear(content if isinstance(content, list) else [content])
+            await self._hear(content if isinstance(content, list) else [content], where)
         elif kind == "quiet":
-            await self._be_quiet(number(content["milliseconds"], self._names, where) / 1000)
+            await self._be_quiet(_seconds(content, self._names, where))
         elif kind == "memory":
             self._compare_memory(content, where)
         elif kind == "repeat":
@@ -286,16 +279,14 @@ class LiveConversation:
                 self._names.given["index"] = index
                 for at, inner in enumerate(content["steps"]):
                     await self._step(inner, f"{where}.steps[{at}]")
-        elif kind == "end":
-            self._peer.end()
         else:
-            raise LocalProtocolError(f"{where}: a step is say, hear, quiet, memory, repeat or end")
+            self._peer.end()
 
     async def _say(self, content: Mapping[str, Any], where: str) -> None:
         names = self._names
         if "stream" in content:
             made = octets(content["stream"], names, f"{where}.stream")
-            pieces = number(content.get("pieces", 0), names, f"{where}.pieces")
+            pieces = number(content.get("pieces", 0), names, f"{where}.pieces", 0)
             await self._peer.send_stream(made, f"{len(made)} octets of the stream", pieces)
         elif "startup" in content:
             await self._peer.start(content["startup"], f"{where}.startup")
@@ -311,12 +302,12 @@ class LiveConversation:
                 self._own_buffer = said.get("buffer", self._own_buffer)
             await self._peer.send_message(payload, content.get("ddp", {}), content.get("mpa", {}), text)
 
-    async def _hear(self, patterns: Sequence[Mapping[str, Any]]) -> None:
-        expected = " or ".join(
-            _pattern_words(self._peer.version, each) for each in patterns if not each.keys() & {"reading", "unmet"}
-        )
+    async def _hear(self, patterns: Sequence[Mapping[str, Any]], where: str) -> None:
+        usual = [each for each in patterns if not each.keys() & {"reading", "unmet"}]
+        words = [_pattern_words(self._peer.version, each, self._names) for each in usual or patterns]
+        expected = " or ".join(words)
         quiet = [each for each in patterns if "quiet" in each]
-        timeout_s = number(quiet[0]["quiet"]["milliseconds"], self._names, "quiet") / 1000 if quiet else self._timeout_s
+        timeout_s = _seconds(quiet[0]["quiet"], self._names, where) if quiet else self._timeout_s
         try:
             async with asyncio.timeout(timeout_s):
                 heard = await self._next(patterns)
@@ -328,14 +319,17 @@ class LiveConversation:
         for pattern in patterns:
             kind, fields = _kind_of(pattern)
             if kind == heard.kind:
-                miss = difference(fields, heard.fields, self._names, "")
+                try:
+                    miss = difference(fields, heard.fields, self._names)
+                except LocalProtocolError as error:
+                    raise LocalProtocolError(f"{where}.{kind}.{error}") from None
                 if miss is None:
                     if "unmet" in pattern:
                         raise LeftCourse(expected, pattern["unmet"], unmet=pattern["unmet"])
                     if "reading" in pattern:
                         self.outcome.readings.append(pattern["reading"])
                     if "as" in pattern:
-                        named = {"xid": heard.fields["header"]["xid"], **heard.fields.get("buffer", {})}
+                        named = {"xid": heard.fields["header"].get("xid", 0), **heard.fields.get("buffer", {})}
                         self._names.given |= {f"{pattern['as']}.{name}": value for name, value in named.items()}
                     if heard.kind in {"message", "startup"}:
                         self._names.heard = self.outcome.heard = heard.fields
@@ -396,8 +390,8 @@ class LiveConversation:
                     begins = f"memory {name} begins with the expected {len(data)} octets"
                     raise LeftCourse(begins, "other octets are there")
             if "written" in expected:
-                written = region.written_octets
-                if written is not None and difference(expected["written"], written, self._names, "") is not None:
+                written, place = region.written_octets, f"{where}.{name}.written"
+                if written is not None and difference(expected["written"], written, self._names, place) is not None:
                     raise LeftCourse(f"{expected['written']} octets written to memory {name}", f"{written}")
 
 
@@ -412,7 +406,11 @@ def _kind_of(pattern: Mapping[str, Any]) -> tuple[str, Any]:
     return kind, fields
 
 
-def _pattern_words(version: str, pattern: Mapping[str, Any]) -> str:
+def _seconds(pause: Mapping[str, Any], names: Names, where: str) -> float:
+    return number(pause["milliseconds"], names, f"{where}.milliseconds", 0) / 1000
+
+
+def _pattern_words(version: str, pattern: Mapping[str, Any], names: Names) -> str:
     kind, fields = _kind_of(pattern)
     kinds = {
         "end": "the end of the connection",
@@ -425,7 +423,7 @@ def _pattern_words(version: str, pattern: Mapping[str, Any]) -> str:
         codes = fields.get("code", "of any code")
         codes = codes.get("any", []) if isinstance(codes, Mapping) else codes
         told = (
-            ", ".join(f"{number(each, Names(), 'code'):#06x}" for each in codes)
+            ", ".join(f"{number(each, names, 'code'):#06x}" for each in codes)
             if isinstance(codes, list)
             else f"{codes}"
         )

@@ -6,17 +6,19 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rpcrdma.errors import LocalProtocolError
 from rpcrdma.scripted.marked_frames import Markers
-from rpcrdma.scripted.values import Names, number, octets
+from rpcrdma.scripted.values import CONTENT_OCTETS_MAX, Names, number, octets
 from rpcrdma.wire.checksum import crc32c
 
 __all__ = [
+    "FRAME_LENGTH_MAX",
     "OPCODES",
+    "SEGMENT_MOST",
     "STARTUP_CRC",
     "STARTUP_ENHANCED",
     "STARTUP_FLAGS_AT",
     "STARTUP_MARKERS",
+    "STARTUP_MOST",
     "STARTUP_OCTETS",
     "is_whole_terminate",
     "make_fpdu",
@@ -51,6 +53,18 @@ STARTUP_OCTETS = 20
 _PRIVATE = struct.Struct(">IBBBB")
 _PRIVATE_MAGIC = bytes.fromhex("f6ab0e18")
 """Private data of RPC-over-RDMA (RFC 8797 section 4)."""
+STARTUP_MOST: Mapping[str, int] = {"flags": 0xFF, "revision": 0xFF, "length": 0xFFFF, "ird": 0xFFFF, "ord": 0xFFFF}
+"""The largest numbers of the fields of a start-up frame."""
+SEGMENT_MOST: Mapping[str, int] = {
+    **dict.fromkeys(("tagged", "last"), 1),
+    **dict.fromkeys(("version", "rdmap_version", "rdmap_reserved"), 3),
+    **dict.fromkeys(("opcode", "reserved"), 15),
+    **dict.fromkeys(("handle", "invalidate", "queue", "number"), 0xFFFF_FFFF),
+    "offset": (1 << 64) - 1,
+    "segment_octets": CONTENT_OCTETS_MAX,
+}
+"""The largest numbers of the fields of a DDP segment."""
+FRAME_LENGTH_MAX = 0xFFFF
 _TAGGED = frozenset({0, 2})
 _QUEUES = {1: 1, 7: 2}
 _ULPDU_OCTETS = 1424
@@ -61,21 +75,20 @@ def make_startup(given: Mapping[str, Any], names: Names, where: str) -> bytes:
     """A start-up frame: key, flags, revision, length, ird and ord, data; "enhanced": false leaves out the depths.
 
     Raises:
-        LocalProtocolError: a field is unknown or its value is none.
+        LocalProtocolError: the value of a field is none.
     """
-    known = {"key", "flags", "revision", "length", "ird", "ord", "data", "enhanced", "cut"}
-    unknown = given.keys() - known
-    if unknown:
-        raise LocalProtocolError(f"{where}: a start-up frame has no field {min(unknown)!r}")
     key = octets(given.get("key", {"text": "MPA ID Req Frame"}), names, f"{where}.key")
     data = octets(given.get("data", {"given": "private_data"}), names, f"{where}.data")
     if given.get("enhanced", True):
-        words = (number(given.get(name, 16), names, f"{where}.{name}") for name in ("ird", "ord"))
+        words = (
+            number(given.get(name, 16), names, f"{where}.{name}", 0, STARTUP_MOST[name]) for name in ("ird", "ord")
+        )
         data = struct.pack(">HH", *words) + data
-    flags = number(given.get("flags", {"given": "startup_flags"}), names, f"{where}.flags")
-    revision = number(given.get("revision", 2), names, f"{where}.revision")
-    length = number(given.get("length", len(data)), names, f"{where}.length")
-    frame = key + struct.pack(">BBH", flags, revision, length) + data
+    usual = {"flags": {"given": "startup_flags"}, "revision": 2, "length": len(data)}
+    head = (
+        number(given.get(name, value), names, f"{where}.{name}", 0, STARTUP_MOST[name]) for name, value in usual.items()
+    )
+    frame = key + struct.pack(">BBH", *head) + data
     return frame[: number(given.get("cut", len(frame)), names, f"{where}.cut")]
 
 
@@ -116,30 +129,14 @@ def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int
     `numbers` has the next message number of each queue, and is advanced by messages whose number is not given.
 
     Raises:
-        LocalProtocolError: a field is unknown or its value is none.
+        LocalProtocolError: the value of a field is none.
     """
-    where = "ddp"
-    known = {
-        "opcode",
-        "tagged",
-        "last",
-        "version",
-        "rdmap_version",
-        "handle",
-        "invalidate",
-        "queue",
-        "number",
-        "offset",
-    }
-    unknown = ddp.keys() - known - {"reserved", "rdmap_reserved", "segment_octets"}
-    if unknown:
-        raise LocalProtocolError(f"{where}: a segment has no field {min(unknown)!r}")
 
     def field(name: str, default: int) -> int:
-        return number(ddp.get(name, default), names, f"{where}.{name}")
+        return number(ddp.get(name, default), names, f"ddp.{name}", 0, SEGMENT_MOST[name])
 
     opcode = ddp.get("opcode", "send")
-    code = OPCODES[opcode] if opcode in OPCODES else number(opcode, names, f"{where}.opcode")
+    code = OPCODES[opcode] if isinstance(opcode, str) and opcode in OPCODES else field("opcode", 0)
     tagged = field("tagged", int(code in _TAGGED))
     rdmap = field("rdmap_version", 1) << 6 | field("rdmap_reserved", 0) << 4 | code
     control = tagged << 7 | field("reserved", 0) << 2 | field("version", 1)
@@ -151,7 +148,7 @@ def make_segments(payload: bytes, ddp: Mapping[str, Any], numbers: dict[int, int
             numbers[queue] = numbers.get(queue, 0) + 1
         msn = field("number", numbers.get(queue, 1))
     whole = ("offset" in ddp or "last" in ddp) and "segment_octets" not in ddp
-    step = max(len(payload), 1) if whole else field("segment_octets", _ULPDU_OCTETS)
+    step = max(len(payload), 1) if whole else max(field("segment_octets", _ULPDU_OCTETS), 1)
     for at in range(0, max(len(payload), 1), step):
         piece = payload[at : at + step]
         last = field("last", int(at + step >= len(payload)))
@@ -168,12 +165,9 @@ def make_fpdu(
     """The FPDU of a segment; "length", "pad" (octets), "crc" and "marker" (added to each right one) are mistakes.
 
     Raises:
-        LocalProtocolError: a field is unknown or its value is none.
+        LocalProtocolError: the value of a field is none.
     """
-    unknown = given.keys() - {"length", "pad", "crc", "marker", "cut", "pieces"}
-    if unknown:
-        raise LocalProtocolError(f"mpa: a frame has no field {min(unknown)!r}")
-    length = number(given.get("length", len(ulpdu)), names, "mpa.length")
+    length = number(given.get("length", len(ulpdu)), names, "mpa.length", 0, FRAME_LENGTH_MAX)
     body = struct.pack(">H", length) + ulpdu
     pad = bytes(-len(body) % 4)
     if "pad" in given:

@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rpcrdma.errors import LocalProtocolError
+from rpcrdma.scripted.form import check_header, check_message
 from rpcrdma.scripted.header_fields import MAKERS, READERS, Short, make_word, word_at
-from rpcrdma.scripted.layouts import LAYOUTS, VersionHeaders
+from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.placement_fields import (
     PLACEMENT_MAKERS,
     PLACEMENT_READERS,
     RECEIVE_STRUCTURE,
     buffer_segments,
 )
-from rpcrdma.scripted.values import Names, number, octets
+from rpcrdma.scripted.values import CONTENT_OCTETS_MAX, Names, number, octets
 
 __all__ = ["make_message", "message_words", "read_message", "read_rpc"]
 
@@ -38,20 +38,18 @@ def make_message(version: str, message: Mapping[str, Any], names: Names, where: 
     Raises:
         LocalProtocolError: a field is unknown or its value is none; the message begins with its path.
     """
-    layout = LAYOUTS[version]
-    unknown = message.keys() - {"header", "rpc", "body", "cut", "append", "put", "bulk"}
-    if unknown:
-        raise LocalProtocolError(f"{where}: a message has no {min(unknown)!r}")
+    check_message(version, message, where)
     header = message.get("header", {})
     payload = b""
     if message.get("rpc") is not None:
         payload = _rpc(message["rpc"], header or {}, names, f"{where}.rpc")
     if "body" in message:
         payload += octets(message["body"], names, f"{where}.body")
-    made = b"" if header is None else _header(layout, header, len(payload), names, f"{where}.header")
+    made = b"" if header is None else _header(version, header, len(payload), names, f"{where}.header")
     made += payload
     if "bulk" in message:
-        made = made.ljust(number(message["bulk"]["at"], names, f"{where}.bulk.at"), b"\0")
+        at = number(message["bulk"]["at"], names, f"{where}.bulk.at", 0, CONTENT_OCTETS_MAX)
+        made = made.ljust(at, b"\0")
         made += octets(message["bulk"]["data"], names, f"{where}.bulk.data")
     if "append" in message:
         made += octets(message["append"], names, f"{where}.append")
@@ -64,16 +62,14 @@ def make_message(version: str, message: Mapping[str, Any], names: Names, where: 
     return made
 
 
-def _header(layout: VersionHeaders, given: Mapping[str, Any], payload_octets: int, names: Names, where: str) -> bytes:
+def _header(version: str, given: Mapping[str, Any], payload_octets: int, names: Names, where: str) -> bytes:
+    layout = LAYOUTS[version]
     values: dict[str, Any] = {"xid": {"given": "xid"}, "payload_octets": payload_octets, **layout.defaults, **given}
     # A header may have a type and, deliberately, the fields of another.
-    kind = number(values.get("fields_of", values.get("type", 0)), names, f"{where}.type")
+    kind = number(values.get("fields_of", values.get("type", 0)) or 0, names, f"{where}.type")
+    check_header(version, given, where, kind)
     body = layout.bodies.get(kind, layout.bodies[layout.usual])
     fields = [*layout.prefix, *body]
-    known = {name for name, _ in fields} | {f"{name}_end" for name, _ in body} | {"fields_of", "numbers"}
-    unknown = given.keys() - known
-    if unknown:
-        raise LocalProtocolError(f"{where}: this header has no field {min(unknown)!r}, but {', '.join(sorted(known))}")
     return b"".join(
         _MAKERS[sort](values.get(name), values.get(f"{name}_end", 0), names, f"{where}.{name}") for name, sort in fields
     )
@@ -87,18 +83,6 @@ def _rpc(given: Mapping[str, Any], header: Mapping[str, Any], names: Names, wher
         return (
             xid + bytes([0, 0, 0, 1]) + bytes(12) + status + octets(given.get("results", ""), names, f"{where}.results")
         )
-    unknown = given.keys() - {
-        "xid",
-        "direction",
-        "rpc_version",
-        "program",
-        "version",
-        "procedure",
-        "args",
-        "credential",
-    }
-    if unknown:
-        raise LocalProtocolError(f"{where}: a call has no field {min(unknown)!r}")
     program = given.get("program", names.given.get("program", _NFS[0]))
     version = given.get("version", names.given.get("program_version", _NFS[1]))
     words = (given.get("direction", 0), given.get("rpc_version", 2), program, version, given.get("procedure", 0))

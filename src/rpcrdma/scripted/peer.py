@@ -123,9 +123,10 @@ class RawPeer:
         opcode = ddp.get("opcode", "send")
         self.reads_asked = self.reads_asked or opcode == "read_request"
         if text is None:
-            name = opcode if isinstance(opcode, str) else _OPCODE_NAMES.get(opcode, f"opcode {opcode}")
+            known = _OPCODE_NAMES.get(opcode) if isinstance(opcode, int) else None
+            name = opcode if isinstance(opcode, str) else known or f"opcode {opcode}"
             text = f"{name}, {len(payload)} octets"
-        pieces = number(mpa.get("pieces", 0), self._names, "mpa.pieces")
+        pieces = number(mpa.get("pieces", 0), self._names, "mpa.pieces", 0)
         changed = [f"{name} {value}" for name, value in {**ddp, **mpa}.items() if name != "opcode"]
         await self.send_stream(frames, text + (f" [{', '.join(changed)}]" if changed else ""), pieces)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rpcrdma.scripted.header_fields import Short, make_segments, make_word, read_segments, word_at
-from rpcrdma.scripted.values import Names, octets
+from rpcrdma.scripted.values import Names, number, octets
 
 __all__ = ["PLACEMENT_MAKERS", "PLACEMENT_READERS", "RECEIVE_STRUCTURE", "buffer_segments"]
 
@@ -38,10 +38,11 @@ def _make_items(value: Any, _end: Any, names: Names, where: str) -> bytes:
     for index, item in enumerate(items):
         here = f"{where}[{index}]"
         made += _words(item, ("position", "length", "type"), names, here)
-        if item["type"] == _EXPLICIT:
+        kind = number(item["type"], names, f"{here}.type")
+        if kind == _EXPLICIT:
             made += make_segments(item, names, here)
-        elif item["type"] == _IN_SEGMENTS:
-            numbers = item.get("numbers", [])
+        elif kind == _IN_SEGMENTS:
+            numbers = item.get("numbers") or []
             made += _words({"count": len(numbers), **item}, ("offset", "count"), names, here)
             made += octets({"words": numbers}, names, f"{here}.numbers")
     return made
@@ -76,9 +77,10 @@ def _make_directions(value: Any, _end: Any, names: Names, where: str) -> bytes:
         made += _words({"count": len(each["results"]), **each}, ("begin", "end", "count"), names, here)
         for result in each["results"]:
             made += _words(result, ("least", "type"), names, here)
-            if result["type"] == _BY_SIZE:
+            kind = number(result["type"], names, f"{here}.type")
+            if kind == _BY_SIZE:
                 made += _words(result, ("explicit_from",), names, here)
-            if result["type"] in {_EXPLICIT, _CHOICE, _BY_SIZE}:
+            if kind in {_EXPLICIT, _CHOICE, _BY_SIZE}:
                 made += make_segments(result, names, here)
     return made
 

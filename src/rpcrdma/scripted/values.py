@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import struct
 from collections.abc import Mapping
 from typing import Any
 
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["Names", "field_at", "number", "octets", "pattern"]
+__all__ = ["CONTENT_OCTETS_MAX", "UNRESOLVED", "Names", "field_at", "in_words", "number", "octets", "pattern"]
+
+CONTENT_OCTETS_MAX = 1 << 28
+"""Octets of one value or region: a larger number is a mistake, and would take the memory of this machine."""
+_NUMBER_MAX = 1 << 64
+_WORDS_MAX = 80
 
 
 class Names:
@@ -18,21 +25,47 @@ class Names:
         self.given = dict(given or {})
         self.heard: Mapping[str, Any] = {}
 
-    def value(self, reference: Mapping[str, Any], where: str) -> int | bytes:
-        """The value of {"given": NAME} or {"heard": PATH}.
+    def value(self, reference: Mapping[str, Any], where: str, kind: type[int] | type[bytes]) -> int | bytes | None:
+        """The value of {"given": NAME} or {"heard": PATH}, which has to be of this kind; None: it is not known yet.
 
         Raises:
             LocalProtocolError: there is no such name or field.
         """
         if "given" in reference:
-            name = reference["given"]
+            name = _text(reference["given"], f"{where}.given")
             if name not in self.given:
                 raise LocalProtocolError(f"{where}: no value is given for {name!r}")
-            return self.given[name]
-        found = field_at(self.heard, reference["heard"])
-        if not isinstance(found, (int, bytes)):
-            raise LocalProtocolError(f"{where}: the last message has no field {reference['heard']!r}")
+            found: Any = self.given[name]
+        else:
+            name = _text(reference["heard"], f"{where}.heard")
+            found = field_at(self.heard, name)
+        if not isinstance(found, kind):
+            needed = "a number" if kind is int else "octets"
+            raise LocalProtocolError(f"{where}: expected {needed} in {name!r}, found {in_words(found)}")
         return found
+
+
+class _UnresolvedNames(Names):
+    """The names before a conversation: any may be given, and any field be heard."""
+
+    def value(self, reference: Mapping[str, Any], where: str, kind: type[int] | type[bytes]) -> None:  # noqa: ARG002
+        for name in reference.keys() & {"given", "heard"}:
+            _text(reference[name], f"{where}.{name}")
+
+
+UNRESOLVED = _UnresolvedNames()
+
+
+def in_words(value: Any) -> str:
+    """The value as JSON, or its beginning."""
+    text = value.hex() if isinstance(value, bytes) else json.dumps(value, default=str)
+    return text if len(text) <= _WORDS_MAX else f"{text[:_WORDS_MAX]}…"
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise LocalProtocolError(f"{where}: expected text, found {in_words(value)}")
+    return value
 
 
 def field_at(fields: Mapping[str, Any], path: str) -> Any:
@@ -48,24 +81,30 @@ def field_at(fields: Mapping[str, Any], path: str) -> Any:
     return found
 
 
-def number(value: Any, names: Names, where: str) -> int:
+def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most: int = _NUMBER_MAX) -> int:
     """A number: 7, "0x7", {"given": NAME} or {"heard": PATH}, the latter two with {"plus": NUMBER} as well.
 
     Raises:
-        LocalProtocolError: it is none of these; the message begins with `where`.
+        LocalProtocolError: it is none of these, or not from `least` to `most`; the message begins with `where`.
     """
+    found: int | None = None
     if isinstance(value, Mapping) and value.keys() & {"given", "heard"}:
-        found = names.value(value, where)
-        if isinstance(found, int):
-            return found + number(value.get("plus", 0), names, f"{where}.plus")
+        plus = number(value.get("plus", 0), names, f"{where}.plus")
+        resolved = names.value(value, where, int)
+        if resolved is None:
+            return max(least, 0)
+        found = int(resolved) + plus
     elif isinstance(value, str):
-        try:
-            return int(value, 0)
-        except ValueError:
-            pass
+        with contextlib.suppress(ValueError):
+            found = int(value, 0)
     elif isinstance(value, int):
-        return int(value)
-    raise LocalProtocolError(f'{where}: {value!r} is not a number: write 7, "0x7" or {{"given": NAME}}')
+        found = int(value)
+    if found is None:
+        told = f"{where}: {in_words(value)} is not a number"
+        raise LocalProtocolError(f'{told}: write 7, "0x7" or {{"given": NAME}}')
+    if not least <= found <= most:
+        raise LocalProtocolError(f"{where}: expected a number from {least} to {most}, found {in_words(value)}")
+    return found
 
 
 def octets(value: Any, names: Names, where: str) -> bytes:
@@ -82,7 +121,8 @@ def octets(value: Any, names: Names, where: str) -> bytes:
         try:
             return bytes.fromhex(value)
         except ValueError:
-            raise LocalProtocolError(f"{where}: {value!r} is not hex; text is {{'text': ...}}") from None
+            told = f"{where}: {in_words(value)} is not hex"
+            raise LocalProtocolError(f'{told}; text is {{"text": ...}}') from None
     if isinstance(value, list):
         return b"".join(octets(part, names, f"{where}[{index}]") for index, part in enumerate(value))
     if isinstance(value, Mapping) and value.keys() - {"given"} and value.keys() <= {"given", "from", "first"}:
@@ -93,12 +133,14 @@ def octets(value: Any, names: Names, where: str) -> bytes:
         ((kind, content),) = value.items()
         where = f"{where}.{kind}"
         if kind == "text":
-            return str(content).encode()
+            return _text(content, where).encode(errors="surrogatepass")
         if kind == "pattern":
-            return pattern(number(content, names, where))
+            return pattern(number(content, names, where, 0, CONTENT_OCTETS_MAX))
         if kind == "zeros":
-            return bytes(number(content, names, where))
+            return bytes(number(content, names, where, 0, CONTENT_OCTETS_MAX))
         if kind in {"words", "longs"}:
+            if not isinstance(content, (list, tuple)):
+                raise LocalProtocolError(f"{where}: expected a list of numbers, found {in_words(content)}")
             bits = 32 if kind == "words" else 64
             numbers = [number(each, names, f"{where}[{index}]") % (1 << bits) for index, each in enumerate(content)]
             return struct.pack(f">{len(numbers)}{'I' if bits == 32 else 'Q'}", *numbers)
@@ -106,10 +148,8 @@ def octets(value: Any, names: Names, where: str) -> bytes:
             data = octets(content, names, where)
             return struct.pack(">I", len(data)) + data + bytes(-len(data) % 4)
         if kind in {"given", "heard"}:
-            found = names.value(value, where)
-            if isinstance(found, bytes):
-                return found
-    raise LocalProtocolError(f'{where}: {value!r} is not octets: write hex digits, or {{"words": [1, 2]}}')
+            return bytes(names.value(value, where, bytes) or b"")
+    raise LocalProtocolError(f'{where}: {in_words(value)} is not octets: write hex digits, or {{"words": [1, 2]}}')
 
 
 def pattern(length: int) -> bytes:

@@ -1,0 +1,215 @@
+"""Conversations with mistakes: each is refused with its place before anything is said, or can be held."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.scripted import Heard, LiveConversation, Outcome, Passage, RawPeer, ServingConversation, read_message
+from rpcrdma.scripted.form import check_conversation
+from rpcrdma.scripted.values import Names
+
+CLIENT = [check.conversation for check in CATALOGUE]
+SERVER = [check.conversation for check in CLIENT_CATALOGUE]
+OTHERS: tuple[Any, ...] = (
+    *(None, True, 0, 5, -1, 1 << 70, 1.5, "", "zz", "7", "00ff", "\ud800", [], [5], [[]], [{}], {}, {"colour": 1}),
+    *({"given": 5}, {"given": "size"}, {"heard": []}, {"heard": "header"}, {"words": 5}, {"zeros": 1 << 60}),
+    *({"any": 5}, {"min": "x"}, {"not": {}}, {"all": None}, {"text": 5}, {"opaque": None}, {"memory": 5}),
+)
+REPLY = bytes.fromhex("00000001 00000001 00000020 00000000 00000000 00000000 00000000") + bytes.fromhex(
+    "00000001 00000001 00000000 00000000 00000000 00000000"
+)
+CALL = REPLY[:28] + bytes.fromhex("00000001 00000000 00000002 000186a3 00000003 00000006") + bytes(32)
+
+
+class AnyNames(Names):
+    """A value for each name, of the kind that is wanted."""
+
+    def value(self, reference: Mapping[str, Any], where: str, kind: type[int] | type[bytes]) -> int | bytes:
+        try:
+            found = super().value(reference, where, kind)
+        except LocalProtocolError:
+            return 3 if kind is int else b"12345678"
+        assert found is not None
+        return found
+
+
+class SilentWriter:
+    """A stream that takes all octets."""
+
+    def write(self, data: bytes) -> None:
+        pass
+
+    async def drain(self) -> None:
+        pass
+
+    def write_eof(self) -> None:
+        pass
+
+
+class ReadyPeer(RawPeer):
+    """A peer that has the awaited kind of event at once, and ends after a few."""
+
+    awaited = "message"
+    left = 8
+
+    async def next(self) -> Heard:
+        self.left -= 1
+        if self.left < 0:
+            return Heard("end", {"how": "closed", "partial": b""})
+        fields: dict[str, Any] = {
+            "message": read_message(self.version, REPLY if self.awaited == "message" else CALL),
+            "startup": {"key": b"MPA", "crc": 1, "markers": 0, "enhanced": 1, "flags": 0x50, "data": b""},
+            "terminate": {"code": 0x2002},
+            "read_response": {"handle": 1, "offset": 0, "payload": b"octets", "last": 1},
+        }
+        kind = "message" if self.awaited == "call" else self.awaited
+        return Heard(kind, fields.get(kind, {}))
+
+    async def close(self) -> None:
+        pass
+
+
+def nodes(value: Any) -> Iterator[Any]:
+    """All mappings and lists that have an element."""
+    if isinstance(value, (dict, list)):
+        if value:
+            yield value
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from nodes(inner)
+
+
+@st.composite
+def mistaken(draw: st.DrawFn, conversations: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """A conversation of the catalogue with one mistake."""
+    made: dict[str, Any] = copy.deepcopy(dict(draw(st.sampled_from(conversations))))
+    node = draw(st.sampled_from(list(nodes(made))))
+    key = draw(st.sampled_from(sorted(node) if isinstance(node, dict) else list(range(len(node)))))
+    match draw(st.sampled_from(("replace", "remove", "add"))):
+        case "remove":
+            del node[key]
+        case "add" if isinstance(node, dict):
+            node[draw(st.sampled_from(("colour", "count", "type", "last", "as", "9")))] = draw(st.sampled_from(OTHERS))
+        case _:
+            node[key] = draw(st.sampled_from(OTHERS))
+    return made
+
+
+def awaited(step: Mapping[str, Any]) -> str:
+    if "hear" not in step:
+        return "call"
+    pattern = step["hear"][0] if isinstance(step["hear"], list) else step["hear"]
+    return str(next(name for name in pattern if name not in {"reading", "as", "last", "unmet"}))
+
+
+async def held(conversation: Mapping[str, Any], *, serves: bool) -> None:
+    """Takes each step of a valid conversation, also after a step that has failed."""
+    passages: list[Passage] = []
+
+    def peer(names: Names) -> ReadyPeer:
+        version = conversation.get("version", "1")
+        made = ReadyPeer(asyncio.StreamReader(), SilentWriter(), version, passages, names)  # type: ignore[arg-type]
+        made.started = True
+        return made
+
+    names = AnyNames({"private_data": b"", "xid": 1, "startup_flags": 0, "messages": 0})
+    speaker = peer(names)
+    live: LiveConversation
+    if serves:
+        live = ServingConversation(lambda _log, _names: speaker, timeout_s=1)
+        live._names = names
+        speaker.takes_version = False
+    else:
+        live = LiveConversation(speaker, names, 1, Outcome())
+    live.register(conversation.get("memory", {}))
+    if not serves and conversation.get("startup") is not None:
+        speaker.awaited = "startup"
+        await live.start(conversation["startup"])
+    for step in conversation["steps"]:
+        speaker.awaited = awaited(step)
+        speaker.left = 0 if speaker.awaited == "end" else ReadyPeer.left
+        live.outcome.failure = None
+        await live.run([step])
+
+
+def tried(conversation: Mapping[str, Any], *, serves: bool) -> None:
+    # A valid form may still name a value that is not there at its step, or is of another kind.
+    with contextlib.suppress(LocalProtocolError):
+        check_conversation(conversation, serves=serves)
+        asyncio.run(held(conversation, serves=serves))
+
+
+@pytest.mark.parametrize(("conversations", "serves"), [(CLIENT, False), (SERVER, True)])
+def test_the_conversations_of_the_catalogue_have_the_form(conversations: list[Any], serves: bool) -> None:
+    for conversation in conversations:
+        check_conversation(conversation, serves=serves)
+
+
+@given(mistaken(CLIENT))
+def test_a_conversation_with_a_mistake_can_be_held_or_is_refused(conversation: dict[str, Any]) -> None:
+    tried(conversation, serves=False)
+
+
+@given(mistaken(SERVER))
+def test_a_serving_conversation_with_a_mistake_can_be_held_or_is_refused(conversation: dict[str, Any]) -> None:
+    tried(conversation, serves=True)
+
+
+def in_say(message: object) -> dict[str, Any]:
+    return {"steps": [{"say": {}}, {"say": message}]}
+
+
+@pytest.mark.parametrize(
+    ("conversation", "told"),
+    [
+        (5, "expected fields (memory, startup, steps, title, version), found 5"),
+        ({"steps": 5}, "steps: expected a list, found 5"),
+        (
+            {"steps": [5]},
+            "steps[0]: expected one field, which is one of say, hear, quiet, memory, end, repeat, found 5",
+        ),
+        ({"steps": [], "version": [1]}, "version: expected one of 1, 2, 2-07, found [1]"),
+        ({"steps": [], "memory": 5}, "memory: expected fields, found 5"),
+        ({"steps": [], "memory": {"a": {"may": "fly"}}}, 'memory.a.may: expected one of read, write, found "fly"'),
+        ({"steps": [], "startup": 5}, "startup: expected fields"),
+        ({"steps": [{"hear": []}]}, "steps[0].hear: expected a list with an element or more, found []"),
+        ({"steps": [{"hear": 5}]}, "steps[0].hear: expected fields"),
+        ({"steps": [{"hear": {"message": 5}}]}, "steps[0].hear.message: expected fields, found 5"),
+        ({"steps": [{"quiet": {}}]}, "steps[0].quiet: expected a field 'milliseconds', found {}"),
+        ({"steps": [{"repeat": {}}]}, "steps[0].repeat: expected a field 'times', found {}"),
+        (
+            {"steps": [{"serve": {"each": {}}}]},
+            "steps[0].serve: expected one of end, hear, memory, quiet, repeat, say, found",
+        ),
+        (in_say(5), "steps[1].say: expected fields"),
+        (in_say({"header": 5}), "steps[1].say.header: expected fields"),
+        (in_say({"header": {"credit": []}}), "steps[1].say.header.credit: [] is not a number"),
+        (in_say({"header": {"reads": [5]}}), "steps[1].say.header.reads[0]: expected fields"),
+        (in_say({"rpc": 5}), "steps[1].say.rpc: expected fields"),
+        (in_say({"ddp": 5}), "steps[1].say.ddp: expected fields"),
+        (in_say({"ddp": {"version": 4}}), "steps[1].say.ddp.version: expected a number from 0 to 3, found 4"),
+        (in_say({"body": {"words": 5}}), "steps[1].say.body.words: expected a list of numbers, found 5"),
+        (in_say({"bulk": {"at": 1 << 40, "data": ""}}), "steps[1].say.bulk.at: expected a number from 0 to"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place_and_the_expected_form(conversation: object, told: str) -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        check_conversation(conversation)
+    assert str(caught.value).startswith(told)
+
+
+def test_values_deep_within_each_other_are_refused() -> None:
+    value: Any = "00"
+    for _ in range(900):
+        value = [value]
+    with pytest.raises(LocalProtocolError, match="within each other"):
+        check_conversation(in_say({"body": value}))
