@@ -18,8 +18,9 @@ from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.check import CLIENT_CATALOGUE, Check, ClientTrial, Result, TrialOptions, Verdict, listening
 from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
+from rpcrdma.check.entry import check
 from rpcrdma.check.verdicts import FRAMES_NOT_SEEN
-from rpcrdma.errors import RpcRdmaError
+from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import CallContext, Service
@@ -155,6 +156,21 @@ def test_over_a_device_checks_above_frames_conform_and_others_are_not_seen() -> 
     found = {result.check.id: (result.verdict, result.cause) for result in results}
     right, not_seen = (Verdict.CONFORMS, ""), (Verdict.NOT_SEEN, FRAMES_NOT_SEEN)
     assert found == {check.id: not_seen if check.of_frames else right for check in checks}
+
+
+def test_a_conversation_with_a_mistake_ends_the_trial_in_words() -> None:
+    mistaken = check("client.mistaken", "A mistake is told", "V1-60", {"hear": []})
+
+    async def main() -> ClientTrial:
+        trial = ClientTrial([mistaken], TrialOptions(timeout_s=5.0))
+        async with listening(trial, "127.0.0.1", 0) as (host, port):
+            client = asyncio.ensure_future(BrokenClient(NULL).connect(host, port))
+            await trial.done.wait()
+            await client
+        return trial
+
+    with pytest.raises(LocalProtocolError, match=r"client\.mistaken: steps\[0\]\.hear: expected a list"):
+        asyncio.run(main()).results()
 
 
 Message = dict[str, Any]

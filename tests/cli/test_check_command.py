@@ -150,6 +150,18 @@ def test_a_client_is_judged_by_a_server_that_listens() -> None:
     }
 
 
+def test_a_used_port_is_refused_with_the_remedy(command: Command, ours: tuple[str, Path]) -> None:
+    ran = command.run("check", "--listen", ours[0].partition("/?")[0])
+    assert ran.status == 3
+    assert "address already in use\nhint: stop what listens there" in ran.err
+
+
+def test_a_path_that_is_not_there_is_told_in_words(command: Command, ours: tuple[str, Path]) -> None:
+    url = ours[0].replace("/?", "/absent?")
+    (note,) = command.done("check", url, "--only", "v1.null", "--json").json["notes"]
+    assert note == "no file is known: /absent: no such file or directory"
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
@@ -159,7 +171,7 @@ def test_a_client_is_judged_by_a_server_that_listens() -> None:
         (["check", "--listen", "rdma://127.0.0.1:0", "--behind", "rdma://127.0.0.1"], 2, "not reached over TCP"),
         (["check", "rdma://127.0.0.1", "--only", "nothing"], 2, "no check matches"),
         (["check", "rdma://127.0.0.1:PORT", "--provider", "verbs"], 3, "no RDMA device reaches it"),
-        (["check", "rdma://127.0.0.1:PORT"], 3, "refused"),
+        (["check", "rdma://127.0.0.1:PORT"], 3, "hint: check that the server runs and listens there"),
     ],
 )
 def test_usage_and_servers_that_do_not_answer(

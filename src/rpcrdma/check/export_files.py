@@ -42,7 +42,7 @@ async def prepared_export(
         opening = nfs_open(str(url), mount_port=mount_port, options=replace(options, reconnect=False))
         filesystem = await opening
     except (RpcRdmaError, OSError) as error:
-        abilities.notes.append(f"no file is known: {error}")
+        abilities.notes.append(f"no file is known: {_in_words(error)}")
         if write is not None:
             raise
         yield abilities
@@ -88,7 +88,14 @@ async def _find(filesystem: NfsFilesystem, abilities: Abilities) -> None:
                 break
         abilities.notes.append(f"none of {looked_at} entries is a file of {_FILE_OCTETS} octets or more")
     except (RpcRdmaError, OSError) as error:
-        abilities.notes.append(f"no file is known: {error}")
+        abilities.notes.append(f"no file is known: {_in_words(error)}")
+
+
+def _in_words(error: RpcRdmaError | OSError) -> str:
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    return f"{place}{error.strerror[:1].lower()}{error.strerror[1:]}"
 
 
 async def _take(filesystem: NfsFilesystem, path: str, abilities: Abilities) -> None:

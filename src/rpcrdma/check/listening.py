@@ -14,7 +14,7 @@ from rpcrdma.aio.drivers.provider import Link, LinkListener, Provider
 from rpcrdma.check.entry import Check
 from rpcrdma.check.readings import READINGS
 from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, Result, Verdict
-from rpcrdma.errors import ConnectFailed
+from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.scripted import (
     Outcome,
     PeerMaker,
@@ -87,6 +87,7 @@ class ClientTrial:
         """The versions with which the client has begun connections."""
         self._tried: Counter[str] = Counter()
         self._without_check = 0
+        self._failure: LocalProtocolError | None = None
         self._held: set[asyncio.Task[None]] = set()
 
     @property
@@ -135,6 +136,11 @@ class ClientTrial:
                     await live.answer(check.conversation)
                     self._tell(check, live)
                     check = None
+        except LocalProtocolError as error:
+            # Another connection would find the same mistake.
+            self._failure = error if check is None else LocalProtocolError(f"{check.id}: {error}")
+            check = None
+            self.done.set()
         finally:
             if check is not None:
                 self._left.insert(0, check)
@@ -166,7 +172,13 @@ class ClientTrial:
             self.done.set()
 
     def results(self) -> list[Result]:
-        """The results of all checks, in their order; a check that no connection has met is not seen."""
+        """The results of all checks, in their order; a check that no connection has met is not seen.
+
+        Raises:
+            LocalProtocolError: the conversation of a check is not one; the message names check and field.
+        """
+        if self._failure is not None:
+            raise self._failure
         return [self._met.get(check.id) or self._unmet(check) for check in self._checks]
 
     def _unmet(self, check: Check) -> Result:

@@ -14,7 +14,6 @@ from rpcrdma.cli.capture_input import add_program_option, settings_for
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.definition import read_text
 from rpcrdma.cli.options import CommandParser, add_json, service_url
-from rpcrdma.errors import ConnectFailed
 
 if TYPE_CHECKING:
     from rpcrdma.aio.drivers.capture import PacketCapture
@@ -63,7 +62,7 @@ def _given(text: str) -> tuple[str, int | bytes]:
 
 async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    from rpcrdma.aio.drivers.sockets import unanswered  # noqa: PLC0415
+    from rpcrdma.aio.drivers.sockets import cannot_connect, unanswered  # noqa: PLC0415
     from rpcrdma.scripted import RawTarget, run_conversation  # noqa: PLC0415
 
     if args.url.scheme != "rdma":
@@ -91,8 +90,7 @@ async def run(args: argparse.Namespace) -> int:
         except TimeoutError:
             raise unanswered(target.host, target.port, target.timeout_s) from None
         except OSError as error:
-            cause = f"cannot connect to {args.url.authority}: {error.strerror or error}"
-            raise ConnectFailed(f"{cause}; check that the server runs and listens there") from None
+            raise cannot_connect(target.host, target.port, error) from None
         finally:
             capture.close()
         return _report(args, outcome, list(_exchanges(path, settings)))

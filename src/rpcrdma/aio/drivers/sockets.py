@@ -19,6 +19,7 @@ __all__ = [
     "address_of",
     "addresses_of",
     "authority",
+    "cannot_connect",
     "cannot_listen",
     "connected_socket",
     "maximum_segment_octets",
@@ -154,10 +155,7 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
         else:
             return sock
     assert failure is not None, "getaddrinfo returns at least one address"
-    refused = failure.errno == errno.ECONNREFUSED
-    remedy = "check that the server runs and listens there" if refused else "check the address and the network"
-    cause = os.strerror(failure.errno).lower() if failure.errno else str(failure)
-    raise ConnectFailed(f"cannot connect to {where}: {cause}; {remedy}", refused=refused) from None
+    raise cannot_connect(host, port, failure) from None
 
 
 def _bind(sock: socket.socket, port: int) -> None:
@@ -197,6 +195,16 @@ def unanswered(host: str, port: int, after_s: float) -> ConnectFailed:
     return ConnectFailed(
         f"{authority(host, port)} did not answer within {after_s:g} s; check the address, the port and any firewall"
     )
+
+
+def cannot_connect(host: str, port: int, error: OSError) -> ConnectFailed:
+    """The error for a server to which no connection can be made; the message names cause and remedy."""
+    refused = error.errno == errno.ECONNREFUSED
+    remedy = "check that the server runs and listens there" if refused else "check the address and the network"
+    # The event loop puts the address before the cause; errors of name resolution have negative numbers.
+    known = error.errno is not None and error.errno > 0
+    cause = os.strerror(error.errno or 0) if known else error.strerror or str(error) or "no answer"
+    return ConnectFailed(f"cannot connect to {authority(host, port)}: {cause.lower()}; {remedy}", refused=refused)
 
 
 def cannot_listen(place: str, error: OSError) -> ConnectFailed:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
-from rpcrdma.aio.drivers.sockets import authority
+from rpcrdma.aio.drivers.sockets import authority, cannot_connect, cannot_listen, unanswered
 from rpcrdma.aio.urls import Url
 from rpcrdma.check import (
     CATALOGUE,
@@ -124,7 +124,11 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check]) -> Ex
         provider=_device(args),
     )
     trial = ClientTrial(checks, options, lambda result: console.talk(f"{result.check.id}: {result.verdict.value}"))
-    async with listening(trial, url.host, url.port) as (host, port):
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            host, port = await stack.enter_async_context(listening(trial, url.host, url.port))
+        except OSError as error:
+            raise cannot_listen(str(url), error) from None
         console.talk(f"listening at rdma://{authority(host, port)}; each connection meets one of {trial.left} checks")
         with contextlib.suppress(asyncio.CancelledError):
             await trial.done.wait()
@@ -192,7 +196,9 @@ async def _spoken(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[s
     except OSError as error:
         if isinstance(error.__cause__, ConnectFailed):
             raise error.__cause__ from error
-        raise ConnectFailed(f"{target.host} port {target.port}: {error.strerror or error or 'no answer'}") from error
+        if isinstance(error, TimeoutError):
+            raise unanswered(target.host, target.port, target.timeout_s) from error
+        raise cannot_connect(target.host, target.port, error) from error
 
 
 def _report(
