@@ -347,6 +347,17 @@ def test_removing_follows_no_link_and_stops_at_its_depth(fs: Any, top: Path) -> 
         fs.rm(at(top, "kept"))
 
 
+def test_a_link_that_leads_nowhere_is_treated_as_one_of_this_machine_is(fs: Any, top: Path, tmp_path: Path) -> None:
+    (top / "file").write_bytes(b"12345")
+    (top / "lost").symlink_to("none")
+    local = fsspec.filesystem("file")
+    for files, tree in ((fs, at(top)), (local, str(top))):
+        assert [path.rpartition("/")[2] for path in files.find(tree)] == ["file", "lost"]
+        for work in (lambda: files.du(tree), lambda: files.get(tree, str(tmp_path / "to"), recursive=True)):  # noqa: B023
+            with pytest.raises(FileNotFoundError):
+                work()
+
+
 def test_copies_to_and_from_this_machine_report_progress(fs: Any, top: Path, tmp_path: Path) -> None:
     class Seen(Callback):
         def __init__(self) -> None:
