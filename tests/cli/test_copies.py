@@ -17,6 +17,8 @@ from rpcrdma.nfs.client.trees.tree_work import CopyReport
 from rpcrdma.nfs.errors import nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
 
+LONG = "/start" + "/d" * 5000 + "/end"
+
 
 @pytest.mark.parametrize(
     ("path", "error", "told"),
@@ -24,6 +26,7 @@ from rpcrdma.nfs.v3 import nfsstat3
         ("in/a", PermissionError(errno.EACCES, "Permission denied", "a"), "in/a: permission denied"),
         ("in/a", nfs_error(nfsstat3.NFS3ERR_ROFS, "/b/a"), "in/a: /b/a: read-only file system"),
         ("/b/a", nfs_error(nfsstat3.NFS3ERR_STALE, "/b/a"), "/b/a: stale file handle"),
+        (LONG, OSError(errno.EMFILE, "Too deep", LONG), LONG[:300] + " [...] " + LONG[-300:] + ": too deep"),
         ("in/a", OSError(errno.ENOSPC, "No space left on device"), "in/a: no space left on device"),
     ],
 )

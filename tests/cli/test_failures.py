@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.failures import describe
+from rpcrdma.cli.failures import as_json, describe
 from rpcrdma.errors import (
     CallTimeout,
     ConnectFailed,
@@ -75,3 +75,15 @@ def test_file_errors_may_bring_their_remedy() -> None:
 
 def test_known_file_errors_have_a_hint() -> None:
     assert "read-only" in describe(OSError(errno.EROFS, "Read-only file system", "/x"))[1]
+
+
+def test_a_very_long_path_is_shown_by_its_start_and_its_end_and_whole_in_json() -> None:
+    path = "/start" + "/d" * 5000 + "/end"
+    error = OSError(errno.ELOOP, "Odd", path, None, path)
+    message = describe(error)[0]
+    assert message.startswith("/start/d/d")
+    assert message.endswith("/d/d/end: odd")
+    assert len(message) < 1300
+    assert as_json(error)["path"] == path
+    usual = "/" + "d" * 255 + "/" + "e" * 255
+    assert describe(OSError(errno.EIO, "Odd", usual))[0] == f"{usual}: odd"

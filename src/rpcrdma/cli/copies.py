@@ -202,10 +202,11 @@ class Copies:
 
 
 def _naming(path: str, message: str) -> str:
-    """`message` with the whole path in front: it may start with the last name alone, or with another path."""
-    if path in message:
-        return message
-    return f"{path}: {message.removeprefix(path.rpartition('/')[2] + ': ')}"
+    """`message` with the path in front: it may start with the last name alone, or with another path."""
+    from rpcrdma.cli.failures import readable_path  # noqa: PLC0415
+
+    name, shown = path.rpartition("/")[2], readable_path(path)
+    return message if shown in message else f"{shown}: {message.removeprefix(name + ': ')}"
 
 
 def _tell_rest(what: str, total: int) -> None:

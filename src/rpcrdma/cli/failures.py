@@ -25,9 +25,12 @@ from rpcrdma.nfs.errors import NfsError
 from rpcrdma.rpc.auth import AuthStat
 from rpcrdma.rpc.errors import AuthError
 
-__all__ = ["as_json", "describe", "tell"]
+__all__ = ["as_json", "describe", "readable_path", "tell"]
 
 _TRACEBACK_HINT = "set RPCRDMA_TRACEBACK=1 to see its origin, and please report it"
+
+_PATH_SHOWN_MAX = 600
+"""Characters of a path in a message; JSON has the whole path."""
 
 _TOO_WEAK_HINT = "it asks for more protection: TLS (--xprtsec tls or mtls), or Kerberos (--sec krb5p)"
 
@@ -159,8 +162,14 @@ def _os_error(error: OSError) -> tuple[str, str]:
         cause = cause[0].lower() + cause[1:]
     if error.filename is None:
         return cause, hint
-    name = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(error.filename)
+    name = readable_path(error.filename)
     if error.filename2 is not None:
-        other = os.fsdecode(error.filename2) if isinstance(error.filename2, (str, bytes)) else str(error.filename2)
-        return f"{name} -> {other}: {cause}", hint
+        return f"{name} -> {readable_path(error.filename2)}: {cause}", hint
     return f"{name}: {cause}", hint
+
+
+def readable_path(path: object) -> str:
+    """A path for a message: of a very long one the start and the end."""
+    name = os.fsdecode(path) if isinstance(path, (str, bytes)) else str(path)
+    half = _PATH_SHOWN_MAX // 2
+    return name if len(name) <= _PATH_SHOWN_MAX else f"{name[:half]} [...] {name[-half:]}"

@@ -39,6 +39,7 @@ _SCANNERS = 4
 """Listing is one call at a time per directory; four hide its latency behind the copying."""
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_TOO_DEEP_REMEDY = "copy it by a command of its own, run in a directory above it if its local path is too long"
 
 
 @dataclass(slots=True, eq=False)
@@ -236,8 +237,11 @@ class TreeWork(Generic[C]):
     async def _enter(self, parent: _Open, item: TreeItem) -> None:
         try:
             if len(self._open) >= NFS_COPY_DIRECTORIES_OPEN_MAX:
-                text = f"more than {NFS_COPY_DIRECTORIES_OPEN_MAX} directories are open at once; this one is left out"
-                raise OSError(errno.EMFILE, text, self._direction.path(parent.folder, item))  # noqa: TRY301
+                cause = (
+                    f"lies too deep: the copy has {NFS_COPY_DIRECTORIES_OPEN_MAX} directories open, and opens no more"
+                )
+                path = self._direction.path(parent.folder, item)
+                raise OSError(errno.EMFILE, f"{cause}; {_TOO_DEEP_REMEDY}", path)  # noqa: TRY301
             folder = await self._direction.enter(parent.folder, item)
         except (OSError, RemoteProtocolError, RpcError) as error:
             self.report.failed(self._direction.path(parent.folder, item), error)
