@@ -170,6 +170,8 @@ async def main():
     calls = [(v3.NULL, None)] * 3
     calls.append((v3.READ, v3.READ3args(file, 0, 65536)))
     calls.append((v3.WRITE, v3.WRITE3args(file, 0, 65536, v3.stable_how.FILE_SYNC, bytes(65536))))
+    calls.append((v3.READ, v3.READ3args(file, 0, 5001)))
+    calls.append((v3.WRITE, v3.WRITE3args(file, 0, 5001, v3.stable_how.FILE_SYNC, bytes(5001))))
     calls.append((v3.READDIRPLUS, v3.READDIRPLUS3args(root, 0, bytes(8), 4096, 32768)))
     while not os.path.exists("/judged"):
         with contextlib.suppress(RpcRdmaError):
@@ -208,13 +210,23 @@ def _judged_over_rxe(guest: Guest, calls: str, *skipped: str) -> dict[str, str]:
     return _not_conformed_to(report, frozenset({"conforms"}))
 
 
-_NO_LONG_ARGUMENTS = ("client.long-call", "client.v2.call.in-pieces", "client.v2.properties.segment-size")
-"""Checks that are left out: no call here has arguments beyond the threshold that no chunk can carry."""
+_NOT_MADE_BY_OURS = (
+    *(
+        "client.long-call",
+        "client.v2.call.in-pieces",
+        "client.v2.credits.in-pieces",
+        "client.v2.properties.segment-size",
+    ),
+    *("client.reverse.as-many-as-granted", "client.v2.reverse*", "client.v2.rtr*", "client.v207*"),
+)
+"""Checks that are left out: no call here has arguments beyond the threshold that no chunk can carry, and the client has
+no services, does not prefer the round-trip extension, and speaks one draft.
+"""
 
 
 @check(named=True)
 def verbs_judge_our_client(lab: Lab) -> None:
-    found = _judged_over_rxe(lab.device_client, _OUR_CALLS, *_NO_LONG_ARGUMENTS, "client.v207*")
+    found = _judged_over_rxe(lab.device_client, _OUR_CALLS, *_NOT_MADE_BY_OURS)
     equal("verdicts on our client over rxe", found, {})
 
 
