@@ -190,6 +190,11 @@ def in_say(message: object) -> dict[str, Any]:
             {"steps": [{"serve": {"each": {}}}]},
             "steps[0].serve: expected one of end, hear, memory, quiet, repeat, say, found",
         ),
+        ({"steps": [{"hear": {"message": {"any": 5}}}]}, "steps[0].hear.message.any: expected a list with"),
+        ({"steps": [{"hear": {"message": {"header": None}}}]}, "steps[0].hear.message.header: expected fields"),
+        ({"steps": [{"hear": {"message": {"octets": {"given": 5}}}}]}, "steps[0].hear.message.octets.given: expected"),
+        ({"steps": [{"hear": {"end": {}, "as": "last"}}]}, "steps[0].hear.as: expected one of"),
+        (in_say({"header": {"reads": [{"memory": 5}]}}), "steps[1].say.header.reads[0].memory: expected text, found 5"),
         (in_say(5), "steps[1].say: expected fields"),
         (in_say({"header": 5}), "steps[1].say.header: expected fields"),
         (in_say({"header": {"credit": []}}), "steps[1].say.header.credit: [] is not a number"),
@@ -205,6 +210,17 @@ def test_a_mistake_is_told_with_its_place_and_the_expected_form(conversation: ob
     with pytest.raises(LocalProtocolError) as caught:
         check_conversation(conversation)
     assert str(caught.value).startswith(told)
+
+
+def test_an_answer_always_has_a_header() -> None:
+    with pytest.raises(LocalProtocolError, match=r"steps\[0\]\.answer\.header: expected fields"):
+        check_conversation({"steps": [{"answer": {"header": None}}]}, serves=True)
+
+
+def test_a_number_may_stand_for_an_operation_and_text_be_no_unicode() -> None:
+    conversation = in_say({"body": {"text": "\ud800"}, "ddp": {"opcode": {"given": "opcode"}}})
+    check_conversation(conversation)
+    asyncio.run(held(conversation, serves=False))
 
 
 def test_values_deep_within_each_other_are_refused() -> None:
