@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.scripted import Heard, LiveConversation, Outcome, Passage, RawPeer, ServingConversation, read_message
+from rpcrdma.scripted import (
+    Heard,
+    LiveConversation,
+    Outcome,
+    Passage,
+    RawPeer,
+    ServingConversation,
+    make_message,
+    read_message,
+)
 from rpcrdma.scripted.form import check_conversation
 from rpcrdma.scripted.values import Names
 
@@ -229,3 +238,16 @@ def test_values_deep_within_each_other_are_refused() -> None:
         value = [value]
     with pytest.raises(LocalProtocolError, match="within each other"):
         check_conversation(in_say({"body": value}))
+
+
+def test_a_value_of_the_wrong_kind_is_told_with_the_place_in_the_pattern() -> None:
+    conversation = {"steps": [{"hear": {"message": {"header": {"xid": "zz"}}}}]}
+    with pytest.raises(LocalProtocolError, match=r'^steps\[0\]\.hear\.message\.header\.xid: "zz" is not a number'):
+        asyncio.run(held(conversation, serves=False))
+
+
+def test_a_header_whose_type_is_given_has_the_fields_of_that_type() -> None:
+    header = {"type": {"given": "type"}, "error": 1}
+    check_conversation(in_say({"header": header}))
+    with pytest.raises(LocalProtocolError, match=r"^message\.header\.error: expected one of"):
+        make_message("1", {"header": header}, Names({"xid": 1, "type": 0}))
