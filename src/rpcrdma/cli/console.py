@@ -104,7 +104,9 @@ def naming_standard_output() -> Iterator[None]:
 def write(text: str = "", *, flush: bool = False) -> None:
     """Writes to standard output, which its errors name."""
     with naming_standard_output():
-        sys.stdout.write(text)
+        # A terminal that is gone refuses even nothing.
+        if text:
+            sys.stdout.write(text)
         if flush:
             sys.stdout.flush()
 
