@@ -57,7 +57,7 @@ class PacketCapture:
                 self._file.write(_RECORD.pack(seconds, nanoseconds, len(packet), len(packet)))
                 self._file.write(packet)
             except OSError:
-                # Closing writes what is buffered, and so meets the same error.
+                # Closing writes the buffered octets, and meets the same error.
                 self.close()
 
     def close(self) -> None:
