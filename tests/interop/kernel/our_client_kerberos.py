@@ -115,6 +115,8 @@ def our_client_outlives_the_contexts_of_the_kernel(lab: Lab) -> None:
         equal("a new context was made", int(guest.run(_MADE).output) > int(before), True)
         guest.run(f"rm -r {_PLACE}/*")
         with putting(guest, over_tcp, _PLACE, "--sec", "krb5p", files=30) as put:
+            put.send_signal(signal.SIGSTOP)
             stop_kernel_server(guest)
             equal("put has ended before the restart", put.poll(), None)
+            put.send_signal(signal.SIGCONT)
             start_kernel_server(guest)
