@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import socket
 from typing import Any
 
 import pytest
@@ -44,3 +45,25 @@ def test_where_no_connection_manager_is_its_module_is_named(monkeypatch: pytest.
 
     monkeypatch.setattr(device, "EventChannel", missing)
     assert "modprobe rdma_ucm" in message_of_connecting(VerbsProvider(device))
+
+
+def test_a_connection_takes_no_port_that_tcp_has() -> None:
+    """An iWARP device would refuse to connect from it."""
+    device = DeviceInMemory()
+
+    async def main() -> tuple[int, int]:
+        manager = VerbsProvider(device, announcements=device.Announcements).manager()
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            device.ports = iter([port, port, free])
+            identifier = await manager.resolved("127.0.0.1", 20049, 0, lambda _: None)
+            manager.end(identifier)
+        return port, identifier.local[1]
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        free = other.getsockname()[1]
+    taken, found = asyncio.run(main())
+    assert found == free != taken

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import socket
 from collections.abc import Callable
 
 from rpcrdma.aio.drivers.verbs_devices import Announcements, WatchedDevices
@@ -15,6 +16,8 @@ __all__ = ["ConnectionManager"]
 
 _RESOLVE_MS = 2000
 """How long the kernel looks for an address or a path, as in Linux's NFS/RDMA client, before it reports a failure."""
+_PORTS_TRIED = 8
+"""Few of the ports that the connection manager takes are TCP's; so many in a row mean that TCP has nearly all."""
 
 
 class ConnectionManager:
@@ -65,9 +68,22 @@ class ConnectionManager:
     ) -> ConnectionIdentifier:
         """An identifier with a device that reaches the address; `bind` is called first.
 
+        The connection manager does not know which ports of this end TCP has, and an iWARP device uses those of TCP: an
+        identifier with such a port would not connect.
+
         Raises:
             OSError: no device reaches it, or the path to it is unknown.
         """
+        for _ in range(_PORTS_TRIED):
+            identifier = await self._resolved(host, port, scope, bind)
+            if not _is_of_tcp(identifier.local):
+                return identifier
+            self.end(identifier)
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+    async def _resolved(
+        self, host: str, port: int, scope: int, bind: Callable[[ConnectionIdentifier], None]
+    ) -> ConnectionIdentifier:
         happened: asyncio.Queue[ManagerEvent] = asyncio.Queue()
         identifier = self.identifier(happened.put_nowait)
         try:
@@ -82,6 +98,17 @@ class ConnectionManager:
             self.end(identifier)
             raise
         return identifier
+
+
+def _is_of_tcp(local: tuple[str, int]) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in local[0] else socket.AF_INET) as probe:
+        # As Linux's siw does.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(local)
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
 
 
 def _check(event: ManagerEvent, wanted: ManagerEventKind) -> None:
