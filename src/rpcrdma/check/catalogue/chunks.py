@@ -75,13 +75,15 @@ def _into_segments(count: int, *lengths: int) -> Check:
 
 
 def _inline(name: str, title: str, statements: str, **header: Any) -> Check:
-    """READ of 101 octets whose data is expected inline, with the header's Write list as it was sent."""
+    """READ whose data is expected inline, with the header's Write list as it was sent; without one it has padding."""
     writes = header.get("writes", [])
-    results = {"ends": {"opaque": _content(101)}}
+    # The padding is a matter of the check without a Write list alone.
+    count = 100 if writes else 101
+    results = {"ends": {"opaque": _content(count)}}
     pattern = _answer(writes=writes)["message"]
     answer = {"message": {**pattern, "rpc": {**pattern["rpc"], "results": results}}}
     also = [{**error(2), "reading": "empty-write-chunk-refused"}] if writes else []
-    return check(name, title, statements, _read(101, **header), *either(answer, *also), needs="nfs file")
+    return check(name, title, statements, _read(count, **header), *either(answer, *also), needs="nfs file")
 
 
 _SOURCE = {"given": "source.handle"}
