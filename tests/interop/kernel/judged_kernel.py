@@ -138,7 +138,6 @@ def client_judged_by_rpcrdma_check(lab: Lab) -> None:
 
 _LISTEN_OVER_A_DEVICE = f"""
 {PYTHON}
-rm -f /judged
 timeout -s INT MOST python3 -m rpcrdma check --listen rdma://ADDRESS:{_JUDGING_PORT} --provider verbs --json \\
     --behind tcp://127.0.0.1:20048 --timeout TIMEOUT SKIPPED >/run/report.json 2>/run/judging.log
 touch /judged
@@ -203,7 +202,8 @@ def _judged_over_rxe(guest: Guest, calls: str, *skipped: str) -> dict[str, str]:
             script = script.replace(name, value)
         return script
 
-    guest.run(START_OUR_SERVER + _FILES)
+    # That of another check would end the calls before they begin.
+    guest.run(START_OUR_SERVER + _FILES + "rm -f /judged\n")
     judging = guest.start(told(_LISTEN_OVER_A_DEVICE), _JUDGING_S + 20)
     calling = guest.start(told(calls), _JUDGING_S + 20)
     report = judging.wait().output
