@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rpcrdma.check.catalogue.round_trips import (
+from rpcrdma.check.catalogue.round_trip_codes import (
     CONTINUES,
     REQUESTS_MAX,
     RTR_SUPPORT,

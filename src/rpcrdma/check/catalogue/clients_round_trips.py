@@ -12,19 +12,41 @@ from typing import Any
 
 from rpcrdma.check.answers import hear, say
 from rpcrdma.check.catalogue.clients_version_2 import DraftClient
+from rpcrdma.check.catalogue.round_trip_codes import (
+    BY_SIZE,
+    CHOICE,
+    CONTINUE,
+    CONTINUES,
+    EXPLICIT,
+    HEADER_TYPE,
+    IN_SEGMENTS,
+    NO_ITEM,
+    OFFSET,
+    OTHER_TYPE,
+    OTHER_XID,
+    PAYLOAD,
+    REPORT,
+    REQUEST,
+    RESPONSE,
+    RTR_SUPPORT,
+    SEGMENT_NUMBER,
+    SEQUENCE,
+    TAKES_REQUESTS,
+    TAKES_RESPONSES,
+    TOO_SHORT,
+    TRANSMISSIONS,
+    UNEXPECTED,
+    extension_properties,
+)
 from rpcrdma.check.catalogue.version_2 import DRAFTS
 from rpcrdma.check.entry import Check, Step
 
 __all__ = ["CLIENT_CHECKS"]
 
-_SUPPORT, _STRUCTURE, _REQUESTS_MAX, _RESPONSES_MAX = 0x101, 0x102, 0x103, 0x104
-_REQUEST, _RESPONSE, _CONTINUE, _REPORT = 0x101, 0x102, 0x103, 0x104
-_EXPLICIT, _IN_SEGMENTS, _CHOICE, _BY_SIZE, _TOO_SHORT, _NO_ITEM = range(1, 7)
-_HEADER_TYPE, _OTHER_TYPE, _UNEXPECTED, _SEQUENCE, _OTHER_XID, _OFFSET, _SEGMENT_NUMBER, _PAYLOAD = range(1, 9)
-_ALL_KINDS, _NO_CONTINUATION = 7, 3
+_NO_CONTINUATION = TAKES_REQUESTS | TAKES_RESPONSES
+_ALL_KINDS = _NO_CONTINUATION | CONTINUES
 _HEAD, _SEGMENT_OCTETS, _SEGMENTS = 1024, 4096, 8
 _RECEIVE_OCTETS = _HEAD + _SEGMENTS * _SEGMENT_OCTETS
-_REQUEST_TRANSMISSIONS, _RESPONSE_TRANSMISSIONS = 8, 8
 
 _XID = {"heard": "header.xid"}
 _OTHER = {**_XID, "plus": 1000}
@@ -41,18 +63,10 @@ _NO_SEGMENTS = "the client's receive buffers have no segments for data"
 
 
 def _properties(
-    support: int = _ALL_KINDS, transmissions: int = _REQUEST_TRANSMISSIONS, segments: int = _SEGMENTS
+    support: int = _ALL_KINDS, transmissions: int = TRANSMISSIONS, segments: int = _SEGMENTS
 ) -> Sequence[Any]:
     """The properties of the server."""
-    groups = [1, _RECEIVE_OCTETS - segments * _SEGMENT_OCTETS, 0, 0]
-    groups += [segments, _SEGMENT_OCTETS, 0, 1] if segments else []
-    return (
-        [2, {"words": [_RECEIVE_OCTETS]}],
-        [_SUPPORT, {"words": [support]}],
-        [_STRUCTURE, {"words": [_RECEIVE_OCTETS, len(groups) // 4, *groups]}],
-        [_REQUESTS_MAX, {"words": [transmissions]}],
-        [_RESPONSES_MAX, {"words": [_RESPONSE_TRANSMISSIONS]}],
-    )
+    return extension_properties(_RECEIVE_OCTETS, segments, _SEGMENT_OCTETS, support=support, requests_max=transmissions)
 
 
 class _Checks:
@@ -65,12 +79,12 @@ class _Checks:
 
     def request(self, **fields: Any) -> dict[str, Any]:
         """The pattern of a Transmit Request that the server takes."""
-        items = {"all": {"type": {"any": [_EXPLICIT, _IN_SEGMENTS]}}}
-        ways = {"all": {"type": {"any": [_EXPLICIT, _IN_SEGMENTS, _CHOICE, _BY_SIZE]}}}
+        items = {"all": {"type": {"any": [EXPLICIT, IN_SEGMENTS]}}}
+        ways = {"all": {"type": {"any": [EXPLICIT, IN_SEGMENTS, CHOICE, BY_SIZE]}}}
         header = {
             "version": 2,
-            "type": _REQUEST,
-            "count": {"min": 1, "max": _REQUEST_TRANSMISSIONS},
+            "type": REQUEST,
+            "count": {"min": 1, "max": TRANSMISSIONS},
             "items": items,
             "directions": {"all": {"results": ways}},
             **self._calling,
@@ -94,7 +108,7 @@ class _Checks:
         """
         client = self.client
         properties = client.properties["message"]
-        none = {str(_SUPPORT): {"any": [None, "", {"words": [0]}]}}
+        none = {str(RTR_SUPPORT): {"any": [None, "", {"words": [0]}]}}
         without = {"message": {**properties, "header": {**properties["header"], "properties": none}}}
         plain = {"message": {**properties, "buffer": {"segments": None}}, "unmet": _NO_SEGMENTS}
         lacking = [{**without, "unmet": _NO_EXTENSION}, *([plain] if segments else [])]
@@ -124,16 +138,16 @@ class _Checks:
     def directed(self, *, extra: int = 0) -> Step:
         """Answers calls until a READ may be answered in segments, with so many further receives."""
         ways: list[dict[str, Any]] = [
-            {"type": {"any": [_IN_SEGMENTS, _CHOICE]}},
-            {"type": _BY_SIZE, "explicit_from": {"min": _SEGMENT_OCTETS}},
+            {"type": {"any": [IN_SEGMENTS, CHOICE]}},
+            {"type": BY_SIZE, "explicit_from": {"min": _SEGMENT_OCTETS}},
         ]
         results = [{"any": [{"least": {"max": _LEAST_MAX}, **way} for way in ways]}]
-        header = {"type": _REQUEST, "directions": [{"results": results}], "extra_receives": {"min": extra}}
+        header = {"type": REQUEST, "directions": [{"results": results}], "extra_receives": {"min": extra}}
         return self.until(header=header, rpc={"procedure": _READ})
 
     def response(self, *items: Mapping[str, Any], **message: Any) -> Step:
         """A Transmit Response with a READ's result, whose data are at these places; `message` has the other fields."""
-        header: dict[str, Any] = {"type": _RESPONSE, "xid": _XID, "count": 1, "items": list(items), **self._answering}
+        header: dict[str, Any] = {"type": RESPONSE, "xid": _XID, "count": 1, "items": list(items), **self._answering}
         header |= message.pop("header", {})
         results = message.pop("results", {"words": [0, 0, _LENGTH, 0, _LENGTH]})
         bulk = {"bulk": {"at": {"given": "client.segment_at"}, "data": {"pattern": _LENGTH}}}
@@ -142,34 +156,34 @@ class _Checks:
 
     def placed(self, **item: Any) -> dict[str, Any]:
         """The place of a result in the first segment."""
-        return {"position": _RESULT_AT, "length": _LENGTH, "type": _IN_SEGMENTS, "offset": 0, "numbers": [0], **item}
+        return {"position": _RESULT_AT, "length": _LENGTH, "type": IN_SEGMENTS, "offset": 0, "numbers": [0], **item}
 
     def continued(self, number: int = 1, **header: Any) -> Step:
         """A Transmit Continue of a response, without a payload."""
-        given = {"type": _CONTINUE, "xid": _XID, "number": number, "begun_by": _RESPONSE, **self._answering, **header}
+        given = {"type": CONTINUE, "xid": _XID, "number": number, "begun_by": RESPONSE, **self._answering, **header}
         return say(header=given, body="")
 
     def reported(self, fault: int, number: int = 0, xid: Any = None) -> list[Step]:
         """A Report Error about this transmission of a response; the client goes on."""
         xid = xid or {"given": "call.xid"}
-        header = {"type": _REPORT, "version": 2, "xid": xid, **self._calling}
+        header = {"type": REPORT, "version": 2, "xid": xid, **self._calling}
         header |= {"bad": {"xid": xid, "direction": 1, "number": number}, "fault": fault}
         reports = [
             {"message": {"header": header, "invalidates": None}},
-            {"message": {"header": {"type": _REPORT}}, "reading": "other-report"},
+            {"message": {"header": {"type": REPORT}}, "reading": "other-report"},
         ]
         each = [*reports, *self.client.calls, self.request()]
-        until = {"header": {"type": _REPORT}}
+        until = {"header": {"type": REPORT}}
         return [{"serve": {"each": each, "until": until, "most": _CALLS_MAX}}, self.going_on]
 
     def requests(self) -> list[Check]:
         """Requests, and the limits that the server has told."""
-        of_request = {"header": {"type": _REQUEST}}
-        in_pieces = {"header": {"type": _REQUEST, "count": {"min": 2}}}
-        next_piece = {"type": _CONTINUE, "xid": _XID, "number": 1, "begun_by": _REQUEST, **self._calling}
+        of_request = {"header": {"type": REQUEST}}
+        in_pieces = {"header": {"type": REQUEST, "count": {"min": 2}}}
+        next_piece = {"type": CONTINUE, "xid": _XID, "number": 1, "begun_by": REQUEST, **self._calling}
         any_write, any_read = {"rpc": {"procedure": _WRITE}}, {"rpc": {"procedure": _READ}}
         one = self.request(count=1)
-        plain = self.request(items={"all": {"type": _EXPLICIT}})
+        plain = self.request(items={"all": {"type": EXPLICIT}})
         return [
             self.check("properties", "The Receive Buffer Size is the sum of the segments of the structure",
                        "RT-10 RT-29", self.until(), {"answer": {}}, agrees={"buffer": {"agrees": {"any": [None, 1]}}}),
@@ -177,7 +191,7 @@ class _Checks:
                        self.until(**of_request), {"answer": {}}, hear(*self.client.calls, *self.other)),
             self.check("request.items", "The data of a WRITE come at the places that its request tells",
                        "RT-23 RT-24 RT-5 RT-15",
-                       self.until(header={"type": _REQUEST, "items": [{"type": _IN_SEGMENTS}]}), {"answer": {}},
+                       self.until(header={"type": REQUEST, "items": [{"type": IN_SEGMENTS}]}), {"answer": {}},
                        hear(*self.other)),
             self.check("request.in-pieces", "The transmissions of a request follow each other with their numbers",
                        "RT-2 RT-13 RT-1", self.until(**in_pieces), hear({"message": {"header": next_piece}})),
@@ -198,8 +212,8 @@ class _Checks:
                        hear(*self.client.calls, *self.other, {"end": {}})),
             self.check("request.reported", "After a Report Error the call fails, or comes again without the extension",
                        "RT-4", self.until(**of_request),
-                       say(header={"type": _REPORT, "xid": _XID, "bad": {"xid": _XID, "direction": 0, "number": 0},
-                                   "fault": _PAYLOAD, "numbers": [1, 0, 0], **self._answering}),
+                       say(header={"type": REPORT, "xid": _XID, "bad": {"xid": _XID, "direction": 0, "number": 0},
+                                   "fault": PAYLOAD, "numbers": [1, 0, 0], **self._answering}),
                        hear(*self.client.calls, *self.other, {"end": {}})),
         ]  # fmt: skip
 
@@ -217,10 +231,10 @@ class _Checks:
         return [
             read("in-segment", "A result in a segment of the client's buffer is taken", "RT-7 RT-24 RT-5", right),
             read("too-short", "A result below the least length is taken inline", "RT-8 RT-25",
-                 self.response({"position": _RESULT_AT, "length": 8, "type": _TOO_SHORT},
+                 self.response({"position": _RESULT_AT, "length": 8, "type": TOO_SHORT},
                                results={"words": [0, 0, 8, 0, 8, 1, 2]}, bulk={"at": 0, "data": ""})),
             read("no-item", "A result without data is taken", "RT-25 RT-7",
-                 self.response({"type": _NO_ITEM}, results={"words": [5, 0]}, bulk={"at": 0, "data": ""})),
+                 self.response({"type": NO_ITEM}, results={"words": [5, 0]}, bulk={"at": 0, "data": ""})),
             read("continued", "A result in the segments of a second buffer is taken", "RT-5 RT-13 RT-18",
                  self.response(in_next, header={"count": 2}, bulk={"at": 0, "data": ""}),
                  {"say": {**second["say"], **more}}, extra=1),
@@ -250,32 +264,32 @@ class _Checks:
         within = say(header={"xid": _XID, **plain}, rpc={"xid": _XID, "accepted": 0})
         return [
             placed("number-beyond", "The number of a segment beyond the buffers is reported", {"numbers": [9999]},
-                   _SEGMENT_NUMBER),
-            placed("offset-beyond", "An offset beyond the segment is reported", {"offset": octets}, _OFFSET),
+                   SEGMENT_NUMBER),
+            placed("offset-beyond", "An offset beyond the segment is reported", {"offset": octets}, OFFSET),
             placed("length-beyond", "A result longer than its segments is reported",
-                   {"length": {**octets, "plus": 4}}, _PAYLOAD),
+                   {"length": {**octets, "plus": 4}}, PAYLOAD),
             wrong("payload-beyond", "A payload longer than the transmission is reported", "RT-12 RT-14",
-                  [self.response(self.placed(), header={"payload_octets": 1 << 20})], *self.reported(_PAYLOAD)),
+                  [self.response(self.placed(), header={"payload_octets": 1 << 20})], *self.reported(PAYLOAD)),
             wrong("count-0", "A response of no transmissions is reported", "RT-14 RT-18",
-                  [self.response(self.placed(), header={"count": 0})], *self.reported(_SEQUENCE)),
+                  [self.response(self.placed(), header={"count": 0})], *self.reported(SEQUENCE)),
             wrong("count-beyond", "A response of more transmissions than its request permits is reported",
                   "RT-18 RT-11 RT-14",
                   [self.response(self.placed(), header={"count": {"heard": "header.extra_receives", "plus": 2}})],
-                  *self.reported(_SEQUENCE)),
+                  *self.reported(SEQUENCE)),
             wrong("continuation-of-nothing", "A continuation of nothing is reported", "RT-14 RT-33",
-                  [self.continued()], *self.reported(_UNEXPECTED, 1)),
+                  [self.continued()], *self.reported(UNEXPECTED, 1)),
             in_group("number-skipped", "A transmission number of a response that skips one is reported",
-                     "RT-2 RT-14 RT-33", self.continued(2), *self.reported(_SEQUENCE, 2)),
+                     "RT-2 RT-14 RT-33", self.continued(2), *self.reported(SEQUENCE, 2)),
             in_group("xid-other", "A continuation of a response with another XID is reported", "RT-13 RT-14",
-                     self.continued(xid=_OTHER), *self.reported(_OTHER_XID, 1, {"given": "call.xid", "plus": 1000})),
+                     self.continued(xid=_OTHER), *self.reported(OTHER_XID, 1, {"given": "call.xid", "plus": 1000})),
             in_group("begun-by-request", "A continuation of a request in a response is reported", "RT-14 RT-2",
-                     self.continued(begun_by=_REQUEST), *self.reported(_OTHER_TYPE, 1)),
+                     self.continued(begun_by=REQUEST), *self.reported(OTHER_TYPE, 1)),
             in_group("message-within", "A message of version 2 within a response is reported", "RT-2 RT-14", within,
-                     *self.reported(_HEADER_TYPE)),
+                     *self.reported(HEADER_TYPE)),
             undecodable("item-choice", "A result with the place of type 3 ends the call without a report",
-                        {"position": _RESULT_AT, "length": 4, "type": _CHOICE}),
+                        {"position": _RESULT_AT, "length": 4, "type": CHOICE}),
             undecodable("item-by-size", "A result with the place of type 4 ends the call without a report",
-                        {"position": _RESULT_AT, "length": 4, "type": _BY_SIZE}),
+                        {"position": _RESULT_AT, "length": 4, "type": BY_SIZE}),
             wrong("other-xid", "A response to no call is discarded", "RT-19 V2-84",
                   [self.response(self.placed(), header={"xid": _OTHER}), self.response(self.placed())],
                   hear(*self.other)),

@@ -1,9 +1,9 @@
 """Checks of the round-trip extension in both drafts of version 2 (draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
 
-Its code points are those of this library, from 0x101 on, since the draft's own contradict each other. A server that
-tells other ones is not seen. The names of given values begin with the version: "2.segment_at" is the offset of the
-first segment for bulk data in a receive buffer of the server, "2.segment_octets" its length, "2.segments" the number
-of such segments in a buffer, and "2.requests_max" the transmissions of the longest request.
+Its code points are those of `round_trip_codes`; a server that tells other ones is not seen. The names of given values
+begin with the version: "2.segment_at" is the offset of the first segment for bulk data in a receive buffer of the
+server, "2.segment_octets" its length, "2.segments" the number of such segments in a buffer, and "2.requests_max" the
+transmissions of the longest request.
 """
 
 from __future__ import annotations
@@ -12,48 +12,44 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rpcrdma.check.answers import hear, say
+from rpcrdma.check.answers import NULL_OCTETS, hear, say
+from rpcrdma.check.catalogue.round_trip_codes import (
+    BY_SIZE,
+    CHOICE,
+    CONTINUE,
+    CONTINUES,
+    EXPLICIT,
+    HEADER_TYPE,
+    IN_SEGMENTS,
+    NO_ITEM,
+    OFFSET,
+    OTHER_TYPE,
+    OTHER_XID,
+    PAYLOAD,
+    REPORT,
+    REQUEST,
+    RESPONSE,
+    SEGMENT_NUMBER,
+    SEQUENCE,
+    TAKES_REQUESTS,
+    TAKES_RESPONSES,
+    TOO_SHORT,
+    UNEXPECTED,
+    extension_properties,
+)
 from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
 from rpcrdma.check.entry import Check, Step
 
-__all__ = [
-    "CHECKS",
-    "CONTINUES",
-    "PROPERTIES",
-    "REQUESTS_MAX",
-    "RTR_SUPPORT",
-    "TAKES_REQUESTS",
-]
-
-RTR_SUPPORT, _RECEIVE_STRUCTURE, REQUESTS_MAX, _RESPONSES_MAX = 0x101, 0x102, 0x103, 0x104
-"""Properties of the extension."""
-TAKES_REQUESTS, _TAKES_RESPONSES, CONTINUES = 1, 2, 4
-"""Bits of RTR Support."""
-
-_REQUEST, _RESPONSE, _CONTINUE, _REPORT = 0x101, 0x102, 0x103, 0x104
-_EXPLICIT, _IN_SEGMENTS, _CHOICE, _BY_SIZE, _TOO_SHORT, _NO_ITEM = range(1, 7)
-_OTHER_TYPE, _UNEXPECTED, _SEQUENCE, _OTHER_XID, _OFFSET, _SEGMENT_NUMBER, _PAYLOAD = range(2, 9)
-_HEADER_TYPE = 1
+__all__ = ["CHECKS", "PROPERTIES"]
 
 _HEAD, _SEGMENT_OCTETS, _SEGMENTS = 1024, 1024, 4
 _RECEIVE_OCTETS = _HEAD + _SEGMENTS * _SEGMENT_OCTETS
-PROPERTIES: Sequence[Any] = (
-    [2, {"words": [_RECEIVE_OCTETS]}],
-    [RTR_SUPPORT, {"words": [TAKES_REQUESTS | _TAKES_RESPONSES | CONTINUES]}],
-    [
-        _RECEIVE_STRUCTURE,
-        {"words": [_RECEIVE_OCTETS, 2, 1, _HEAD, 0, 0, _SEGMENTS, _SEGMENT_OCTETS, 0, 1]},
-    ],
-    [REQUESTS_MAX, {"words": [8]}],
-    [_RESPONSES_MAX, {"words": [8]}],
+PROPERTIES: Sequence[Any] = extension_properties(
+    _RECEIVE_OCTETS, _SEGMENTS, _SEGMENT_OCTETS, support=TAKES_REQUESTS | TAKES_RESPONSES | CONTINUES
 )
 """The properties that the checks tell: a receive buffer is 1,024 octets for headers, and four segments for data."""
 
 _XID = {"given": "xid"}
-_CALL = {
-    "words": [_XID, 0, 2, {"given": "program"}, {"given": "program_version"}, 0, 0, 0, 0, 0],
-}
-"""An empty call as octets, for requests in several transmissions."""
 _SINK_SEGMENT = {"memory": "sink"}
 _SINK = {"sink": {"octets": 512, "may": "write"}}
 _ANY_END = 0xFFFFFFFF
@@ -70,13 +66,13 @@ def _request(*, rpc: Mapping[str, Any] | None = None, **fields: Any) -> Step:
     message = {name: fields.pop(name) for name in ("body", "bulk", "cut", "append") if name in fields}
     if "body" not in message:
         message["rpc"] = rpc or {}
-    return say(header={"type": _REQUEST, "count": 1, **fields}, **message)
+    return say(header={"type": REQUEST, "count": 1, **fields}, **message)
 
 
 def _continue(number: Any, body: Any = "", **fields: Any) -> Step:
     """A Transmit Continue."""
     message = {name: fields.pop(name) for name in ("bulk",) if name in fields}
-    return say(header={"type": _CONTINUE, "number": number, "begun_by": _REQUEST, **fields}, body=body, **message)
+    return say(header={"type": CONTINUE, "number": number, "begun_by": REQUEST, **fields}, body=body, **message)
 
 
 def _read(count: int, *results: Mapping[str, Any], extra: int = 0, begin: int = 0, end: int = _ANY_END) -> Step:
@@ -127,13 +123,13 @@ class _Checks:
 
     def answered(self) -> Step:
         """A successful answer without results, in a message of version 2 or in a Transmit Response."""
-        header = {"type": _RESPONSE, "xid": _XID, "count": 1, "items": [], **self._reply_flags}
+        header = {"type": RESPONSE, "xid": _XID, "count": 1, "items": [], **self._reply_flags}
         rpc = {"xid": _XID, "direction": 1, "accepted": 0}
         return hear(self._draft.accepted(), {"message": {"header": header, "rpc": rpc}})
 
     def response(self, *items: Mapping[str, Any], count: Any = 1, **message: Any) -> Step:
         """A Transmit Response with results at these places."""
-        header = {"type": _RESPONSE, "xid": _XID, "version": 2, "count": count, "items": list(items)}
+        header = {"type": RESPONSE, "xid": _XID, "version": 2, "count": count, "items": list(items)}
         rpc = {"xid": _XID, "direction": 1, "accepted": 0, **message.pop("rpc", {"result_status": 0})}
         return hear({"message": {"header": {**header, **self._reply_flags}, "rpc": rpc, **message}})
 
@@ -142,12 +138,12 @@ class _Checks:
         draft = self._draft
         xid = {**_XID, "plus": plus}
         lead = {"any": [None, {"xid": _XID, "direction": 0, "number": 0}]} if leads else None
-        header = {"type": _REPORT, "version": 2, "xid": xid, "bad": {"xid": xid, "direction": 0, "number": number}}
+        header = {"type": REPORT, "version": 2, "xid": xid, "bad": {"xid": xid, "direction": 0, "number": number}}
         exact = {**header, "fault": fault, "numbers": list(numbers), "lead": lead, **self._reply_flags}
         return [
             hear(
                 {"message": {"header": exact, "invalidates": None}},
-                {"message": {"header": {"type": _REPORT}}, "reading": "other-report"},
+                {"message": {"header": {"type": REPORT}}, "reading": "other-report"},
                 {"message": {"header": {"type": 4}}, "reading": "error-in-place-of-report"},
             ),
             *draft.afterwards(2),
@@ -186,19 +182,19 @@ class _Checks:
             self.check("pieces.two", "A request in two transmissions is joined", "RT-13 RT-2 RT-30",
                        _request(body=head, count=2), _continue(1, tail), *whole, needs="continuation"),
             self.check("pieces.empty", "A continuation without a payload is taken", "RT-13",
-                       _request(body=_CALL, count=2), _continue(1), *whole, needs="continuation"),
+                       _request(body=NULL_OCTETS, count=2), _continue(1), *whole, needs="continuation"),
             self.check("pieces.denied", "RPC version 3 in two transmissions is denied, and not reported", "RT-32",
                        _request(body=head, count=2), _continue(1, {"words": [3, *tail["words"][1:]]}),
                        hear({"message": {"header": {"xid": _XID}, "rpc": {"direction": 1, "status": 1}}}),
                        *draft.afterwards(), needs="continuation"),
             self.check("report.discarded", "A report of no transmission of the server is discarded", "RT-4",
-                       say(header={"type": _REPORT, "bad": {"xid": _XID, "direction": 1, "number": 0},
-                                   "fault": _UNEXPECTED}), *draft.afterwards()),
+                       say(header={"type": REPORT, "bad": {"xid": _XID, "direction": 1, "number": 0},
+                                   "fault": UNEXPECTED}), *draft.afterwards()),
             self.check("report.undecodable", "A report that does not decode is discarded", "RT-4",
-                       say(header={"type": _REPORT, "bad": {"xid": _XID, "direction": 7, "number": 0}, "fault": 99}),
+                       say(header={"type": REPORT, "bad": {"xid": _XID, "direction": 7, "number": 0}, "fault": 99}),
                        *draft.afterwards()),
             self.check("response.to-no-call", "A Transmit Response to no call is discarded", "RT-19",
-                       say(header={"type": _RESPONSE, "count": 1, **self._reply_flags}, body={"words": [_XID, 1, 0]}),
+                       say(header={"type": RESPONSE, "count": 1, **self._reply_flags}, body={"words": [_XID, 1, 0]}),
                        *draft.afterwards()),
         ]  # fmt: skip
 
@@ -212,41 +208,41 @@ class _Checks:
         room = 40
         return [
             self.check("count.0", "A request of no transmissions is reported", "RT-14 RT-11", _request(count=0),
-                       *self.reported(_SEQUENCE, limit, 0, leads=False)),
+                       *self.reported(SEQUENCE, limit, 0, leads=False)),
             self.check("count.beyond", "A request of more transmissions than the server takes is reported",
-                       "RT-11 RT-14", _request(count=more), *self.reported(_SEQUENCE, limit, more, leads=False)),
+                       "RT-11 RT-14", _request(count=more), *self.reported(SEQUENCE, limit, more, leads=False)),
             self.check("payload.beyond", "A payload longer than the transmission is reported", "RT-12 RT-14",
-                       _request(payload_octets=room + 1), *self.reported(_PAYLOAD, room + 1, 0, room, leads=False)),
+                       _request(payload_octets=room + 1), *self.reported(PAYLOAD, room + 1, 0, room, leads=False)),
             self.check("continue.nothing", "A continuation of nothing is reported", "RT-14 RT-33", _continue(1),
-                       *self.reported(_UNEXPECTED, number=1, leads=False)),
+                       *self.reported(UNEXPECTED, number=1, leads=False)),
             self.in_group("number.skipped", "A transmission number that skips one is reported", "RT-2 RT-14 RT-33",
-                          _continue(2, "00000000"), *self.reported(_SEQUENCE, 1, 2, number=2)),
+                          _continue(2, "00000000"), *self.reported(SEQUENCE, 1, 2, number=2)),
             self.in_group("number.repeated", "A transmission number that has been used is reported", "RT-2 RT-14",
-                          _continue(0, "00000000"), *self.reported(_SEQUENCE, 1, 0)),
+                          _continue(0, "00000000"), *self.reported(SEQUENCE, 1, 0)),
             self.in_group("xid.other", "A continuation with another XID is reported", "RT-13 RT-14",
                           _continue(1, "00000000", **next_xid),
-                          *self.reported(_OTHER_XID, _XID, next_xid["xid"], number=1, plus=1)),
+                          *self.reported(OTHER_XID, _XID, next_xid["xid"], number=1, plus=1)),
             self.in_group("begun-by.response", "A continuation of a response in a request is reported", "RT-14 RT-2",
-                          _continue(1, "00000000", begun_by=_RESPONSE),
-                          *self.reported(_OTHER_TYPE, _REQUEST, _RESPONSE, number=1)),
+                          _continue(1, "00000000", begun_by=RESPONSE),
+                          *self.reported(OTHER_TYPE, REQUEST, RESPONSE, number=1)),
             self.in_group("request.within", "A second request within a request is reported", "RT-2 RT-14",
-                          _request(**next_xid), *self.reported(_OTHER_TYPE, _CONTINUE, _REQUEST, plus=1)),
+                          _request(**next_xid), *self.reported(OTHER_TYPE, CONTINUE, REQUEST, plus=1)),
             self.in_group("message.within", "A message of version 2 within a request is reported", "RT-2 RT-14",
                           say(header=next_xid, rpc={}),
-                          *self.reported(_HEADER_TYPE, _CONTINUE, usual["type"], plus=1)),
+                          *self.reported(HEADER_TYPE, CONTINUE, usual["type"], plus=1)),
             self.check("payload.late", "A payload that begins in the second transmission is reported", "RT-30 RT-31",
-                       _request(body="", count=2), _continue(1, _CALL),
-                       *self.reported(_PAYLOAD, room, 0, 0, number=1), needs="continuation"),
+                       _request(body="", count=2), _continue(1, NULL_OCTETS),
+                       *self.reported(PAYLOAD, room, 0, 0, number=1), needs="continuation"),
             self.check("ranges.overlap", "Ranges of directions that overlap are reported", "RT-9 RT-14",
                        _request(directions=[{"begin": 0, "end": 40, "results": []},
                                             {"begin": 20, "end": 40, "results": []}]),
-                       *self.reported(_OFFSET, 20, 40, _ANY_END, leads=False)),
+                       *self.reported(OFFSET, 20, 40, _ANY_END, leads=False)),
         ]  # fmt: skip
 
     def mistakes(self) -> list[Check]:
         """Headers against the XDR, and places against the table of contexts (section 6.2)."""
-        kinds = {"choice": _CHOICE, "by-size": _BY_SIZE, "too-short": _TOO_SHORT, "no-item": _NO_ITEM, "9": 9}
-        results = {"too-short": _TOO_SHORT, "no-item": _NO_ITEM, "9": 9}
+        kinds = {"choice": CHOICE, "by-size": BY_SIZE, "too-short": TOO_SHORT, "no-item": NO_ITEM, "9": 9}
+        results = {"too-short": TOO_SHORT, "no-item": NO_ITEM, "9": 9}
         start = 20 if self._draft.version == "2" else 16
         return [
             *(self.undecodable(f"item.{name}", f"An item of a request with the place of type {kind} is refused",
@@ -263,7 +259,7 @@ class _Checks:
         ]  # fmt: skip
 
     def _counted_items(self) -> Any:
-        prefix = [_XID, 2, 0x40_0004, _REQUEST, 0] if self._draft.version == "2" else [_XID, 2, 1000, _REQUEST]
+        prefix = [_XID, 2, 0x40_0004, REQUEST, 0] if self._draft.version == "2" else [_XID, 2, 1000, REQUEST]
         return {"words": [*prefix, _ANY_END, 0, 0, 0, 0]}
 
     def items(self) -> list[Check]:
@@ -275,7 +271,7 @@ class _Checks:
         position = {"given": "write_position"}
 
         def wrong(name: str, title: str, item: Mapping[str, Any], fault: int, *numbers: Any) -> Check:
-            step = _write(draft, 100, {"type": _IN_SEGMENTS, "numbers": [0], **item}, bulk=data)
+            step = _write(draft, 100, {"type": IN_SEGMENTS, "numbers": [0], **item}, bulk=data)
             return self.check(name, title, "RT-14 RT-5", step, *self.reported(fault, *numbers, leads=False),
                               needs="nfs write segments")  # fmt: skip
 
@@ -288,41 +284,41 @@ class _Checks:
         source = {"source": {"content": data}}
         return [
             taken("write.in-segment", "WRITE takes its data from a segment of the receive buffer", "RT-23 RT-24 RT-12",
-                  _write(draft, 100, {"type": _IN_SEGMENTS, "numbers": [0]}, bulk=data), needs="segments"),
+                  _write(draft, 100, {"type": IN_SEGMENTS, "numbers": [0]}, bulk=data), needs="segments"),
             taken("write.at-an-offset", "WRITE takes data that begins within a segment", "RT-23",
-                  _write(draft, 100, {"type": _IN_SEGMENTS, "offset": 8, "numbers": [0]},
+                  _write(draft, 100, {"type": IN_SEGMENTS, "offset": 8, "numbers": [0]},
                          bulk=[{"zeros": 8}, data]), needs="segments"),
             taken("write.in-continuation", "Segments are numbered through all buffers of a request, unused ones, too",
                   "RT-5 RT-13",
-                  _write(draft, 100, {"type": _IN_SEGMENTS, "numbers": [segments]}, count=2),
+                  _write(draft, 100, {"type": IN_SEGMENTS, "numbers": [segments]}, count=2),
                   _continue(1, bulk={"at": {"given": f"{version}.segment_at"}, "data": data}),
                   needs="segments continuation"),
             taken("write.explicit", "WRITE reads its data from the memory that the request names", "RT-23",
-                  _write(draft, 100, {"type": _EXPLICIT, "segments": [{"memory": "source"}]}), memory=source),
+                  _write(draft, 100, {"type": EXPLICIT, "segments": [{"memory": "source"}]}), memory=source),
             wrong("place.number-beyond", "The number of a segment beyond the buffers is reported",
                   {"numbers": [segments]},
-                  _SEGMENT_NUMBER, segments, 0, {**segments, "plus": -1}),
+                  SEGMENT_NUMBER, segments, 0, {**segments, "plus": -1}),
             wrong("place.offset-beyond", "An offset beyond the segment is reported",
-                  {"offset": octets}, _OFFSET, octets, 0,
+                  {"offset": octets}, OFFSET, octets, 0,
                   {**octets, "plus": -1}),
             wrong("place.length-beyond", "An item longer than its segments is reported",
                   {"length": {**octets, "plus": 4}},
-                  _PAYLOAD, {**octets, "plus": 4}, 0, octets),
+                  PAYLOAD, {**octets, "plus": 4}, 0, octets),
             wrong("place.position-unaligned", "An item at a Position that is no multiple of four is reported",
-                  {"position": {**position, "plus": 2}}, _OFFSET, {**position, "plus": 2}, 0, position),
+                  {"position": {**position, "plus": 2}}, OFFSET, {**position, "plus": 2}, 0, position),
         ]  # fmt: skip
 
     def directions(self) -> list[Check]:
         """Results in segments of the check's buffers, and by RDMA, in the allowed combinations (section 7.4)."""
         draft = self._draft
         content = {"given": "content", "first": 100}
-        by_send = {"least": 0, "type": _IN_SEGMENTS}
-        by_rdma = {"least": 0, "type": _EXPLICIT, "segments": [_SINK_SEGMENT]}
-        in_segment = {"position": _RESULT_AT, "length": 100, "type": _IN_SEGMENTS, "offset": 0, "numbers": [0]}
+        by_send = {"least": 0, "type": IN_SEGMENTS}
+        by_rdma = {"least": 0, "type": EXPLICIT, "segments": [_SINK_SEGMENT]}
+        in_segment = {"position": _RESULT_AT, "length": 100, "type": IN_SEGMENTS, "offset": 0, "numbers": [0]}
         written = {"handle": {"given": "sink.handle"}, "offset": {"given": "sink.offset"}, "length": 100}
-        explicit = {"position": _RESULT_AT, "length": 100, "type": _EXPLICIT, "segments": [written]}
-        short = {"type": _TOO_SHORT}
-        none = {"type": _NO_ITEM}
+        explicit = {"position": _RESULT_AT, "length": 100, "type": EXPLICIT, "segments": [written]}
+        short = {"type": TOO_SHORT}
+        none = {"type": NO_ITEM}
         placed = {"octets": _HEAD + 100, "body": {"ends": [{"zeros": 256}, content]}}
         inline = {"rpc": {"result_status": 0, "results": {"ends": {"opaque": content}}}}
         memory = {"memory": {"sink": {"written": 100, "data": content}}}
@@ -338,12 +334,12 @@ class _Checks:
             read("explicit", "A result is written to the memory of its direction", "RT-7 RT-26",
                  _read(100, by_rdma), self.response(explicit), memory),
             read("choice", "A result whose place is free comes in a segment or is written", "RT-7",
-                 _read(100, {**by_rdma, "type": _CHOICE}), self.response({"any": [in_segment, explicit]})),
+                 _read(100, {**by_rdma, "type": CHOICE}), self.response({"any": [in_segment, explicit]})),
             read("by-size-below", "A result below the bound comes in a segment", "RT-7",
-                 _read(100, {**by_rdma, "type": _BY_SIZE, "explicit_from": 101}),
+                 _read(100, {**by_rdma, "type": BY_SIZE, "explicit_from": 101}),
                  self.response(in_segment, **placed), untouched),
             read("by-size-from", "A result from the bound on is written", "RT-7",
-                 _read(100, {**by_rdma, "type": _BY_SIZE, "explicit_from": 100}), self.response(explicit), memory),
+                 _read(100, {**by_rdma, "type": BY_SIZE, "explicit_from": 100}), self.response(explicit), memory),
             read("too-short", "A result below the least length is inline and uses up its direction", "RT-8 RT-25",
                  _read(100, {**by_rdma, "least": 101}), self.response(short, **inline), untouched),
             read("two-directions", "A direction for which there is no result is answered with none", "RT-25 RT-7",
@@ -352,10 +348,10 @@ class _Checks:
                  _read(100, by_rdma, end=_RPC_HEADER_OCTETS), self.response(none, **inline), untouched),
             read("continued", "A result longer than one buffer continues in the segments of the next one",
                  "RT-5 RT-18 RT-16 RT-1", _read(5000, by_send, extra=2),
-                 self.response({"position": _RESULT_AT, "length": 5000, "type": _IN_SEGMENTS, "offset": 0,
+                 self.response({"position": _RESULT_AT, "length": 5000, "type": IN_SEGMENTS, "offset": 0,
                                 "numbers": [0, 1, 2, 3, 4]}, count=2,
                                body={"ends": {"given": "content", "first": 4096}}),
-                 hear({"message": {"header": {"type": _CONTINUE, "xid": _XID, "number": 1, "begun_by": _RESPONSE,
+                 hear({"message": {"header": {"type": CONTINUE, "xid": _XID, "number": 1, "begun_by": RESPONSE,
                                               "payload_octets": 0, **self._reply_flags},
                                    "body": {"ends": {"given": "content", "from": 4096, "first": 904}}}})),
             read("no-room", "A result takes no more transmissions than the request permits", "RT-18 RT-11",

@@ -1,0 +1,67 @@
+"""The code points of the round-trip extension, by number, and the properties that the checks of either end tell.
+
+They are those of this library, from 0x101 on, since the draft's own contradict each other
+(draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = [
+    "BY_SIZE",
+    "CHOICE",
+    "CONTINUE",
+    "CONTINUES",
+    "EXPLICIT",
+    "HEADER_TYPE",
+    "IN_SEGMENTS",
+    "NO_ITEM",
+    "OFFSET",
+    "OTHER_TYPE",
+    "OTHER_XID",
+    "PAYLOAD",
+    "REPORT",
+    "REQUEST",
+    "REQUESTS_MAX",
+    "RESPONSE",
+    "RTR_SUPPORT",
+    "SEGMENT_NUMBER",
+    "SEQUENCE",
+    "TAKES_REQUESTS",
+    "TAKES_RESPONSES",
+    "TOO_SHORT",
+    "TRANSMISSIONS",
+    "UNEXPECTED",
+    "extension_properties",
+]
+
+RTR_SUPPORT, _RECEIVE_STRUCTURE, REQUESTS_MAX, _RESPONSES_MAX = 0x101, 0x102, 0x103, 0x104
+"""Properties."""
+TAKES_REQUESTS, TAKES_RESPONSES, CONTINUES = 1, 2, 4
+"""Bits of RTR Support."""
+REQUEST, RESPONSE, CONTINUE, REPORT = 0x101, 0x102, 0x103, 0x104
+"""Types of headers."""
+EXPLICIT, IN_SEGMENTS, CHOICE, BY_SIZE, TOO_SHORT, NO_ITEM = range(1, 7)
+"""Types of items and of the places of results."""
+HEADER_TYPE, OTHER_TYPE, UNEXPECTED, SEQUENCE, OTHER_XID, OFFSET, SEGMENT_NUMBER, PAYLOAD = range(1, 9)
+"""Codes of reports."""
+
+TRANSMISSIONS = 8
+"""The most transmissions of a request and of a response that the checks take."""
+
+
+def extension_properties(
+    receive_octets: int, segments: int, segment_octets: int, *, support: int, requests_max: int = TRANSMISSIONS
+) -> Sequence[Any]:
+    """Properties of an end whose receive buffers have so many octets, the last of them in segments for data."""
+    groups = [1, receive_octets - segments * segment_octets, 0, 0]
+    groups += [segments, segment_octets, 0, 1] if segments else []
+    return (
+        [2, {"words": [receive_octets]}],
+        [RTR_SUPPORT, {"words": [support]}],
+        [_RECEIVE_STRUCTURE, {"words": [receive_octets, len(groups) // 4, *groups]}],
+        [REQUESTS_MAX, {"words": [requests_max]}],
+        [_RESPONSES_MAX, {"words": [TRANSMISSIONS]}],
+    )
