@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -413,8 +414,10 @@ def test_an_idle_connection_is_kept_for_reverse_calls(scheme: str) -> None:
         async with rig(scheme, tcp=TcpServerConfig(idle_s=0.4), rdma_idle_s=0.4) as r:
             await r.client.call(JOIN, 1)
             async with connect(r.server.listening[0], options=ConnectOptions(reconnect=False)) as other:
-                await other.call(ADD, 1)
                 line: Any = other._present
+                # On a busy machine the server may end it before this call.
+                with contextlib.suppress(TransportClosed):
+                    await other.call(ADD, 1)
                 await line.wait_closed()
             assert await r.front.client.call(DOUBLE, 2) == 4
 
