@@ -496,3 +496,7 @@ PROBED_VERSIONS_MAX = 32
 RAW_MESSAGE_OCTETS_MAX = 1 << 20
 """Octets of an untagged message that a scripted peer joins from its segments: four times the largest inline threshold
 that private data can tell. A longer one is a mistake of the other side, whatever buffers it was promised."""
+
+PROXY_DELAYED_OCTETS_MAX = 64 << 20
+"""Octets of one direction that a proxy holds until their delay has passed: 0.1 s at 5 Gbit/s. The proxy reads no
+further ones meanwhile."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import signal
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rpcrdma import limits
 from rpcrdma.cli.main import main
-from rpcrdma.cli.proxy.rules import RuledConnection, read_rules
+from rpcrdma.cli.proxy.relay import DelayLine
+from rpcrdma.cli.proxy.rules import Decision, RuledConnection, read_rules
 from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
 from rpcrdma.dissect.connection import Settings
@@ -29,6 +32,7 @@ from support.command_process import CommandProcess
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 from support.raw_iwarp import fpdu, untagged
+from support.simulated import run_in_virtual_time
 
 if TYPE_CHECKING:
     from conftest import Served, StartServer
@@ -129,6 +133,12 @@ def test_the_scenarios_of_the_worlds_are_read() -> None:
         ('[[fault]]\nkind = "melt"', "fault[0].kind: need one of delay, cut, drop, flip"),
         ('[[fault]]\nkind = "drop"\nmassage = "call"', "fault[0].massage: need one of"),
         ('[[fault]]\nkind = "drop"\ncall = -1', "fault[0].call: need a number from 1 on"),
+        ('[[fault]]\nkind = "drop"\nnumber = 0', "fault[0].number: need a number from 1 on"),
+        ('[[fault]]\nkind = "drop"\nbit = 1', "fault[0].bit: need one of"),
+        ('[[fault]]\nkind = "drop"\nchunk = "write chunk 1"', "fault[0].chunk: need a name such as 'Write chunk 1'"),
+        ('[[fault]]\nkind = "flip"\nbit = 8', "fault[0].bit: need a number from 0 to 7"),
+        ('[[fault]]\nkind = "delay"', "fault[0].delay_s: need the seconds by which messages are late"),
+        ('[[fault]]\nkind = "delay"\ndelay_s = 1\nsilent = true', "fault[0].silent: need one of"),
         ('[[fault]]\nkind = "drop"\ncall = "x"', "fault[0].call: need a whole number"),
         ('[[fault]]\nkind = "drop"\nchunk = 3', "fault[0].chunk: need text"),
         ('[[fault]]\nkind = "delay"\ndelay_s = -1', "fault[0].delay_s: need a number"),
@@ -150,8 +160,80 @@ def test_a_bit_is_flipped_in_the_digest_or_with_the_digest_made_right(talk: list
     changed = RuledConnection([repaired]).decide(Side.CLIENT, talk[2], frame, 0.0).data
     assert changed[20] == frame[20] ^ 1
     assert crc32c(changed[:-4]) == int.from_bytes(changed[-4:], "little")
+    second = fpdu(untagged(3, 0, 1, bytes(50), offset=64))
+    (within,), _ = read_rules('[[fault]]\nkind = "flip"\noctet = -9\nrepair = true', "rules.toml", 0)
+    changed = RuledConnection([within]).decide(Side.CLIENT, talk[2], frame + second, 0.0).data
+    assert changed[: len(frame)] == frame
+    assert changed[-9] == second[-9] ^ 1
+    assert crc32c(changed[len(frame) : -4]) == int.from_bytes(changed[-4:], "little")
+
+
+def test_a_flip_that_could_not_be_made_or_repaired_says_so(talk: list[Message]) -> None:
+    frame = fpdu(untagged(3, 0, 1, call(7, GETATTR)))
     (beyond,), _ = read_rules('[[fault]]\nkind = "flip"\noctet = 5000', "rules.toml", 0)
-    assert RuledConnection([beyond]).decide(Side.CLIENT, talk[2], frame, 0.0).data == frame
+    decision = RuledConnection([beyond]).decide(Side.CLIENT, talk[2], frame, 0.0)
+    assert decision.data == frame
+    assert decision.words == [f"flip (fault[0]: not made, the message has {len(frame)} octets)"]
+    (repaired,), _ = read_rules('[[fault]]\nkind = "flip"\noctet = 20\nrepair = true', "rules.toml", 0)
+    marked = bytes(4) + frame
+    decision = RuledConnection([repaired]).decide(Side.CLIENT, talk[2], marked, 0.0)
+    assert decision.data[20] == marked[20] ^ 1
+    assert decision.words == ["flip (fault[0]: digest not repaired)"]
+
+
+class Sink:
+    """The writer of one end, with the times at which octets leave."""
+
+    def __init__(self) -> None:
+        self.left: list[tuple[float, bytes]] = []
+
+    def write(self, data: bytes) -> None:
+        self.left.append((round(asyncio.get_running_loop().time(), 6), bytes(data)))
+
+    async def drain(self) -> None:
+        pass
+
+    def write_eof(self) -> None:
+        self.write(b"end")
+
+
+def test_each_message_is_late_by_its_own_delay_and_none_overtakes() -> None:
+    async def main() -> list[tuple[float, bytes]]:
+        sink: Any = Sink()
+        line = DelayLine(sink)
+        start = asyncio.get_running_loop().time()
+        for data, delay_s in ((b"1", 0.0), (b"2", 0.02), (b"3", 0.02), (b"4", 0.0)):
+            await line.send(Decision(bytearray(data), delay_s))
+        await line.send(Decision(bytearray(b"5")), last=True)
+        await line.deliver()
+        return [(round(at - start, 6), data) for at, data in sink.left]
+
+    left = run_in_virtual_time(main())
+    assert left == [(0.0, b"1"), *((0.02, data) for data in (b"2", b"3", b"4", b"5", b"end"))]
+
+
+def test_messages_that_wait_for_their_delay_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PROXY_DELAYED_OCTETS_MAX", 10)
+
+    async def main() -> list[float]:
+        sink: Any = Sink()
+        line = DelayLine(sink)
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        taken = []
+
+        async def take() -> None:
+            for last in (False, False, True):
+                await line.send(Decision(bytearray(6), 1.0), last=last)
+                taken.append(round(loop.time() - start, 6))
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(take())
+            group.create_task(line.deliver())
+        return taken
+
+    # The second message leaves at 1 s with the first one; only then the third is taken.
+    assert run_in_virtual_time(main()) == [0.0, 1.0, 1.0]
 
 
 @pytest.fixture(scope="module")
@@ -255,3 +337,37 @@ def test_a_port_in_use_is_told_with_advice(capsys) -> None:
     complaint, advice = capsys.readouterr().err.splitlines()
     assert complaint == f"error: cannot listen at {url}: address already in use"
     assert advice.startswith("hint: stop what listens there")
+
+
+def test_a_signal_ends_the_proxy_in_words_beside_an_open_connection(peer: Served, tmp_path: Path) -> None:
+    """Its connections end, and rules that no message has met are named."""
+    file = tmp_path / "rules.toml"
+    file.write_text('[[fault]]\nkind = "drop"\nprocedure = "RAED"\n')
+    command = ["proxy", "--listen", "rdma://127.0.0.1:0", "--to", peer.urls["rdma"], "--rules", str(file)]
+    with CommandProcess(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        address = process.stderr.readline().split()[2].rstrip(",").removeprefix("rdma://").split(":")
+        with socket.create_connection((address[0], int(address[1]))) as client:
+            client.settimeout(10)
+            client.sendall(b"MPA ID Req Frame" + bytes([0x40, 1, 0, 0]))
+            assert client.recv(16) == b"MPA ID Rep Frame"
+            process.send_signal(signal.SIGTERM)
+            complaints = process.stderr.read()
+            assert process.wait(10) == 0
+    assert complaints == "warning: no message met fault[0] (drop)\n"
+
+
+def test_a_server_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        server = f"rdma://127.0.0.1:{nobody.getsockname()[1]}"
+        command = ["proxy", "--json", "--listen", "rdma://127.0.0.1:0", "--to", server]
+        with CommandProcess(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            url = json.loads(process.stdout.readline())["url"]
+            host, port = url.removeprefix("rdma://").split(":")
+            with socket.create_connection((host, int(port))):
+                event = json.loads(process.stdout.readline())
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 0
+    assert event == {"event": "unreachable", "connection": 1, "url": server, "cause": "connection refused"}

@@ -14,7 +14,9 @@ from rpcrdma.cli.definition import read_text
 from rpcrdma.cli.options import CommandParser, add_json, service_url
 
 if TYPE_CHECKING:
-    from rpcrdma.cli.proxy.rules import Decision
+    from collections.abc import Sequence
+
+    from rpcrdma.cli.proxy.rules import Decision, ProxyRule
     from rpcrdma.dissect.fields import Message
     from rpcrdma.simulation.worlds.faults import Side
 
@@ -60,7 +62,8 @@ async def run(args: argparse.Namespace) -> int:
     rules, left_out = read_rules(text, args.rules, args.seed) if args.rules is not None else ([], [])
     if left_out:
         console.talk(f"warning: no proxy can make {', '.join(left_out)}; left out")
-    relay = Relay((args.to.host, args.to.port), rules, lambda: settings, _Teller(as_json=args.json).told)
+    teller = _Teller(str(args.to), rules, as_json=args.json)
+    relay = Relay((args.to.host, args.to.port), rules, lambda: settings, teller.told, teller.unreachable)
     try:
         server = await asyncio.start_server(relay.take, args.listen.host, args.listen.port)
     except OSError as error:
@@ -73,7 +76,9 @@ async def run(args: argparse.Namespace) -> int:
             await server.serve_forever()
     except asyncio.CancelledError:
         # A signal is the usual end.
-        return ExitStatus.DONE
+        pass
+    if unmet := teller.unmet():
+        console.talk(f"warning: no message met {', '.join(unmet)}")
     return ExitStatus.DONE
 
 
@@ -85,11 +90,17 @@ def _say(args: argparse.Namespace, event: dict[str, object]) -> None:
 
 
 class _Teller:
-    def __init__(self, *, as_json: bool) -> None:
+    """Prints faults, and connections whose server cannot be reached."""
+
+    def __init__(self, server: str, rules: Sequence[ProxyRule], *, as_json: bool) -> None:
+        self._server = server
+        self._unmet = {rule.name: f"{rule.name} ({rule.kind})" for rule in rules}
         self._as_json = as_json
 
     def told(self, connection: int, at_s: float, side: Side, message: Message, decision: Decision) -> None:
-        """Prints one fault."""
+        """Prints the faults of one message."""
+        for name in decision.rules:
+            self._unmet.pop(name, None)
         if self._as_json:
             event = {"event": "fault", "connection": connection, "at_s": round(at_s, 6), "side": str(side)}
             event |= {"message": message.number, "summary": message.summary, "faults": decision.words}
@@ -101,3 +112,16 @@ class _Teller:
                 f"{at_s:.6f} connection {connection}, {side}: {words}: #{message.number} {message.summary}"
             )
         )
+
+    def unreachable(self, connection: int, error: OSError) -> None:
+        """Tells that a connection ends, as the server cannot be reached."""
+        cause = (error.strerror or str(error)).lower() or "no answer"
+        if self._as_json:
+            event = {"event": "unreachable", "connection": connection, "url": self._server, "cause": cause}
+            console.json_line(event)
+            return
+        console.talk(console.printable(f"connection {connection} ends: cannot connect to {self._server}: {cause}"))
+
+    def unmet(self) -> list[str]:
+        """The rules that no message has met."""
+        return list(self._unmet.values())

@@ -13,7 +13,7 @@ from rpcrdma.dissect.connection import IwarpConnection, Settings
 from rpcrdma.dissect.fields import Message
 from rpcrdma.simulation.worlds.faults import Side
 
-__all__ = ["Relay"]
+__all__ = ["DelayLine", "Relay"]
 
 _READ_OCTETS = 1 << 18
 _CONNECT_S = 10.0
@@ -22,67 +22,115 @@ _SIDES = (Side.CLIENT, Side.SERVER)
 Told = Callable[[int, float, Side, Message, Decision], None]
 """Called with each fault: the number of the connection, the time since it began, the sender, the message."""
 
+Unreachable = Callable[[int, OSError], None]
+"""Called for each connection for which the server cannot be reached: the number of the connection, and why."""
+
 
 class Relay:
     """Takes connections, and forwards each to the server in a task of its own."""
 
     def __init__(
-        self, address: tuple[str, int], rules: Sequence[ProxyRule], settings: Callable[[], Settings], told: Told
+        self,
+        address: tuple[str, int],
+        rules: Sequence[ProxyRule],
+        settings: Callable[[], Settings],
+        told: Told,
+        unreachable: Unreachable,
     ) -> None:
         self._address = address
         self._rules = rules
         self._settings = settings
         self._told = told
+        self._unreachable = unreachable
         self._connections = 0
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Forwards a connection until both directions have ended, or one was cut."""
+        """Forwards a connection until both directions have ended, or one was cut, or the proxy ends."""
         self._connections += 1
-        number = self._connections
+        try:
+            await self._relay(self._connections, reader, writer)
+        except asyncio.CancelledError:
+            # The end of the proxy: asyncio's streams would log a cancelled task as an error (Python 3.11).
+            pass
+        finally:
+            writer.transport.abort()
+
+    async def _relay(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_CONNECT_S):
                 onward_reader, onward_writer = await asyncio.open_connection(*self._address)
-        except OSError:
+        except OSError as error:
             # To the client the server is not there.
-            writer.transport.abort()
+            self._unreachable(number, error)
             return
         halves = _Halves(RuledConnection(self._rules, number), self._settings())
         ends = ((reader, onward_writer), (onward_reader, writer))
         try:
             async with asyncio.TaskGroup() as group:
                 for end, (source, sink) in enumerate(ends):
-                    group.create_task(self._forward(number, halves, end, source, sink))
+                    line = DelayLine(sink)
+                    group.create_task(self._forward(number, halves, end, source, line))
+                    group.create_task(line.deliver())
         except* (_Cut, OSError):
             pass
         finally:
-            for transport in (writer.transport, onward_writer.transport):
-                transport.abort()
+            onward_writer.transport.abort()
 
     async def _forward(
-        self, number: int, halves: _Halves, end: int, source: asyncio.StreamReader, sink: asyncio.StreamWriter
+        self, number: int, halves: _Halves, end: int, source: asyncio.StreamReader, line: DelayLine
     ) -> None:
+        """Puts the messages of one direction on their delay line, until the direction ends or is cut."""
         while data := await source.read(_READ_OCTETS):
             for message, decision in halves.taken(end, data):
                 if decision.words and message is not None:
                     self._told(number, halves.now_s, _SIDES[end], message, decision)
-                if decision.delay_s:
-                    await asyncio.sleep(decision.delay_s)
-                sink.write(decision.data)
-                await sink.drain()
+                await line.send(decision)
+                if decision.cut and not decision.silent:
+                    return
                 if decision.cut:
-                    await self._cut(decision, source)
-        with contextlib.suppress(OSError):
-            sink.write(halves.rest(end))
-            sink.write_eof()
+                    # Nothing of this direction arrives any more, and neither end is told.
+                    while await source.read(_READ_OCTETS):
+                        pass
+                    await line.send(Decision(bytearray(), cut=True))
+                    return
+        await line.send(Decision(halves.rest(end)), last=True)
 
-    @staticmethod
-    async def _cut(decision: Decision, source: asyncio.StreamReader) -> None:
-        if not decision.silent:
-            raise _Cut
-        # Nothing of this direction arrives any more, and neither end is told.
-        while await source.read(_READ_OCTETS):
-            pass
-        raise _Cut
+
+class DelayLine:
+    """The messages between the proxy and one end: each leaves at its time, and none before an earlier one."""
+
+    def __init__(self, sink: asyncio.StreamWriter) -> None:
+        self._sink = sink
+        self._messages: asyncio.Queue[tuple[float, Decision, bool]] = asyncio.Queue()
+        self._due_s = 0.0
+        self._octets = 0
+        self._room = asyncio.Event()
+
+    async def send(self, decision: Decision, *, last: bool = False) -> None:
+        """Adds a message; `last` ends the direction behind it. Waits while too many octets are on their way."""
+        self._due_s = max(self._due_s, asyncio.get_running_loop().time() + decision.delay_s)
+        self._octets += len(decision.data)
+        self._messages.put_nowait((self._due_s, decision, last))
+        while self._octets > limits.PROXY_DELAYED_OCTETS_MAX:
+            self._room.clear()
+            await self._room.wait()
+
+    async def deliver(self) -> None:
+        """Writes the messages when they are due, until the last one or a cut."""
+        last = False
+        while not last:
+            due_s, decision, last = await self._messages.get()
+            early_s = due_s - asyncio.get_running_loop().time()
+            if early_s > 0:
+                await asyncio.sleep(early_s)
+            self._sink.write(decision.data)
+            await self._sink.drain()
+            self._octets -= len(decision.data)
+            self._room.set()
+            if decision.cut and not decision.silent:
+                raise _Cut
+        with contextlib.suppress(OSError):
+            self._sink.write_eof()
 
 
 class _Cut(Exception):
@@ -104,10 +152,9 @@ class _Halves:
         """Seconds since the connection began."""
         return time.monotonic() - self._start_s
 
-    def rest(self, end: int) -> bytes:
+    def rest(self, end: int) -> bytearray:
         """The octets of an unfinished message, which are forwarded at the end of the stream."""
-        rest = bytes(self._held[end])
-        self._held[end].clear()
+        rest, self._held[end][:] = self._held[end][:], b""
         return rest
 
     def taken(self, end: int, data: bytes) -> Iterator[tuple[Message | None, Decision]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,8 @@ __all__ = ["Decision", "ProxyRule", "RuledConnection", "read_rules"]
 
 _TIMED = {"delay": FaultKind.DELAY, "cut": FaultKind.CUT}
 _KINDS = (*_TIMED, "drop", "flip")
+_CHUNK = re.compile(r"Write chunk [1-9]\d*|Read chunk at [1-9]\d*|Position-Zero Read chunk|Call chunk|Reply chunk")
+"""The names that `decode` gives to chunks."""
 _OPERATIONS = {
     "startup": ("MPA ",),
     "send": ("Send",),
@@ -68,7 +71,7 @@ def read_rules(text: str, file: str, seed: int) -> tuple[list[ProxyRule], list[s
     for number, given in enumerate(listed):
         name = f"fault[{number}]"
         table = ScenarioTable(file, f"{name}.", given)
-        kind = table.choice("kind", [*_KINDS, *FaultKind])
+        kind = table.choice("kind", dict.fromkeys((*_KINDS, *FaultKind)))
         if kind in _KINDS:
             rules.append(_rule(table, name, kind, choose))
         else:
@@ -78,19 +81,7 @@ def read_rules(text: str, file: str, seed: int) -> tuple[list[ProxyRule], list[s
 
 def _rule(table: ScenarioTable, name: str, kind: str, choose: random.Random) -> ProxyRule:
     side = table.choice("side", Side, "")
-    fault = None
-    if kind in _TIMED:
-        given = [key for key in sorted(FIELDS[_TIMED[kind]]) if table.take(key, None) is not None]
-        ranges = {key: table.range(key, None, least=0) for key in given}
-        sides = (Side(side),) if side else tuple(Side)
-        drawn = FaultRule(
-            kind=_TIMED[kind],
-            weight=table.number("weight", 1.0),
-            sides=sides,
-            values=ranges,
-            silent=table.flag("silent"),
-        )
-        fault = drawn.draw(choose, 1, 1)
+    fault = _fault(table, _TIMED[kind], side, choose) if kind in _TIMED else None
     rule = ProxyRule(
         name=name,
         kind=kind,
@@ -103,13 +94,35 @@ def _rule(table: ScenarioTable, name: str, kind: str, choose: random.Random) -> 
         call=_count(table, "call"),
         segment=_count(table, "segment"),
         number=_count(table, "number"),
-        octet=_whole(table, "octet", -1),
-        bit=_whole(table, "bit", 0) % 8,
-        repair=table.flag("repair"),
         fault=fault,
+        **(_place(table) if kind == "flip" else {}),
     )
+    if rule.chunk and not _CHUNK.fullmatch(rule.chunk):
+        table.fail("chunk", "a name such as 'Write chunk 1', 'Read chunk at 40' or 'Reply chunk'", rule.chunk)
     table.done()
     return rule
+
+
+def _fault(table: ScenarioTable, kind: FaultKind, side: str, choose: random.Random) -> Fault:
+    given = [key for key in sorted(FIELDS[kind]) if table.take(key, None) is not None]
+    if kind is FaultKind.DELAY and "delay_s" not in given:
+        table.fail("delay_s", "the seconds by which messages are late", None)
+    rule = FaultRule(
+        kind=kind,
+        weight=table.number("weight", 1.0),
+        sides=(Side(side),) if side else tuple(Side),
+        values={key: table.range(key, None, least=0) for key in given},
+        silent=table.flag("silent") if kind is FaultKind.CUT else False,
+    )
+    return rule.draw(choose, 1, 1)
+
+
+def _place(table: ScenarioTable) -> dict[str, Any]:
+    """The place of a flip."""
+    bit = _whole(table, "bit", 0)
+    if not 0 <= bit < 8:
+        table.fail("bit", "a number from 0 to 7", bit)
+    return {"octet": _whole(table, "octet", -1), "bit": bit, "repair": table.flag("repair")}
 
 
 def _text(table: ScenarioTable, key: str) -> str:
@@ -127,23 +140,26 @@ def _whole(table: ScenarioTable, key: str, default: int) -> int:
 
 
 def _count(table: ScenarioTable, key: str) -> int | None:
+    if table.take(key, None) is None:
+        return None
     value = _whole(table, key, 0)
-    if value < 0:
+    if value < 1:
         table.fail(key, "a number from 1 on", value)
-    return value or None
+    return value
 
 
 @dataclass(slots=True)
 class Decision:
     """The fate of a message: the data to forward after `delay_s`, and whether the connection is cut then.
 
-    `words` tell each fault with the name of its rule.
+    `rules` are the names of the rules that it meets, and `words` tell the fault of each.
     """
 
     data: bytearray
     delay_s: float = 0.0
     cut: bool = False
     silent: bool = False
+    rules: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
 
 
@@ -202,15 +218,17 @@ class RuledConnection:
 
     @staticmethod
     def _apply(rule: ProxyRule, message: Message, decision: Decision) -> None:
-        decision.words.append(f"{rule.kind} ({rule.name})")
+        failure = ""
         if rule.kind == "drop":
             decision.data.clear()
         elif rule.kind == "flip":
-            _flip(decision.data, rule, is_frame=message.protocol != "mpa")
+            failure = _flip(decision.data, rule, is_frame=message.protocol != "mpa")
         elif rule.fault is not None and rule.kind == "delay":
             decision.delay_s += rule.fault.delay_s
         elif rule.fault is not None:
             decision.cut, decision.silent = True, rule.fault.silent
+        decision.rules.append(rule.name)
+        decision.words.append(f"{rule.kind} ({rule.name}{failure and ': '}{failure})")
 
 
 def _is_selected(rule: ProxyRule, message: Message, call: tuple[int, str]) -> bool:
@@ -228,11 +246,27 @@ def _is_selected(rule: ProxyRule, message: Message, call: tuple[int, str]) -> bo
     )
 
 
-def _flip(data: bytearray, rule: ProxyRule, *, is_frame: bool) -> None:
-    """Flips a bit. The digest is at the end of a frame; a repaired one is that of the only frame of a message."""
+def _flip(data: bytearray, rule: ProxyRule, *, is_frame: bool) -> str:
+    """Flips a bit; a repaired digest is that of the frame with the octet. Returns the part that could not be done."""
     if not -len(data) <= rule.octet < len(data):
-        return
+        return f"not made, the message has {len(data)} octets"
+    frame = _frame_at(data, rule.octet % len(data)) if rule.repair and is_frame else None
     data[rule.octet] ^= 1 << rule.bit
-    whole = len(data) >= 6 and (int.from_bytes(data[:2]) + 5 & ~3) + 4 == len(data)
-    if rule.repair and is_frame and whole:
-        data[-4:] = crc32c(data[:-4]).to_bytes(4, "little")
+    if frame is not None:
+        end = frame.stop - 4
+        data[end : frame.stop] = crc32c(data[frame.start : end]).to_bytes(4, "little")
+    return "digest not repaired" if rule.repair and is_frame and frame is None else ""
+
+
+def _frame_at(data: bytearray, place: int) -> slice | None:
+    """The frame of a message that holds the octet at `place`; None if the frames have markers."""
+    start = 0
+    while start + 6 <= len(data):
+        end = start + (int.from_bytes(data[start : start + 2]) + 5 & ~3) + 4
+        digest = int.from_bytes(data[end - 4 : end], "little")
+        if end > len(data) or crc32c(data[start : end - 4]) != digest:
+            return None
+        if place < end:
+            return slice(start, end)
+        start = end
+    return None
