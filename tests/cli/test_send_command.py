@@ -142,12 +142,54 @@ def test_the_capture_is_kept_where_pcap_says(sent, tmp_path: Path, capsys) -> No
         ({"steps": [{"shout": {}}]}, "steps[0]"),
         ({"steps": [{"say": {"header": {"xid": "seven"}}}]}, 'steps[0].say.header.xid: "seven" is not a number'),
         ({"steps": [], "version": "9"}, 'version: expected one of 1, 2, 2-07, found "9"'),
+        ({"steps": 5}, "steps: expected a list, found 5"),
+        (
+            {"steps": [{"hear": {"message": {"header": {"tpye": 0}}}}]},
+            "steps[0].hear.message.header.tpye: expected one",
+        ),
+        ({"steps": [{"hear": {"message": {"rpc": {"any": [{"acepted": 0}]}}}}]}, "rpc.any.acepted: expected one of"),
+        ({"steps": [{"hear": {"message": {"haeder": {}}}}]}, "steps[0].hear.message.haeder: expected one of"),
+        ({"steps": [{"serve": {"each": []}}]}, "hint: rpcrdma check --listen URL --only ID holds it"),
+        (
+            {"steps": [{"say": {"rpc": {"args": {"given": "data"}}}}]},
+            "the conversation needs values that are not given: data\nhint: --given NAME=VALUE",
+        ),
     ],
 )
 def test_what_is_no_conversation_is_refused_with_the_place(sent, conversation: object, message: str) -> None:
     status, out, err = sent(conversation)
     assert (status, out) == (2, "")
     assert message in err
+
+
+def test_checks_find_their_files_and_limits_as_rpcrdma_check_does(start: StartServer, tmp_path: Path, capsys) -> None:
+    """Each of these refers to values of another kind: an export's, those of --write, and those of the server."""
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "file").write_bytes(bytes(range(250)) * 40)
+    checks = ("v1.read.failed", "v1.read.5-into-8", "v1.write.1000", "v1.credits.all-granted", "v2.rtr.null")
+    with start(root, tmp_path / "state") as served:
+        url = f"{served.urls['rdma']}+{served.urls['tcp'].rpartition(':')[2]}/"
+        for check in checks:
+            assert main(["check", "--list", "--json", "--only", check]) == 0
+            file = tmp_path / "check.json"
+            file.write_text(capsys.readouterr().out)
+            assert main(["send", url, "--write", ".", str(file)]) == 0, (check, capsys.readouterr().err)
+            assert capsys.readouterr().err == "all answers are as expected\n"
+        assert [path.name for path in root.iterdir()] == ["file"]
+
+
+def test_options_that_the_conversation_decides_are_refused(sent) -> None:
+    for options in (("--provider", "verbs"), ("--rpcrdma-version", "2-07")):
+        status, out, err = sent({"steps": []}, *options)
+        assert (status, out) == (2, "")
+        assert "\nhint: " in err
+
+
+def test_a_listener_that_speaks_no_rdma_is_no_connection(sent, peer: Served) -> None:
+    status, _, err = sent({"steps": []}, "--timeout", "1", url=peer.urls["tcp"].replace("tcp://", "rdma://"))
+    assert status == 3
+    assert "hint: check that a server of RPC-over-RDMA with iWARP listens there" in err
 
 
 def test_headers_need_rdma(sent, peer: Served) -> None:

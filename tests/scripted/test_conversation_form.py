@@ -24,7 +24,7 @@ from rpcrdma.scripted import (
     make_message,
     read_message,
 )
-from rpcrdma.scripted.form import check_conversation
+from rpcrdma.scripted.form import check_conversation, names_wanted
 from rpcrdma.scripted.values import Names
 
 CLIENT = [check.conversation for check in CATALOGUE]
@@ -193,6 +193,14 @@ def in_say(message: object) -> dict[str, Any]:
         ({"steps": [{"hear": []}]}, "steps[0].hear: expected a list with an element or more, found []"),
         ({"steps": [{"hear": 5}]}, "steps[0].hear: expected fields"),
         ({"steps": [{"hear": {"message": 5}}]}, "steps[0].hear.message: expected fields, found 5"),
+        (
+            {"steps": [{"hear": {"message": {"header": {"rpely": None}}}}]},
+            "steps[0].hear.message.header.rpely: expected",
+        ),
+        (
+            {"steps": [{"hear": {"message": {"rpc": {"not": {"xdi": 1}}}}}]},
+            "steps[0].hear.message.rpc.not.xdi: expected one of",
+        ),
         ({"steps": [{"quiet": {}}]}, "steps[0].quiet: expected a field 'milliseconds', found {}"),
         ({"steps": [{"repeat": {}}]}, "steps[0].repeat: expected a field 'times', found {}"),
         (
@@ -219,6 +227,25 @@ def test_a_mistake_is_told_with_its_place_and_the_expected_form(conversation: ob
     with pytest.raises(LocalProtocolError) as caught:
         check_conversation(conversation)
     assert str(caught.value).startswith(told)
+
+
+def test_names_that_the_caller_has_to_give_are_found() -> None:
+    conversation = {
+        "memory": {"sink": {"content": {"given": "content"}}},
+        "steps": [
+            in_say({"header": {"xid": {"given": "xid"}, "credit": {"given": "sink.length"}}})["steps"][1],
+            {"hear": {"message": {}, "as": "call"}},
+            {"repeat": {"times": 2, "steps": [{"say": {"body": {"words": [{"given": "index"}, {"given": "size"}]}}}]}},
+            {"say": {"rpc": {"xid": {"given": "call.xid"}}, "bulk": {"at": {"given": "2.segment_at"}, "data": ""}}},
+        ],
+    }
+    assert names_wanted(conversation) == {"content", "size", "2.segment_at"}
+
+
+def test_two_regions_have_two_handles() -> None:
+    conversation = {"memory": {"a": {"octets": 1, "handle": 7}, "b": {"octets": 1, "handle": 7}}, "steps": []}
+    with pytest.raises(LocalProtocolError, match=r"memory\.b\.handle: 0x7 is the handle of another region"):
+        asyncio.run(held(conversation, serves=False))
 
 
 def test_an_answer_always_has_a_header() -> None:

@@ -185,6 +185,8 @@ def test_values_of_all_forms() -> None:
     [
         ({"header": {"colour": 1}}, r"message\.header\.colour: expected one of credit, .*, found \"colour\""),
         ({"header": {"xid": "seven"}}, "message.header.xid"),
+        ({"put": {"-1": "00"}}, r"message\.put: expected a number from 0"),
+        ({"put": {"9999": "00"}}, r"message\.put: expected a number from 0 to 28"),
         ({"header": {"reads": [{"handle": {"given": "none"}}]}}, r"reads\[0\]"),
         ({"rpc": {"args": "0"}}, "message.rpc.args"),
         ({"colour": 1}, r"message\.colour: expected one of"),

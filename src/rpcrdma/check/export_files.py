@@ -18,7 +18,7 @@ from rpcrdma.check.abilities import Abilities
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs.client import NfsFilesystem, nfs_open
 
-__all__ = ["prepared_export"]
+__all__ = ["own_credential", "prepared_export"]
 
 _CONTENT_OCTETS = 8192
 _FILE_OCTETS = 5001
@@ -37,7 +37,7 @@ async def prepared_export(
     Raises:
         OSError: the files in `write` cannot be made or removed.
     """
-    abilities = Abilities(given={"credential": _own_credential()}, met={"nfs"})
+    abilities = Abilities(given={"credential": own_credential()}, met={"nfs"})
     try:
         opening = nfs_open(str(url), mount_port=mount_port, options=replace(options, reconnect=False))
         filesystem = await opening
@@ -58,7 +58,7 @@ async def prepared_export(
         async with _new_file(filesystem, f"{name}-read"), _new_file(filesystem, f"{name}-written"):
             await _take(filesystem, f"{name}-read", abilities)
             handle, _ = await filesystem.handle_of(f"{name}-written")
-            abilities.given |= {"written": handle, "write_position": _write_position(handle, _own_credential())}
+            abilities.given |= {"written": handle, "write_position": _write_position(handle, own_credential())}
             abilities.met.add("write")
             yield abilities
 
@@ -108,7 +108,7 @@ async def _take(filesystem: NfsFilesystem, path: str, abilities: Abilities) -> N
     abilities.met.add("file")
 
 
-def _own_credential() -> bytes:
+def own_credential() -> bytes:
     """AUTH_SYS of this process (RFC 5531 appendix A): Linux gives files to no other caller."""
     name = b"rpcrdma"
     body = struct.pack(">II", 0, len(name)) + name + bytes(-len(name) % 4)

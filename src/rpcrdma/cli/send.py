@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,30 +15,40 @@ from rpcrdma.cli import console
 from rpcrdma.cli.capture_input import add_program_option, settings_for
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.definition import read_text
-from rpcrdma.cli.options import CommandParser, add_json, service_url
+from rpcrdma.cli.options import CommandParser, add_json, connect_options, service_url
 
 if TYPE_CHECKING:
+    from rpcrdma.aio.client.connect import ConnectOptions
     from rpcrdma.aio.drivers.capture import PacketCapture
     from rpcrdma.dissect.connection import Settings
     from rpcrdma.dissect.exchanges import Exchange
-    from rpcrdma.scripted import Outcome
+    from rpcrdma.scripted import Outcome, RawTarget
 
 __all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """\
   rpcrdma send rdma://server null.json
   rpcrdma send --given size=4096 rdma://server read.json
+  rpcrdma send rdma://server/export/file check-of-a-read.json
   rpcrdma send --json --pcap talk.pcap rdma://server broken.json
   echo '{"steps": [{"say": {"rpc": {}}}, {"hear": {"message": {}}}]}' | rpcrdma send rdma://server -
 """
 _ANSWER_S = 5.0
+_NFS = {"program": 100003, "program_version": 3}
+_OF_EXPORT = frozenset(("directory", "file", "content", "written", "write_position"))
+"""Names of values that are found in the export of the URL, as `rpcrdma check` does; the last two need --write."""
 _FORM = 'a conversation is {"steps": [...]}; examples/conversations has some'
 
 
 def add_arguments(parser: CommandParser) -> None:
     """Adds the command's arguments."""
     parser.describe(run, "URL FILE", _EXAMPLES)
-    parser.add_argument("url", type=service_url, metavar="URL", help="rdma://HOST[:PORT]")
+    parser.add_argument(
+        "url",
+        type=service_url,
+        metavar="URL",
+        help="rdma://HOST[:PORT][/PATH]; PATH is for conversations with a file, and leads to it or to its directory",
+    )
     parser.add_argument("file", metavar="FILE", help="a conversation as JSON, - for standard input; docs/send.md")
     parser.add_argument(
         "--given",
@@ -45,6 +57,9 @@ def add_arguments(parser: CommandParser) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="a number, or octets as hex:DIGITS, for the places where the conversation says {'given': NAME}",
+    )
+    parser.add_argument(
+        "--write", metavar="DIR", help="make the file of a WRITE in this directory of the export, and remove it"
     )
     add_program_option(parser)
     add_json(parser)
@@ -62,16 +77,19 @@ def _given(text: str) -> tuple[str, int | bytes]:
 
 async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    from rpcrdma.aio.drivers.sockets import cannot_connect, unanswered  # noqa: PLC0415
     from rpcrdma.scripted import RawTarget, run_conversation  # noqa: PLC0415
+    from rpcrdma.scripted.form import check_conversation, names_wanted  # noqa: PLC0415
 
-    if args.url.scheme != "rdma":
-        return console.error("messages with headers need rdma://", f"rdma://{args.url.host}", status=ExitStatus.USAGE)
+    wrong = _wrong_usage(args)
+    if wrong:
+        return console.error(*wrong, status=ExitStatus.USAGE)
     conversation = _read_conversation(args.file)
     if conversation is None:
         return ExitStatus.USAGE
-    version = conversation.get("version")
-    args.rpcrdma_version = version if isinstance(version, str) else "2"
+    check_conversation(conversation)
+    version = conversation.get("version", "1")
+    options = connect_options(args)
+    args.rpcrdma_version = version
     settings = settings_for(args)
     if settings is None:
         return ExitStatus.FAILED
@@ -86,14 +104,68 @@ async def run(args: argparse.Namespace) -> int:
             capture=capture,
         )
         try:
-            outcome = await run_conversation(conversation, target, dict(args.given))
-        except TimeoutError:
-            raise unanswered(target.host, target.port, target.timeout_s) from None
-        except OSError as error:
-            raise cannot_connect(target.host, target.port, error) from None
+            async with _known(args, names_wanted(conversation), options, target) as (known, missing):
+                if missing:
+                    told = f"the conversation needs values that are not given: {', '.join(sorted(missing))}"
+                    return console.error(told, "--given NAME=VALUE; docs/send.md", status=ExitStatus.USAGE)
+                with _connecting(target):
+                    outcome = await run_conversation(conversation, target, known)
         finally:
             capture.close()
-        return _report(args, outcome, list(_exchanges(path, settings)))
+        status = _report(args, outcome, list(_exchanges(path, settings)))
+        unstarted = outcome.failure is not None and outcome.failure.step < 0 and "startup" not in conversation
+        return ExitStatus.NOT_CONNECTED if unstarted else status
+
+
+def _wrong_usage(args: argparse.Namespace) -> tuple[str, str] | None:
+    if args.url.scheme != "rdma":
+        return "messages with headers need rdma://", f"rdma://{args.url.host}"
+    if args.provider == "verbs":
+        return "the frames of send are its own, over TCP", "rpcrdma check --provider verbs judges over an RDMA device"
+    if args.rpcrdma_version != "auto":
+        return "the conversation names its version", 'write "version": "2" in it, and leave out --rpcrdma-version'
+    return None
+
+
+@contextlib.asynccontextmanager
+async def _known(
+    args: argparse.Namespace, wanted: set[str], options: ConnectOptions, target: RawTarget
+) -> AsyncIterator[tuple[dict[str, int | bytes], set[str]]]:
+    """Values for the wanted names, and the names for which there is none.
+
+    Files are those of the URL's path, and versions those that the server speaks, as `rpcrdma check` finds them.
+    """
+    from rpcrdma.check import spoken_versions  # noqa: PLC0415
+    from rpcrdma.check.abilities import Abilities  # noqa: PLC0415
+    from rpcrdma.check.export_files import own_credential, prepared_export  # noqa: PLC0415
+
+    given = dict(args.given)
+    wanted = wanted - given.keys()
+    abilities = Abilities(given={**_NFS, "credential": own_credential()})
+    async with contextlib.AsyncExitStack() as stack:
+        if wanted & _OF_EXPORT:
+            preparing = prepared_export(args.url, options, mount_port=args.mount_port, write=args.write)
+            abilities = await stack.enter_async_context(preparing)
+            abilities.given |= _NFS
+            for note in abilities.notes:
+                console.talk(console.printable(f"note: {note}"))
+        if wanted - abilities.given.keys() - _OF_EXPORT:
+            with _connecting(target):
+                abilities.add_spoken(await spoken_versions(replace(target, capture=None), abilities.given))
+        yield {**abilities.given, **given}, wanted - abilities.given.keys()
+
+
+@contextlib.contextmanager
+def _connecting(target: RawTarget) -> Iterator[None]:
+    """Tells why a connection to the server could not be made."""
+    from rpcrdma.aio.drivers.sockets import cannot_connect, unanswered  # noqa: PLC0415
+
+    try:
+        yield
+    except TimeoutError:
+        raise unanswered(target.host, target.port, target.timeout_s) from None
+    except OSError as error:
+        raise cannot_connect(target.host, target.port, error) from None
 
 
 def _read_conversation(file: str) -> dict[str, Any] | None:
@@ -111,7 +183,14 @@ def _read_conversation(file: str) -> dict[str, Any] | None:
         return None
     # A check, as `rpcrdma check --list --json` prints it.
     inner = found.get("conversation", found)
-    return inner if isinstance(inner, dict) else found
+    conversation = inner if isinstance(inner, dict) else found
+    steps = conversation.get("steps")
+    listed = steps if isinstance(steps, list) else ()
+    if any(isinstance(step, dict) and step.keys() & {"serve", "answer"} for step in listed):
+        told = f"{file}: a conversation that judges clients"
+        console.error(told, "rpcrdma check --listen URL --only ID holds it", status=ExitStatus.USAGE)
+        return None
+    return conversation
 
 
 def _new_capture(path: Path) -> PacketCapture:
@@ -142,7 +221,8 @@ def _report(args: argparse.Namespace, outcome: Outcome, exchanges: list[Exchange
                 console.data(line)
     if failure is not None:
         place = "the start-up" if failure.step < 0 else f"steps[{failure.step}]"
-        return console.error(f"{place}: expected {failure.expected}, found {failure.found}", in_report=True)
+        hint = "check that a server of RPC-over-RDMA with iWARP listens there" if failure.step < 0 else ""
+        return console.error(f"{place}: expected {failure.expected}, found {failure.found}", hint, in_report=True)
     if not args.json:
         console.talk("all answers are as expected")
     return ExitStatus.DONE

@@ -245,6 +245,8 @@ class LiveConversation:
             content = octets(given["content"], self._names, where) if "content" in given else b""
             length = number(given.get("octets", len(content)), self._names, f"{where}.octets", 0, CONTENT_OCTETS_MAX)
             handle = number(given.get("handle", _HANDLE + 0x100 * index), self._names, f"{where}.handle")
+            if any(handle == other.handle for other in self._regions.values()):
+                raise LocalProtocolError(f"{where}.handle: {handle:#x} is the handle of another region")
             offset = number(given.get("offset", _OFFSET * (index + 1)), self._names, f"{where}.offset")
             data = bytearray(content.ljust(length, b"\xa5")[:length])
             region = self._peer.register(handle=handle, offset=offset, data=data, may=given.get("may", "read"))

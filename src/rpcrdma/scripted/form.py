@@ -14,7 +14,7 @@ from rpcrdma.scripted.frames import FRAME_LENGTH_MAX, OPCODES, SEGMENT_MOST, STA
 from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.values import CONTENT_OCTETS_MAX, UNRESOLVED, in_words, number, octets
 
-__all__ = ["check_conversation", "check_header", "check_message"]
+__all__ = ["check_conversation", "check_header", "check_message", "names_wanted"]
 
 Form: TypeAlias = Callable[[Any, str], None]
 """Checks a value at a place; raises LocalProtocolError."""
@@ -35,6 +35,28 @@ def check_conversation(conversation: Any, *, serves: bool = False) -> None:
     _check_depth(conversation, _DEPTH_MAX)
     _fields(_CONVERSATION, needed=("steps",))(conversation, "")
     _listed(_step(conversation.get("version", "1"), serves=serves))(conversation["steps"], "steps")
+
+
+_OWN_NAMES = frozenset(("xid", "private_data", "startup_flags", "messages", "index"))
+"""The names that each conversation gives to itself."""
+
+
+def names_wanted(conversation: Mapping[str, Any]) -> set[str]:
+    """The names in {"given": NAME} that neither the conversation gives, by "memory" and "as", nor its runner."""
+    found: set[str] = set()
+    own = set(conversation.get("memory", {}))
+
+    def look_at(value: Any) -> None:
+        if isinstance(value, Mapping):
+            if isinstance(value.get("given"), str):
+                found.add(value["given"])
+            if isinstance(value.get("as"), str):
+                own.add(value["as"])
+        for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+            look_at(inner)
+
+    look_at(conversation)
+    return {name for name in found - _OWN_NAMES if name.partition(".")[0] not in own}
 
 
 def check_message(version: str, message: Any, where: str) -> None:
@@ -242,7 +264,7 @@ def _message(version: str) -> dict[str, Form]:
         "body": _octets,
         "cut": _NUMBER,
         "append": _octets,
-        "put": _mapping_of(_octets, names=_NUMBER),
+        "put": _mapping_of(_octets, names=_LENGTH),
         "bulk": _fields({"at": _LENGTH, "data": _octets}, needed=("at", "data")),
     }
 
@@ -305,20 +327,51 @@ _EVENTS: Mapping[str, Form] = {
 _BESIDE_EVENT: Mapping[str, Form] = {"reading": _text, "unmet": _text, "last": _flag}
 
 
-def _message_pattern(value: Any, where: str) -> None:
+_FOUND_IN_MESSAGES = frozenset(
+    ("header", "rpc", "body", "octets", "header_octets", "segments", "item", "buffer", "broken", "invalidates")
+)
+_FOUND_IN_CALL = ("xid", "direction", "rpc_version", "program", "version", "procedure", "args")
+_FOUND_IN_REPLY = ("status", "accepted", "results", "result_status", "same_xid", "broken")
+_FOUND_IN_RPC = frozenset((*_FOUND_IN_CALL, *_FOUND_IN_REPLY))
+"""The names that `read_message` and `read_rpc` give to the fields of a message."""
+
+
+def _known(names: frozenset[str], value: Any, where: str) -> None:
+    """Fields of a pattern, or a condition on them, with no other names than these."""
     _found(value, where)
-    for name in ("header", "rpc"):
-        if name in value:
-            _found(value[name], f"{where}.{name}")
+    for name, inner in value.items():
+        if name in {"not", "any"}:
+            for each in inner if isinstance(inner, list) else [inner]:
+                _known(names, each, f"{where}.{name}")
+        elif name not in names:
+            _refuse(_inner(where, name), f"one of {', '.join(sorted(names))}", name)
 
 
-def _pattern(value: Any, where: str) -> None:
-    named = isinstance(value, Mapping) and "message" in value
-    beside = {**_BESIDE_EVENT, **({"as": _text} if named else {})}
-    events = {"message": _message_pattern, **_EVENTS}
-    if isinstance(value, Mapping) and len(value.keys() & events.keys()) != 1:
-        _refuse(where, f"one of the fields {', '.join(events)}", value)
-    _fields({**events, **beside})(value, where)
+def _message_pattern(version: str) -> Form:
+    layout = LAYOUTS[version]
+    in_header = frozenset(name for body in (layout.prefix, *layout.bodies.values()) for name, _ in body)
+
+    def check(value: Any, where: str) -> None:
+        _known(_FOUND_IN_MESSAGES, value, where)
+        for name, names in (("header", in_header), ("rpc", _FOUND_IN_RPC)):
+            if name in value:
+                _known(names, value[name], f"{where}.{name}")
+
+    return check
+
+
+def _pattern(version: str) -> Form:
+    of_message = _message_pattern(version)
+
+    def check(value: Any, where: str) -> None:
+        named = isinstance(value, Mapping) and "message" in value
+        beside = {**_BESIDE_EVENT, **({"as": _text} if named else {})}
+        events = {"message": of_message, **_EVENTS}
+        if isinstance(value, Mapping) and len(value.keys() & events.keys()) != 1:
+            _refuse(where, f"one of the fields {', '.join(events)}", value)
+        _fields({**events, **beside})(value, where)
+
+    return check
 
 
 _CONTENTS = _mapping_of(_fields({"written": _value, "data": _octets}))
@@ -327,13 +380,13 @@ _CONTENTS = _mapping_of(_fields({"written": _value, "data": _octets}))
 def _step(version: str, *, serves: bool) -> Form:
     forms: dict[str, Form] = {
         "say": _said(version),
-        "hear": _one_or_list(_pattern),
+        "hear": _one_or_list(_pattern(version)),
         "quiet": _PAUSE,
         "memory": _CONTENTS,
         "end": _fields({}),
     }
     if serves:
-        served = {"each": _one_or_list(_pattern), "until": _found, "header": _header(version), "most": _LENGTH}
+        served = {"each": _one_or_list(_pattern(version)), "until": _found, "header": _header(version), "most": _LENGTH}
         forms |= {"serve": _fields(served, needed=("each",))}
         forms |= {"answer": _fields({**_message(version), "header": _header(version), "ddp": _DDP, "mpa": _MPA})}
     one_step = _one_of(forms)

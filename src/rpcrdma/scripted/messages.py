@@ -54,7 +54,7 @@ def make_message(version: str, message: Mapping[str, Any], names: Names, where: 
     if "append" in message:
         made += octets(message["append"], names, f"{where}.append")
     for place, value in message.get("put", {}).items():
-        at = number(place, names, f"{where}.put")
+        at = number(place, names, f"{where}.put", 0, len(made))
         over = octets(value, names, f"{where}.put.{place}")
         made = made[:at] + over + made[at + len(over) :]
     if "cut" in message:
