@@ -117,7 +117,7 @@ def awaited(step: Mapping[str, Any]) -> str:
     if "hear" not in step:
         return "call"
     pattern = step["hear"][0] if isinstance(step["hear"], list) else step["hear"]
-    return str(next(name for name in pattern if name not in {"reading", "as", "last", "unmet"}))
+    return str(next(name for name in pattern if name not in {"reading", "as", "last", "unmet", "parts"}))
 
 
 async def held(conversation: Mapping[str, Any], *, serves: bool) -> None:
@@ -177,6 +177,10 @@ def in_say(message: object) -> dict[str, Any]:
     return {"steps": [{"say": {}}, {"say": message}]}
 
 
+def divided(parts: object) -> dict[str, Any]:
+    return {"steps": [{"hear": {"message": {}, "parts": parts}}]}
+
+
 @pytest.mark.parametrize(
     ("conversation", "told"),
     [
@@ -211,6 +215,24 @@ def in_say(message: object) -> dict[str, Any]:
         ({"steps": [{"hear": {"message": {"header": None}}}]}, "steps[0].hear.message.header: expected fields"),
         ({"steps": [{"hear": {"message": {"octets": {"given": 5}}}}]}, "steps[0].hear.message.octets.given: expected"),
         ({"steps": [{"hear": {"end": {}, "as": "last"}}]}, "steps[0].hear.as: expected one of"),
+        ({"steps": [{"hear": {"end": {}, "parts": []}}]}, "steps[0].hear.parts: expected one of"),
+        (divided([]), "steps[0].hear.parts: expected a list with an element or more, found []"),
+        (
+            {"steps": [{"hear": {"message": {"parts": {"satus": ""}}, "parts": [["status", 4]]}}]},
+            "steps[0].hear.message.parts.satus: expected one of status, found",
+        ),
+        (
+            {"steps": [{"hear": {"message": {"parts": {"status": ""}}}}]},
+            "steps[0].hear.message.parts.status: expected no field, found",
+        ),
+        (divided(["status"]), 'steps[0].hear.parts[0]: expected a part as [NAME, KIND], found "status"'),
+        (divided([[4, 4]]), "steps[0].hear.parts[0][0]: expected text, found 4"),
+        (divided([["status", -1]]), "steps[0].hear.parts[0][1]: expected a number from 0 to"),
+        (
+            divided([["status", True]]),
+            "steps[0].hear.parts[0][1]: expected opaque, words or a number of octets, found true",
+        ),
+        (divided([["status", ["opaque"]]]), "steps[0].hear.parts[0][1]: expected opaque, words or a number of octets"),
         (in_say({"header": {"reads": [{"memory": 5}]}}), "steps[1].say.header.reads[0].memory: expected text, found 5"),
         (in_say(5), "steps[1].say: expected fields"),
         (in_say({"header": 5}), "steps[1].say.header: expected fields"),

@@ -65,6 +65,21 @@ def test_the_step_that_leaves_the_course_is_told_with_both_sides() -> None:
     assert "rpc.accepted is 0 instead of 1" in failure.found
 
 
+def test_parts_of_results_are_compared_and_used_in_later_messages() -> None:
+    read = [["status", 4], ["attributes", 4], ["count", 4], ["end", 4], ["data", "opaque"]]
+    wanted = {"status": "00000000", "data": CONTENT[:500].hex()}
+    first = {"hear": {"message": {"parts": wanted}, "parts": read, "as": "read"}}
+    args = [{"opaque": {"given": "read.data", "first": 2}}, {"longs": [0]}, {"given": "read.count"}]
+    sized = {"rpc": {"procedure": 6, "args": [{"opaque": {"text": "h"}}, {"longs": [0]}, {"words": [500]}]}}
+    again = {"hear": {"message": {"parts": {"count": {"heard": "parts.count"}}}, "parts": read}}
+    steps: list[Any] = [{"say": sized}, first, {"say": {"rpc": {"procedure": 6, "args": args}}}, again]
+    assert held({"steps": steps}).failure is None
+    wanted["status"] = "00000001"
+    failure = held({"steps": steps}).failure
+    assert failure is not None
+    assert "parts.status is 00000000 instead of 00000001" in failure.found
+
+
 def test_silence_is_told_as_such() -> None:
     failure = held({"steps": [{"hear": {"end": {}}}]}, timeout_s=0.3).failure
     assert failure is not None

@@ -14,6 +14,7 @@ from rpcrdma.scripted.frames import make_fpdu, make_segments, make_startup, read
 from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.matching import difference
 from rpcrdma.scripted.messages import make_message, message_words, read_message
+from rpcrdma.scripted.parts import parts_of
 from rpcrdma.scripted.values import Names, number, octets
 
 NAMES = Names({"xid": 0x0BADCAFE, "private_data": b"", "startup_flags": 0x50, "sink.handle": 7, "size": 5})
@@ -195,3 +196,19 @@ def test_values_of_all_forms() -> None:
 def test_an_author_is_told_the_field_that_is_wrong(message: dict[str, Any], path: str) -> None:
     with pytest.raises(LocalProtocolError, match=path):
         made(message)
+
+
+def test_parts_have_a_length_or_a_count_of_octets_or_words_before_them() -> None:
+    data = bytes.fromhex("00000001 00000003 61626300 00000002 0000000a 0000000b 0c0d")
+    form = [["status", 4], ["tag", "opaque"], ["bitmap", "words"], ["rest", 2]]
+    whole = {"status": data[:4], "tag": b"abc", "bitmap": data[16:24], "rest": b"\x0c\x0d"}
+    assert parts_of(data, form) == whole
+    ends = {"status": 4, "tag": 11, "bitmap": 24, "rest": 26}
+    for length in range(len(data)):
+        found = {name: part for name, part in whole.items() if ends[name] <= length}
+        assert parts_of(data[:length], form) == found
+
+
+def test_nothing_comes_after_a_part_that_is_not_whole() -> None:
+    assert parts_of(bytes.fromhex("ffffffff 00000001"), [["tag", "opaque"], ["status", 0]]) == {}
+    assert parts_of(b"", [["none", 0], ["count", "words"], ["status", 0]]) == {"none": b""}

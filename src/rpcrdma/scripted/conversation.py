@@ -14,7 +14,9 @@ A conversation is a mapping with these keys, of which only "steps" must be there
   {"terminate": FIELDS}, {"end": {}}, {"refused": {}} (an RDMA Read of memory that is not registered was answered with
   a Terminate), {"read_response": FIELDS}. A pattern with "reading" beside its kind is an answer by another reading of
   the specification, whose name is noted; "as" beside it: the message's XID is given as "NAME.xid" from then on, and
-  for properties with a Receive Buffer Structure "NAME.segment_at" and the other names of `buffer_segments`;
+  for properties with a Receive Buffer Structure "NAME.segment_at" and the other names of `buffer_segments`; "parts":
+  the RPC arguments or results are divided as `parts_of` has it, compared as "parts" of the message, and with "as" given
+  as "NAME.PART";
   "last": true: no step comes after such an answer; "unmet": TEXT: the conversation does not judge a peer with such an
   answer, which lacks this condition. {"quiet": {"milliseconds": NUMBER}} matches where nothing comes for so long.
   Messages that only grant credits or tell properties are passed over.
@@ -42,6 +44,7 @@ from rpcrdma.scripted.frames import STARTUP_CRC, STARTUP_ENHANCED
 from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.matching import difference
 from rpcrdma.scripted.messages import make_message, message_words, read_message
+from rpcrdma.scripted.parts import parts_of
 from rpcrdma.scripted.peer import RawPeer
 from rpcrdma.scripted.peer_interface import Heard, Passage, RawMemory, ScriptedPeer
 from rpcrdma.scripted.queue_pair_peer import QueuePairPeer, open_link
@@ -58,7 +61,7 @@ __all__ = [
     "run_conversation",
 ]
 
-_BESIDE_KIND = frozenset({"reading", "as", "last", "unmet"})
+_BESIDE_KIND = frozenset({"reading", "as", "last", "unmet", "parts"})
 """Keys of a pattern beside its kind."""
 _BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
 """RFC 8797: 4096 octets each way, remote invalidation."""
@@ -321,8 +324,9 @@ class LiveConversation:
         for pattern in patterns:
             kind, fields = _kind_of(pattern)
             if kind == heard.kind:
+                found = _divided(heard.fields, pattern["parts"]) if "parts" in pattern else heard.fields
                 try:
-                    miss = difference(fields, heard.fields, self._names)
+                    miss = difference(fields, found, self._names)
                 except LocalProtocolError as error:
                     raise LocalProtocolError(f"{where}.{kind}.{error}") from None
                 if miss is None:
@@ -331,10 +335,11 @@ class LiveConversation:
                     if "reading" in pattern:
                         self.outcome.readings.append(pattern["reading"])
                     if "as" in pattern:
-                        named = {"xid": heard.fields["header"].get("xid", 0), **heard.fields.get("buffer", {})}
+                        named = {"xid": found["header"].get("xid", 0), **found.get("buffer", {})}
+                        named |= found.get("parts", {})
                         self._names.given |= {f"{pattern['as']}.{name}": value for name, value in named.items()}
                     if heard.kind in {"message", "startup"}:
-                        self._names.heard = self.outcome.heard = heard.fields
+                        self._names.heard = self.outcome.heard = found
                     if heard.kind == "startup":
                         self._peer.crc = self._peer.crc or bool(heard.fields["crc"])
                         self.outcome.markers = bool(heard.fields["markers"])
@@ -342,8 +347,8 @@ class LiveConversation:
                         raise _Over
                     return
                 misses.append(miss)
-        found = _heard_words(self._peer.version, heard)
-        raise LeftCourse(expected, found + "".join(f"; {miss}" for miss in misses[:1]), ended=heard.kind == "end")
+        words_found = _heard_words(self._peer.version, heard)
+        raise LeftCourse(expected, words_found + "".join(f"; {miss}" for miss in misses[:1]), ended=heard.kind == "end")
 
     async def _next(self, patterns: Sequence[Mapping[str, Any]]) -> Heard:
         # A pattern's type may also be a condition.
@@ -401,6 +406,11 @@ def _is_idle(version: str, fields: Mapping[str, Any]) -> bool:
     header = fields["header"]
     grants = version == "2" and header.get("type") == 1 and header["xid"] == 0
     return grants or header.get("type") in LAYOUTS[version].idle
+
+
+def _divided(fields: Mapping[str, Any], form: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    rpc = fields.get("rpc", {})
+    return {**fields, "parts": parts_of(rpc.get("args", rpc.get("results", b"")), form)}
 
 
 def _kind_of(pattern: Mapping[str, Any]) -> tuple[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.scripted.frames import FRAME_LENGTH_MAX, OPCODES, SEGMENT_MOST, STARTUP_MOST
 from rpcrdma.scripted.layouts import LAYOUTS
+from rpcrdma.scripted.parts import COUNTED
 from rpcrdma.scripted.values import CONTENT_OCTETS_MAX, UNRESOLVED, in_words, number, octets
 
 __all__ = ["check_conversation", "check_header", "check_message", "names_wanted"]
@@ -328,12 +329,23 @@ _BESIDE_EVENT: Mapping[str, Form] = {"reading": _text, "unmet": _text, "last": _
 
 
 _FOUND_IN_MESSAGES = frozenset(
-    ("header", "rpc", "body", "octets", "header_octets", "segments", "item", "buffer", "broken", "invalidates")
+    ("header", "rpc", "body", "octets", "header_octets", "segments", "item", "buffer", "broken", "invalidates", "parts")
 )
 _FOUND_IN_CALL = ("xid", "direction", "rpc_version", "program", "version", "procedure", "args")
 _FOUND_IN_REPLY = ("status", "accepted", "results", "result_status", "same_xid", "broken")
 _FOUND_IN_RPC = frozenset((*_FOUND_IN_CALL, *_FOUND_IN_REPLY))
 """The names that `read_message` and `read_rpc` give to the fields of a message."""
+
+
+def _part(value: Any, where: str) -> None:
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        _refuse(where, "a part as [NAME, KIND]", value)
+    name, kind = value
+    _text(name, f"{where}[0]")
+    if isinstance(kind, int) and not isinstance(kind, bool):
+        _LENGTH(kind, f"{where}[1]")
+    elif kind not in list(COUNTED):
+        _refuse(f"{where}[1]", f"{', '.join(COUNTED)} or a number of octets", kind)
 
 
 def _known(names: frozenset[str], value: Any, where: str) -> None:
@@ -344,7 +356,7 @@ def _known(names: frozenset[str], value: Any, where: str) -> None:
             for each in inner if isinstance(inner, list) else [inner]:
                 _known(names, each, f"{where}.{name}")
         elif name not in names:
-            _refuse(_inner(where, name), f"one of {', '.join(sorted(names))}", name)
+            _refuse(_inner(where, name), f"one of {', '.join(sorted(names))}" if names else "no field", name)
 
 
 def _message_pattern(version: str) -> Form:
@@ -365,11 +377,17 @@ def _pattern(version: str) -> Form:
 
     def check(value: Any, where: str) -> None:
         named = isinstance(value, Mapping) and "message" in value
-        beside = {**_BESIDE_EVENT, **({"as": _text} if named else {})}
+        beside = {**_BESIDE_EVENT, **({"as": _text, "parts": _listed(_part, 1)} if named else {})}
         events = {"message": of_message, **_EVENTS}
         if isinstance(value, Mapping) and len(value.keys() & events.keys()) != 1:
             _refuse(where, f"one of the fields {', '.join(events)}", value)
         _fields({**events, **beside})(value, where)
+        if named and "parts" in value["message"]:
+            _known(
+                frozenset(name for name, _ in value.get("parts", ())),
+                value["message"]["parts"],
+                f"{where}.message.parts",
+            )
 
     return check
 
