@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +26,7 @@ from fake_servers import (
     refusing,
     serving,
 )
+from recalling_server import Recalling, answered, closed
 
 from rpcrdma.aio.answering import answering
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
@@ -57,6 +59,7 @@ GIVEN: dict[str, int | bytes] = {
     "write_position": 92,
 }
 GIVEN |= {"credential": bytes(8), "written": b"handle", "directory": b"handle"}
+GIVEN |= {"owner": b"check"}
 for name in ("2", "2-07"):
     GIVEN |= {f"{name}.requests_max": 8, f"{name}.receive_octets": 5120}
     GIVEN[f"{name}.granted"] = 8
@@ -74,7 +77,9 @@ async def before(server: FakeServer, version: str, *patterns: str) -> list[Resul
         if any("reverse" in each for each in patterns):
             # The checks wait for a call, which other servers do not make.
             needs.add("watch")
-        return await run_checks(chosen(*patterns), target, GIVEN, needs)
+        if any("back-channel" in each for each in patterns):
+            needs.add("recall")
+        return await run_checks(chosen(*patterns), target, GIVEN, needs, fresh_files=itertools.repeat(b"fresh"))
 
 
 def caught(results: Iterable[Result]) -> set[str]:
@@ -157,6 +162,11 @@ FAKES = {
     "calls uninvited": Fake(FakeServer(Calling("1", after_all=True)), ["v1.reverse.uninvited"]),
     "calls under two XIDs": Fake(FakeServer(Calling("1", within=7), any_start=True), ["v1.reverse.call"]),
     "answers reverse replies": Fake(FakeServer(Calling("1")), ["v1.null", "v1.reverse.*"]),
+    "recalls under two XIDs": Fake(FakeServer(Recalling(within=7), any_start=True), ["v1.back-channel.call"]),
+    "recalls without credits": Fake(FakeServer(Recalling(at_once=True)), ["v1.back-channel.one-credit"]),
+    "takes calls for replies to recalls": Fake(FakeServer(Recalling(takes_calls=True)), ["v1.back-channel.same-xid"]),
+    "answers replies to recalls": Fake(FakeServer(Recalling(answered)), ["v1.null", "v1.back-channel.*"]),
+    "closes at wrong replies to recalls": Fake(FakeServer(Recalling(closed)), ["v1.null", "v1.back-channel.*"]),
     "rejects unenhanced start-ups": Fake(
         FakeServer(obliging, any_start=True, start=REJECTING), ["mpa.startup.un*", "mpa.startup.markers"]
     ),

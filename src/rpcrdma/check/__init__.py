@@ -7,13 +7,20 @@ from rpcrdma.check.catalogue import CATALOGUE, CLIENT_CATALOGUE
 from rpcrdma.check.entry import Check
 from rpcrdma.check.listening import ClientTrial, TrialOptions, listening
 from rpcrdma.check.readings import READINGS, Reading
-from rpcrdma.check.runner import calling_programs, run_checks, spoken_versions
+from rpcrdma.check.runner import (
+    FRESH_FILES,
+    calling_programs,
+    recalled_delegations,
+    run_checks,
+    spoken_versions,
+)
 from rpcrdma.check.statements import STATEMENTS, Statement
 from rpcrdma.check.verdicts import Result, Verdict
 
 __all__ = [
     "CATALOGUE",
     "CLIENT_CATALOGUE",
+    "FRESH_FILES",
     "READINGS",
     "STATEMENTS",
     "Abilities",
@@ -26,6 +33,7 @@ __all__ = [
     "Verdict",
     "calling_programs",
     "listening",
+    "recalled_delegations",
     "run_checks",
     "spoken_versions",
 ]

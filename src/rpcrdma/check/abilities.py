@@ -30,6 +30,8 @@ class Abilities:
     given: dict[str, int | bytes] = field(default_factory=dict)
     met: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    fresh_files: list[bytes] = field(default_factory=list)
+    """Handles of empty files that no program has opened."""
 
     def add_spoken(self, versions: Mapping[str, Outcome]) -> None:
         """Adds the findings of `spoken_versions`; names of the extension begin with those of the version."""

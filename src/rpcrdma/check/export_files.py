@@ -9,7 +9,7 @@ import os
 import secrets
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 from rpcrdma.aio.client.connect import ConnectOptions
@@ -28,11 +28,17 @@ _LOOKED_AT_MAX = 1000
 
 @asynccontextmanager
 async def prepared_export(
-    url: Url, options: ConnectOptions, *, mount_port: int | None = None, write: str | None = None
+    url: Url,
+    options: ConnectOptions,
+    *,
+    mount_port: int | None = None,
+    write: str | None = None,
+    fresh_files: int = 0,
 ) -> AsyncIterator[Abilities]:
     """The file at the URL's path, or the first large enough one in that directory; new files in the directory `write`.
 
-    The new files are removed at the end. Where MOUNT does not answer or no file is found, the notes tell.
+    `fresh_files` is the number of empty ones among them. The new files are removed at the end. Where MOUNT does not
+    answer or no file is found, the notes tell.
 
     Raises:
         OSError: the files in `write` cannot be made or removed.
@@ -54,11 +60,18 @@ async def prepared_export(
             await _find(filesystem, abilities)
             yield abilities
             return
-        name = f"{write.rstrip('/') or '.'}/.rpcrdma-check-{secrets.token_hex(4)}"
-        async with _new_file(filesystem, f"{name}-read"), _new_file(filesystem, f"{name}-written"):
+        run = f".rpcrdma-check-{secrets.token_hex(4)}"
+        name = f"{write.rstrip('/') or '.'}/{run}"
+        async with (
+            _new_file(filesystem, f"{name}-read"),
+            _new_file(filesystem, f"{name}-written"),
+            _fresh_files(filesystem, name, fresh_files) as fresh,
+        ):
             await _take(filesystem, f"{name}-read", abilities)
             handle, _ = await filesystem.handle_of(f"{name}-written")
             abilities.given |= {"written": handle, "write_position": _write_position(handle, own_credential())}
+            abilities.given["owner"] = run.encode()
+            abilities.fresh_files = fresh
             abilities.met.add("write")
             yield abilities
 
@@ -71,6 +84,23 @@ async def _new_file(filesystem: NfsFilesystem, name: str) -> AsyncIterator[None]
         yield
     finally:
         await filesystem.unlink(name)
+
+
+@asynccontextmanager
+async def _fresh_files(filesystem: NfsFilesystem, name: str, count: int) -> AsyncIterator[list[bytes]]:
+    """The handles of empty files that are removed at the end.
+
+    Nothing is written to them: Linux keeps a written file open for seconds, and gives no delegation of it.
+    """
+    async with AsyncExitStack() as made:
+        handles = []
+        for number in range(count):
+            path = f"{name}-fresh-{number}"
+            async with await filesystem.open(path, "xb"):
+                made.push_async_callback(filesystem.unlink, path)
+            handle, _ = await filesystem.handle_of(path)
+            handles.append(handle)
+        yield handles
 
 
 async def _find(filesystem: NfsFilesystem, abilities: Abilities) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from rpcrdma.check.catalogue.back_channel import RELEASE, TRIAL
 from rpcrdma.check.catalogue.reverse import WATCH
 from rpcrdma.check.entry import Check
 from rpcrdma.check.readings import READINGS
 from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, Result, Verdict
 from rpcrdma.scripted import LiveConversation, Outcome, RawTarget, open_conversation, run_conversation
 
-__all__ = ["Witness", "calling_programs", "run_checks", "spoken_versions"]
+__all__ = ["FRESH_FILES", "Witness", "calling_programs", "recalled_delegations", "run_checks", "spoken_versions"]
+
+FRESH_FILES = 2
+"""A check is tried a second time after silence, then with another file."""
 
 _WHY_NOT_SEEN = {
     "file": "no regular file of 5,001 octets or more is known; name a path in the URL that leads to one",
@@ -23,6 +28,7 @@ _WHY_NOT_SEEN = {
     "2-07": "the server does not speak version 2 (draft -07)",
     "frames": FRAMES_NOT_SEEN,
     "markers": "the server demands no markers",
+    "recall": "the server has recalled no delegation of NFSv4.1 in a trial with a file of --write DIR",
     "watch": "the server has no program of `rpcrdma watch`, with which it would call",
     "requests": "the server does not take Transmit Requests in this version",
     "continuation": "the server does not take requests in several transmissions in this version",
@@ -74,6 +80,16 @@ async def calling_programs(target: RawTarget, given: Mapping[str, int | bytes], 
     return {"watch"} if outcome.failure is None else set()
 
 
+async def recalled_delegations(target: RawTarget, given: Mapping[str, int | bytes], fresh_file: bytes) -> set[str]:
+    """{"recall"}, as a need of checks, if the server has recalled a delegation of this file on its holder's connection.
+
+    Raises:
+        OSError: the server cannot be reached.
+    """
+    outcome = await run_conversation(TRIAL, target, {**given, "fresh": fresh_file})
+    return {"recall"} if outcome.failure is None else set()
+
+
 class Witness:
     """Another client, whose connection must survive each mistake of a check."""
 
@@ -113,31 +129,41 @@ async def run_checks(
     on_result: Callable[[Result], None] = lambda _: None,
     *,
     first_xid: int = 0x10_0000,
+    fresh_files: Iterable[bytes] = (),
 ) -> list[Result]:
     """The results of all checks, in their order; `on_result` is told of each at once.
 
     `met` are the needs of checks that are met, the versions that the server speaks among them. Each check has 64 XIDs
-    from `first_xid` on.
+    from `first_xid` on. `fresh_files` are handles of empty files, `FRESH_FILES` for each check that needs "recall".
 
     Raises:
         LocalProtocolError: a conversation is not one.
     """
     results = []
+    files = iter(fresh_files)
     version = next((name for name in ("1", "2", "2-07") if name in met), "1")
     witness = Witness(target, version, given)
     try:
         for number, check in enumerate(checks):
             xid = (first_xid + 64 * number) & 0xFFFFFFFF
-            result = await _result(check, target, {**given, "xid": xid}, met, witness)
+            result = await _result(check, target, {**given, "xid": xid}, met, witness, files)
             results.append(result)
             on_result(result)
+        if any("recall" in result.check.needs and result.verdict is not Verdict.NOT_SEEN for result in results):
+            with contextlib.suppress(OSError):
+                await run_conversation(RELEASE, target, {**given, "xid": (first_xid - 64) & 0xFFFFFFFF})
     finally:
         await witness.close()
     return results
 
 
 async def _result(
-    check: Check, target: RawTarget, given: Mapping[str, int | bytes], met: Collection[str], witness: Witness
+    check: Check,
+    target: RawTarget,
+    given: Mapping[str, int | bytes],
+    met: Collection[str],
+    witness: Witness,
+    fresh_files: Iterator[bytes],
 ) -> Result:
     version = check.conversation.get("version", "1")
     needs = [version, *sorted(check.needs)]
@@ -146,11 +172,15 @@ async def _result(
     missing = [need for need in needs if need not in met]
     if missing:
         return Result(check=check, verdict=Verdict.NOT_SEEN, cause=_WHY_NOT_SEEN[missing[0].rpartition(".")[2]])
+
+    def files() -> dict[str, bytes]:
+        return {"fresh": next(fresh_files)} if "recall" in check.needs else {}
+
     try:
-        outcome = await run_conversation(check.conversation, target, given)
+        outcome = await run_conversation(check.conversation, target, {**given, **files()})
         if outcome.failure is not None and outcome.failure.silent:
             # A server may have overlooked a message, as siw does when it comes at a bad time. Another call is meant.
-            again = {**given, "xid": int(given["xid"]) + 32}
+            again = {**given, "xid": int(given["xid"]) + 32, **files()}
             outcome = await run_conversation(check.conversation, target, again)
     except OSError as error:
         return Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=f"no connection: {error}")
@@ -174,6 +204,8 @@ def _judged(check: Check, outcome: Outcome) -> Result:
         if failure.step < 0:
             result.verdict = Verdict.INCONCLUSIVE
             result.cause = f"the start-up failed: {result.cause}"
+        elif failure.unmet:
+            result.verdict, result.cause = Verdict.NOT_SEEN, failure.unmet
     elif outcome.readings:
         result.verdict = Verdict.DIFFERS
         result.cause = "; ".join(f"{READINGS[name].text} ({READINGS[name].citation})" for name in outcome.readings)

@@ -35,8 +35,8 @@ _EXAMPLES = """\
 """
 _ANSWER_S = 5.0
 _NFS = {"program": 100003, "program_version": 3}
-_OF_EXPORT = frozenset(("directory", "file", "content", "written", "write_position"))
-"""Names of values that are found in the export of the URL, as `rpcrdma check` does; the last two need --write."""
+_OF_EXPORT = frozenset(("directory", "file", "content", "written", "write_position", "fresh", "owner"))
+"""Names of values that are found in the export of the URL, as `rpcrdma check` does; the last four need --write."""
 _FORM = 'a conversation is {"steps": [...]}; examples/conversations has some'
 
 
@@ -59,7 +59,7 @@ def add_arguments(parser: CommandParser) -> None:
         help="a number, or octets as hex:DIGITS, for the places where the conversation says {'given': NAME}",
     )
     parser.add_argument(
-        "--write", metavar="DIR", help="make the file of a WRITE in this directory of the export, and remove it"
+        "--write", metavar="DIR", help="make the files to be written in this directory of the export, and remove them"
     )
     add_program_option(parser)
     add_json(parser)
@@ -144,9 +144,14 @@ async def _known(
     abilities = Abilities(given={**_NFS, "credential": own_credential()})
     async with contextlib.AsyncExitStack() as stack:
         if wanted & _OF_EXPORT:
-            preparing = prepared_export(args.url, options, mount_port=args.mount_port, write=args.write)
+            fresh_files = int("fresh" in wanted)
+            preparing = prepared_export(
+                args.url, options, mount_port=args.mount_port, write=args.write, fresh_files=fresh_files
+            )
             abilities = await stack.enter_async_context(preparing)
             abilities.given |= _NFS
+            if abilities.fresh_files:
+                abilities.given["fresh"] = abilities.fresh_files.pop()
             for note in abilities.notes:
                 console.talk(console.printable(f"note: {note}"))
         if wanted - abilities.given.keys() - _OF_EXPORT:

@@ -16,6 +16,7 @@ from rpcrdma.aio.urls import Url
 from rpcrdma.check import (
     CATALOGUE,
     CLIENT_CATALOGUE,
+    FRESH_FILES,
     Abilities,
     Check,
     ClientTrial,
@@ -24,6 +25,7 @@ from rpcrdma.check import (
     Verdict,
     calling_programs,
     listening,
+    recalled_delegations,
     run_checks,
     spoken_versions,
 )
@@ -70,7 +72,8 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
         capture=args.capture,
         provider=_device(args),
     )
-    async with _prepared(args, program) as abilities:
+    recalling = sum("recall" in check.needs for check in checks)
+    async with _prepared(args, program, FRESH_FILES * recalling + 1 if recalling else 0) as abilities:
         versions = await _spoken(target, abilities.given)
         if args.rpcrdma_version != "auto":
             versions = {name: outcome for name, outcome in versions.items() if name == args.rpcrdma_version}
@@ -81,8 +84,12 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
         abilities.add_spoken(versions)
         given, met = abilities.given, abilities.met
         met |= await calling_programs(target, given, next(iter(versions)))
+        fresh_files = abilities.fresh_files
+        if fresh_files and "1" in versions:
+            met |= await recalled_delegations(target, given, fresh_files.pop())
         met |= {"risky"} if args.risky else set()
-        results = await run_checks(checks, target, given, met, first_xid=secrets.randbits(31))
+        first_xid = secrets.randbits(31)
+        results = await run_checks(checks, target, given, met, first_xid=first_xid, fresh_files=fresh_files)
     return _report(args, str(args.url), list(versions), abilities.notes, results)
 
 
@@ -178,11 +185,11 @@ def _program(args: argparse.Namespace) -> tuple[int, int] | None:
 
 
 @contextlib.asynccontextmanager
-async def _prepared(args: argparse.Namespace, program: tuple[int, int]) -> AsyncIterator[Abilities]:
+async def _prepared(args: argparse.Namespace, program: tuple[int, int], fresh_files: int) -> AsyncIterator[Abilities]:
     if args.program is None:
         url: Url = args.url
         async with prepared_export(
-            url, connect_options(args), mount_port=args.mount_port, write=args.write
+            url, connect_options(args), mount_port=args.mount_port, write=args.write, fresh_files=fresh_files
         ) as abilities:
             abilities.given |= {"program": program[0], "program_version": program[1]}
             yield abilities
