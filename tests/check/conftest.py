@@ -14,7 +14,15 @@ from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.check import CATALOGUE, Check, Result, calling_programs, run_checks, spoken_versions
+from rpcrdma.check import (
+    CATALOGUE,
+    Check,
+    Result,
+    calling_programs,
+    recalled_delegations,
+    run_checks,
+    spoken_versions,
+)
 from rpcrdma.check.export_files import prepared_export
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.nfs.server.watch_service import WatchService
@@ -51,12 +59,14 @@ def judge(tmp_path: Path) -> Judge:
                 rdma, tcp = (parse_url(text) for text in server.listening)
                 target = RawTarget(host=rdma.host, port=rdma.port, timeout_s=2.0, provider=provider)
                 opening = ConnectOptions(rpcrdma_version=versions, provider=provider or "iwarp")
-                async with prepared_export(rdma, opening, mount_port=tcp.port, write=write) as found:
+                async with prepared_export(rdma, opening, mount_port=tcp.port, write=write, fresh_files=1) as found:
                     found.given |= {"program": 100003, "program_version": 3}
                     spoken = {} if met else await spoken_versions(target, found.given)
                     found.add_spoken(spoken)
-                    programs = await calling_programs(target, found.given, next(iter(spoken))) if spoken else ()
-                    results = await run_checks(checks, target, found.given, {"risky", *found.met, *programs, *met})
+                    callers = await calling_programs(target, found.given, next(iter(spoken))) if spoken else set()
+                    for file in found.fresh_files:
+                        callers |= await recalled_delegations(target, found.given, file)
+                    results = await run_checks(checks, target, found.given, {"risky", *found.met, *callers, *met})
             await watch.close()
             services.nfs.close()
             state.close()

@@ -38,8 +38,8 @@ class Recalling:
 
     `otherwise` is for messages that are neither a call nor the right reply to a recall. `within` is the XID of the RPC
     headers of recalls, if that is another one. `at_once`: recalls do not wait for replies. `takes_calls`: a call with
-    the XID of a recall counts as its reply. Without `delegates` no delegation is given. Of `holders`, the sessions with
-    a delegation, the first client's EXCHANGE_ID ends all.
+    the XID of a recall counts as its reply. Without `delegates` no delegation is given, without `recalls` none is
+    recalled. `holders` are the sessions with a delegation, which the first client's EXCHANGE_ID ends.
     """
 
     def __init__(
@@ -50,12 +50,14 @@ class Recalling:
         at_once: bool = False,
         takes_calls: bool = False,
         delegates: bool = True,
+        recalls: bool = True,
     ) -> None:
         self._otherwise = otherwise
         self._within = {} if within is None else {"xid": within}
         self._at_once = at_once
         self._takes_calls = takes_calls
         self._delegates = delegates
+        self._makes_recalls = recalls
         self.holders: list[bytes] = []
         self._waiting: list[bytes] = []
         self._recalled: dict[int, bytes] = {}
@@ -75,7 +77,7 @@ class Recalling:
             case 4, 1:
                 return [self._made({"header": {"xid": frame.xid}, "rpc": self._compound(rpc["args"])})]
             case 3, 7:
-                self._waiting = list(self.holders)
+                self._waiting = list(self.holders) if self._makes_recalls else []
                 write = {"accepted": 0, "results": {"words": [_JUKEBOX, 0, 0]}}
                 return [self._made({"header": {"xid": frame.xid}, "rpc": write}), *self._recalls(frame.xid)]
         return [null_reply(frame.xid)]

@@ -54,6 +54,12 @@ def test_the_trial_finds_no_recall_where_none_is_made() -> None:
     assert trial(FakeServer(Recalling(delegates=False))) == set()
 
 
+def test_the_state_of_a_trial_that_has_left_its_course_is_dropped() -> None:
+    server = Recalling(recalls=False)
+    assert trial(FakeServer(server)) == set()
+    assert server.holders == []
+
+
 def test_without_a_delegation_a_check_is_not_seen() -> None:
     (result,) = judged(FakeServer(Recalling(delegates=False)), one("same-xid"))
     assert (result.verdict, result.cause) == (

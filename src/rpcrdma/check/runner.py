@@ -35,6 +35,7 @@ _WHY_NOT_SEEN = {
     "segments": "the server has no segments for bulk data in its receive buffers",
 }
 """By need; those of one version are written as "2.segments"."""
+_TRIAL_XID = 0x0BAD_F11E
 _CALL = {"say": {"header": {"xid": {"given": "xid"}}, "rpc": {}}}
 _REPLY = {"hear": {"message": {"header": {"xid": {"given": "xid"}}, "rpc": {"accepted": 0}}}}
 _PROBES: Mapping[str, Mapping[str, Any]] = {
@@ -86,8 +87,17 @@ async def recalled_delegations(target: RawTarget, given: Mapping[str, int | byte
     Raises:
         OSError: the server cannot be reached.
     """
-    outcome = await run_conversation(TRIAL, target, {**given, "fresh": fresh_file})
-    return {"recall"} if outcome.failure is None else set()
+    outcome = await run_conversation(TRIAL, target, {**given, "fresh": fresh_file, "xid": _TRIAL_XID})
+    if outcome.failure is None:
+        return {"recall"}
+    await _release(target, given, _TRIAL_XID + 64)
+    return set()
+
+
+async def _release(target: RawTarget, given: Mapping[str, int | bytes], xid: int) -> None:
+    """Ends the delegations of conversations before, which would be in the way when the files are removed."""
+    with contextlib.suppress(OSError):
+        await run_conversation(RELEASE, target, {**given, "xid": xid & 0xFFFFFFFF})
 
 
 class Witness:
@@ -150,8 +160,7 @@ async def run_checks(
             results.append(result)
             on_result(result)
         if any("recall" in result.check.needs and result.verdict is not Verdict.NOT_SEEN for result in results):
-            with contextlib.suppress(OSError):
-                await run_conversation(RELEASE, target, {**given, "xid": (first_xid - 64) & 0xFFFFFFFF})
+            await _release(target, given, first_xid - 64)
     finally:
         await witness.close()
     return results
@@ -173,14 +182,14 @@ async def _result(
     if missing:
         return Result(check=check, verdict=Verdict.NOT_SEEN, cause=_WHY_NOT_SEEN[missing[0].rpartition(".")[2]])
 
-    def files() -> dict[str, bytes]:
+    def fresh() -> dict[str, bytes]:
         return {"fresh": next(fresh_files)} if "recall" in check.needs else {}
 
     try:
-        outcome = await run_conversation(check.conversation, target, {**given, **files()})
+        outcome = await run_conversation(check.conversation, target, {**given, **fresh()})
         if outcome.failure is not None and outcome.failure.silent:
             # A server may have overlooked a message, as siw does when it comes at a bad time. Another call is meant.
-            again = {**given, "xid": int(given["xid"]) + 32, **files()}
+            again = {**given, "xid": int(given["xid"]) + 32, **fresh()}
             outcome = await run_conversation(check.conversation, target, again)
     except OSError as error:
         return Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=f"no connection: {error}")

@@ -94,6 +94,8 @@ STATEMENTS: Mapping[str, Statement] = MappingProxyType(
         "NF-8": Statement("RFC 8267", "6.4.1", "MUST"),
         "NF-12": Statement("RFC 8267", "6.4.2", "SHOULD"),
         "NF-13": Statement("RFC 8267", "6.4.2", "SHOULD NOT, SHOULD"),
+        "NF-14": Statement("RFC 8267", "6.5.2", "MUST"),
+        "NF-15": Statement("RFC 8267", "6.5.2", "MUST"),
         "OR-1": Statement("RFC 5531", "9", "MUST"),
         "OR-6": Statement("RFC 5531", "9", "must"),
         "PD-3": Statement("RFC 8797", "4", "MUST"),

@@ -25,12 +25,17 @@ __all__ = ["ONE_HOLDER", "RELEASE", "TRIAL", "TWO_HOLDERS", "CallTrigger"]
 class CallTrigger:
     """The steps that have a server call its client, for checks of a `family` with these `needs`.
 
-    `title` stands behind the titles of the checks.
+    `title` stands behind the titles of the checks, `statements` behind those that they try.
     """
 
     family: str
     needs: str
     title: str = ""
+    statements: str = ""
+    statements_of_call: str = ""
+    """Further ones, for the check of the reverse call itself."""
+    inline_octets: int = 1024
+    """The inline threshold of version 1 in that check, 1,024 or 4,096."""
     steps: Sequence[Step]
     """The last one is the call that has the server call."""
     answer: dict[str, Any]
@@ -63,7 +68,7 @@ _FORE = {"words": [0, 0x10000, 0x10000, 4096, 8, 1, 0]}
 _BACK = {"words": [0, 4068, 4068, 4068, 8, 1, 0]}
 """4,068 octets are those of an inline message of 4,096 behind its transport header."""
 _WRITE_AT = 12
-"""The place of the XID of the WRITE among those of a conversation; those of a holder are the six from its first on."""
+"""The XID of the WRITE follows those of two holders, which have six each."""
 _WRITE_XID = {**_XID, "plus": _WRITE_AT}
 _FILE_SYNC = 2
 _NO_DELEGATION = "the server gave no delegation of the file this time"
@@ -175,6 +180,10 @@ def _recalled(*holders: _Holder) -> CallTrigger:
         family="back-channel",
         needs="recall write",
         title=" (NFSv4.1)",
+        statements=" NF-14",
+        statements_of_call=" NF-15",
+        # Calls as long as the session's back channel permits are Short messages then.
+        inline_octets=4096,
         steps=[*(step for each in holders for step in each.holding), say(header={"xid": _WRITE_XID}, rpc=write)],
         answer=_answer(_WRITE_AT),
         # The slot is that of CB_SEQUENCE: session, sequence number and number of the slot.
@@ -199,7 +208,7 @@ def _trial() -> Conversation:
 
 
 TRIAL: Conversation = _trial()
-"""Shows whether a server recalls delegations on the connection of their holder, in whatever form."""
+"""Shows whether a server recalls delegations on the connection of their holder, in a right form or a wrong one."""
 
 RELEASE: Conversation = {"steps": [step for number in range(2) for step in _Holder(number).restarted]}
 """Has the server drop the state of the clients in conversations before."""

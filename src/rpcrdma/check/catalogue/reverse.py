@@ -135,7 +135,7 @@ def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
         return _reply(speaker, trigger, **fields)
 
     def check_of(name: str, title: str, statements: str, *steps: Step, **conversation: Any) -> Check:
-        named = f"{trigger.family}.{name}", f"{title}{trigger.title}", statements
+        named = f"{trigger.family}.{name}", f"{title}{trigger.title}", f"{statements}{trigger.statements}"
         return speaker.check(*named, *steps, needs=trigger.needs, **conversation)
 
     def made(name: str, title: str, statements: str, *steps: Step) -> Check:
@@ -153,10 +153,12 @@ def _to_a_caller(speaker: _Speaker, trigger: CallTrigger) -> list[Check]:
     none = {"credit": 0} if speaker.version != "2" else {"give": 0}
     other = {**_CALLED, "plus": 1}
     answered = reply()
+    header_statements = ("BD-5 BD-4 BD-12 BD-20" if first else "V2-A6 V2-76") + trigger.statements_of_call
+    inline_octets = trigger.inline_octets if first else 4096
     checks = [
-        check_of("call", "A reverse call has a right header", "BD-5 BD-4 BD-12 BD-20" if first else "V2-A6 V2-76",
-                 *_made_to_call(speaker, trigger, octets={"max": 1024 if first else 4096}), answered, *going_on,
-                 *trigger.ending, **({"startup": {"data": ""}} if first else {})),
+        check_of("call", "A reverse call has a right header", header_statements,
+                 *_made_to_call(speaker, trigger, octets={"max": inline_octets}), answered, *going_on, *trigger.ending,
+                 **({"startup": {"data": ""}} if inline_octets == 1024 else {})),
         made("same-xid", "A call with the XID of the reverse call is answered", "BD-1 BD-21",
              say(header={"xid": _CALLED}, rpc={"xid": _CALLED}),
              hear({"message": {"header": {"xid": _CALLED}, "rpc": {"direction": 1, "accepted": 0}}}), answered,
@@ -195,7 +197,9 @@ def _one_call_at_a_time(trigger: CallTrigger, *second: Step) -> Check:
     steps = [*_made_to_call(speaker, trigger), *second, _reply(speaker, trigger, header={"credit": 1}),
              hear(_called(speaker, trigger)), _reply(speaker, trigger), *afterwards(16), *trigger.ending]  # fmt: skip
     title = f"No second reverse call comes before the first reply{trigger.title}"
-    return speaker.check(f"{trigger.family}.one-credit", title, "BD-18", *steps, needs=trigger.needs)
+    return speaker.check(
+        f"{trigger.family}.one-credit", title, f"BD-18 V1-8{trigger.statements}", *steps, needs=trigger.needs
+    )
 
 
 def _second_subscription() -> list[Step]:
