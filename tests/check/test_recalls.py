@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-import pytest
 from fake_servers import OBLIGING, FakeServer, Frame, serving
 from recalling_server import Recalling, closed
 
@@ -37,7 +36,6 @@ def trial(server: FakeServer) -> set[str]:
     return asyncio.run(main())
 
 
-@pytest.mark.req("BD-1", "BD-2", "BD-3", "BD-7", "BD-18")
 def test_a_server_that_recalls_one_delegation_after_the_other_conforms() -> None:
     results = judged(FakeServer(Recalling(), any_start=True))
     assert [(result.check.id, result.cause) for result in results if result.verdict is not Verdict.CONFORMS] == []
