@@ -42,7 +42,7 @@ def test_a_server_that_recalls_one_delegation_after_the_other_conforms() -> None
     assert len(results) == 10
 
 
-def test_the_trial_finds_servers_that_recall_in_whatever_form() -> None:
+def test_the_trial_finds_servers_that_recall_in_a_right_or_a_wrong_form() -> None:
     assert trial(FakeServer(Recalling())) == {"recall"}
     assert trial(FakeServer(Recalling(within=7))) == {"recall"}
 
