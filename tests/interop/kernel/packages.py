@@ -17,20 +17,34 @@ _LIBRARY = re.compile(r"z?lib(?!perl|python|.*-perl$|.*-common$|pam|nss-)")
 
 
 def other_suite(name: str, directory: Path) -> list[str]:
-    """Options of apt for another suite of Debian, with lists of its own: this machine's sources stay as they are."""
-    (directory / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+    """Options of apt for another suite of this machine's Debian archive, with lists of its own, fetched the first time.
+
+    The machine's own sources stay as they are.
+    """
+    lists = directory / "lists"
+    (lists / "partial").mkdir(parents=True, exist_ok=True)
     sources = directory / "sources.list"
-    sources.write_text(
-        f"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian {name} main\n"
-    )
+    sources.write_text(f"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {_archive()} {name} main\n")
     settings = {
         "Dir::Etc::sourcelist": sources,
         "Dir::Etc::sourceparts": "-",
-        "Dir::State::lists": directory / "lists",
+        "Dir::State::lists": lists,
         "Dir::Cache::pkgcache": "",
         "Dir::Cache::srcpkgcache": "",
     }
-    return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    suite = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    if not any(lists.glob("*_Packages*")):
+        _apt("apt-get", *suite, "-qq", "update")
+    return suite
+
+
+def _archive() -> str:
+    """The URI of the Debian archive from which this machine has its packages."""
+    shown = _apt("apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages")
+    found = re.search(r"^Debian Debian (\S+)$", shown, re.MULTILINE)
+    if found is None:
+        raise Missing("apt knows no archive of Debian\n  hint: run apt-get update")
+    return found[1]
 
 
 def kernel_release(suite: list[str]) -> str:
