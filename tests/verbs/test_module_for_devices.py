@@ -17,6 +17,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -404,6 +405,15 @@ def a_forked_child_ends_nothing_of_its_parent(module: Any, fake: Fake) -> None:
         except BaseException:  # noqa: BLE001 - the child must not go on with the parent's work
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@case
+def a_second_interpreter_of_the_process_does_not_load_the_module(module: Any, fake: Fake) -> None:
+    interpreters = import_module("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters")
+    code = "try:\n import rpcrdma_verbs\nexcept ImportError:\n pass\nelse:\n raise SystemError('it was loaded')"
+    other = interpreters.create()
+    assert interpreters.run_string(other, code) is None
+    interpreters.destroy(other)
 
 
 def outcome(module: Any, fake: Fake, run: Callable[[Any, Fake], None]) -> str:
