@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum {
+    EVENTS = 64,            /* taken in one call, before other descriptors get their turn */
     RETRIES = 6,            /* as Linux's NFS/RDMA client: a peer that is gone is found out within seconds */
     RECEIVER_NOT_READY = 0, /* RPC-over-RDMA has a flow control of its own (RFC 8166 section 3.3) */
 };
@@ -19,6 +20,7 @@ typedef struct {
     pthread_mutex_t lock;
     PyObject *identifiers; /* their addresses by key: those of Python objects that exist, without a reference */
     unsigned long long last_key;
+    unsigned int forks; /* rv_forks when it was made */
 } Channel;
 
 /* The content of an event, which its acknowledgement frees. */
@@ -35,6 +37,10 @@ static int read_address(const char *host, unsigned int port, unsigned int scope,
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port), .sin6_scope_id = scope};
     memset(address, 0, sizeof *address);
+    if (port > UINT16_MAX) {
+        PyErr_Format(PyExc_ValueError, "%u is no port", port);
+        return -1;
+    }
     if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
         memcpy(address, &v4, sizeof v4);
     } else if (inet_pton(AF_INET6, host, &v6.sin6_addr) == 1) {
@@ -60,37 +66,8 @@ static PyObject *address_tuple(const struct sockaddr_storage *address) {
     return Py_BuildValue("(si)", host, (int)ntohs(v4.sin_port));
 }
 
-/* An object for `id`, or for a new one where that is NULL. */
-static Identifier *new_identifier(Channel *channel, struct rdma_cm_id *id) {
-    Identifier *identifier = (Identifier *)PyType_GenericAlloc(identifier_type, 0);
-    PyObject *address = PyLong_FromVoidPtr(identifier);
-    const uintptr_t key = (uintptr_t)++channel->last_key;
-    int failed = 0;
-    if (!identifier || !address || !(identifier->key = PyLong_FromUnsignedLongLong(key)) ||
-        PyDict_SetItem(channel->identifiers, identifier->key, address))
-        goto failed;
-    identifier->channel = Py_NewRef((PyObject *)channel);
-    if (id) {
-        id->context = (void *)key;
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-        failed = rv_calls()->rdma_create_id(channel->channel, &id, (void *)key, RDMA_PS_TCP);
-        Py_END_ALLOW_THREADS
-    }
-    if (failed) {
-        rv_failed(0, "rdma_create_id");
-        goto failed;
-    }
-    identifier->id = id;
-    Py_DECREF(address);
-    return identifier;
-failed:
-    Py_XDECREF((PyObject *)identifier);
-    Py_XDECREF(address);
-    return NULL;
-}
-
 static void destroy(Channel *channel, struct rdma_cm_id *id) {
+    if (channel->forks != rv_forks) return;
     Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&channel->lock);
     rv_calls()->rdma_destroy_id(id);
@@ -98,12 +75,47 @@ static void destroy(Channel *channel, struct rdma_cm_id *id) {
     Py_END_ALLOW_THREADS
 }
 
+/* An object for `id`, or for a new one where that is NULL. A failure destroys it. */
+static Identifier *new_identifier(Channel *channel, struct rdma_cm_id *id) {
+    const uintptr_t key = (uintptr_t)++channel->last_key;
+    Identifier *identifier;
+    PyObject *address;
+    int failed = 0;
+    if (id) {
+        id->context = (void *)key;
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        failed = rv_calls()->rdma_create_id(channel->channel, &id, (void *)key, RDMA_PS_TCP);
+        Py_END_ALLOW_THREADS
+    }
+    identifier = failed ? NULL : (Identifier *)PyType_GenericAlloc(identifier_type, 0);
+    if (failed)
+        rv_failed(0, "rdma_create_id");
+    else if (!identifier)
+        destroy(channel, id);
+    if (!identifier) return NULL;
+    identifier->id = id;
+    identifier->channel = Py_NewRef((PyObject *)channel);
+    identifier->forks = channel->forks;
+    identifier->key = PyLong_FromUnsignedLongLong(key);
+    address = PyLong_FromVoidPtr(identifier);
+    if (!identifier->key || !address || PyDict_SetItem(channel->identifiers, identifier->key, address))
+        Py_CLEAR(identifier);
+    Py_XDECREF(address);
+    return identifier;
+}
+
 static void identifier_destroy(Identifier *identifier) {
     struct rdma_cm_id *id = identifier->id;
     Channel *channel = (Channel *)identifier->channel;
+    PyObject *kind, *value, *trace;
+    if (!id) return;
     identifier->id = NULL;
-    if (channel && PyDict_DelItem(channel->identifiers, identifier->key)) PyErr_Clear();
-    if (id) destroy(channel, id);
+    /* The object may be freed while an exception is on its way. */
+    PyErr_Fetch(&kind, &value, &trace);
+    if (identifier->key && PyDict_DelItem(channel->identifiers, identifier->key)) PyErr_Clear();
+    destroy(channel, id);
+    PyErr_Restore(kind, value, trace);
 }
 
 static void identifier_free(PyObject *self) {
@@ -250,6 +262,7 @@ static PyObject *channel_new(PyTypeObject *type, PyObject *args, PyObject *keywo
     made = calls->rdma_create_event_channel();
     Py_END_ALLOW_THREADS
     channel->channel = made;
+    channel->forks = rv_forks;
     if (!made)
         rv_failed(0, "rdma_create_event_channel");
     else if ((channel->identifiers = PyDict_New()) && !rv_not_blocking(made->fd))
@@ -261,7 +274,7 @@ static PyObject *channel_new(PyTypeObject *type, PyObject *args, PyObject *keywo
 static void channel_free(PyObject *self) {
     Channel *channel = (Channel *)self;
     PyTypeObject *type = Py_TYPE(self);
-    if (channel->channel) {
+    if (channel->channel && channel->forks == rv_forks) {
         Py_BEGIN_ALLOW_THREADS
         rv_calls()->rdma_destroy_event_channel(channel->channel);
         Py_END_ALLOW_THREADS
@@ -325,10 +338,7 @@ static PyObject *event_tuple(Channel *channel, const Copied *copied) {
         }
         listener = (PyObject *)PyLong_AsVoidPtr(address);
         of = (PyObject *)new_identifier(channel, copied->id);
-        if (!of) {
-            destroy(channel, copied->id);
-            return NULL;
-        }
+        if (!of) return NULL;
     } else {
         if (!address) return NULL;
         of = Py_NewRef((PyObject *)PyLong_AsVoidPtr(address));
@@ -339,14 +349,14 @@ static PyObject *event_tuple(Channel *channel, const Copied *copied) {
 }
 
 /* EventChannel.events() -> [(identifier, listener or None, event, status, private data, responder_resources,
-   initiator_depth)]: all that have happened */
+   initiator_depth)]: those that have happened, EVENTS at most; the descriptor stays readable for more */
 static PyObject *channel_events(PyObject *self, PyObject *unused) {
     Channel *channel = (Channel *)self;
     PyObject *found = PyList_New(0);
     Copied copied;
     int failed = 0;
     (void)unused;
-    while (found && !(failed = take_event(channel, &copied))) {
+    while (found && PyList_Size(found) < EVENTS && !(failed = take_event(channel, &copied))) {
         PyObject *event = event_tuple(channel, &copied);
         if (event ? PyList_Append(found, event) : PyErr_Occurred() != NULL) Py_CLEAR(found);
         Py_XDECREF(event);

@@ -37,12 +37,12 @@ failed:
 static void domain_free(PyObject *self) {
     Domain *domain = (Domain *)self;
     PyTypeObject *type = Py_TYPE(self);
-    if (domain->pd) {
+    if (domain->pd && !rv_is_parents(domain->identifier)) {
         Py_BEGIN_ALLOW_THREADS
         rv_calls()->ibv_dealloc_pd(domain->pd);
         Py_END_ALLOW_THREADS
-        domain->identifier->users--;
     }
+    if (domain->pd) domain->identifier->users--;
     Py_XDECREF((PyObject *)domain->identifier);
     Py_XDECREF(domain->device);
     PyObject_Free(self);
@@ -105,6 +105,7 @@ static int end_window(Window *window) {
     int failed = 0;
     if (!mw) return 0;
     window->mw = NULL;
+    if (rv_is_parents(window->domain->identifier)) return 0;
     Py_BEGIN_ALLOW_THREADS
     failed = mw->context->ops.dealloc_mw(mw);
     Py_END_ALLOW_THREADS
@@ -139,9 +140,11 @@ static int deregister(Region *region) {
     int failed = 0;
     if (!mr) return 0;
     region->mr = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    failed = rv_calls()->ibv_dereg_mr(mr);
-    Py_END_ALLOW_THREADS
+    if (!rv_is_parents(region->domain->identifier)) {
+        Py_BEGIN_ALLOW_THREADS
+        failed = rv_calls()->ibv_dereg_mr(mr);
+        Py_END_ALLOW_THREADS
+    }
     if (failed && rv_let_go(context)) failed = 0;
     /* The device may still reach memory that it has not let go of: that stays as it is, for good. */
     if (failed) {

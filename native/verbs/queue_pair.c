@@ -4,6 +4,7 @@
    has let go of the queue pair: so no memory is freed under the device. */
 #include "verbs.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,8 +12,11 @@ enum { TAKEN = 64 }; /* completions in one call of the library */
 /* The flag by which rxe tells of an invalidated handle, as the kernel has it: to libibverbs it is another. */
 enum { RXE_WC_WITH_INV = 4 };
 
-typedef struct {
+typedef struct QueuePair {
     PyObject_HEAD
+    /* The list of all that have, or are about to have, a completion queue; `at` is the place that names this one. */
+    struct QueuePair *next, **at;
+    const struct ibv_context *context;
     Identifier *identifier;
     PyObject *domain, *posted; /* (object, entries, window) by the number of the work request */
     struct ibv_comp_channel *channel;
@@ -23,6 +27,7 @@ typedef struct {
 } QueuePair;
 
 static PyTypeObject *queue_pair_type;
+static QueuePair *all;
 
 /* The work requests of one list, and the entries of all of them. */
 typedef struct {
@@ -52,6 +57,11 @@ PyObject *rv_new_queue_pair(PyObject *self, PyObject *args) {
     if (!pair) return NULL;
     pair->identifier = (Identifier *)Py_NewRef(self);
     identifier->users++;
+    pair->context = identifier->id->verbs;
+    pair->next = all;
+    pair->at = &all;
+    if (all) all->at = &pair->next;
+    all = pair;
     pair->domain = Py_NewRef(domain);
     pair->send_entries = (int)send_entries;
     pair->receive_entries = (int)receive_entries;
@@ -92,9 +102,11 @@ failed:
 static void end(QueuePair *pair) {
     if (!pair->qp) return;
     pair->qp = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rv_calls()->rdma_destroy_qp(pair->identifier->id);
-    Py_END_ALLOW_THREADS
+    if (!rv_is_parents(pair->identifier)) {
+        Py_BEGIN_ALLOW_THREADS
+        rv_calls()->rdma_destroy_qp(pair->identifier->id);
+        Py_END_ALLOW_THREADS
+    }
     PyDict_Clear(pair->posted);
 }
 
@@ -107,11 +119,15 @@ static void destroy(QueuePair *pair) {
     pair->channel = NULL;
     pair->identifier = NULL;
     if (!identifier) return;
-    Py_BEGIN_ALLOW_THREADS
-    if (cq) rv_calls()->ibv_destroy_cq(cq);
-    /* On a device that was let go of, neither call has an effect: its removal waits for this descriptor as well. */
-    if (channel && rv_calls()->ibv_destroy_comp_channel(channel)) close(channel->fd);
-    Py_END_ALLOW_THREADS
+    if (!rv_is_parents(identifier)) {
+        Py_BEGIN_ALLOW_THREADS
+        if (cq) rv_calls()->ibv_destroy_cq(cq);
+        /* On a device that has failed, neither call may have an effect: its removal waits for this descriptor. */
+        if (channel && rv_calls()->ibv_destroy_comp_channel(channel)) close(channel->fd);
+        Py_END_ALLOW_THREADS
+    }
+    *pair->at = pair->next;
+    if (pair->next) pair->next->at = pair->at;
     Py_CLEAR(pair->domain);
     identifier->users--;
     Py_DECREF((PyObject *)identifier);
@@ -130,6 +146,12 @@ static PyObject *queue_pair_close(PyObject *self, PyObject *unused) {
     (void)unused;
     destroy((QueuePair *)self);
     return Py_NewRef(Py_None);
+}
+
+int rv_has_queue_pairs(const struct ibv_context *context) {
+    const QueuePair *pair = all;
+    while (pair && pair->context != context) pair = pair->next;
+    return pair != NULL;
 }
 
 static int is_closed(const QueuePair *pair) {
@@ -163,6 +185,13 @@ static PyObject *queue_pair_broken(PyObject *self, PyObject *unused) {
     return PyBool_FromLong(attributes.state == IBV_QPS_ERR);
 }
 
+/* Returns the item if it is a tuple, or NULL with an exception set. */
+static PyObject *tuple(PyObject *item) {
+    if (!item || PyTuple_Check(item)) return item;
+    PyErr_SetString(PyExc_TypeError, "a work request is a tuple, and each of its entries is one");
+    return NULL;
+}
+
 /* Reads entries ((region, start, octets), ...) into `to`; returns their number, or -1 with an exception set. */
 static int read_entries(const QueuePair *pair, PyObject *entries, int most, struct ibv_sge *to) {
     const Py_ssize_t count = PyTuple_Size(entries);
@@ -171,9 +200,9 @@ static int read_entries(const QueuePair *pair, PyObject *entries, int most, stru
         return -1;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *region;
+        PyObject *entry = tuple(PyTuple_GetItem(entries, i)), *region;
         unsigned long long start, octets;
-        if (!PyArg_ParseTuple(PyTuple_GetItem(entries, i), "O!KK", rv_region_type, &region, &start, &octets)) return -1;
+        if (!entry || !PyArg_ParseTuple(entry, "O!KK", rv_region_type, &region, &start, &octets)) return -1;
         const struct ibv_mr *mr = ((Region *)region)->mr;
         if (!mr || (PyObject *)((Region *)region)->domain != pair->domain || octets > UINT32_MAX ||
             start > mr->length || octets > mr->length - start) {
@@ -235,18 +264,19 @@ static void store_handles(const struct ibv_send_wr *work, const struct ibv_send_
 
 /* Reads a list of work requests into arrays of the batch: 0, or -1 with an exception set. */
 static int read_batch(QueuePair *pair, PyObject *list, int most, Batch *batch) {
-    const Py_ssize_t count = PyList_Size(list);
-    batch->works = PyMem_Calloc((size_t)(count < 0 ? 0 : count) + 1, sizeof *batch->works);
-    batch->entries = PyMem_Calloc((size_t)(count < 0 ? 0 : count) * (size_t)most + 1, sizeof *batch->entries);
+    const Py_ssize_t count = PyList_Check(list) ? PyList_Size(list) : 0;
+    if (!PyList_Check(list)) PyErr_SetString(PyExc_TypeError, "work requests are posted in a list");
+    batch->works = PyMem_Calloc((size_t)count + 1, sizeof *batch->works);
+    batch->entries = PyMem_Calloc((size_t)count * (size_t)most + 1, sizeof *batch->entries);
     if (!batch->works || !batch->entries) PyErr_NoMemory();
     if (!PyErr_Occurred() && !pair->qp) PyErr_SetString(PyExc_ValueError, "the queue pair has ended");
     for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++) {
         struct ibv_send_wr *work = &batch->works[i];
-        PyObject *object, *entries, *window = Py_None;
+        PyObject *item = tuple(PyList_GetItem(list, i)), *object, *entries, *window = Py_None;
         unsigned long long address = 0;
         unsigned int handle = 0;
-        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "OO!|iIKO", &object, &PyTuple_Type, &entries, &work->opcode,
-                &handle, &address, &window))
+        if (!item || !PyArg_ParseTuple(item, "OO!|iIKO", &object, &PyTuple_Type, &entries, &work->opcode, &handle,
+                         &address, &window))
             return -1;
         work->sg_list = batch->entries + i * most;
         work->num_sge = read_entries(pair, entries, most, work->sg_list);
@@ -326,34 +356,38 @@ static PyObject *queue_pair_completions(PyObject *self, PyObject *args) {
     PyObject *found;
     if (!PyArg_ParseTuple(args, "lp", &most, &arm) || is_closed(pair) || !(found = PyList_New(0))) return NULL;
     ops = &pair->channel->context->ops;
-    while (!rv_calls()->ibv_get_cq_event(pair->channel, &cq, &user)) events++;
+    /* Without a request there is no event, and no system call that looks for one. */
+    while ((arm || pair->armed) && !rv_calls()->ibv_get_cq_event(pair->channel, &cq, &user)) events++;
     if (events) {
         rv_calls()->ibv_ack_cq_events(pair->cq, events);
         pair->armed = 0;
     }
     if (arm && !pair->armed) {
-        pair->armed = 1;
         failed = ops->req_notify_cq(pair->cq, 0);
         if (failed) {
-            Py_DECREF(found);
-            return rv_failed(failed, "ibv_req_notify_cq");
+            rv_failed(failed, "ibv_req_notify_cq");
+            goto failed;
         }
+        pair->armed = 1;
     }
     do {
         const long room = most - PyList_Size(found);
         const int wanted = room < TAKEN ? (int)room : TAKEN;
+        /* Drivers leave fields as they were where the flags do not call for them. */
+        memset(taken, 0, sizeof taken);
         count = wanted > 0 ? ops->poll_cq(pair->cq, wanted, taken) : 0;
         if (count < 0) {
-            Py_DECREF(found);
-            return rv_failed(0, "ibv_poll_cq");
+            /* The result is a number of the driver's own. */
+            rv_failed(EIO, "ibv_poll_cq");
+            goto failed;
         }
         for (int i = 0; i < count; i++)
-            if (append(pair, found, &taken[i])) {
-                Py_DECREF(found);
-                return NULL;
-            }
+            if (append(pair, found, &taken[i])) goto failed;
     } while (count);
     return found;
+failed:
+    Py_DECREF(found);
+    return NULL;
 }
 
 int rv_add_queue_pair(PyObject *module) {

@@ -11,10 +11,11 @@
 
 /* The functions and types of the module as one number, which rises with each change of them:
    src/rpcrdma/verbs/binding.py uses a module of its own number only. */
-#define RV_INTERFACE 3
+#define RV_INTERFACE 4
 
 /* Every call into the two libraries: result, name, parameters. */
 #define RV_VERBS_CALLS(CALL) \
+    CALL(int, ibv_fork_init, (void)) \
     CALL(struct ibv_device **, ibv_get_device_list, (int *count)) \
     CALL(void, ibv_free_device_list, (struct ibv_device **list)) \
     CALL(const char *, ibv_get_device_name, (struct ibv_device *device)) \
@@ -70,16 +71,25 @@ PyObject *rv_failed(int result, const char *call);
 PyObject *rv_attributes(const Calls *calls, struct ibv_context *context);
 /* Makes a file descriptor non-blocking: 0, or -1 with an exception set. */
 int rv_not_blocking(int descriptor);
-/* Whether `Device.let_go` has closed the descriptors of the context: the kernel has freed all that was on it. */
+/* Whether `Device.let_go` has closed the descriptors of the context: no queue pair was left, so that no peer reaches
+   memory, and the kernel frees the rest with the last process that has the device open. */
 int rv_let_go(const struct ibv_context *context);
+/* Whether a completion queue or queue pair of the context exists: their mapped memory keeps the device open. */
+int rv_has_queue_pairs(const struct ibv_context *context);
+/* How often this process and its ancestors have forked since the libraries were opened. */
+extern unsigned int rv_forks;
 
 /* An identifier of the connection manager. `key` names it in the events of its channel. */
 typedef struct {
     PyObject_HEAD
     struct rdma_cm_id *id;
     PyObject *channel, *key;
-    Py_ssize_t users; /* domains and queue pairs that were made from it and exist */
+    Py_ssize_t users;   /* domains and queue pairs that were made from it and exist */
+    unsigned int forks; /* rv_forks when it was made */
 } Identifier;
+
+/* Whether an object belongs to the process that this one was forked from: its end here would end it there. */
+static inline int rv_is_parents(const Identifier *identifier) { return identifier->forks != rv_forks; }
 
 /* A protection domain. */
 typedef struct {

@@ -1,6 +1,7 @@
 /* A device as long as it exists: its asynchronous events, and the release of it when it is to be removed. */
 #include "verbs.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -44,9 +45,11 @@ static void close_device(Device *device) {
     struct ibv_context *context = device->context;
     if (!context) return;
     device->context = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rv_calls()->ibv_close_device(context);
-    Py_END_ALLOW_THREADS
+    if (!rv_is_parents(device->identifier)) {
+        Py_BEGIN_ALLOW_THREADS
+        rv_calls()->ibv_close_device(context);
+        Py_END_ALLOW_THREADS
+    }
     device->identifier->users--;
     Py_DECREF((PyObject *)device->identifier);
 }
@@ -98,21 +101,23 @@ static PyObject *device_events(PyObject *self, PyObject *unused) {
     return found;
 }
 
-/* Device.let_go(): closes the descriptors by which this process holds the device. The kernel then frees all that
-   this process has on it, and its removal goes on. librdmacm would close them when the next device comes: their
-   numbers stay taken until then, by a file that refuses every command. */
+/* Device.let_go(): closes the descriptors by which this process holds the device, so that its removal goes on; EBUSY
+   while there are queue pairs, perhaps of another event loop. librdmacm would close them when the next device comes:
+   their numbers stay taken until then, by a file that refuses every command. */
 static PyObject *device_let_go(PyObject *self, PyObject *unused) {
     struct rdma_cm_id *id;
     int failed, refusing;
     (void)unused;
-    if (!context_of(self) || !(id = ((Device *)self)->identifier->id)) return Py_NewRef(Py_None);
-    Py_BEGIN_ALLOW_THREADS
+    if (!context_of(self)) return NULL;
+    id = ((Device *)self)->identifier->id;
+    /* With the interpreter's lock, so that no queue pair is made meanwhile. */
+    if (rv_has_queue_pairs(id->verbs)) return rv_failed(EBUSY, "let_go");
     refusing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     failed = refusing < 0 || dup3(refusing, id->verbs->async_fd, O_CLOEXEC) < 0 ||
              dup3(refusing, id->verbs->cmd_fd, O_CLOEXEC) < 0;
+    if (failed) rv_failed(0, "dup3");
     if (refusing >= 0) close(refusing);
-    Py_END_ALLOW_THREADS
-    if (failed) return rv_failed(0, "dup3");
+    if (failed) return NULL;
     close_device((Device *)self);
     return Py_NewRef(Py_None);
 }

@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.drivers import verbs_devices, verbs_listening
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.verbs_devices import KernelAnnouncements, announced
+from rpcrdma.aio.drivers.verbs_driver import VerbsDriver
 from rpcrdma.aio.drivers.verbs_listening import ListeningAddress
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -143,6 +145,90 @@ def test_while_the_device_is_away_a_call_fails_with_cause_and_remedy() -> None:
                 await ends.client.call(ECHO, 1, timeout_s=10)
 
     run(main)
+
+
+def test_a_device_is_let_go_of_after_the_connections_of_another_event_loop(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verbs_devices, "_LET_GO_S", 0.0)
+
+    async def main() -> None:
+        async with joined() as ends:
+            device = ends.device
+            other = device.EventChannel().identifier()
+            other.bind("127.0.0.1", 0)
+            queue_pair = other.queue_pair(other.domain(), 4, 4, 1, 1)
+            device.remove()
+            await until(lambda: "is not removed yet: this process still has connections over it" in caplog.text)
+            assert not device.let_go
+            queue_pair.close()
+            await until(lambda: device.let_go)
+            device.come_back()
+            assert await ends.client.call(ECHO, 1, timeout_s=10) == 1
+
+    run(main)
+    assert caplog.text.count("is not removed yet") == 1
+
+
+class FailingUser:
+    def on_device_lost(self, reason: str = "") -> None:
+        raise RuntimeError("a fault")
+
+    on_port_down = on_turn = on_device_lost
+
+
+@pytest.mark.parametrize("fault", ["of-a-user", "of-the-owners"])
+def test_a_fault_of_one_user_of_a_device_leaves_no_other_user_on_it(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verbs_devices, "_LET_GO_S", 0.0)
+    monkeypatch.setattr(verbs_devices, "_PORT_DOWN_S", 0.0)
+    faults: list[str] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with joined(for_s=0.05) as ends:
+            loop.set_exception_handler(lambda _, context: faults.append(str(context["exception"])))
+            device = ends.device
+            manager = VerbsProvider(device, announcements=device.Announcements).manager()
+            (watched,) = manager.devices._devices.values()
+            if fault == "of-a-user":
+                watched._users = {FailingUser(): None, **watched._users}
+                device.happens(DeviceEventKind.PORT_ERROR, 1)
+                await until(lambda: faults and not device.in_use)
+            else:
+                for user in watched._users:
+                    if isinstance(user, VerbsDriver):
+                        user._on_turn = FailingUser().on_turn
+            device.remove()
+            await until(lambda: device.let_go)
+            assert device.let_go == {"uverbs0": (0, 0)}
+            assert faults == ["a fault", "a fault"]
+
+    run(main)
+
+
+def test_a_fault_of_one_handler_loses_no_event_of_another_identifier() -> None:
+    happened: list[int] = []
+    faults: list[str] = []
+
+    def fail(event: ManagerEvent) -> None:
+        raise RuntimeError("a fault")
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: faults.append(str(context["exception"])))
+        device = DeviceInMemory()
+        manager = VerbsProvider(device, announcements=device.Announcements).manager()
+        identifiers = [manager.identifier(fail), manager.identifier(lambda event: happened.append(event.kind))]
+        for identifier in identifiers:
+            identifier.resolve_address("127.0.0.1", 1, 0, 100)
+        await until(lambda: happened)
+        for identifier in identifiers:
+            manager.end(identifier)
+
+    run(main)
+    assert (faults, happened) == (["a fault"], [ManagerEventKind.ADDRESS_RESOLVED])
 
 
 def test_a_device_can_go_and_come_back_again_and_again() -> None:
@@ -356,7 +442,7 @@ def test_any_datagram_is_an_announcement_or_none(datagram: bytes) -> None:
     announced(datagram)
 
 
-def test_announcements_of_programs_and_lost_ones_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_announcements_of_programs_are_passed_over_and_lost_ones_told(monkeypatch: pytest.MonkeyPatch) -> None:
     arrived: list[Any] = [
         (REMOVED, (4711, 1)),
         OSError(errno.ENOBUFS, "No buffer space"),
@@ -383,7 +469,33 @@ def test_announcements_of_programs_and_lost_ones_are_passed_over(monkeypatch: py
             pass
 
     monkeypatch.setattr(verbs_devices.socket, "socket", Socket)
-    assert KernelAnnouncements().take() == [("remove", "uverbs0")]
+    assert KernelAnnouncements().take() == [("lost", ""), ("remove", "uverbs0")]
+
+
+def test_where_announcements_were_lost_the_devices_that_exist_are_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verbs_devices, "_NODES", tmp_path)
+    monkeypatch.setattr(verbs_devices, "_LET_GO_S", 0.0)
+    monkeypatch.setattr(verbs_listening, "_RETRY_FIRST_S", 60.0)
+    (tmp_path / "uverbs0").mkdir()
+
+    async def main() -> None:
+        async with joined() as ends:
+            device = ends.device
+            device.announce("lost", "")
+            for _ in range(10):
+                assert await ends.client.call(ECHO, 1) == 1
+            assert ends.client.reconnects == 0
+            (tmp_path / "uverbs0").rename(tmp_path / "uverbs1")
+            device.reached.clear()
+            device.announce("lost", "")
+            await until(lambda: device.let_go)
+            device.come_back(announced=False)
+            device.announce("lost", "")
+            assert await ends.client.call(ECHO, 2, timeout_s=10) == 2
+
+    run(main)
 
 
 def test_without_announcements_connections_are_made_all_the_same() -> None:

@@ -14,13 +14,14 @@ from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.aio.metrics import transport_metrics
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
-from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.errors import ConnectFailed, LocalProtocolError, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.streams.read_ahead import ReadAhead
 from rpcrdma.nfs.client.streams.write_behind import WriteBehind
 from rpcrdma.nfs.client.workers import BufferRing
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.verbs import ScatteredBuffer
+from rpcrdma.verbs.binding import WorkStatus
 from rpcrdma.wire.buffers import Buffer, PooledMemory
 from support import device_in_memory
 from support.device_in_memory import DeviceInMemory
@@ -300,3 +301,28 @@ def test_a_late_reply_to_a_write_that_was_given_up_costs_the_connection_and_no_o
         assert set(arrived) == {0, 1}
 
     over(DeviceInMemory(), use, service=Slow())
+
+
+def test_memory_of_calls_is_free_again_when_the_device_is_unplugged(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = DeviceInMemory(windows=0)
+    # The sink of its Reads is registered for the call alone.
+    device.attributes["iwarp"] = True
+    take = device_in_memory._QueuePair._take
+
+    def unplugged_meanwhile(pair: Any, opcode: int, *rest: Any) -> int:
+        if opcode != device.RDMA_READ:
+            return take(pair, opcode, *rest)
+        device.remove(hardware=True)
+        return WorkStatus.FLUSHED
+
+    monkeypatch.setattr(device_in_memory._QueuePair, "_take", unplugged_meanwhile)
+
+    async def use(client: rpcrdma.Connection, server: Any) -> None:
+        data = bytearray(OCTETS)
+        writing = write(client, memoryview(data))
+        with pytest.raises(TransportClosed, match=r"memory0 was removed|no RDMA device"):
+            await writing
+        assert server.statistics().buffer_octets_lent == 0
+        assert not device.in_use
+
+    over(device, use, reconnect_for_s=0.01)

@@ -7,7 +7,8 @@ receive stops the sender's alone.
 With `iwarp`, private data keeps its length, a fault ends the connection without a word, and the completion of a Send
 with Invalidate names no handle, as in Linux's siw.
 
-Like a software device of Linux, a device that is removed announces that, and is gone when it has been let go of.
+Like a software device of Linux, a device that is removed announces that, and is gone when it has been let go of, for
+which it must have no queue pair. Hardware that is removed is gone at once.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class _QueuePair(_Descriptor):
     def __init__(self, identifier: _Identifier, domain: Domain, depths: tuple[int, int, int]) -> None:
         super().__init__()
         self.domain = domain
+        self.node = identifier.node
         self._identifier = identifier
         self._depths = depths
         self._stopped = False
@@ -84,6 +86,7 @@ class _QueuePair(_Descriptor):
             self.raise_()
 
     def post_receives(self, works: Sequence[tuple[object, tuple[Entry, ...]]]) -> None:
+        self.domain.check("ibv_post_recv")
         self.receives.extend(works)
         assert all(len(entries) <= self._depths[2] for _, entries in works)
         assert len(self.receives) <= self._depths[1]
@@ -91,6 +94,7 @@ class _QueuePair(_Descriptor):
             self.stop()
 
     def post_sends(self, works: Sequence[SendWork]) -> None:
+        self.domain.check("ibv_post_send")
         self._sends_posted += len(works)
         assert self._sends_posted <= self._depths[0], "more work than the send queue holds"
         for work, entries, opcode, handle, address, *windows in works:
@@ -183,6 +187,7 @@ class _QueuePair(_Descriptor):
         return [completion for _, completion in found]
 
     def broken(self) -> bool:
+        self.domain.check("ibv_query_qp")
         return self._stopped
 
     def end(self) -> None:
@@ -357,6 +362,8 @@ class _Device(_Descriptor):
 
     def let_go(self) -> None:
         world = self._world
+        if any(pair.node == self.node for pair in world.in_use):
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), "let_go")
         world.let_go[self.node] = (len(world.in_use), len(world.listeners))
         self.close()
 
@@ -407,6 +414,7 @@ class DeviceInMemory:
         """How often a completion queue was told to report the next completion."""
         self.registered = 0
         self.node = "uverbs0"
+        self.unplugged: set[str] = set()
         self.in_use: set[_QueuePair] = set()
         self.watched: list[_Device] = []
         self.announcements: list[_Announcements] = []
@@ -441,6 +449,7 @@ class DeviceInMemory:
         """The device is to be removed; only hardware has an event for that."""
         self.reached.clear()
         if hardware:
+            self.unplugged.add(self.node)
             self.happens(DeviceEventKind.DEVICE_FATAL)
         else:
             self.announce("remove", self.node)

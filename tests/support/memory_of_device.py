@@ -27,6 +27,9 @@ class World(Protocol):
     attributes: DeviceAttributes
     registered: int
     """Counts the registrations."""
+    node: str
+    unplugged: set[str]
+    """The nodes of devices that hardware has taken away."""
 
     def handle(self) -> int:
         """A handle that nothing had before."""
@@ -76,7 +79,7 @@ class Region:
         return place - self._place
 
     def deregister(self) -> None:
-        if self.windows:
+        if self.windows and not self.domain.unplugged:
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), "ibv_dereg_mr")
         self.domain.regions.pop(self.handle, None)
         self._view = None
@@ -124,17 +127,30 @@ class Domain:
     def __init__(self, world: World) -> None:
         self.world = world
         self.device = world.attributes
+        self._node = world.node
         self.regions: dict[int, Region] = {}
         self.windows: dict[int, Window] = {}
         self.made_windows: weakref.WeakSet[Window] = weakref.WeakSet()
 
+    @property
+    def unplugged(self) -> bool:
+        """Whether the device is gone: ends succeed, as the module asks of rdma-core, and all else fails."""
+        return self._node in self.world.unplugged
+
+    def check(self, call: str) -> None:
+        """Raises the error of a call on a device that is gone."""
+        if self.unplugged:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), call)
+
     def register(self, buffer: object, access: int, keep: bool) -> Region:
+        self.check("ibv_reg_mr")
         if len(self.regions) >= self.device["max_regions"]:
             raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), "ibv_reg_mr")
         self.world.registered += 1
         return Region(self, buffer, access, keep=keep)
 
     def window(self) -> Window:
+        self.check("ibv_alloc_mw")
         if len(self.made_windows) >= self.device["max_windows"]:
             raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), "ibv_alloc_mw")
         window = Window(self)

@@ -156,6 +156,16 @@ def test_a_device_without_room_gets_it_from_unused_registrations() -> None:
     kept.use(third)
 
 
+def test_memory_that_has_changed_its_length_is_refused_and_not_held() -> None:
+    kept, memory = Kept(), PooledMemory(OCTETS)
+    kept.use(memory)
+    memory.append(0)
+    with pytest.raises(LocalProtocolError, match=rf"{OCTETS} octets has {OCTETS + 1} now: its length must not change"):
+        kept.pd.pin(memory, 0)
+    kept.registrations.clear()
+    assert len(kept.registrations) == 0
+
+
 def test_the_end_of_a_connection_ends_its_registrations_and_no_others() -> None:
     kept, memory = Kept(), PooledMemory(OCTETS)
     ended = kept.domain()

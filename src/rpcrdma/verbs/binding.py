@@ -1,7 +1,8 @@
 """The extension module `rpcrdma_verbs`, through which RDMA devices are used, where it is installed.
 
 It opens libibverbs and librdmacm when the first of its functions is called. All failures of the two libraries are
-OSErrors with the name of the call as their `filename`. One object is used by one thread at a time.
+OSErrors with the name of the call as their `filename`. One object is used by one thread at a time. Objects from before
+a fork are the parent's: in the child they hold memory alone, and their end has no effect on the device.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = [
     "removal_of",
 ]
 
-INTERFACE = 3
+INTERFACE = 4
 """The functions and types of the module as one number, which rises with each change of them."""
 
 
@@ -226,7 +227,10 @@ class Device(Protocol):
     def let_go(self) -> None:
         """Closes it for the whole process, so that its removal goes on: for a device that is to be removed.
 
-        The kernel frees everything that this process still has on the device, and ends all access to memory.
+        The kernel frees everything that this process still has on the device.
+
+        Raises:
+            OSError: EBUSY while the process has queue pairs on the device, those of other event loops included.
         """
 
     def close(self) -> None:
@@ -313,7 +317,10 @@ class EventChannel(Protocol):
         """A new identifier, whose events come here."""
 
     def events(self) -> Sequence[tuple[Any, ...]]:
-        """Takes all events that have happened: the fields of ManagerEvent."""
+        """Takes events that have happened: the fields of ManagerEvent.
+
+        The descriptor stays readable where there are more than one call takes.
+        """
 
 
 class Binding(Protocol):

@@ -13,6 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import TypeAlias
 
+from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import REGISTRATIONS_KEPT_MAX, REGISTRATIONS_KEPT_OCTETS_MAX
 from rpcrdma.verbs.binding import Region
 from rpcrdma.wire.buffers import PooledMemory
@@ -73,11 +74,19 @@ class KeptRegistrations:
     ) -> KeptRegistration:
         """The registration of a buffer in a protection domain, made by `register` where none is kept.
 
-        Each use ends with `give_back`. Raises the errors of `register`.
+        Each use ends with `give_back`.
+
+        Raises:
+            LocalProtocolError: the length of the buffer has changed, or `register` raised it.
         """
         self._forget_freed()
         key = id(domain), id(memory)
         kept = self._all.get(key)
+        if kept is not None and kept.octets != len(memory):
+            raise LocalProtocolError(
+                f"pooled memory of {kept.octets} octets has {len(memory)} now: its length must not change, so take "
+                "another PooledMemory"
+            )
         if kept is None:
             kept = KeptRegistration(key, memory, register(memory), self._freed.append)
             self._all[key] = kept

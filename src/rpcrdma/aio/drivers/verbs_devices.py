@@ -15,6 +15,8 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 from rpcrdma.verbs.binding import (
@@ -26,14 +28,17 @@ from rpcrdma.verbs.binding import (
     removal_of,
 )
 
-__all__ = ["Announcements", "DeviceUser", "KernelAnnouncements", "WatchedDevice", "WatchedDevices", "announced"]
+__all__ = ["Announcements", "DeviceUser", "KernelAnnouncements", "WatchedDevice", "WatchedDevices", "announced", "tell"]
 
 _LOGGER = logging.getLogger("rpcrdma")
 _LET_GO_S = 0.2
-"""How long calls that have just failed may take to deregister their memory before the kernel does it for them."""
+"""How long calls that have just failed may take to deregister their memory before the kernel does it for them, and how
+often a device is tried that another event loop of the process still uses."""
 _PORT_DOWN_S = 10.0
 """A cable that is plugged again, or a switch that fails over, costs no connection."""
 _CLASS = "infiniband_verbs"
+_NODES = Path("/sys/class", _CLASS)
+_LOST = "lost"
 _DATAGRAM_OCTETS = 8192
 """The longest announcement (`UEVENT_BUFFER_SIZE` in Linux, twice)."""
 
@@ -55,7 +60,10 @@ class Announcements(Protocol):
         """Becomes readable when there is an announcement."""
 
     def take(self) -> list[tuple[str, str]]:
-        """Takes all that have arrived: the action, "add" or "remove", and the node of the device, as "uverbs0"."""
+        """Takes all that have arrived: the action, "add" or "remove", and the node of the device, as "uverbs0".
+
+        The action "lost", without a node, stands for announcements that the kernel could not deliver.
+        """
 
 
 def announced(datagram: bytes) -> tuple[str, str] | None:
@@ -94,6 +102,7 @@ class KernelAnnouncements:
                 if error.errno != errno.ENOBUFS:
                     raise
                 # Too many at once for the socket: some are lost, the next ones are not.
+                found.append((_LOST, ""))
                 continue
             # Programs can send as well; only the kernel is number 0.
             event = announced(datagram) if sender == 0 else None
@@ -104,6 +113,15 @@ class KernelAnnouncements:
         # It is in use until the event loop is gone.
         with contextlib.suppress(AttributeError):
             self._socket.close()
+
+
+def tell(handler: Callable[..., None], *news: object) -> None:
+    """Calls a handler. Its exception goes to the event loop, so that other handlers get their news as well."""
+    try:
+        handler(*news)
+    except Exception as error:  # noqa: BLE001 - it is reported
+        context = {"message": f"a fault in {handler!r}", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(context)
 
 
 _NETLINK_KOBJECT_UEVENT = 15
@@ -164,9 +182,8 @@ class WatchedDevice:
     def _stays_down(self) -> None:
         trouble = self.trouble
         for user in list(self._users) if trouble else ():
-            user.on_port_down(
-                f"{trouble}: check the cable, or bring its network interface up (ip link set INTERFACE up)"
-            )
+            remedy = "check the cable, or bring its network interface up (ip link set INTERFACE up)"
+            tell(user.on_port_down, f"{trouble}: {remedy}")
 
     def on_manager_event(self, event: ManagerEvent) -> None:
         """Takes an event of the guard."""
@@ -178,18 +195,28 @@ class WatchedDevice:
         if self.lost:
             return
         self.lost = True
-        asyncio.get_running_loop().remove_reader(self._device.fileno())
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._device.fileno())
+        loop.call_later(_LET_GO_S, self._let_go)
         for timer in self._down.values():
             timer.cancel()
         for user in list(self._users):
-            user.on_device_lost(removal_of(self.name))
+            tell(user.on_device_lost, removal_of(self.name))
         self._users.clear()
-        asyncio.get_running_loop().call_later(_LET_GO_S, self._let_go)
 
-    def _let_go(self) -> None:
+    def _let_go(self, *, again: bool = False) -> None:
         try:
             self._device.let_go()
         except OSError as error:
+            if error.errno == errno.EBUSY:
+                if not again:
+                    _LOGGER.warning(
+                        "the RDMA device %s is not removed yet: this process still has connections over it, perhaps of "
+                        "another event loop",
+                        self.name,
+                    )
+                asyncio.get_running_loop().call_later(_LET_GO_S, partial(self._let_go, again=True))
+                return
             words = os.strerror(error.errno or 0).lower()
             _LOGGER.warning("the RDMA device %s is not removed while this process runs: %s", self.name, words)
         self._devices.forget(self)
@@ -220,13 +247,13 @@ class WatchedDevices:
     def _readable(self) -> None:
         assert self._announcements is not None
         for action, node in self._announcements.take():
-            if action == "remove":
+            if action in ("remove", _LOST):
                 for device in list(self._devices.values()):
-                    if device.node == node:
+                    if device.node == node or (action == _LOST and not (_NODES / device.node).exists()):
                         device.lose()
-            elif action == "add":
+            if action in ("add", _LOST):
                 for on_added in list(self._waiting):
-                    on_added()
+                    tell(on_added)
 
     def find(self, identifier: ConnectionIdentifier, scope: int = 0) -> WatchedDevice | None:
         """The device of an identifier, which is watched from now on; None where it has none or cannot be watched.

@@ -175,8 +175,10 @@ class VerbsDriver:
             return
         self.queue_pair.abort(reason)
         # The owner takes the end before everything is released: calls fail, and replies give their memory back.
-        self._on_turn()
-        self.close()
+        try:
+            self._on_turn()
+        finally:
+            self.close()
 
     on_device_lost = on_port_down = _end_now
 

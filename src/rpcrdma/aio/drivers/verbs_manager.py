@@ -8,7 +8,7 @@ import os
 import socket
 from collections.abc import Callable
 
-from rpcrdma.aio.drivers.verbs_devices import Announcements, WatchedDevices
+from rpcrdma.aio.drivers.verbs_devices import Announcements, WatchedDevices, tell
 from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, ManagerEvent, ManagerEventKind
 from rpcrdma.verbs.device_registrations import KeptRegistrations
 
@@ -61,7 +61,7 @@ class ConnectionManager:
             # A new identifier without a listener ends here, which rejects it.
             handler = self._handlers.get(event.listener or event.identifier)
             if handler is not None:
-                handler(event)
+                tell(handler, event)
 
     async def resolved(
         self, host: str, port: int, scope: int, bind: Callable[[ConnectionIdentifier], None]
