@@ -19,6 +19,7 @@ from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.drivers import verbs_devices, verbs_listening
 from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.aio.drivers.sockets import KEEP_ALIVE_IDLE_S
 from rpcrdma.aio.drivers.verbs_devices import KernelAnnouncements, announced
 from rpcrdma.aio.drivers.verbs_listening import ListeningAddress
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
@@ -272,6 +273,48 @@ def test_work_that_is_given_up_names_the_port_that_went_down_at_that_moment(capl
     with caplog.at_level(logging.INFO, "rpcrdma"):
         run(main)
     assert "connection lost: the device cannot send: port 1 of memory0 is down, bring" in caplog.text
+
+
+class AdvancedLoop(asyncio.SelectorEventLoop):
+    """Its clock is `ahead_s` ahead."""
+
+    ahead_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead_s
+
+
+def test_a_silent_client_keeps_its_place_while_its_device_answers(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        loop = cast("AdvancedLoop", asyncio.get_running_loop())
+
+        async def after(duration_s: float) -> None:
+            loop.ahead_s += duration_s
+            for _ in range(8):
+                await asyncio.sleep(0)
+
+        device = DeviceInMemory()
+        config = RdmaServerConfig(provider=VerbsProvider(device, announcements=device.Announcements))
+        provider = VerbsProvider(device, announcements=device.Announcements)
+        options = ConnectOptions(provider=provider, reconnect=False)
+        async with serve([Words()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
+            client = await connect(server.listening[0], PROGRAM, options=options)
+            assert await client.call(ECHO, 1) == 1
+            for _ in range(4):
+                await after(KEEP_ALIVE_IDLE_S / 2)
+            assert await client.call(ECHO, 2) == 2
+            for queue_pair in list(device.in_use):
+                queue_pair.fail_sends(WorkStatus.RETRIES_EXCEEDED)
+            assert len(server.connections) == 1
+            for _ in range(2):
+                await after(KEEP_ALIVE_IDLE_S / 2)
+            await until(lambda: not device.in_use)
+            assert not server.connections
+            await client.close()
+
+    with caplog.at_level(logging.INFO, "rpcrdma"), asyncio.Runner(loop_factory=AdvancedLoop) as runner:
+        runner.run(main())
+    assert "ended: the peer does not answer any more: check it and the network" in caplog.text
 
 
 def test_a_listener_whose_address_moved_listens_anew() -> None:

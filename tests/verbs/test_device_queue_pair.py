@@ -122,6 +122,30 @@ def test_no_more_work_is_posted_than_the_send_queue_holds() -> None:
     assert [each.wr for each in joined.near.completions] == list(range(50))
 
 
+def test_a_probe_asks_a_silent_peer_and_is_not_reported(joined: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+    posted: list[Any] = []
+    post = joined.near._device.post_sends
+
+    def post_sends(works: Any) -> None:
+        posted.extend(works)
+        post(works)
+
+    monkeypatch.setattr(joined.near._device, "post_sends", post_sends)
+    room = joined.near._send_room
+    joined.near.heard = False
+    joined.near.probe()
+    joined.near.probe()
+    joined.progress()
+    assert [(entries, opcode) for _, entries, opcode, *_ in posted] == [((), joined.device.RDMA_WRITE)]
+    assert joined.near.heard
+    assert (joined.near._send_room, joined.near.idle, list(joined.near.completions)) == (room, True, [])
+    joined.near.probe()
+    joined.near.abort("the end")
+    assert not joined.near.completions
+    joined.near.probe()
+    assert len(posted) == 1
+
+
 def test_memory_that_the_device_does_not_take_ends_the_connection_with_the_remedy(joined: Joined) -> None:
     joined.device.attributes["max_regions"] = 0
     joined.near.post_write("w", [bytes(1 << 20)], 1, 0)

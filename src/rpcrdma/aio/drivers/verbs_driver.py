@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.provider import Terms
+from rpcrdma.aio.drivers.sockets import KEEP_ALIVE_IDLE_S
 from rpcrdma.aio.drivers.verbs_devices import WatchedDevice
 from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
 from rpcrdma.verbs import ProtectionDomain
@@ -19,6 +20,10 @@ __all__ = ["VerbsDriver"]
 
 _POLLS = 16
 """Lists of completions that are taken before other connections get their turn."""
+
+_PROBE_S = KEEP_ALIVE_IDLE_S / 2
+"""A peer is probed after one to two of these periods without any completion. A device gives a dead peer up within
+seconds to a minute, so that the connection ends within two minutes, as over the software RNIC."""
 
 _LINGER_S = 2.0
 """How long the peer's answer to the end of the connection is awaited, so that the request can be sent again."""
@@ -39,6 +44,7 @@ class VerbsDriver:
         "_on_closed",
         "_on_turn",
         "_polls",
+        "_probe_timer",
         "_timer",
         "queue_pair",
     )
@@ -68,6 +74,8 @@ class VerbsDriver:
         self._closed = False
         self._linger = Alarm(self._give_up)
         timer.watch(self._linger)
+        # Not the connection's timer, which looks at each deadline in each turn.
+        self._probe_timer = self._loop.call_later(_PROBE_S, self._probe)
         self._loop.add_reader(queue_pair.fileno(), self._readable)
         manager.watch(identifier, self._on_event)
         self._device = device
@@ -160,6 +168,16 @@ class VerbsDriver:
             else:
                 self.expect_end()
 
+    def _probe(self) -> None:
+        """Lets the device find out whether a silent peer is still there."""
+        queue_pair = self.queue_pair
+        if not queue_pair.heard:
+            queue_pair.probe()
+            self.flush()
+        queue_pair.heard = False
+        if not self._closed:
+            self._probe_timer = self._loop.call_later(_PROBE_S, self._probe)
+
     def expect_end(self) -> None:
         """The connection has ended for its owner: it waits for the peer a short time only."""
         if self._linger.due_s is None and not self._closed:
@@ -185,6 +203,7 @@ class VerbsDriver:
             return
         self._closed = True
         self._timer.stop()
+        self._probe_timer.cancel()
         self.queue_pair.abort("the connection was closed")
         self._loop.remove_reader(self.queue_pair.fileno())
         self._manager.forget(self._identifier)
