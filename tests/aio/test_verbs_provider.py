@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 from typing import Any
 
@@ -37,14 +38,24 @@ def test_where_the_module_is_missing_its_installation_is_named(monkeypatch: pyte
     assert "rpcrdma_verbs is not installed; install it" in message_of_connecting(VerbsProvider())
 
 
-def test_where_no_connection_manager_is_its_module_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("number", "remedies"),
+    [
+        (errno.ENODEV, ("modprobe rdma_ucm", "ibverbs-providers")),
+        (errno.EACCES, ("permission denied", "this user has to be allowed to read and write /dev/infiniband/rdma_cm")),
+    ],
+)
+def test_where_no_connection_manager_is_its_module_or_its_rights_are_named(
+    number: int, remedies: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = DeviceInMemory()
 
     def missing() -> Any:
-        raise OSError(errno.ENODEV, "No such device", "rdma_create_event_channel")
+        raise OSError(number, os.strerror(number), "rdma_create_event_channel")
 
     monkeypatch.setattr(device, "EventChannel", missing)
-    assert "modprobe rdma_ucm" in message_of_connecting(VerbsProvider(device))
+    message = message_of_connecting(VerbsProvider(device))
+    assert all(remedy in message for remedy in remedies)
 
 
 def test_a_connection_takes_no_port_that_tcp_has() -> None:

@@ -129,6 +129,16 @@ class Unusable(DeviceInMemory):
         return super().EventChannel()
 
 
+class Undriven(Unusable):
+    """The kernel has the device, libibverbs has no driver for it."""
+
+    def __init__(self) -> None:
+        super().__init__("EventChannel", NO_DEVICE)
+
+    def devices(self) -> list[DeviceAttributes]:
+        return []
+
+
 MISSING = OSError("libibverbs.so.1: cannot open shared object file; install libibverbs1, librdmacm1")
 NO_DEVICE = OSError(errno.ENODEV, "No such device", "rdma_create_event_channel")
 NOT_ALLOWED = OSError(errno.EACCES, "Permission denied", "ibv_open_device")
@@ -146,12 +156,13 @@ NOT_ALLOWED = OSError(errno.EACCES, "Permission denied", "ibv_open_device")
             0,
         ),
         ((Unusable("EventChannel", NO_DEVICE), ""), "no such device", "as root: modprobe rdma_ucm", 1),
+        ((Undriven(), ""), "libibverbs has no driver for memory0; ", "as root: apt-get install ibverbs-providers", 0),
     ],
 )
 def test_the_reason_for_which_devices_cannot_be_used_is_told_with_its_remedy(
     found: tuple[Any, str], cause: str, remedy: str, known: int
 ) -> None:
-    trial = try_verbs(lambda: found)
+    trial = try_verbs(["memory0"], lambda: found)
     finding = check_verbs(trial)
     assert (finding.mark, finding.facts, len(trial.attributes)) == (Mark.NOTE, {"usable": False}, known)
     assert cause in finding.text
@@ -160,9 +171,17 @@ def test_the_reason_for_which_devices_cannot_be_used_is_told_with_its_remedy(
 
 
 def test_devices_that_can_be_used_are_provider_autos() -> None:
-    trial = try_verbs(lambda: (DeviceInMemory(), ""))
+    trial = try_verbs(["memory0"], lambda: (DeviceInMemory(), ""))
     assert list(trial.attributes) == ["memory0"]
     assert (check_verbs(trial).mark, check_verbs(trial).remedy) == (Mark.OK, "")
+
+
+def test_a_device_that_cannot_be_used_beside_others_is_named() -> None:
+    finding = check_verbs(try_verbs(["memory0", "odd0"], lambda: (DeviceInMemory(), "")))
+    assert (finding.mark, finding.facts) == (Mark.NOTE, {"usable": True})
+    assert finding.text.startswith("odd0 cannot be used: libibverbs has no driver for odd0, or does not open it")
+    assert "apt-get install ibverbs-providers" in finding.remedy
+    assert "/dev/infiniband/uverbs*" in finding.remedy
 
 
 @pytest.mark.parametrize("version", [1, 2])

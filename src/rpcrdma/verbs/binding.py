@@ -331,7 +331,7 @@ class Binding(Protocol):
         """Makes an event channel."""
 
     def devices(self) -> list[DeviceAttributes]:
-        """The devices of this machine."""
+        """The devices that this process can open; OSError where it can open none of those that are there."""
 
     def status_text(self, status: int, /) -> str:
         """The status of a completion in words."""

@@ -199,7 +199,8 @@ class VerbsProvider:
                 # The kernel's modules are loaded by the first device; rdma_ucm is not.
                 raise OSError(
                     errno.ENOSYS,
-                    "there is no RDMA device (see rdma link), or no connection manager for it (modprobe rdma_ucm)",
+                    "there is no RDMA device (see rdma link), no driver of libibverbs for it (install "
+                    "ibverbs-providers), or no connection manager (modprobe rdma_ucm)",
                 ) from error
         return managers[key]
 
@@ -221,9 +222,12 @@ class VerbsProvider:
             else:
                 return _VerbsLink(self.binding(), manager, identifier, None, self.config)
         assert failure is not None, "a host has at least one address"
+        remedy = "check with `rdma link` that one is active in its network and that the module rdma_ucm is loaded"
+        if failure.errno == errno.EACCES:
+            remedy = "this user has to be allowed to read and write /dev/infiniband/rdma_cm and uverbs*"
         raise ConnectFailed(
-            f"cannot connect to {where}: no RDMA device reaches it ({_cause(failure)}); check with `rdma link` that "
-            "one is active in its network and that the module rdma_ucm is loaded, or take provider iwarp"
+            f"cannot connect to {where}: no RDMA device reaches it ({_cause(failure)}); {remedy}, "
+            "or take provider iwarp"
         ) from failure
 
     def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> LinkListener:

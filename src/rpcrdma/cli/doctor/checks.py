@@ -201,8 +201,10 @@ def _message_octets(attributes: DeviceAttributes) -> int:
 def check_verbs(trial: VerbsTrial) -> Finding:
     """Whether programs can use the RDMA devices of this machine."""
     if trial.cause:
-        text = f"the devices cannot be used: {trial.cause}; provider auto takes the software RNIC"
-        return Finding(Mark.NOTE, "verbs", text=text, remedy=trial.remedy, facts={"usable": False})
+        which = ", ".join(trial.unusable) or "the devices"
+        text = f"{which} cannot be used: {trial.cause}; provider auto takes the software RNIC"
+        facts = {"usable": bool(trial.unusable)}
+        return Finding(Mark.NOTE, "verbs", text=text, remedy=trial.remedy, facts=facts)
     text = "provider auto uses a device for each address that it reaches"
     return Finding(Mark.OK, "verbs", text=text, facts={"usable": True})
 
