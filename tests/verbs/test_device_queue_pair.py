@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import Any, cast
 
 import pytest
@@ -187,7 +188,63 @@ def test_a_receive_that_fails_is_a_breach_of_the_peer_and_not_a_fault_of_the_net
     work, _ = joined.near._device.receives.pop()  # type: ignore[attr-defined]
     joined.near._device._complete(1, work, WorkStatus.LOCAL_OPERATION)  # type: ignore[attr-defined]
     joined.near.poll()
-    assert joined.near.events == [Disconnected(reason="status 2", by_peer=True, protocol_error=True)]
+    reason = "the peer sent a message that is longer than the receive for it (status 2)"
+    assert joined.near.events == [Disconnected(reason=reason, by_peer=True, protocol_error=True)]
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "breach"),
+    [
+        (WorkStatus.REMOTE_REQUEST, "the peer's device refused a message: ", True),
+        (WorkStatus.REMOTE_ACCESS, "the peer's device refused access to memory: ", True),
+        (WorkStatus.NOT_READY, "the peer has no receive for a message, though it has granted", True),
+        (21, "the device failed: status 21; see the kernel's log (dmesg)", False),
+    ],
+)
+def test_work_that_the_device_could_not_do_is_told_in_words(
+    joined: Joined, status: int, words: str, breach: bool
+) -> None:
+    joined.near._device.fail_sends(status)  # type: ignore[attr-defined]
+    joined.near.post_send("s", [b"x"])
+    joined.near.flush()
+    joined.near.poll()
+    (end,) = joined.near.events
+    assert isinstance(end, Disconnected)
+    assert words in end.reason
+    assert (end.by_peer, end.protocol_error) == (False, breach)
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOMEM, "raise the limit of locked memory"),
+        (errno.EAGAIN, "raise the limit of the control group"),
+        (errno.EFAULT, "such as a bytearray"),
+        (errno.EOPNOTSUPP, "such as a bytearray"),
+        (errno.EIO, "bring it back"),
+        (errno.ENODEV, "bring it back"),
+        (errno.EINVAL, "the kernel's log"),
+    ],
+)
+def test_memory_that_is_not_registered_has_the_remedy_of_its_cause(
+    joined: Joined, number: int, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> Region:
+        raise OSError(number, os.strerror(number), "ibv_reg_mr")
+
+    monkeypatch.setattr(joined.near.pd._domain, "register", refuse)
+    with pytest.raises(LocalProtocolError) as caught:
+        joined.near.pd.register(bytearray(8), Access.LOCAL_WRITE)
+    told = str(caught.value)
+    assert remedy in told
+    assert ("locked memory" in told) is (number == errno.ENOMEM)
+
+
+def test_memory_beyond_the_longest_registration_is_refused_with_the_limit(joined: Joined) -> None:
+    joined.device.attributes["max_region_octets"] = 8
+    joined.near.pd.register(bytearray(8), Access.LOCAL_WRITE)
+    with pytest.raises(LocalProtocolError, match="registers no 9 octets: it takes 8 at a time; use smaller buffers"):
+        joined.near.pd.register(bytearray(9), Access.LOCAL_WRITE)
 
 
 def test_a_message_that_overtakes_the_event_of_the_connection_comes_after_it() -> None:

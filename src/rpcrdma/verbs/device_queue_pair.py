@@ -519,8 +519,12 @@ class DeviceQueuePair:
         elif isinstance(work, _Send) and status in _UNSENT:
             happened, remedy = _UNSENT[Work(status)]
             self._end(f"{happened}: {self._port_remedy() or remedy}", by_peer=status == Work.RETRIES_EXCEEDED)
+        elif isinstance(work, _Send):
+            text = f"the device failed: {self._binding.status_text(status)}; see the kernel's log (dmesg)"
+            self._end(_REFUSALS.get(status, text), by_peer=False, protocol_error=status in _REFUSALS)
         else:
-            self._end(self._binding.status_text(status), by_peer=isinstance(work, PostedReceive), protocol_error=True)
+            reason = _TOO_LONG if status in (Work.LOCAL_LENGTH, Work.LOCAL_OPERATION) else _BROKEN
+            self._end(f"{reason} ({self._binding.status_text(status)})", by_peer=True, protocol_error=True)
 
     def _port_remedy(self) -> str:
         trouble = self.trouble()
@@ -539,6 +543,14 @@ _UNSENT = {
     Work.RETRIES_EXCEEDED: ("the peer does not answer any more", "check it and the network"),
 }
 """Of the send queue. A device that sends by a network interface, as rxe, reports the first one when that is down."""
+_REFUSALS: dict[int, str] = {
+    Work.REMOTE_REQUEST: "the peer's device refused a message: the receive was too short, or the handle wrong",
+    Work.REMOTE_ACCESS: "the peer's device refused access to memory: the handle, the bounds or the right was wrong",
+    Work.NOT_READY: "the peer has no receive for a message, though it has granted credits for more",
+}
+"""Of the send queue: either end has broken a rule."""
+_TOO_LONG = "the peer sent a message that is longer than the receive for it"
+"""The status is LOCAL_LENGTH, but with rxe LOCAL_OPERATION."""
 _BROKEN = "the device stopped the connection: the peer broke a rule of RDMA"
 _ENDS = {
     ManagerEventKind.CONNECT_ERROR: "the connection could not be made",

@@ -21,7 +21,7 @@ from rpcrdma.aio.drivers.verbs_driver import VerbsDriver
 from rpcrdma.aio.drivers.verbs_listening import ListeningAddress
 from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
 from rpcrdma.errors import ConnectFailed
-from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, Domain, ManagerEvent, find
+from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, Domain, ManagerEvent, find, remedy_of
 from rpcrdma.verbs.device_config import VerbsConfig
 from rpcrdma.verbs.device_memory import has_scatter_lists, has_windows
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
@@ -92,11 +92,8 @@ class _VerbsLink:
                 queue_pair = made()
         except OSError as error:
             self.refuse()
-            remedy = "close other connections, or raise the limit of locked memory (ulimit -l)"
-            if error.errno == errno.ENODEV:
-                remedy = "bring it back (see rdma link)"
             raise ConnectFailed(
-                f"the RDMA device makes no connection with {authority(*self.peer)}: {_cause(error)}; {remedy}"
+                f"the RDMA device makes no connection with {authority(*self.peer)}: {_cause(error)}; {remedy_of(error)}"
             ) from error
         if not has_scatter_lists(domain.device):
             _LOGGER.info(
