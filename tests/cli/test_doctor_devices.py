@@ -218,8 +218,15 @@ def test_a_machine_without_control_groups_has_no_limits(tmp_path: Path) -> None:
 def test_root_may_lock_memory_beyond_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (8 << 20, 8 << 20))
     assert lock_limit_octets(tmp_path) == 8 << 20
-    for rights, limit in (("0000000000004000", None), ("000001ffffffffff", None), ("0000000000000000", 8 << 20)):
-        write(tmp_path, {"proc/self/status": f"Name:\tx\nCapEff:\t{rights}"})
+    whole, container = "         0          0 4294967295", "         0     100000      65536"
+    for rights, identities, limit in (
+        ("0000000000004000", whole, None),
+        ("000001ffffffffff", whole, None),
+        ("0000000000000000", whole, 8 << 20),
+        ("000001ffffffffff", container, 8 << 20),
+        ("000001ffffffffff", f"{container}\n{whole}", 8 << 20),
+    ):
+        write(tmp_path, {"proc/self/status": f"Name:\tx\nCapEff:\t{rights}", "proc/self/uid_map": identities})
         assert lock_limit_octets(tmp_path) == limit
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, 0))
     assert lock_limit_octets(tmp_path) is None
