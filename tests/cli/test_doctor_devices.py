@@ -100,7 +100,8 @@ def test_a_device_tells_its_capabilities(siw: Path) -> None:
     attributes["max_windows"] = 0
     (finding,) = check_devices(rdma_devices(siw), {"siw0": attributes})
     assert finding.text.endswith(
-        "; no memory windows, RDMA Reads outstanding 16 in and 16 out, 4 scatter entries, messages up to 65.5 kB"
+        "; no usable memory windows (memory is registered for each call), RDMA Reads outstanding 16 in and 16 out, "
+        "4 scatter entries, messages up to 65.5 kB"
     )
     told = finding.facts["capabilities"]
     assert (told["message_bytes"], told["scatter_entries"], told["registrations"]) == (65536, 4, 1000)
@@ -108,6 +109,11 @@ def test_a_device_tells_its_capabilities(siw: Path) -> None:
     attributes["max_entries"] = 1
     (finding,) = check_devices(rdma_devices(siw), {"siw0": attributes})
     assert "; 12 memory windows, " in finding.text
+    for key in ("iwarp", "type_2_windows"):
+        other = DeviceInMemory().attributes
+        other[key] = not other[key]
+        (unused,) = check_devices(rdma_devices(siw), {"siw0": other})
+        assert "; no usable memory windows " in unused.text
     assert ", no scatter lists (data of the round-trip extension is copied once more), " in finding.text
 
 

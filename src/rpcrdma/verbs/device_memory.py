@@ -33,7 +33,8 @@ _SLAB_OCTETS = 1 << 16
 def has_windows(device: DeviceAttributes) -> bool:
     """Whether a peer reaches memory through windows of type 2 of the device, which its Sends can invalidate.
 
-    A Send with Invalidate of any other handle breaks the connection.
+    A Send with Invalidate of any other handle breaks the connection. On iWARP the sink of an RDMA Read is named by its
+    registration, which would need a remote right beside the window.
     """
     return device["type_2_windows"] and device["max_windows"] > 0 and not device["iwarp"]
 

@@ -15,7 +15,7 @@ from rpcrdma.cli.doctor.devices import CgroupLimit, ModuleState, RdmaDevice
 from rpcrdma.cli.doctor.verbs_trial import VerbsTrial
 from rpcrdma.limits import RPC_CONNECTIONS_MAX
 from rpcrdma.verbs.binding import DeviceAttributes
-from rpcrdma.verbs.device_memory import has_scatter_lists
+from rpcrdma.verbs.device_memory import has_scatter_lists, has_windows
 
 __all__ = [
     "KERNEL_MODULES",
@@ -183,12 +183,14 @@ def _device(device: RdmaDevice, attributes: DeviceAttributes | None) -> Finding:
 def _capabilities(attributes: DeviceAttributes | None) -> str:
     if attributes is None:
         return ""
-    windows = attributes["max_windows"]
+    windows = f"{attributes['max_windows']} memory windows"
+    if not has_windows(attributes):
+        windows = "no usable memory windows (memory is registered for each call)"
     entries = f"{attributes['max_entries']} scatter entries"
     if not has_scatter_lists(attributes):
         entries = "no scatter lists (data of the round-trip extension is copied once more)"
     return (
-        f"; {f'{windows} memory windows' if windows else 'no memory windows'}, RDMA Reads outstanding "
+        f"; {windows}, RDMA Reads outstanding "
         f"{attributes['max_inbound_reads']} in and {attributes['max_outbound_reads']} out, {entries}, "
         f"messages up to {readable_octets(_message_octets(attributes))}"
     )
