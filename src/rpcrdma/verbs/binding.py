@@ -7,7 +7,6 @@ OSErrors with the name of the call as their `filename`. One object is used by on
 from __future__ import annotations
 
 import enum
-import errno
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypedDict, cast
@@ -32,7 +31,6 @@ __all__ = [
     "SendWork",
     "WorkStatus",
     "find",
-    "remedy_of",
     "removal_of",
 ]
 
@@ -85,24 +83,6 @@ class ManagerEventKind(enum.IntEnum):
 def removal_of(device: str | None) -> str:
     """The removal of a device in words, with the remedy."""
     return f"the RDMA device {device} was removed: bring it back (see rdma link)"
-
-
-_OTHER_MEMORY = "pass memory of the process itself, such as a bytearray: a device takes no memory of a mapped file"
-_FAILED_DEVICE = "the device is gone or has failed: bring it back (see rdma link)"
-_REMEDIES = {
-    errno.ENOMEM: "close other connections, or raise the limit of locked memory (ulimit -l, or LimitMEMLOCK= of a "
-    "systemd unit)",
-    errno.EAGAIN: "raise the limit of the control group on RDMA devices (rpcrdma doctor shows it)",
-    errno.EFAULT: _OTHER_MEMORY,
-    errno.EOPNOTSUPP: _OTHER_MEMORY,
-    errno.EIO: _FAILED_DEVICE,
-    errno.ENODEV: _FAILED_DEVICE,
-}
-
-
-def remedy_of(error: OSError) -> str:
-    """The remedy where a device registers no memory, or makes no object."""
-    return _REMEDIES.get(error.errno or 0, "see the kernel's log (dmesg)")
 
 
 class DeviceEventKind(enum.IntEnum):

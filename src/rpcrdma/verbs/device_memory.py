@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import MEMORY_WINDOWS_KEPT_MAX
-from rpcrdma.verbs.binding import DeviceAttributes, Domain, Entry, MemoryWindow, Region, Right, remedy_of
+from rpcrdma.verbs.binding import DeviceAttributes, Domain, Entry, MemoryWindow, Region, Right
+from rpcrdma.verbs.device_ends import remedy_of
 from rpcrdma.verbs.device_registrations import KeptRegistration, KeptRegistrations
 from rpcrdma.verbs.memory import Access, MemoryRegion, RegistrationCounts
 from rpcrdma.wire.buffers import Buffer, PooledMemory, as_view

@@ -29,6 +29,7 @@ from rpcrdma.verbs.binding import (
     removal_of,
 )
 from rpcrdma.verbs.binding import WorkStatus as Work
+from rpcrdma.verbs.device_ends import BROKEN, ENDS, REFUSALS, REFUSED, TOO_LONG, UNSENT
 from rpcrdma.verbs.device_memory import (
     SCATTER_ENTRIES,
     DeviceProtectionDomain,
@@ -370,9 +371,9 @@ class DeviceQueuePair:
             self._ended_by_peer()
         elif kind == ManagerEventKind.DEVICE_REMOVED:
             self._end(removal_of(self.pd.device["name"]), by_peer=False)
-        elif kind in _ENDS:
-            reason = _ENDS[ManagerEventKind(kind)]
-            if kind == ManagerEventKind.REJECTED and event.status in _REFUSED:
+        elif kind in ENDS:
+            reason = ENDS[ManagerEventKind(kind)]
+            if kind == ManagerEventKind.REJECTED and event.status in REFUSED:
                 reason = "connection refused"
             self._end(reason, by_peer=True)
 
@@ -406,7 +407,7 @@ class DeviceQueuePair:
             # The rxe of Linux 6.12 flushes work that it could not send, as after a fault of the peer.
             self._end(f"the device cannot send: {remedy}", by_peer=False)
         elif broken:
-            self._end(_BROKEN, by_peer=True, protocol_error=True)
+            self._end(BROKEN, by_peer=True, protocol_error=True)
         else:
             self._end("the peer disconnected", by_peer=True)
 
@@ -516,14 +517,14 @@ class DeviceQueuePair:
         if isinstance(work, _Send) and work.verb is None:
             reason = f"the device binds no memory window: {self._binding.status_text(status)}"
             self._end(reason, by_peer=False)
-        elif isinstance(work, _Send) and status in _UNSENT:
-            happened, remedy = _UNSENT[Work(status)]
+        elif isinstance(work, _Send) and status in UNSENT:
+            happened, remedy = UNSENT[Work(status)]
             self._end(f"{happened}: {self._port_remedy() or remedy}", by_peer=status == Work.RETRIES_EXCEEDED)
         elif isinstance(work, _Send):
             text = f"the device failed: {self._binding.status_text(status)}; see the kernel's log (dmesg)"
-            self._end(_REFUSALS.get(status, text), by_peer=False, protocol_error=status in _REFUSALS)
+            self._end(REFUSALS.get(status, text), by_peer=False, protocol_error=status in REFUSALS)
         else:
-            reason = _TOO_LONG if status in (Work.LOCAL_LENGTH, Work.LOCAL_OPERATION) else _BROKEN
+            reason = TOO_LONG if status in (Work.LOCAL_LENGTH, Work.LOCAL_OPERATION) else BROKEN
             self._end(f"{reason} ({self._binding.status_text(status)})", by_peer=True, protocol_error=True)
 
     def _port_remedy(self) -> str:
@@ -536,30 +537,6 @@ class DeviceQueuePair:
         if send.slot is not None:
             self._slots.give_back(send.slot)
             send.slot = None
-
-
-_UNSENT = {
-    Work.LOCAL_OPERATION: ("the device cannot send", "check that its network interface is up (ip link)"),
-    Work.RETRIES_EXCEEDED: ("the peer does not answer any more", "check it and the network"),
-}
-"""Of the send queue. A device that sends by a network interface, as rxe, reports the first one when that is down."""
-_REFUSALS: dict[int, str] = {
-    Work.REMOTE_REQUEST: "the peer's device refused a message: the receive was too short, or the handle wrong",
-    Work.REMOTE_ACCESS: "the peer's device refused access to memory: the handle, the bounds or the right was wrong",
-    Work.NOT_READY: "the peer has no receive for a message, though it has granted credits for more",
-}
-"""Of the send queue: either end has broken a rule."""
-_TOO_LONG = "the peer sent a message that is longer than the receive for it"
-"""The status is LOCAL_LENGTH, but with rxe LOCAL_OPERATION."""
-_BROKEN = "the device stopped the connection: the peer broke a rule of RDMA"
-_ENDS = {
-    ManagerEventKind.CONNECT_ERROR: "the connection could not be made",
-    ManagerEventKind.UNREACHABLE: "the peer does not answer: check its address and the network",
-    ManagerEventKind.REJECTED: "the peer rejected the connection",
-    ManagerEventKind.ADDRESS_CHANGED: "the network address moved to another device: the next connection takes that",
-}
-_REFUSED = (8, -errno.ECONNREFUSED)
-"""Statuses of a rejection: the reason "invalid service ID" of InfiniBand, and the errno of iWARP's TCP."""
 
 
 def _divided(entries: Iterable[Entry], entries_max: int, octets_max: int) -> list[list[Entry]]:

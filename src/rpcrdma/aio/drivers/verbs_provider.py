@@ -21,8 +21,9 @@ from rpcrdma.aio.drivers.verbs_driver import VerbsDriver
 from rpcrdma.aio.drivers.verbs_listening import ListeningAddress
 from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
 from rpcrdma.errors import ConnectFailed
-from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, Domain, ManagerEvent, find, remedy_of
+from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, Domain, ManagerEvent, find
 from rpcrdma.verbs.device_config import VerbsConfig
+from rpcrdma.verbs.device_ends import remedy_of
 from rpcrdma.verbs.device_memory import has_scatter_lists, has_windows
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 
