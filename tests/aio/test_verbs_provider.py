@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import socket
+import threading
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.nfs import v3
 from support.device_in_memory import DeviceInMemory
+from support.waiting import until
 
 
 def message_of_connecting(provider: VerbsProvider) -> str:
@@ -56,6 +58,27 @@ def test_where_no_connection_manager_is_its_module_or_its_rights_are_named(
     monkeypatch.setattr(device, "EventChannel", missing)
     message = message_of_connecting(VerbsProvider(device))
     assert all(remedy in message for remedy in remedies)
+
+
+def test_an_iwarp_device_that_waits_for_the_peer_holds_up_neither_the_loop_nor_a_cancellation() -> None:
+    device, answers = DeviceInMemory(), threading.Event()
+    device.attributes["iwarp"] = True
+
+    async def main() -> None:
+        provider = VerbsProvider(device, announcements=device.Announcements)
+        options = rpcrdma.ConnectOptions(provider=provider)
+        connecting = asyncio.ensure_future(rpcrdma.connect("rdma://127.0.0.1", v3.PROGRAM, options=options))
+        await until(lambda: device.connecting)
+        (queue_pair,) = device.in_use
+        connecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+        assert device.in_use == {queue_pair}, "the queue pair was destroyed under the call"
+        answers.set()
+        await until(lambda: not device.in_use)
+
+    device.connect_waits = answers.wait
+    asyncio.run(main())
 
 
 def test_a_connection_takes_no_port_that_tcp_has() -> None:

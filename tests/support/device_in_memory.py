@@ -12,11 +12,12 @@ Like a software device of Linux, a device that is removed announces that, and is
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rpcrdma.verbs.binding import (
@@ -58,7 +59,9 @@ class _Descriptor:
     def clear(self) -> None:
         if self._raised:
             self._raised = False
-            os.eventfd_read(self._number)
+            # An iWARP connection is asked for in a thread: another `clear` may come between the two lines of `raise_`.
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self._number)
 
     def __del__(self) -> None:
         os.close(self._number)
@@ -263,6 +266,8 @@ class _Identifier:
         return None if self._far is None else self._far._queue_pair
 
     def connect(self, private_data: bytes, inbound_reads: int, outbound_reads: int) -> None:
+        self._world.connecting += 1
+        self._world.connect_waits()
         listener = self._world.listeners.get(self.peer)
         if listener is None:
             self._happens(ManagerEventKind.REJECTED, _NOT_LISTENED_TO)
@@ -414,6 +419,10 @@ class DeviceInMemory:
         self.let_go: dict[str, tuple[int, int]] = {}
         """The queue pairs and listeners that still were there when a removed device was let go of, by its node."""
         self.listeners: dict[tuple[str, int], _Identifier] = {}
+        self.connecting = 0
+        """How often a connection was asked for."""
+        self.connect_waits: Callable[[], object] = bool
+        """Is called in the midst of that."""
         self.ports = itertools.count(49152)
         self._handles = itertools.count(0x1234)
 

@@ -182,6 +182,56 @@ def test_an_event_that_ends_the_connection_is_told_in_words(
     assert words in end.reason
 
 
+class Asking:
+    """An end that asks for a connection, by a call that has not returned."""
+
+    def __init__(self) -> None:
+        device = DeviceInMemory()
+        channel = device.EventChannel()
+        self.identifier = channel.identifier()
+        self.identifier.resolve_address("127.0.0.1", 1, 0, 1)
+        domain = self.identifier.domain()
+        self.end = DeviceQueuePair(device, self.identifier, domain, KeptRegistrations(), b"", None)
+        self.end.asks = lambda _ask: True
+        self.end.post_receive("r", memoryview(bytearray(8)))
+        self.end.flush()
+        self.calls: list[str] = []
+        self.identifier.disconnect = lambda: self.calls.append("disconnect")  # type: ignore[method-assign]
+        self.end._device.end = lambda: self.calls.append("end")  # type: ignore[method-assign]
+
+
+def test_events_wait_for_the_call_that_asks_for_the_connection() -> None:
+    asking = Asking()
+    asking.end.on_event(event(ManagerEventKind.ESTABLISHED))
+    asking.end.flush()
+    assert asking.end.events == []
+    asking.end.asked(None)
+    assert [type(each) for each in asking.end.events] == [Established]
+
+
+def test_an_end_waits_with_the_device_for_the_call_that_asks_for_the_connection() -> None:
+    asking = Asking()
+    asking.end.abort("enough")
+    assert asking.end.events == [Disconnected(reason="enough", by_peer=False)]
+    assert [(each.wr, each.status) for each in asking.end.completions] == [("r", Status.FLUSHED)]
+    assert asking.calls == []
+    asking.end.asked(OSError(errno.ETIMEDOUT, "Connection timed out", "rdma_connect"))
+    assert asking.calls == ["disconnect", "end"]
+    assert len(asking.end.events) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(errno.ECONNREFUSED, "connection refused"), (errno.ETIMEDOUT, "rdma_connect failed: Connection timed out")],
+)
+def test_the_failure_of_the_call_that_asks_for_the_connection_ends_it(number: int, reason: str) -> None:
+    asking = Asking()
+    asking.end.asked(OSError(number, os.strerror(number), "rdma_connect"))
+    (end,) = asking.end.events
+    assert isinstance(end, Disconnected)
+    assert end.reason == reason
+
+
 def test_a_receive_that_fails_is_a_breach_of_the_peer_and_not_a_fault_of_the_network(joined: Joined) -> None:
     # Linux's rxe reports a message that is too long in this way.
     joined.near.post_receive("r", memoryview(bytearray(8)))

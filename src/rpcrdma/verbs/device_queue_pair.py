@@ -1,9 +1,10 @@
 """A queue pair of an RDMA device, over libibverbs and librdmacm.
 
-It waits for nothing: its driver calls `poll` when the completion queue may hold something and `on_event` with each
-event of the connection manager, and the connection's owner takes completions and events. Short data is copied into
-registered slots; other data is pinned until its work request has completed. Receives of a pool have memory of their own
-(`device_receives`). A memory window is bound by a work request before the Send that names it.
+It waits for nothing, where its driver `asks` in a thread if the device's call waits for the peer. The driver calls
+`poll` when the completion queue may hold something and `on_event` with each event of the connection manager, and the
+connection's owner takes completions and events. Short data is copied into registered slots; other data is pinned until
+its work request has completed. Receives of a pool have memory of their own (`device_receives`). A memory window is
+bound by a work request before the Send that names it.
 
 When the connection ends, the device's queue pair is destroyed first, so that the device reaches no memory any more;
 then all outstanding work is reported as flushed.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import errno
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.verbs.binding import (
@@ -132,6 +134,11 @@ class DeviceQueuePair:
         self._unposted: deque[SendWork] = deque()
         self._reads = 0
         self._leaving = False
+        self.asks: Callable[[Callable[[], None]], bool] = _at_once
+        """Makes the call that asks the peer for the connection; True if `asked` will tell how it has ended."""
+        self.asking = False
+        """Whether that call runs: nothing else may be done with the identifier and the device's queue pair."""
+        self._held: list[ManagerEvent] = []
         self.heard = False
         """Whether completions came since this was set to False."""
         self.trouble: Callable[[], str] = str
@@ -321,14 +328,11 @@ class DeviceQueuePair:
         if self.state is EndState.IDLE:
             self.state = EndState.CONNECTING
             self.parted = False
+            ask = partial(self._identifier.connect, self._private_data, self.inbound_reads, self.outbound_reads)
             try:
-                self._identifier.connect(self._private_data, self.inbound_reads, self.outbound_reads)
+                self.asking = self.asks(ask)
             except OSError as error:
-                # Of siw the call itself tells that TCP was refused.
-                if error.errno == errno.ECONNREFUSED:
-                    self._end("connection refused", by_peer=True)
-                else:
-                    self._fail(error)
+                self.asked(error)
         if self.state is not EndState.ESTABLISHED:
             return
         works = self._next_works() if self._unposted else None
@@ -355,8 +359,26 @@ class DeviceQueuePair:
             self._send_room -= 1
         return works
 
+    def asked(self, error: OSError | None) -> None:
+        """The call that asked the peer for the connection has ended; see `asks`."""
+        self.asking = False
+        if self.state is EndState.CLOSED:
+            self._part(EndState.CONNECTING)
+        elif error is not None:
+            # Of siw the call itself tells that TCP was refused.
+            if error.errno == errno.ECONNREFUSED:
+                self._end("connection refused", by_peer=True)
+            else:
+                self._fail(error)
+        held, self._held = self._held, []
+        for event in held:
+            self.on_event(event)
+
     def on_event(self, event: ManagerEvent) -> None:
         """Takes an event of the connection manager."""
+        if self.asking:
+            self._held.append(event)
+            return
         kind = event.kind
         if kind in (ManagerEventKind.DISCONNECTED, ManagerEventKind.TIMEWAIT_ENDED, ManagerEventKind.REJECTED):
             self.parted = True
@@ -420,17 +442,8 @@ class DeviceQueuePair:
         if self.state is EndState.CLOSED:
             return
         before, self.state = self.state, EndState.CLOSED
-        try:
-            if before is EndState.REQUESTED:
-                self.parted = True
-                self._identifier.reject(private_data or b"")
-            elif before is not EndState.IDLE:
-                self._identifier.disconnect()
-        except OSError:
-            # There is no connection any more that could be ended.
-            self.parted = True
-        self.pd.end_windows()
-        self._device.end()
+        if not self.asking:
+            self._part(before, private_data)
         self._unposted.clear()
         while self._sends:
             send = self._sends.popleft()
@@ -443,6 +456,20 @@ class DeviceQueuePair:
                 self.pd.unpin(receive.place)
                 self.completions.append(Completion(receive.wr, Verb.RECEIVE, Status.FLUSHED))
         self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
+
+    def _part(self, before: EndState, private_data: bytes | None = None) -> None:
+        """Ends the connection at the connection manager, and the device's queue pair."""
+        try:
+            if before is EndState.REQUESTED:
+                self.parted = True
+                self._identifier.reject(private_data or b"")
+            elif before is not EndState.IDLE:
+                self._identifier.disconnect()
+        except OSError:
+            # There is no connection any more that could be ended.
+            self.parted = True
+        self.pd.end_windows()
+        self._device.end()
 
     def release(self) -> None:
         """Gives everything back that the device holds for it; called last, after the end."""
@@ -537,6 +564,11 @@ class DeviceQueuePair:
         if send.slot is not None:
             self._slots.give_back(send.slot)
             send.slot = None
+
+
+def _at_once(ask: Callable[[], None]) -> bool:
+    ask()
+    return False
 
 
 def _divided(entries: Iterable[Entry], entries_max: int, octets_max: int) -> list[list[Entry]]:

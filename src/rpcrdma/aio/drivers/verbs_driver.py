@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Callable
 
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
@@ -82,6 +84,8 @@ class VerbsDriver:
         if device is not None:
             device.add(self)
             queue_pair.trouble = lambda: device.trouble
+        if queue_pair.pd.device["iwarp"]:
+            queue_pair.asks = self._ask
         if queue_pair.events:
             # The peer's request for the connection.
             self._loop.call_soon(self._turn)
@@ -168,6 +172,32 @@ class VerbsDriver:
             else:
                 self.expect_end()
 
+    def _ask(self, ask: Callable[[], None]) -> bool:
+        """Has a thread ask for the connection: Linux's siw connects TCP in the call, which takes minutes in vain.
+
+        The thread is a daemon, so that the program's end does not wait for it.
+        """
+
+        def run() -> None:
+            failure: OSError | None = None
+            try:
+                ask()
+            except OSError as error:
+                failure = error
+            # The event loop may have ended meanwhile.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._asked, failure)
+
+        threading.Thread(target=run, name="rpcrdma-connect", daemon=True).start()
+        return True
+
+    def _asked(self, failure: OSError | None) -> None:
+        self.queue_pair.asked(failure)
+        if self._closed:
+            self._release()
+        else:
+            self._turn()
+
     def _probe(self) -> None:
         """Lets the device find out whether a silent peer is still there."""
         queue_pair = self.queue_pair
@@ -209,6 +239,10 @@ class VerbsDriver:
         self._manager.forget(self._identifier)
         if self._device is not None:
             self._device.remove(self)
+        if not self.queue_pair.asking:
+            self._release()
+        self._on_closed()
+
+    def _release(self) -> None:
         self.queue_pair.release()
         self._identifier.close()
-        self._on_closed()
