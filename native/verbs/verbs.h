@@ -11,7 +11,7 @@
 
 /* The functions and types of the module as one number, which rises with each change of them:
    src/rpcrdma/verbs/binding.py uses a module of its own number only. */
-#define RV_INTERFACE 3
+#define RV_INTERFACE 4
 
 /* Every call into the two libraries: result, name, parameters. */
 #define RV_VERBS_CALLS(CALL) \

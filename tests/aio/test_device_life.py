@@ -214,6 +214,28 @@ def test_a_port_that_is_down_for_long_ends_connections_and_not_the_listener(
     assert "nothing listens" not in caplog.text
 
 
+def test_a_port_of_another_cable_ends_no_connection(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verbs_devices, "_PORT_DOWN_S", 0.0)
+
+    async def main() -> None:
+        async with joined() as ends:
+            ends.device.happens(DeviceEventKind.PORT_ERROR, 2)
+            for _ in range(10):
+                assert await ends.client.call(ECHO, 2) == 2
+            assert ends.client.reconnects == 0
+            for queue_pair in list(ends.device.in_use):
+                queue_pair.fail_sends(WorkStatus.RETRIES_EXCEEDED)
+            assert await ends.client.call(ECHO, 3, timeout_s=10) == 3
+
+    with caplog.at_level(logging.INFO, "rpcrdma"):
+        run(main)
+    assert "port 2 of the RDMA device memory0 is down: if it does not come up" in caplog.text
+    assert "ended: port 2" not in caplog.text
+    assert "connection lost: the peer does not answer any more: check" in caplog.text
+
+
 def test_a_port_that_comes_up_again_in_time_costs_no_connection(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with joined() as ends:

@@ -216,6 +216,10 @@ class _Identifier:
     def device(self) -> str | None:
         return self._world.attributes["name"] if self._on_device else None
 
+    @property
+    def port(self) -> int:
+        return int(self._on_device)
+
     def open_device(self) -> _Device:
         assert self._on_device
         return _Device(self._world, self.node)

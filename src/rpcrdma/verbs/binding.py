@@ -34,7 +34,7 @@ __all__ = [
     "removal_of",
 ]
 
-INTERFACE = 3
+INTERFACE = 4
 """The functions and types of the module as one number, which rises with each change of them."""
 
 
@@ -242,6 +242,10 @@ class ConnectionIdentifier(Protocol):
     @property
     def device(self) -> str | None:
         """The name of its device, None while none was found or where all are meant."""
+
+    @property
+    def port(self) -> int:
+        """The number of its port of the device, 0 while none was found or where all are meant."""
 
     @property
     def local(self) -> tuple[str, int]:

@@ -142,7 +142,7 @@ class DeviceQueuePair:
         self.heard = False
         """Whether completions came since this was set to False."""
         self.trouble: Callable[[], str] = str
-        """Tells what is wrong with the device's ports, if anything."""
+        """Tells whether the connection's port of the device is down, in words."""
         self.parted = True
         """Whether the connection manager has nothing more to do for the connection."""
         self.state = EndState.IDLE

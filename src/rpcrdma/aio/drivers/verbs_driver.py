@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.provider import Terms
@@ -82,8 +83,8 @@ class VerbsDriver:
         manager.watch(identifier, self._on_event)
         self._device = device
         if device is not None:
-            device.add(self)
-            queue_pair.trouble = lambda: device.trouble
+            device.add(self, identifier.port)
+            queue_pair.trouble = partial(device.trouble, identifier.port)
         if queue_pair.pd.device["iwarp"]:
             queue_pair.asks = self._ask
         if queue_pair.events:
