@@ -23,9 +23,10 @@ from rpcrdma.aio.drivers.sockets import KEEP_ALIVE_IDLE_S
 from rpcrdma.aio.drivers.verbs_devices import KernelAnnouncements, announced
 from rpcrdma.aio.drivers.verbs_listening import ListeningAddress
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
+from rpcrdma.aio.server import rdma_server
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.errors import TransportClosed
+from rpcrdma.errors import ConnectFailed, TransportClosed
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.verbs.binding import DeviceEventKind, ManagerEvent, ManagerEventKind, WorkStatus
@@ -295,6 +296,32 @@ def test_work_that_is_given_up_names_the_port_that_went_down_at_that_moment(capl
     with caplog.at_level(logging.INFO, "rpcrdma"):
         run(main)
     assert "connection lost: the device cannot send: port 1 of memory0 is down, bring" in caplog.text
+
+
+def test_a_client_whose_receives_would_lock_too_much_memory_displaces_an_idle_one_or_is_turned_away(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rdma_server, "RDMA_RECEIVES_LOCKED_OCTETS_MAX", 1)
+
+    async def main() -> None:
+        async with joined() as ends:
+            provider = VerbsProvider(ends.device, announcements=ends.device.Announcements)
+            options = ConnectOptions(provider=provider, reconnect=False)
+            url = ends.server.listening[0]
+            async with connect(url, PROGRAM, options=options) as second:
+                assert len(ends.server.connections) == 1
+                assert all(each.locked_octets > 1_000_000 for each in ends.server.connections)
+                call = asyncio.ensure_future(second.call(SLOW, 7))
+                await until(lambda: ends.words.asked)
+                with pytest.raises(ConnectFailed):
+                    await connect(url, PROGRAM, options=options)
+                ends.words.gate.set()
+                assert await call == 7
+
+    with caplog.at_level(logging.INFO, "rpcrdma"):
+        run(main)
+    assert "its place was needed: too many connections" in caplog.text
+    assert re.search(r"turned away: 1 connections, whose receives take all memory that RDMA devices may", caplog.text)
 
 
 class AdvancedLoop(asyncio.SelectorEventLoop):

@@ -56,6 +56,7 @@ class _VerbsLink:
     ) -> None:
         self.local = address_of(identifier.local)
         self.peer = address_of(identifier.peer)
+        self.device = identifier.device
         self.active = request is None
         self._binding = binding
         self._manager = manager
