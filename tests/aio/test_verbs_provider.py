@@ -14,6 +14,8 @@ import pytest
 import rpcrdma
 from rpcrdma.aio.drivers import verbs_provider
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.nfs import v3
 from support.device_in_memory import DeviceInMemory
@@ -24,6 +26,16 @@ def message_of_connecting(provider: VerbsProvider) -> str:
     async def main() -> str:
         with pytest.raises(ConnectFailed) as caught:
             await rpcrdma.connect("rdma://127.0.0.2", v3.PROGRAM, options=rpcrdma.ConnectOptions(provider=provider))
+        return str(caught.value)
+
+    return asyncio.run(main())
+
+
+def message_of_listening(provider: VerbsProvider) -> str:
+    async def main() -> str:
+        options = ServeOptions(rdma=RdmaServerConfig(provider=provider))
+        with pytest.raises(ConnectFailed) as caught:
+            await serve([v3.NFS_V3_Service()], ["rdma://127.0.0.1:0"], options=options)
         return str(caught.value)
 
     return asyncio.run(main())
@@ -44,7 +56,7 @@ def test_where_the_module_is_missing_its_installation_is_named(monkeypatch: pyte
     ("number", "remedies"),
     [
         (errno.ENODEV, ("modprobe rdma_ucm", "ibverbs-providers")),
-        (errno.EACCES, ("permission denied", "this user has to be allowed to read and write /dev/infiniband/rdma_cm")),
+        (errno.EACCES, ("this user has to be allowed to read and write /dev/infiniband/rdma_cm",)),
     ],
 )
 def test_where_no_connection_manager_is_its_module_or_its_rights_are_named(
@@ -58,6 +70,11 @@ def test_where_no_connection_manager_is_its_module_or_its_rights_are_named(
     monkeypatch.setattr(device, "EventChannel", missing)
     message = message_of_connecting(VerbsProvider(device))
     assert all(remedy in message for remedy in remedies)
+    assert message.endswith("; otherwise take provider iwarp")
+    told = message_of_listening(VerbsProvider(device))
+    assert told.startswith("cannot listen at rdma://127.0.0.1:0: ")
+    assert all(remedy in told for remedy in remedies)
+    assert "port" not in told.replace("127.0.0.1:0", "")
 
 
 def test_an_iwarp_device_that_waits_for_the_peer_holds_up_neither_the_loop_nor_a_cancellation() -> None:

@@ -220,4 +220,7 @@ def cannot_listen(place: str, error: OSError) -> ConnectFailed:
         remedy = "stop what listens there, or choose another port (0 takes a free one)"
     elif error.errno in (errno.EACCES, errno.EPERM):
         remedy = "choose a port above 1023, or run as root"
+    elif error.errno == errno.ENOSYS:
+        # The words of a provider, which name its own remedy.
+        cause, remedy = str(error.strerror), "otherwise take provider iwarp"
     return ConnectFailed(f"cannot listen at {place}: {cause}; {remedy}")
