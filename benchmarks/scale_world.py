@@ -209,7 +209,7 @@ class World:
             await connection.close()
 
 
-def _oldest(admission: Any, _client: str, _now_s: float) -> Any:
+def _oldest(admission: Any, _client: str, _now_s: float, **_: bool) -> Any:
     """The oldest connection in its start-up, if 256 others are."""
     if admission.starting < RDMA_STARTING_MAX:
         return None

@@ -190,6 +190,9 @@ struct rdma_cm_id {
     void *context;
     struct ibv_qp *qp;
     struct sockaddr_storage source, destination;
+    uint64_t unused[7];
+    int port_space;
+    uint8_t port_num;
 };
 
 struct rdma_conn_param {
@@ -249,6 +252,7 @@ OF(ibv_port_attr, 52);
 AT(rdma_cm_id, qp, 24);
 AT(rdma_cm_id, source, 32);
 AT(rdma_cm_id, destination, 160);
+AT(rdma_cm_id, port_num, 348);
 AT(rdma_conn_param, rnr_retry_count, 13);
 OF(rdma_conn_param, 24);
 AT(rdma_cm_event, status, 20);

@@ -64,7 +64,7 @@ static PyObject *attributes_of(const Calls *calls, struct ibv_device *device) {
     return attributes;
 }
 
-/* devices() -> the attributes of each device */
+/* devices() -> the attributes of each device that can be opened; an OSError where none of them can */
 static PyObject *devices(PyObject *module, PyObject *unused) {
     const Calls *calls = rv_calls();
     struct ibv_device **list;
@@ -79,10 +79,16 @@ static PyObject *devices(PyObject *module, PyObject *unused) {
     if (!list) return rv_failed(0, "ibv_get_device_list");
     found = PyList_New(0);
     for (int i = 0; found && i < count; i++) {
-        PyObject *attributes = attributes_of(calls, list[i]);
-        if (!attributes || PyList_Append(found, attributes)) Py_CLEAR(found);
+        PyObject *attributes;
+        PyErr_Clear();
+        attributes = attributes_of(calls, list[i]);
+        if (attributes && PyList_Append(found, attributes)) Py_CLEAR(found);
         Py_XDECREF(attributes);
     }
+    if (found && PyList_Size(found))
+        PyErr_Clear();
+    else if (PyErr_Occurred())
+        Py_CLEAR(found);
     calls->ibv_free_device_list(list);
     return found;
 }

@@ -249,6 +249,13 @@ static PyObject *identifier_device(PyObject *self, void *unused) {
     return id->verbs ? PyUnicode_FromString(rv_calls()->ibv_get_device_name(id->verbs->device)) : Py_NewRef(Py_None);
 }
 
+/* ConnectionIdentifier.port: the number of its port of the device, or 0 before one was found */
+static PyObject *identifier_port(PyObject *self, void *unused) {
+    const struct rdma_cm_id *id = id_of(self);
+    (void)unused;
+    return id ? PyLong_FromLong(id->port_num) : NULL;
+}
+
 static PyObject *channel_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     const Calls *calls = rv_calls();
     Channel *channel;
@@ -382,7 +389,8 @@ int rv_add_manager(PyObject *module) {
         {"domain", rv_new_domain, METH_NOARGS, NULL}, {"queue_pair", rv_new_queue_pair, METH_VARARGS, NULL},
         {"open_device", rv_open_device, METH_NOARGS, NULL}, {"close", identifier_close, METH_NOARGS, NULL}, {0}};
     static PyGetSetDef fields[] = {{"local", identifier_address, NULL, NULL, NULL},
-        {"peer", identifier_address, NULL, NULL, "peer"}, {"device", identifier_device, NULL, NULL, NULL}, {0}};
+        {"peer", identifier_address, NULL, NULL, "peer"}, {"device", identifier_device, NULL, NULL, NULL},
+        {"port", identifier_port, NULL, NULL, NULL}, {0}};
     static PyType_Slot slots[] = {{Py_tp_dealloc, identifier_free}, {Py_tp_methods, methods}, {Py_tp_getset, fields},
         {0, NULL}};
     static PyType_Spec spec = {"rpcrdma_verbs.ConnectionIdentifier", sizeof(Identifier), 0,

@@ -76,9 +76,15 @@ RDMA_STARTING_S = 2.0
 """Seconds after which a connection that is still in its start-up gives its place to another client. Each start-up takes
 a few round trips, and waits for those that began before it."""
 
+RDMA_RECEIVES_LOCKED_OCTETS_MAX = 4 << 30
+"""Octets of receives over RDMA devices, for all connections of a server. They are locked from a peer's request on, by
+default 5 or 7 MB each: 600 to 800 connections, twice as many as may be in their start-up. Beyond that the connection
+that has been idle longest gives its place. Lower credits, or version 1 alone, leave room for more connections."""
+
 RDMA_IDLE_S = 3600.0
 """Seconds without any message before a connection without running calls is closed. Long, since not every client
-connects again by itself; a connection to a dead machine ends much sooner, by TCP's keep-alive."""
+connects again by itself. A connection to a dead machine ends within two minutes: by TCP's keep-alive, or by probes over
+an InfiniBand or RoCE device. An iWARP device ends it when its TCP does: 16 minutes with siw."""
 
 RPC_OUTSTANDING_CALLS_MAX = 128
 """Unanswered calls of one connection: as many as a Linux client keeps in flight by default."""

@@ -73,6 +73,29 @@ def test_where_all_have_as_many_the_one_that_has_been_idle_longest_makes_room() 
     assert it.displaced_by("e", 0.0) == "c0"
 
 
+def test_where_memory_is_short_a_connection_that_locks_some_makes_room_for_another() -> None:
+    it = Admission[str](100, 2, lambda connection: None if connection == "busy" else 0.0, 10)
+    it.add("a0", "a")
+    it.add("a1", "a", locked_octets=9)
+    assert not it.memory_full
+    it.add("busy", "a", locked_octets=1)
+    assert it.memory_full
+    assert it.displaced_by("a", 0.0) is None, "one that locks no memory needs no other's place"
+    assert it.displaced_by("b", 0.0, locks=True) == "a1"
+    it.remove("a1")
+    assert not it.memory_full
+    assert it.displaced_by("b", 0.0, locks=True) is None
+    it.add("b0", "b", starting_s=0.0)
+    it.add("b1", "b", starting_s=0.0, locked_octets=9)
+    assert it.displaced_by("c", 0.0) == "b0"
+    assert it.displaced_by("c", 0.0, locks=True) is None
+    it.remove("b0")
+    it.remove("b1")
+    it.add("busy", "b", locked_octets=10)
+    assert it.displaced_by("c", 0.0, locks=True) is None
+    assert (it.full, it.memory_full) == (False, True)
+
+
 def test_where_all_are_busy_the_newcomer_is_refused() -> None:
     it = admission(busy=("a0", "a1", "a2", "a3"))
     for number in range(4):

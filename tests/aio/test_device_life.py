@@ -13,20 +13,19 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.drivers import verbs_devices, verbs_listening
 from rpcrdma.aio.drivers.limited_log import LimitedLog
-from rpcrdma.aio.drivers.verbs_devices import KernelAnnouncements, announced
+from rpcrdma.aio.drivers.sockets import KEEP_ALIVE_IDLE_S
 from rpcrdma.aio.drivers.verbs_driver import VerbsDriver
 from rpcrdma.aio.drivers.verbs_listening import ListeningAddress
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
+from rpcrdma.aio.server import rdma_server
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.errors import TransportClosed
+from rpcrdma.errors import ConnectFailed, TransportClosed
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.verbs.binding import DeviceEventKind, ManagerEvent, ManagerEventKind, WorkStatus
@@ -193,7 +192,7 @@ def test_a_fault_of_one_user_of_a_device_leaves_no_other_user_on_it(
             manager = VerbsProvider(device, announcements=device.Announcements).manager()
             (watched,) = manager.devices._devices.values()
             if fault == "of-a-user":
-                watched._users = {FailingUser(): None, **watched._users}
+                watched._users = {FailingUser(): 0, **watched._users}
                 device.happens(DeviceEventKind.PORT_ERROR, 1)
                 await until(lambda: faults and not device.in_use)
             else:
@@ -299,6 +298,28 @@ def test_a_port_that_is_down_for_long_ends_connections_and_not_the_listener(
     assert "nothing listens" not in caplog.text
 
 
+def test_a_port_of_another_cable_ends_no_connection(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verbs_devices, "_PORT_DOWN_S", 0.0)
+
+    async def main() -> None:
+        async with joined() as ends:
+            ends.device.happens(DeviceEventKind.PORT_ERROR, 2)
+            for _ in range(10):
+                assert await ends.client.call(ECHO, 2) == 2
+            assert ends.client.reconnects == 0
+            for queue_pair in list(ends.device.in_use):
+                queue_pair.fail_sends(WorkStatus.RETRIES_EXCEEDED)
+            assert await ends.client.call(ECHO, 3, timeout_s=10) == 3
+
+    with caplog.at_level(logging.INFO, "rpcrdma"):
+        run(main)
+    assert "port 2 of the RDMA device memory0 is down: if it does not come up" in caplog.text
+    assert "ended: port 2" not in caplog.text
+    assert "connection lost: the peer does not answer any more: check" in caplog.text
+
+
 def test_a_port_that_comes_up_again_in_time_costs_no_connection(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with joined() as ends:
@@ -360,6 +381,74 @@ def test_work_that_is_given_up_names_the_port_that_went_down_at_that_moment(capl
     assert "connection lost: the device cannot send: port 1 of memory0 is down, bring" in caplog.text
 
 
+def test_a_client_whose_receives_would_lock_too_much_memory_displaces_an_idle_one_or_is_turned_away(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rdma_server, "RDMA_RECEIVES_LOCKED_OCTETS_MAX", 1)
+
+    async def main() -> None:
+        async with joined() as ends:
+            provider = VerbsProvider(ends.device, announcements=ends.device.Announcements)
+            options = ConnectOptions(provider=provider, reconnect=False)
+            url = ends.server.listening[0]
+            async with connect(url, PROGRAM, options=options) as second:
+                assert len(ends.server.connections) == 1
+                assert all(each.locked_octets > 1_000_000 for each in ends.server.connections)
+                call = asyncio.ensure_future(second.call(SLOW, 7))
+                await until(lambda: ends.words.asked)
+                with pytest.raises(ConnectFailed):
+                    await connect(url, PROGRAM, options=options)
+                ends.words.gate.set()
+                assert await call == 7
+
+    with caplog.at_level(logging.INFO, "rpcrdma"):
+        run(main)
+    assert "its place was needed: too many connections" in caplog.text
+    assert re.search(r"turned away: 1 connections, whose receives take all memory that RDMA devices may", caplog.text)
+
+
+class AdvancedLoop(asyncio.SelectorEventLoop):
+    """Its clock is `ahead_s` ahead."""
+
+    ahead_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead_s
+
+
+def test_a_silent_client_keeps_its_place_while_its_device_answers(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        loop = cast("AdvancedLoop", asyncio.get_running_loop())
+
+        async def after(duration_s: float) -> None:
+            loop.ahead_s += duration_s
+            for _ in range(8):
+                await asyncio.sleep(0)
+
+        device = DeviceInMemory()
+        config = RdmaServerConfig(provider=VerbsProvider(device, announcements=device.Announcements))
+        provider = VerbsProvider(device, announcements=device.Announcements)
+        options = ConnectOptions(provider=provider, reconnect=False)
+        async with serve([Words()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
+            client = await connect(server.listening[0], PROGRAM, options=options)
+            assert await client.call(ECHO, 1) == 1
+            for _ in range(4):
+                await after(KEEP_ALIVE_IDLE_S / 2)
+            assert await client.call(ECHO, 2) == 2
+            for queue_pair in list(device.in_use):
+                queue_pair.fail_sends(WorkStatus.RETRIES_EXCEEDED)
+            assert len(server.connections) == 1
+            for _ in range(2):
+                await after(KEEP_ALIVE_IDLE_S / 2)
+            await until(lambda: not device.in_use)
+            assert not server.connections
+            await client.close()
+
+    with caplog.at_level(logging.INFO, "rpcrdma"), asyncio.Runner(loop_factory=AdvancedLoop) as runner:
+        runner.run(main())
+    assert "ended: the peer does not answer any more: check it and the network" in caplog.text
+
+
 def test_a_listener_whose_address_moved_listens_anew() -> None:
     async def main() -> None:
         async with joined() as ends:
@@ -419,57 +508,6 @@ def test_attempts_to_listen_again_become_rarer_up_to_a_bound_and_go_on(
     assert "no such device; the next attempt is in 0.5 s" in caplog.text
     assert "listening at 192.0.2.1:20049 again, on the RDMA device rxe0" in caplog.text
     assert verbs_listening._RETRY_MAX_S == 30
-
-
-REMOVED = (
-    b"remove@/devices/virtual/infiniband_verbs/uverbs0\0ACTION=remove\0"
-    b"DEVPATH=/devices/virtual/infiniband_verbs/uverbs0\0SUBSYSTEM=infiniband_verbs\0MAJOR=231\0MINOR=192\0"
-    b"DEVNAME=infiniband/uverbs0\0SEQNUM=1234\0"
-)
-
-
-def test_announcements_of_rdma_devices_are_read_and_others_left() -> None:
-    assert announced(REMOVED) == ("remove", "uverbs0")
-    assert announced(REMOVED.replace(b"ACTION=remove", b"ACTION=add")) == ("add", "uverbs0")
-    assert announced(REMOVED.replace(b"SUBSYSTEM=infiniband_verbs", b"SUBSYSTEM=net")) is None
-    for end in range(len(REMOVED)):
-        assert announced(REMOVED[:end]) in (None, ("remove", "uverbs0"))
-    assert announced(REMOVED[: REMOVED.index(b"SUBSYSTEM=")]) is None
-
-
-@given(st.binary(max_size=200))
-def test_any_datagram_is_an_announcement_or_none(datagram: bytes) -> None:
-    announced(datagram)
-
-
-def test_announcements_of_programs_are_passed_over_and_lost_ones_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    arrived: list[Any] = [
-        (REMOVED, (4711, 1)),
-        OSError(errno.ENOBUFS, "No buffer space"),
-        (REMOVED, (0, 1)),
-        (b"", (0, 1)),
-    ]
-
-    class Socket:
-        def __init__(self, *kind: int) -> None:
-            pass
-
-        def bind(self, address: tuple[int, int]) -> None:
-            assert address == (0, 1)
-
-        def recvfrom(self, octets: int) -> Any:
-            if not arrived:
-                raise BlockingIOError
-            first = arrived.pop(0)
-            if isinstance(first, OSError):
-                raise first
-            return first
-
-        def close(self) -> None:
-            pass
-
-    monkeypatch.setattr(verbs_devices.socket, "socket", Socket)
-    assert KernelAnnouncements().take() == [("lost", ""), ("remove", "uverbs0")]
 
 
 def test_where_announcements_were_lost_the_devices_that_exist_are_looked_up(

@@ -53,7 +53,7 @@ def test_a_machine_with_a_device_is_examined_for_its_use(
     assert main(["doctor", "--json", "--root", str(tmp_path)]) == ExitStatus.DONE
     elsewhere = [finding["subject"] for finding in json.loads(capsys.readouterr().out)["findings"]]
     monkeypatch.setattr(examination, "rdma_devices", lambda _root: devices)
-    monkeypatch.setattr(examination, "try_verbs", lambda: try_verbs(lambda: (DeviceInMemory(), "")))
+    monkeypatch.setattr(examination, "try_verbs", lambda present: try_verbs(present, lambda: (DeviceInMemory(), "")))
     assert main(["doctor", "--json"]) == ExitStatus.DONE
     findings = {finding["subject"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]}
     with_a_device = [{"rdma_devices": "rdma_device"}.get(name, name) for name in SUBJECTS]

@@ -100,7 +100,8 @@ def test_a_device_tells_its_capabilities(siw: Path) -> None:
     attributes["max_windows"] = 0
     (finding,) = check_devices(rdma_devices(siw), {"siw0": attributes})
     assert finding.text.endswith(
-        "; no memory windows, RDMA Reads outstanding 16 in and 16 out, 4 scatter entries, messages up to 65.5 kB"
+        "; no usable memory windows (memory is registered for each call), RDMA Reads outstanding 16 in and 16 out, "
+        "4 scatter entries, messages up to 65.5 kB"
     )
     told = finding.facts["capabilities"]
     assert (told["message_bytes"], told["scatter_entries"], told["registrations"]) == (65536, 4, 1000)
@@ -108,6 +109,11 @@ def test_a_device_tells_its_capabilities(siw: Path) -> None:
     attributes["max_entries"] = 1
     (finding,) = check_devices(rdma_devices(siw), {"siw0": attributes})
     assert "; 12 memory windows, " in finding.text
+    for key in ("iwarp", "type_2_windows"):
+        other = DeviceInMemory().attributes
+        other[key] = not other[key]
+        (unused,) = check_devices(rdma_devices(siw), {"siw0": other})
+        assert "; no usable memory windows " in unused.text
     assert ", no scatter lists (data of the round-trip extension is copied once more), " in finding.text
 
 
@@ -129,6 +135,16 @@ class Unusable(DeviceInMemory):
         return super().EventChannel()
 
 
+class Undriven(Unusable):
+    """The kernel has the device, libibverbs has no driver for it."""
+
+    def __init__(self) -> None:
+        super().__init__("EventChannel", NO_DEVICE)
+
+    def devices(self) -> list[DeviceAttributes]:
+        return []
+
+
 MISSING = OSError("libibverbs.so.1: cannot open shared object file; install libibverbs1, librdmacm1")
 NO_DEVICE = OSError(errno.ENODEV, "No such device", "rdma_create_event_channel")
 NOT_ALLOWED = OSError(errno.EACCES, "Permission denied", "ibv_open_device")
@@ -146,12 +162,13 @@ NOT_ALLOWED = OSError(errno.EACCES, "Permission denied", "ibv_open_device")
             0,
         ),
         ((Unusable("EventChannel", NO_DEVICE), ""), "no such device", "as root: modprobe rdma_ucm", 1),
+        ((Undriven(), ""), "libibverbs has no driver for memory0; ", "as root: apt-get install ibverbs-providers", 0),
     ],
 )
 def test_the_reason_for_which_devices_cannot_be_used_is_told_with_its_remedy(
     found: tuple[Any, str], cause: str, remedy: str, known: int
 ) -> None:
-    trial = try_verbs(lambda: found)
+    trial = try_verbs(["memory0"], lambda: found)
     finding = check_verbs(trial)
     assert (finding.mark, finding.facts, len(trial.attributes)) == (Mark.NOTE, {"usable": False}, known)
     assert cause in finding.text
@@ -160,9 +177,17 @@ def test_the_reason_for_which_devices_cannot_be_used_is_told_with_its_remedy(
 
 
 def test_devices_that_can_be_used_are_provider_autos() -> None:
-    trial = try_verbs(lambda: (DeviceInMemory(), ""))
+    trial = try_verbs(["memory0"], lambda: (DeviceInMemory(), ""))
     assert list(trial.attributes) == ["memory0"]
     assert (check_verbs(trial).mark, check_verbs(trial).remedy) == (Mark.OK, "")
+
+
+def test_a_device_that_cannot_be_used_beside_others_is_named() -> None:
+    finding = check_verbs(try_verbs(["memory0", "odd0"], lambda: (DeviceInMemory(), "")))
+    assert (finding.mark, finding.facts) == (Mark.NOTE, {"usable": True})
+    assert finding.text.startswith("odd0 cannot be used: libibverbs has no driver for odd0, or does not open it")
+    assert "apt-get install ibverbs-providers" in finding.remedy
+    assert "/dev/infiniband/uverbs*" in finding.remedy
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -199,8 +224,15 @@ def test_a_machine_without_control_groups_has_no_limits(tmp_path: Path) -> None:
 def test_root_may_lock_memory_beyond_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (8 << 20, 8 << 20))
     assert lock_limit_octets(tmp_path) == 8 << 20
-    for rights, limit in (("0000000000004000", None), ("000001ffffffffff", None), ("0000000000000000", 8 << 20)):
-        write(tmp_path, {"proc/self/status": f"Name:\tx\nCapEff:\t{rights}"})
+    whole, container = "         0          0 4294967295", "         0     100000      65536"
+    for rights, identities, limit in (
+        ("0000000000004000", whole, None),
+        ("000001ffffffffff", whole, None),
+        ("0000000000000000", whole, 8 << 20),
+        ("000001ffffffffff", container, 8 << 20),
+        ("000001ffffffffff", f"{container}\n{whole}", 8 << 20),
+    ):
+        write(tmp_path, {"proc/self/status": f"Name:\tx\nCapEff:\t{rights}", "proc/self/uid_map": identities})
         assert lock_limit_octets(tmp_path) == limit
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, 0))
     assert lock_limit_octets(tmp_path) is None

@@ -19,7 +19,7 @@ from rpcrdma.wire.native import INTERFACE, Native, NativeFrames, native
 
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "native"
-LINES_MAX = {"src": 900, "verbs": 1300}
+LINES_MAX = {"src": 900, "verbs": 1320}
 """Lines of C for each module, without comments and empty lines, and without the declarations of foreign libraries.
 
 `verbs` is calls into two libraries: memory windows, scatter lists and device events are each a few calls of theirs.

@@ -17,7 +17,7 @@ import errno
 import itertools
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rpcrdma.verbs.binding import (
@@ -59,7 +59,11 @@ class _Descriptor:
     def clear(self) -> None:
         if self._raised:
             self._raised = False
-            os.eventfd_read(self._number)
+            # An iWARP connection is asked for in a thread: another `clear` may come between the two lines of `raise_`.
+            try:  # noqa: SIM105 - its functions would be counted among those of a call
+                os.eventfd_read(self._number)
+            except BlockingIOError:
+                pass
 
     def __del__(self) -> None:
         os.close(self._number)
@@ -218,6 +222,10 @@ class _Identifier:
     def device(self) -> str | None:
         return self._world.attributes["name"] if self._on_device else None
 
+    @property
+    def port(self) -> int:
+        return int(self._on_device)
+
     def open_device(self) -> _Device:
         assert self._on_device
         return _Device(self._world, self.node)
@@ -268,6 +276,8 @@ class _Identifier:
         return None if self._far is None else self._far._queue_pair
 
     def connect(self, private_data: bytes, inbound_reads: int, outbound_reads: int) -> None:
+        self._world.connecting += 1
+        self._world.connect_waits()
         listener = self._world.listeners.get(self.peer)
         if listener is None:
             self._happens(ManagerEventKind.REJECTED, _NOT_LISTENED_TO)
@@ -422,6 +432,10 @@ class DeviceInMemory:
         self.let_go: dict[str, tuple[int, int]] = {}
         """The queue pairs and listeners that still were there when a removed device was let go of, by its node."""
         self.listeners: dict[tuple[str, int], _Identifier] = {}
+        self.connecting = 0
+        """How often a connection was asked for."""
+        self.connect_waits: Callable[[], object] = bool
+        """Is called in the midst of that."""
         self.ports = itertools.count(49152)
         self._handles = itertools.count(0x1234)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import Any, cast
 
 import pytest
@@ -122,6 +123,30 @@ def test_no_more_work_is_posted_than_the_send_queue_holds() -> None:
     assert [each.wr for each in joined.near.completions] == list(range(50))
 
 
+def test_a_probe_asks_a_silent_peer_and_is_not_reported(joined: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
+    posted: list[Any] = []
+    post = joined.near._device.post_sends
+
+    def post_sends(works: Any) -> None:
+        posted.extend(works)
+        post(works)
+
+    monkeypatch.setattr(joined.near._device, "post_sends", post_sends)
+    room = joined.near._send_room
+    joined.near.heard = False
+    joined.near.probe()
+    joined.near.probe()
+    joined.progress()
+    assert [(entries, opcode) for _, entries, opcode, *_ in posted] == [((), joined.device.RDMA_WRITE)]
+    assert joined.near.heard
+    assert (joined.near._send_room, joined.near.idle, list(joined.near.completions)) == (room, True, [])
+    joined.near.probe()
+    joined.near.abort("the end")
+    assert not joined.near.completions
+    joined.near.probe()
+    assert len(posted) == 1
+
+
 def test_memory_that_the_device_does_not_take_ends_the_connection_with_the_remedy(joined: Joined) -> None:
     joined.device.attributes["max_regions"] = 0
     joined.near.post_write("w", [bytes(1 << 20)], 1, 0)
@@ -157,13 +182,119 @@ def test_an_event_that_ends_the_connection_is_told_in_words(
     assert words in end.reason
 
 
+class Asking:
+    """An end that asks for a connection, by a call that has not returned."""
+
+    def __init__(self) -> None:
+        device = DeviceInMemory()
+        channel = device.EventChannel()
+        self.identifier = channel.identifier()
+        self.identifier.resolve_address("127.0.0.1", 1, 0, 1)
+        domain = self.identifier.domain()
+        self.end = DeviceQueuePair(device, self.identifier, domain, KeptRegistrations(), b"", None)
+        self.end.asks = lambda _ask: True
+        self.end.post_receive("r", memoryview(bytearray(8)))
+        self.end.flush()
+        self.calls: list[str] = []
+        self.identifier.disconnect = lambda: self.calls.append("disconnect")  # type: ignore[method-assign]
+        self.end._device.end = lambda: self.calls.append("end")  # type: ignore[method-assign]
+
+
+def test_events_wait_for_the_call_that_asks_for_the_connection() -> None:
+    asking = Asking()
+    asking.end.on_event(event(ManagerEventKind.ESTABLISHED))
+    asking.end.flush()
+    assert asking.end.events == []
+    asking.end.asked(None)
+    assert [type(each) for each in asking.end.events] == [Established]
+
+
+def test_an_end_waits_with_the_device_for_the_call_that_asks_for_the_connection() -> None:
+    asking = Asking()
+    asking.end.abort("enough")
+    assert asking.end.events == [Disconnected(reason="enough", by_peer=False)]
+    assert [(each.wr, each.status) for each in asking.end.completions] == [("r", Status.FLUSHED)]
+    assert asking.calls == []
+    asking.end.asked(OSError(errno.ETIMEDOUT, "Connection timed out", "rdma_connect"))
+    assert asking.calls == ["disconnect", "end"]
+    assert len(asking.end.events) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(errno.ECONNREFUSED, "connection refused"), (errno.ETIMEDOUT, "rdma_connect failed: Connection timed out")],
+)
+def test_the_failure_of_the_call_that_asks_for_the_connection_ends_it(number: int, reason: str) -> None:
+    asking = Asking()
+    asking.end.asked(OSError(number, os.strerror(number), "rdma_connect"))
+    (end,) = asking.end.events
+    assert isinstance(end, Disconnected)
+    assert end.reason == reason
+
+
 def test_a_receive_that_fails_is_a_breach_of_the_peer_and_not_a_fault_of_the_network(joined: Joined) -> None:
     # Linux's rxe reports a message that is too long in this way.
     joined.near.post_receive("r", memoryview(bytearray(8)))
     work, _ = joined.near._device.receives.pop()  # type: ignore[attr-defined]
     joined.near._device._complete(1, work, WorkStatus.LOCAL_OPERATION)  # type: ignore[attr-defined]
     joined.near.poll()
-    assert joined.near.events == [Disconnected(reason="status 2", by_peer=True, protocol_error=True)]
+    reason = "the peer sent a message that is longer than the receive for it (status 2)"
+    assert joined.near.events == [Disconnected(reason=reason, by_peer=True, protocol_error=True)]
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "breach"),
+    [
+        (WorkStatus.REMOTE_REQUEST, "the peer's device refused a message: ", True),
+        (WorkStatus.REMOTE_ACCESS, "the peer's device refused access to memory: ", True),
+        (WorkStatus.NOT_READY, "the peer has no receive for a message, though it has granted", True),
+        (21, "the device failed: status 21; see the kernel's log (dmesg)", False),
+    ],
+)
+def test_work_that_the_device_could_not_do_is_told_in_words(
+    joined: Joined, status: int, words: str, breach: bool
+) -> None:
+    joined.near._device.fail_sends(status)  # type: ignore[attr-defined]
+    joined.near.post_send("s", [b"x"])
+    joined.near.flush()
+    joined.near.poll()
+    (end,) = joined.near.events
+    assert isinstance(end, Disconnected)
+    assert words in end.reason
+    assert (end.by_peer, end.protocol_error) == (False, breach)
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOMEM, "raise the limit of locked memory"),
+        (errno.EAGAIN, "raise the limit of the control group"),
+        (errno.EFAULT, "such as a bytearray"),
+        (errno.EOPNOTSUPP, "such as a bytearray"),
+        (errno.EIO, "bring it back"),
+        (errno.ENODEV, "bring it back"),
+        (errno.EINVAL, "the kernel's log"),
+    ],
+)
+def test_memory_that_is_not_registered_has_the_remedy_of_its_cause(
+    joined: Joined, number: int, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> Region:
+        raise OSError(number, os.strerror(number), "ibv_reg_mr")
+
+    monkeypatch.setattr(joined.near.pd._domain, "register", refuse)
+    with pytest.raises(LocalProtocolError) as caught:
+        joined.near.pd.register(bytearray(8), Access.LOCAL_WRITE)
+    told = str(caught.value)
+    assert remedy in told
+    assert ("locked memory" in told) is (number == errno.ENOMEM)
+
+
+def test_memory_beyond_the_longest_registration_is_refused_with_the_limit(joined: Joined) -> None:
+    joined.device.attributes["max_region_octets"] = 8
+    joined.near.pd.register(bytearray(8), Access.LOCAL_WRITE)
+    with pytest.raises(LocalProtocolError, match="registers no 9 octets: it takes 8 at a time; use smaller buffers"):
+        joined.near.pd.register(bytearray(9), Access.LOCAL_WRITE)
 
 
 def test_a_message_that_overtakes_the_event_of_the_connection_comes_after_it() -> None:

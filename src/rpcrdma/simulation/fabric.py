@@ -80,6 +80,7 @@ class _Link:
     """One end of a connection to be; the link of the end that connects has yet to find its peer."""
 
     provider = _NAME
+    device = None
     settle_s = 0.0
     remote_invalidation = True
 

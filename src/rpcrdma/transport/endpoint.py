@@ -233,6 +233,11 @@ class Endpoint:
         return self._session.receive_octets
 
     @property
+    def receives_octets(self) -> int:
+        """The octets of all messages for which receives are posted."""
+        return self._receives.octets
+
+    @property
     def remote_invalidation(self) -> bool:
         """Whether both sides allow Send with Invalidate; in version 2, whether this side does."""
         return self._session.remote_invalidation

@@ -41,6 +41,11 @@ class ReceiveBuffers:
         self.kept_scattered: Container[tuple[int, ...]] = ()
         self.arrived: tuple[ScatteredBuffer, int] | None = None
 
+    @property
+    def octets(self) -> int:
+        """The octets of all messages for which receives are posted."""
+        return (self.posted + AHEAD) * self.pool.octets
+
     def post(self, wanted: int) -> None:
         """Posts receives so that `wanted` messages can arrive (RFC 8166 section 3.3.1, RFC 8167 section 4.3)."""
         count = wanted - self.posted if self.posted else wanted + AHEAD

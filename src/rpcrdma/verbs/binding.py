@@ -53,10 +53,13 @@ class WorkStatus(enum.IntEnum):
     """The statuses of a completion (`ibv_wc_status`) that are told apart here."""
 
     SUCCESS = 0
+    LOCAL_LENGTH = 1
     LOCAL_OPERATION = 2
     FLUSHED = 5
+    REMOTE_REQUEST = 9
     REMOTE_ACCESS = 10
     RETRIES_EXCEEDED = 12
+    NOT_READY = 13
 
 
 class ManagerEventKind(enum.IntEnum):
@@ -245,6 +248,10 @@ class ConnectionIdentifier(Protocol):
         """The name of its device, None while none was found or where all are meant."""
 
     @property
+    def port(self) -> int:
+        """The number of its port of the device, 0 while none was found or where all are meant."""
+
+    @property
     def local(self) -> tuple[str, int]:
         """Address and port of this end."""
 
@@ -338,7 +345,7 @@ class Binding(Protocol):
         """Makes an event channel."""
 
     def devices(self) -> list[DeviceAttributes]:
-        """The devices of this machine."""
+        """The devices that this process can open; OSError where it can open none of those that are there."""
 
     def status_text(self, status: int, /) -> str:
         """The status of a completion in words."""

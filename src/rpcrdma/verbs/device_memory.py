@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from typing import NamedTuple, Protocol
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import MEMORY_WINDOWS_KEPT_MAX
 from rpcrdma.verbs.binding import DeviceAttributes, Domain, Entry, MemoryWindow, Region, Right
+from rpcrdma.verbs.device_ends import remedy_of
 from rpcrdma.verbs.device_registrations import KeptRegistration, KeptRegistrations
 from rpcrdma.verbs.memory import Access, MemoryRegion, RegistrationCounts
 from rpcrdma.wire.buffers import Buffer, PooledMemory, as_view
@@ -32,7 +34,8 @@ _SLAB_OCTETS = 1 << 16
 def has_windows(device: DeviceAttributes) -> bool:
     """Whether a peer reaches memory through windows of type 2 of the device, which its Sends can invalidate.
 
-    A Send with Invalidate of any other handle breaks the connection.
+    A Send with Invalidate of any other handle breaks the connection. On iWARP the sink of an RDMA Read is named by its
+    registration, which would need a remote right beside the window.
     """
     return device["type_2_windows"] and device["max_windows"] > 0 and not device["iwarp"]
 
@@ -152,9 +155,14 @@ class DeviceProtectionDomain:
         try:
             return self._domain.window()
         except OSError as error:
+            remedy = remedy_of(error)
+            if error.errno == errno.ENOMEM:
+                remedy = (
+                    f"it has {self.device['max_windows']}: make fewer calls with bulk data at a time, or close other "
+                    "connections"
+                )
             raise LocalProtocolError(
-                f"{self.device['name']} has no further memory window: {error.strerror}; it has "
-                f"{self.device['max_windows']}: make fewer calls with bulk data at a time, or close other connections"
+                f"{self.device['name']} has no further memory window: {error.strerror}; {remedy}"
             ) from error
 
     def pin(self, data: Buffer, rights: int) -> Pinned:
@@ -197,6 +205,11 @@ class DeviceProtectionDomain:
         if not data:
             # A device registers no empty memory; no peer can reach the octet that stands for it.
             data, rights = bytearray(1), 0
+        most = self.device["max_region_octets"]
+        if 0 < most < len(data):
+            raise LocalProtocolError(
+                f"{self.device['name']} registers no {len(data)} octets: it takes {most} at a time; use smaller buffers"
+            )
         try:
             try:
                 return self._domain.register(data, rights, keep)
@@ -205,8 +218,7 @@ class DeviceProtectionDomain:
             return self._domain.register(data, rights, keep)
         except OSError as error:
             raise LocalProtocolError(
-                f"{self.device['name']} registers no {len(data)} octets: {error.strerror}; raise the limit of locked "
-                "memory (ulimit -l, or LimitMEMLOCK= of a systemd unit)"
+                f"{self.device['name']} registers no {len(data)} octets: {error.strerror}; {remedy_of(error)}"
             ) from error
 
     def invalidate(self, region: MemoryRegion) -> None:

@@ -1,9 +1,10 @@
 """A queue pair of an RDMA device, over libibverbs and librdmacm.
 
-It waits for nothing: its driver calls `poll` when the completion queue may hold something and `on_event` with each
-event of the connection manager, and the connection's owner takes completions and events. Short data is copied into
-registered slots; other data is pinned until its work request has completed. Receives of a pool have memory of their own
-(`device_receives`). A memory window is bound by a work request before the Send that names it.
+It waits for nothing, where its driver `asks` in a thread if the device's call waits for the peer. The driver calls
+`poll` when the completion queue may hold something and `on_event` with each event of the connection manager, and the
+connection's owner takes completions and events. Short data is copied into registered slots; other data is pinned until
+its work request has completed. Receives of a pool have memory of their own (`device_receives`). A memory window is
+bound by a work request before the Send that names it.
 
 When the connection ends, the device's queue pair is destroyed first, so that the device reaches no memory any more;
 then all outstanding work is reported as flushed.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import errno
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.verbs.binding import (
@@ -29,6 +31,7 @@ from rpcrdma.verbs.binding import (
     removal_of,
 )
 from rpcrdma.verbs.binding import WorkStatus as Work
+from rpcrdma.verbs.device_ends import BROKEN, ENDS, REFUSALS, REFUSED, TOO_LONG, UNSENT
 from rpcrdma.verbs.device_memory import (
     SCATTER_ENTRIES,
     DeviceProtectionDomain,
@@ -67,12 +70,14 @@ _SLOT_OCTETS = 4096
 """Up to this length a copy costs less than a registration."""
 _COMPLETIONS = 64
 """Completions taken at once."""
+_OWN = object()
+"""Stands for the work requests that the owner of the queue pair has not posted, whose completions it does not get."""
 
 
 class _Send:
     """Work of the send queue, which is one or more work requests of the device: `left` have not completed.
 
-    `verb` None stands for the binding of a window, which the owner of the queue pair has not posted.
+    `verb` None stands for the binding of a window.
     """
 
     __slots__ = ("left", "length", "pinned", "signaled", "slot", "status", "verb", "wr")
@@ -129,8 +134,15 @@ class DeviceQueuePair:
         self._unposted: deque[SendWork] = deque()
         self._reads = 0
         self._leaving = False
+        self.asks: Callable[[Callable[[], None]], bool] = _at_once
+        """Makes the call that asks the peer for the connection; True if `asked` will tell how it has ended."""
+        self.asking = False
+        """Whether that call runs: nothing else may be done with the identifier and the device's queue pair."""
+        self._held: list[ManagerEvent] = []
+        self.heard = False
+        """Whether completions came since this was set to False."""
         self.trouble: Callable[[], str] = str
-        """Tells what is wrong with the device's ports, if anything."""
+        """Tells whether the connection's port of the device is down, in words."""
         self.parted = True
         """Whether the connection manager has nothing more to do for the connection."""
         self.state = EndState.IDLE
@@ -222,7 +234,7 @@ class DeviceQueuePair:
     def bind(self, window: MemoryWindow, entry: Entry, handle: int, rights: int) -> None:
         """See `WindowBinder`: the device binds it before it sends a message that is posted later."""
         if self.state is not EndState.CLOSED:
-            send = _Send(None, None, 0, signaled=False)
+            send = _Send(_OWN, None, 0, signaled=False)
             send.left = 1
             self._sends.append(send)
             self._unposted.append((send, (entry,), self._binding.BIND_WINDOW, handle, rights, window))
@@ -235,6 +247,15 @@ class DeviceQueuePair:
                 self._unposted.remove(work)
                 self._sends.remove(work[0])
                 break
+
+    def probe(self) -> None:
+        """Posts an RDMA Write without data, unless the device waits for the peer already.
+
+        The peer acknowledges it without a look at its handle (IBA C9-88; iWARP likewise), or the device gives the peer
+        up. The completion of an iWARP device says only that TCP has taken it.
+        """
+        if self.state is EndState.ESTABLISHED and not self._sends:
+            self._queue(_Send(_OWN, Verb.RDMA_WRITE, 0, signaled=False), self._binding.RDMA_WRITE, [], 0, 0)
 
     def _post(self, send: _Send, opcode: int, gather: Sequence[Buffer], handle: int, offset: int) -> None:
         if self.state is not EndState.CLOSED:
@@ -307,14 +328,11 @@ class DeviceQueuePair:
         if self.state is EndState.IDLE:
             self.state = EndState.CONNECTING
             self.parted = False
+            ask = partial(self._identifier.connect, self._private_data, self.inbound_reads, self.outbound_reads)
             try:
-                self._identifier.connect(self._private_data, self.inbound_reads, self.outbound_reads)
+                self.asking = self.asks(ask)
             except OSError as error:
-                # Of siw the call itself tells that TCP was refused.
-                if error.errno == errno.ECONNREFUSED:
-                    self._end("connection refused", by_peer=True)
-                else:
-                    self._fail(error)
+                self.asked(error)
         if self.state is not EndState.ESTABLISHED:
             return
         works = self._next_works() if self._unposted else None
@@ -341,8 +359,26 @@ class DeviceQueuePair:
             self._send_room -= 1
         return works
 
+    def asked(self, error: OSError | None) -> None:
+        """The call that asked the peer for the connection has ended; see `asks`."""
+        self.asking = False
+        if self.state is EndState.CLOSED:
+            self._part(EndState.CONNECTING)
+        elif error is not None:
+            # Of siw the call itself tells that TCP was refused.
+            if error.errno == errno.ECONNREFUSED:
+                self._end("connection refused", by_peer=True)
+            else:
+                self._fail(error)
+        held, self._held = self._held, []
+        for event in held:
+            self.on_event(event)
+
     def on_event(self, event: ManagerEvent) -> None:
         """Takes an event of the connection manager."""
+        if self.asking:
+            self._held.append(event)
+            return
         kind = event.kind
         if kind in (ManagerEventKind.DISCONNECTED, ManagerEventKind.TIMEWAIT_ENDED, ManagerEventKind.REJECTED):
             self.parted = True
@@ -357,9 +393,9 @@ class DeviceQueuePair:
             self._ended_by_peer()
         elif kind == ManagerEventKind.DEVICE_REMOVED:
             self._end(removal_of(self.pd.device["name"]), by_peer=False)
-        elif kind in _ENDS:
-            reason = _ENDS[ManagerEventKind(kind)]
-            if kind == ManagerEventKind.REJECTED and event.status in _REFUSED:
+        elif kind in ENDS:
+            reason = ENDS[ManagerEventKind(kind)]
+            if kind == ManagerEventKind.REJECTED and event.status in REFUSED:
                 reason = "connection refused"
             self._end(reason, by_peer=True)
 
@@ -393,7 +429,7 @@ class DeviceQueuePair:
             # The rxe of Linux 6.12 flushes work that it could not send, as after a fault of the peer.
             self._end(f"the device cannot send: {remedy}", by_peer=False)
         elif broken:
-            self._end(_BROKEN, by_peer=True, protocol_error=True)
+            self._end(BROKEN, by_peer=True, protocol_error=True)
         else:
             self._end("the peer disconnected", by_peer=True)
 
@@ -406,6 +442,23 @@ class DeviceQueuePair:
         if self.state is EndState.CLOSED:
             return
         before, self.state = self.state, EndState.CLOSED
+        if not self.asking:
+            self._part(before, private_data)
+        self._unposted.clear()
+        while self._sends:
+            send = self._sends.popleft()
+            self._release(send)
+            if send.verb is not None and send.wr is not _OWN:
+                self.completions.append(Completion(send.wr, send.verb, send.status))
+        while self._receives:
+            receive = self._receives.popleft()
+            if isinstance(receive.place, Pinned):
+                self.pd.unpin(receive.place)
+                self.completions.append(Completion(receive.wr, Verb.RECEIVE, Status.FLUSHED))
+        self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
+
+    def _part(self, before: EndState, private_data: bytes | None = None) -> None:
+        """Ends the connection at the connection manager, and the device's queue pair."""
         try:
             if before is EndState.REQUESTED:
                 self.parted = True
@@ -417,18 +470,6 @@ class DeviceQueuePair:
             self.parted = True
         self.pd.end_windows()
         self._device.end()
-        self._unposted.clear()
-        while self._sends:
-            send = self._sends.popleft()
-            self._release(send)
-            if send.verb is not None:
-                self.completions.append(Completion(send.wr, send.verb, send.status))
-        while self._receives:
-            receive = self._receives.popleft()
-            if isinstance(receive.place, Pinned):
-                self.pd.unpin(receive.place)
-                self.completions.append(Completion(receive.wr, Verb.RECEIVE, Status.FLUSHED))
-        self.events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
 
     def release(self) -> None:
         """Gives everything back that the device holds for it; called last, after the end."""
@@ -446,6 +487,8 @@ class DeviceQueuePair:
         except OSError as error:
             self._fail(error)
             return False
+        if found:
+            self.heard = True
         flushed = False
         for work, status, octets, invalidated in found:
             if self.state is EndState.CLOSED:
@@ -501,11 +544,15 @@ class DeviceQueuePair:
         if isinstance(work, _Send) and work.verb is None:
             reason = f"the device binds no memory window: {self._binding.status_text(status)}"
             self._end(reason, by_peer=False)
-        elif isinstance(work, _Send) and status in _UNSENT:
-            happened, remedy = _UNSENT[Work(status)]
+        elif isinstance(work, _Send) and status in UNSENT:
+            happened, remedy = UNSENT[Work(status)]
             self._end(f"{happened}: {self._port_remedy() or remedy}", by_peer=status == Work.RETRIES_EXCEEDED)
+        elif isinstance(work, _Send):
+            text = f"the device failed: {self._binding.status_text(status)}; see the kernel's log (dmesg)"
+            self._end(REFUSALS.get(status, text), by_peer=False, protocol_error=status in REFUSALS)
         else:
-            self._end(self._binding.status_text(status), by_peer=isinstance(work, PostedReceive), protocol_error=True)
+            reason = TOO_LONG if status in (Work.LOCAL_LENGTH, Work.LOCAL_OPERATION) else BROKEN
+            self._end(f"{reason} ({self._binding.status_text(status)})", by_peer=True, protocol_error=True)
 
     def _port_remedy(self) -> str:
         trouble = self.trouble()
@@ -519,20 +566,9 @@ class DeviceQueuePair:
             send.slot = None
 
 
-_UNSENT = {
-    Work.LOCAL_OPERATION: ("the device cannot send", "check that its network interface is up (ip link)"),
-    Work.RETRIES_EXCEEDED: ("the peer does not answer any more", "check it and the network"),
-}
-"""Of the send queue. A device that sends by a network interface, as rxe, reports the first one when that is down."""
-_BROKEN = "the device stopped the connection: the peer broke a rule of RDMA"
-_ENDS = {
-    ManagerEventKind.CONNECT_ERROR: "the connection could not be made",
-    ManagerEventKind.UNREACHABLE: "the peer does not answer: check its address and the network",
-    ManagerEventKind.REJECTED: "the peer rejected the connection",
-    ManagerEventKind.ADDRESS_CHANGED: "the network address moved to another device: the next connection takes that",
-}
-_REFUSED = (8, -errno.ECONNREFUSED)
-"""Statuses of a rejection: the reason "invalid service ID" of InfiniBand, and the errno of iWARP's TCP."""
+def _at_once(ask: Callable[[], None]) -> bool:
+    ask()
+    return False
 
 
 def _divided(entries: Iterable[Entry], entries_max: int, octets_max: int) -> list[list[Entry]]:

@@ -193,6 +193,11 @@ class RdmaConnection(CallsMade):
         return None if busy else self._active_at
 
     @property
+    def locked_octets(self) -> int:
+        """The octets of receives whose memory an RDMA device locks, from the beginning on; 0 without a device."""
+        return 0 if self._driver.terms.device is None else self._endpoint.receives_octets
+
+    @property
     def negotiated(self) -> Negotiated:
         """The agreed terms; the credits granted change with each reply."""
         return negotiated(self._endpoint, self._driver.terms, self._provider, self._round_trip_s, self.host_identity)

@@ -89,6 +89,7 @@ class _LoopbackLink:
     """
 
     provider = _NAME
+    device = None
     settle_s = 0.0
     remote_invalidation = True
 

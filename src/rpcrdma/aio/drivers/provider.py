@@ -108,6 +108,10 @@ class Link(Protocol):
         """The provider's name."""
 
     @property
+    def device(self) -> str | None:
+        """The RDMA device, which locks the memory of receives; None of a provider without."""
+
+    @property
     def local(self) -> tuple[str, int]:
         """The address and port of this end."""
 

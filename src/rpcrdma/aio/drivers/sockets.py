@@ -16,6 +16,7 @@ from typing import Any
 from rpcrdma.errors import ConnectFailed, HostNotFound, NotPermitted
 
 __all__ = [
+    "KEEP_ALIVE_IDLE_S",
     "address_of",
     "addresses_of",
     "authority",
@@ -39,7 +40,9 @@ _NOT_MEASURED = (1 << 32) - 1
 
 _HUGE_MSS_OCTETS = 16384
 
-_KEEP_ALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
+KEEP_ALIVE_IDLE_S = 60
+"""Seconds of silence after which a peer is asked for a sign of life, as Linux's RPC over TCP does."""
+_KEEP_ALIVE = {socket.TCP_KEEPIDLE: KEEP_ALIVE_IDLE_S, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
 """Seconds of silence, seconds between probes, probes: what holds a connection to a dead machine lets go in two minutes,
 as Linux's RPC over TCP does."""
 
@@ -217,4 +220,7 @@ def cannot_listen(place: str, error: OSError) -> ConnectFailed:
         remedy = "stop what listens there, or choose another port (0 takes a free one)"
     elif error.errno in (errno.EACCES, errno.EPERM):
         remedy = "choose a port above 1023, or run as root"
+    elif error.errno == errno.ENOSYS:
+        # The words of a provider, which name its own remedy.
+        cause, remedy = str(error.strerror), "otherwise take provider iwarp"
     return ConnectFailed(f"cannot listen at {place}: {cause}; {remedy}")

@@ -27,6 +27,7 @@ class TcpLink:
     """A connected TCP socket. The end that connects is the MPA initiator. Links of one loop may share a `scratch`."""
 
     provider = _NAME
+    device = None
     remote_invalidation = True
 
     def __init__(

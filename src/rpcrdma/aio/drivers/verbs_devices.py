@@ -137,22 +137,21 @@ class WatchedDevice:
         self.node = device.node
         self._device = device
         self._guard = guard
-        self._users: dict[DeviceUser, None] = {}
+        self._users: dict[DeviceUser, int] = {}
         self._down: dict[int, asyncio.TimerHandle] = {}
         self.lost = False
         """Whether the device has been or is to be removed."""
         asyncio.get_running_loop().add_reader(device.fileno(), self._readable)
 
-    @property
-    def trouble(self) -> str:
-        """The ports that are down at this moment, in words; empty where none is."""
+    def trouble(self, port: int) -> str:
+        """Whether a port is down at this moment, in words; empty where it is not. Port 0 stands for each port."""
         if not self.lost and self._fatal():
             asyncio.get_running_loop().call_soon(self.lose)
-        return ", ".join(f"port {port} of {self.name} is down" for port in self._down)
+        return ", ".join(f"port {down} of {self.name} is down" for down in self._down if port in (0, down))
 
-    def add(self, user: DeviceUser) -> None:
-        """Reports losses to `user` from now on."""
-        self._users[user] = None
+    def add(self, user: DeviceUser, port: int = 0) -> None:
+        """Reports losses to `user` from now on: those of the device, and of the port or, with 0, of each port."""
+        self._users[user] = port
 
     def remove(self, user: DeviceUser) -> None:
         """Reports nothing more to it."""
@@ -168,7 +167,7 @@ class WatchedDevice:
             if kind == DeviceEventKind.DEVICE_FATAL:
                 return True
             if kind == DeviceEventKind.PORT_ERROR and port not in self._down:
-                self._down[port] = asyncio.get_running_loop().call_later(_PORT_DOWN_S, self._stays_down)
+                self._down[port] = asyncio.get_running_loop().call_later(_PORT_DOWN_S, self._stays_down, port)
                 _LOGGER.warning(
                     "port %d of the RDMA device %s is down: if it does not come up within %g s, its connections end; "
                     "check the cable, or bring its network interface up: ip link set INTERFACE up",
@@ -179,9 +178,9 @@ class WatchedDevice:
                 _LOGGER.info("port %d of the RDMA device %s is up again", port, self.name)
         return False
 
-    def _stays_down(self) -> None:
-        trouble = self.trouble
-        for user in list(self._users) if trouble else ():
+    def _stays_down(self, port: int) -> None:
+        trouble = self.trouble(port)
+        for user in [user for user, own in self._users.items() if own in (0, port)] if trouble else ():
             remedy = "check the cable, or bring its network interface up (ip link set INTERFACE up)"
             tell(user.on_port_down, f"{trouble}: {remedy}")
 

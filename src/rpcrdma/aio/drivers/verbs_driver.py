@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Callable
+from functools import partial
 
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.provider import Terms
+from rpcrdma.aio.drivers.sockets import KEEP_ALIVE_IDLE_S
 from rpcrdma.aio.drivers.verbs_devices import WatchedDevice
 from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
 from rpcrdma.verbs import ProtectionDomain
@@ -19,6 +23,10 @@ __all__ = ["VerbsDriver"]
 
 _POLLS = 16
 """Lists of completions that are taken before other connections get their turn."""
+
+_PROBE_S = KEEP_ALIVE_IDLE_S / 2
+"""A peer is probed after one to two of these periods without any completion. A device gives a dead peer up within
+seconds to a minute, so that the connection ends within two minutes, as over the software RNIC."""
 
 _LINGER_S = 2.0
 """How long the peer's answer to the end of the connection is awaited, so that the request can be sent again."""
@@ -39,6 +47,7 @@ class VerbsDriver:
         "_on_closed",
         "_on_turn",
         "_polls",
+        "_probe_timer",
         "_timer",
         "queue_pair",
     )
@@ -68,12 +77,16 @@ class VerbsDriver:
         self._closed = False
         self._linger = Alarm(self._give_up)
         timer.watch(self._linger)
+        # Not the connection's timer, which looks at each deadline in each turn.
+        self._probe_timer = self._loop.call_later(_PROBE_S, self._probe)
         self._loop.add_reader(queue_pair.fileno(), self._readable)
         manager.watch(identifier, self._on_event)
         self._device = device
         if device is not None:
-            device.add(self)
-            queue_pair.trouble = lambda: device.trouble
+            device.add(self, identifier.port)
+            queue_pair.trouble = partial(device.trouble, identifier.port)
+        if queue_pair.pd.device["iwarp"]:
+            queue_pair.asks = self._ask
         if queue_pair.events:
             # The peer's request for the connection.
             self._loop.call_soon(self._turn)
@@ -160,6 +173,42 @@ class VerbsDriver:
             else:
                 self.expect_end()
 
+    def _ask(self, ask: Callable[[], None]) -> bool:
+        """Has a thread ask for the connection: Linux's siw connects TCP in the call, which takes minutes in vain.
+
+        The thread is a daemon, so that the program's end does not wait for it.
+        """
+
+        def run() -> None:
+            failure: OSError | None = None
+            try:
+                ask()
+            except OSError as error:
+                failure = error
+            # The event loop may have ended meanwhile.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._asked, failure)
+
+        threading.Thread(target=run, name="rpcrdma-connect", daemon=True).start()
+        return True
+
+    def _asked(self, failure: OSError | None) -> None:
+        self.queue_pair.asked(failure)
+        if self._closed:
+            self._release()
+        else:
+            self._turn()
+
+    def _probe(self) -> None:
+        """Lets the device find out whether a silent peer is still there."""
+        queue_pair = self.queue_pair
+        if not queue_pair.heard:
+            queue_pair.probe()
+            self.flush()
+        queue_pair.heard = False
+        if not self._closed:
+            self._probe_timer = self._loop.call_later(_PROBE_S, self._probe)
+
     def expect_end(self) -> None:
         """The connection has ended for its owner: it waits for the peer a short time only."""
         if self._linger.due_s is None and not self._closed:
@@ -187,11 +236,16 @@ class VerbsDriver:
             return
         self._closed = True
         self._timer.stop()
+        self._probe_timer.cancel()
         self.queue_pair.abort("the connection was closed")
         self._loop.remove_reader(self.queue_pair.fileno())
         self._manager.forget(self._identifier)
         if self._device is not None:
             self._device.remove(self)
+        if not self.queue_pair.asking:
+            self._release()
+        self._on_closed()
+
+    def _release(self) -> None:
         self.queue_pair.release()
         self._identifier.close()
-        self._on_closed()

@@ -69,14 +69,14 @@ class ConnectionManager:
         """An identifier with a device that reaches the address; `bind` is called first.
 
         The connection manager does not know which ports of this end TCP has, and an iWARP device uses those of TCP: an
-        identifier with such a port would not connect.
+        identifier with such a port would not connect. InfiniBand and RoCE have ports of their own.
 
         Raises:
             OSError: no device reaches it, or the path to it is unknown.
         """
         for _ in range(_PORTS_TRIED):
             identifier = await self._resolved(host, port, scope, bind)
-            if not _is_of_tcp(identifier.local):
+            if not _is_of_tcp(identifier.local) or not identifier.domain().device["iwarp"]:
                 return identifier
             self.end(identifier)
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))

@@ -23,6 +23,7 @@ from rpcrdma.aio.drivers.verbs_manager import ConnectionManager
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.verbs.binding import Binding, ConnectionIdentifier, Domain, ManagerEvent, find
 from rpcrdma.verbs.device_config import VerbsConfig
+from rpcrdma.verbs.device_ends import remedy_of
 from rpcrdma.verbs.device_memory import has_scatter_lists, has_windows
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 
@@ -36,6 +37,16 @@ _MANAGERS: WeakKeyDictionary[
     asyncio.AbstractEventLoop, dict[tuple[Binding, Callable[[], Announcements]], ConnectionManager]
 ] = WeakKeyDictionary()
 """One for each event loop, since each connection that is made anew has a provider of its own."""
+# The kernel's modules are loaded by the first device; rdma_ucm is not.
+_MISSING = (
+    "there is no RDMA device (see rdma link), no driver of libibverbs for it (install ibverbs-providers), or no "
+    "connection manager (modprobe rdma_ucm)"
+)
+_NO_MANAGER = {
+    errno.ENODEV: _MISSING,
+    errno.ENOENT: _MISSING,
+    errno.EACCES: "this user has to be allowed to read and write /dev/infiniband/rdma_cm and uverbs*",
+}
 _ANY = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}  # noqa: S104 - only a port is taken
 
 
@@ -55,6 +66,7 @@ class _VerbsLink:
     ) -> None:
         self.local = address_of(identifier.local)
         self.peer = address_of(identifier.peer)
+        self.device = identifier.device
         self.active = request is None
         self._binding = binding
         self._manager = manager
@@ -92,11 +104,8 @@ class _VerbsLink:
                 queue_pair = made()
         except OSError as error:
             self.refuse()
-            remedy = "close other connections, or raise the limit of locked memory (ulimit -l)"
-            if error.errno == errno.ENODEV:
-                remedy = "bring it back (see rdma link)"
             raise ConnectFailed(
-                f"the RDMA device makes no connection with {authority(*self.peer)}: {_cause(error)}; {remedy}"
+                f"the RDMA device makes no connection with {authority(*self.peer)}: {_cause(error)}; {remedy_of(error)}"
             ) from error
         if not has_scatter_lists(domain.device):
             _LOGGER.info(
@@ -194,13 +203,10 @@ class VerbsProvider:
             try:
                 managers[key] = ConnectionManager(*key)
             except OSError as error:
-                if error.errno not in (errno.ENODEV, errno.ENOENT):
+                words = _NO_MANAGER.get(error.errno or 0)
+                if words is None:
                     raise
-                # The kernel's modules are loaded by the first device; rdma_ucm is not.
-                raise OSError(
-                    errno.ENOSYS,
-                    "there is no RDMA device (see rdma link), or no connection manager for it (modprobe rdma_ucm)",
-                ) from error
+                raise OSError(errno.ENOSYS, words) from error
         return managers[key]
 
     async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
@@ -221,9 +227,10 @@ class VerbsProvider:
             else:
                 return _VerbsLink(self.binding(), manager, identifier, None, self.config)
         assert failure is not None, "a host has at least one address"
+        remedy = "check with `rdma link` that one is active in its network and that the module rdma_ucm is loaded"
+        remedy = "otherwise" if failure.errno == errno.ENOSYS else f"{remedy}, or"
         raise ConnectFailed(
-            f"cannot connect to {where}: no RDMA device reaches it ({_cause(failure)}); check with `rdma link` that "
-            "one is active in its network and that the module rdma_ucm is loaded, or take provider iwarp"
+            f"cannot connect to {where}: no RDMA device reaches it ({_cause(failure)}); {remedy} take provider iwarp"
         ) from failure
 
     def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> LinkListener:

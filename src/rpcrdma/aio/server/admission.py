@@ -23,10 +23,18 @@ class Admission(Generic[C]):
     """The connections of one listener by client, the oldest first.
 
     `idle_since` gives the time since which a connection has been idle, so that it can be ended without harm; None: it
-    is in use.
+    is in use. Together connections may lock `locked_octets_max`, which the last one may exceed.
     """
 
-    def __init__(self, connections_max: int, starting_max: int, idle_since: Callable[[C], float | None]) -> None:
+    def __init__(
+        self,
+        connections_max: int,
+        starting_max: int,
+        idle_since: Callable[[C], float | None],
+        locked_octets_max: int = 0,
+    ) -> None:
+        self._locked: dict[C, int] = {}
+        self._locked_octets_max = locked_octets_max
         self._connections_max = connections_max
         self._starting_max = starting_max
         self._idle_since = idle_since
@@ -43,27 +51,31 @@ class Admission(Generic[C]):
         """The number of connections that are not established."""
         return self._starting_count
 
-    def displaced_by(self, client: str, now_s: float) -> C | None:
+    def displaced_by(self, client: str, now_s: float, *, locks: bool = False) -> C | None:
         """The connection whose place one more connection of `client` takes; None: no connection gives way, see `full`.
+
+        One that `locks` memory, where that is short, takes the place of one that does so, too.
 
         Among starting connections, the oldest of the client that has most of them, if that has more than the newcomer
         then has, or if the connection has been starting for `RDMA_STARTING_S`. Among others the one that has been idle
         longest: of the client that has most, if that leaves it no fewer than the newcomer then has; else of the
         newcomer's own; else of clients that have as many as the newcomer then has.
         """
+        short = locks and self.memory_full
         if self._starting_count >= self._starting_max:
             most = max(self._starting.values(), key=len)
             oldest, since_s = next(iter(most.items()))
             has_more = len(most) > len(self._starting.get(client, ())) + 1
-            return oldest if has_more or now_s - since_s >= RDMA_STARTING_S else None
-        if len(self._client_of) < self._connections_max:
+            gives_way = (has_more or now_s - since_s >= RDMA_STARTING_S) and (not short or oldest in self._locked)
+            return oldest if gives_way else None
+        if len(self._client_of) < self._connections_max and not short:
             return None
         own = self._all.get(client, {})
         then = len(own) + 1
         larger = sorted((each for each in self._all.values() if len(each) > then), key=len, reverse=True)
         equals = (connection for each in self._all.values() if len(each) == then for connection in each)
         for candidates in (*larger, own, equals):
-            idlest = self._idlest(candidates)
+            idlest = self._idlest(filter(self._locked.__contains__, candidates) if short else candidates)
             if idlest is not None:
                 return idlest
         return None
@@ -77,8 +89,15 @@ class Admission(Generic[C]):
         """Whether there is no place left."""
         return len(self._client_of) >= self._connections_max or self._starting_count >= self._starting_max
 
-    def add(self, connection: C, client: str, *, starting_s: float | None = None) -> None:
+    @property
+    def memory_full(self) -> bool:
+        """Whether no further connection may lock memory."""
+        return sum(self._locked.values()) >= self._locked_octets_max
+
+    def add(self, connection: C, client: str, *, starting_s: float | None = None, locked_octets: int = 0) -> None:
         """Gives the connection a place; `starting_s`: the time at which its start-up begins, if it has one."""
+        if locked_octets:
+            self._locked[connection] = locked_octets
         self._client_of[connection] = client
         self._all.setdefault(client, {})[connection] = None
         if starting_s is not None:
@@ -95,6 +114,7 @@ class Admission(Generic[C]):
     def remove(self, connection: C) -> None:
         """The connection has ended: its place is free."""
         self.established(connection)
+        self._locked.pop(connection, None)
         client = self._client_of.pop(connection, None)
         if client is not None:
             _remove(self._all, client, connection)

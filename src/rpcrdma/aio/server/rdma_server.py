@@ -21,7 +21,7 @@ from rpcrdma.aio.host_options import OTHER_AUTHORITIES, AuthoritiesInUse, HostAu
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.aio.server.rdma_listeners import RdmaListeners
 from rpcrdma.iwarp import IwarpConfig
-from rpcrdma.limits import RDMA_IDLE_S, RDMA_STARTING_MAX, RPC_CONNECTIONS_MAX
+from rpcrdma.limits import RDMA_IDLE_S, RDMA_RECEIVES_LOCKED_OCTETS_MAX, RDMA_STARTING_MAX, RPC_CONNECTIONS_MAX
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rtr import all_extensions, extension_choice
 from rpcrdma.transport import (
@@ -102,6 +102,7 @@ class RdmaServer:
             config.connections_max,
             max(RDMA_STARTING_MAX, config.connections_max // 4),
             lambda connection: connection.idle_since,
+            RDMA_RECEIVES_LOCKED_OCTETS_MAX,
         )
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._version = version_choice(config.rpcrdma_version)
@@ -158,13 +159,16 @@ class RdmaServer:
 
     def _connected(self, link: Link) -> None:
         address = link.peer
-        displaced = self._admission.displaced_by(address[0], self._loop.time())
+        locks = link.device is not None
+        displaced = self._admission.displaced_by(address[0], self._loop.time(), locks=locks)
         if displaced is not None:
             # Calls `_ended` at once, which frees the place.
             displaced.abort("its place was needed: too many connections")
-        elif self._admission.full:
+        elif self._admission.full or (locks and self._admission.memory_full):
             name = authority(*address)
-            self._log.log(logging.WARNING, "full", "%s turned away: %d connections", name, len(self.connections))
+            short = "" if self._admission.full else ", whose receives take all memory that RDMA devices may lock"
+            text = "%s turned away: %d connections%s"
+            self._log.log(logging.WARNING, "full", text, name, len(self.connections), short)
             self.connections_refused += 1
             link.refuse()
             return
@@ -184,7 +188,8 @@ class RdmaServer:
         )
         self.connections_made += 1
         self.connections[connection] = None
-        self._admission.add(connection, address[0], starting_s=self._loop.time())
+        starting_s = self._loop.time()
+        self._admission.add(connection, address[0], starting_s=starting_s, locked_octets=connection.locked_octets)
 
     def _sweep_later(self) -> None:
         if self._config.idle_s is not None and self._sweep_timer is None:

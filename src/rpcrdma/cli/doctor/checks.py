@@ -15,7 +15,7 @@ from rpcrdma.cli.doctor.devices import CgroupLimit, ModuleState, RdmaDevice
 from rpcrdma.cli.doctor.verbs_trial import VerbsTrial
 from rpcrdma.limits import RPC_CONNECTIONS_MAX
 from rpcrdma.verbs.binding import DeviceAttributes
-from rpcrdma.verbs.device_memory import has_scatter_lists
+from rpcrdma.verbs.device_memory import has_scatter_lists, has_windows
 
 __all__ = [
     "KERNEL_MODULES",
@@ -183,12 +183,14 @@ def _device(device: RdmaDevice, attributes: DeviceAttributes | None) -> Finding:
 def _capabilities(attributes: DeviceAttributes | None) -> str:
     if attributes is None:
         return ""
-    windows = attributes["max_windows"]
+    windows = f"{attributes['max_windows']} memory windows"
+    if not has_windows(attributes):
+        windows = "no usable memory windows (memory is registered for each call)"
     entries = f"{attributes['max_entries']} scatter entries"
     if not has_scatter_lists(attributes):
         entries = "no scatter lists (data of the round-trip extension is copied once more)"
     return (
-        f"; {f'{windows} memory windows' if windows else 'no memory windows'}, RDMA Reads outstanding "
+        f"; {windows}, RDMA Reads outstanding "
         f"{attributes['max_inbound_reads']} in and {attributes['max_outbound_reads']} out, {entries}, "
         f"messages up to {readable_octets(_message_octets(attributes))}"
     )
@@ -201,8 +203,10 @@ def _message_octets(attributes: DeviceAttributes) -> int:
 def check_verbs(trial: VerbsTrial) -> Finding:
     """Whether programs can use the RDMA devices of this machine."""
     if trial.cause:
-        text = f"the devices cannot be used: {trial.cause}; provider auto takes the software RNIC"
-        return Finding(Mark.NOTE, "verbs", text=text, remedy=trial.remedy, facts={"usable": False})
+        which = ", ".join(trial.unusable) or "the devices"
+        text = f"{which} cannot be used: {trial.cause}; provider auto takes the software RNIC"
+        facts = {"usable": bool(trial.unusable)}
+        return Finding(Mark.NOTE, "verbs", text=text, remedy=trial.remedy, facts=facts)
     text = "provider auto uses a device for each address that it reaches"
     return Finding(Mark.OK, "verbs", text=text, facts={"usable": True})
 

@@ -51,7 +51,7 @@ async def examine(args: argparse.Namespace) -> ExitStatus:
     devices = rdma_devices(args.root)
     modules = {name: module_state(name, release, args.root) for name in KERNEL_MODULES}
     # The devices of another root, as of the host of a container, are none that could be tried here.
-    trial = try_verbs() if devices and args.root == Path("/") else VerbsTrial({})
+    trial = try_verbs([device.name for device in devices]) if devices and args.root == Path("/") else VerbsTrial({})
     findings = [
         await check_software_rnic(options),
         check_data_path(DATA_PATH, native=native is not None, turned_off=os.environ.get("RPCRDMA_NATIVE") == "0"),

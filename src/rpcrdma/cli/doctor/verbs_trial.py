@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from rpcrdma.verbs.binding import Binding, DeviceAttributes, find
@@ -11,15 +11,19 @@ __all__ = ["VerbsTrial", "try_verbs"]
 
 
 class VerbsTrial(NamedTuple):
-    """The attributes of each device, by its name; `cause` and `remedy` if the devices cannot be used."""
+    """The attributes of each device, by its name; `cause` and `remedy` if devices do not work.
+
+    Those are the `unusable` ones, or all where none is named.
+    """
 
     attributes: dict[str, DeviceAttributes]
     cause: str = ""
     remedy: str = ""
+    unusable: tuple[str, ...] = ()
 
 
-def try_verbs(find_binding: Callable[[], tuple[Binding | None, str]] = find) -> VerbsTrial:
-    """Asks each device for its attributes, and opens the connection manager."""
+def try_verbs(present: Iterable[str], find_binding: Callable[[], tuple[Binding | None, str]] = find) -> VerbsTrial:
+    """Asks each device for its attributes, and opens the connection manager. `present` are the kernel's devices."""
     binding, missing = find_binding()
     if binding is None:
         return VerbsTrial({}, *_divided(missing))
@@ -28,14 +32,22 @@ def try_verbs(find_binding: Callable[[], tuple[Binding | None, str]] = find) -> 
     except OSError as error:
         # The library's absence has a message of its own, a failed call an error number and its name.
         return VerbsTrial({}, *(_failed(error, _NO_DEVICES) if error.errno else _divided(str(error))))
+    unusable = tuple(name for name in present if name not in attributes)
+    undriven = f"libibverbs has no driver for {', '.join(unusable)}"
+    if unusable and not attributes:
+        return VerbsTrial({}, undriven, _NO_DRIVER)
     try:
         binding.EventChannel()
     except OSError as error:
         return VerbsTrial(attributes, *_failed(error, _NO_MANAGER))
+    if unusable:
+        return VerbsTrial(attributes, f"{undriven}, or does not open it", f"{_NO_DRIVER}; {_NO_ACCESS}", unusable)
     return VerbsTrial(attributes)
 
 
-_NO_DEVICES = "as root: modprobe ib_uverbs; this user has to be allowed to read and write /dev/infiniband/uverbs*"
+_NO_DRIVER = "as root: apt-get install ibverbs-providers"
+_NO_ACCESS = "this user has to be allowed to read and write /dev/infiniband/uverbs*"
+_NO_DEVICES = f"as root: modprobe ib_uverbs; {_NO_ACCESS}"
 _NO_MANAGER = "as root: modprobe rdma_ucm; this user has to be allowed to read and write /dev/infiniband/rdma_cm"
 
 

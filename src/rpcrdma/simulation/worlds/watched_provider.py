@@ -106,6 +106,7 @@ class _WatchedLink:
         self._watched = provider
         self._link = link
         self.provider = link.provider
+        self.device = link.device
         self.local = link.local
         self.peer = link.peer
         self.active = link.active

@@ -1,0 +1,50 @@
+"""The words for failures of RDMA devices and for the ends of connections over them: cause and remedy."""
+
+from __future__ import annotations
+
+import errno
+
+from rpcrdma.verbs.binding import ManagerEventKind
+from rpcrdma.verbs.binding import WorkStatus as Work
+
+__all__ = ["BROKEN", "ENDS", "REFUSALS", "REFUSED", "TOO_LONG", "UNSENT", "remedy_of"]
+
+UNSENT = {
+    Work.LOCAL_OPERATION: ("the device cannot send", "check that its network interface is up (ip link)"),
+    Work.RETRIES_EXCEEDED: ("the peer does not answer any more", "check it and the network"),
+}
+"""Of the send queue. A device that sends by a network interface, as rxe, reports the first one when that is down."""
+REFUSALS: dict[int, str] = {
+    Work.REMOTE_REQUEST: "the peer's device refused a message: the receive was too short, or the handle wrong",
+    Work.REMOTE_ACCESS: "the peer's device refused access to memory: the handle, the bounds or the right was wrong",
+    Work.NOT_READY: "the peer has no receive for a message, though it has granted credits for more",
+}
+"""Of the send queue: either end has broken a rule."""
+TOO_LONG = "the peer sent a message that is longer than the receive for it"
+"""The status is LOCAL_LENGTH, but with rxe LOCAL_OPERATION."""
+BROKEN = "the device stopped the connection: the peer broke a rule of RDMA"
+ENDS = {
+    ManagerEventKind.CONNECT_ERROR: "the connection could not be made",
+    ManagerEventKind.UNREACHABLE: "the peer does not answer: check its address and the network",
+    ManagerEventKind.REJECTED: "the peer rejected the connection",
+    ManagerEventKind.ADDRESS_CHANGED: "the network address moved to another device: the next connection takes that",
+}
+REFUSED = (8, -errno.ECONNREFUSED)
+"""Statuses of a rejection: the reason "invalid service ID" of InfiniBand, and the errno of iWARP's TCP."""
+
+_OTHER_MEMORY = "pass memory of the process itself, such as a bytearray: a device takes no memory of a mapped file"
+_FAILED_DEVICE = "the device is gone or has failed: bring it back (see rdma link)"
+_REMEDIES = {
+    errno.ENOMEM: "close other connections, or raise the limit of locked memory (ulimit -l, or LimitMEMLOCK= of a "
+    "systemd unit)",
+    errno.EAGAIN: "raise the limit of the control group on RDMA devices (rpcrdma doctor shows it)",
+    errno.EFAULT: _OTHER_MEMORY,
+    errno.EOPNOTSUPP: _OTHER_MEMORY,
+    errno.EIO: _FAILED_DEVICE,
+    errno.ENODEV: _FAILED_DEVICE,
+}
+
+
+def remedy_of(error: OSError) -> str:
+    """The remedy where a device registers no memory, or makes no object."""
+    return _REMEDIES.get(error.errno or 0, "see the kernel's log (dmesg)")
