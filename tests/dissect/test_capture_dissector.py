@@ -27,9 +27,10 @@ def packet(
     flags: int = 0x18,
     ends: tuple[tuple[bytes, int], tuple[bytes, int]] = (CLIENT, SERVER),
     time_s: float = 1.0,
+    acknowledged: int = 0,
 ) -> CapturedPacket:
     (source, port), (destination, to_port) = ends
-    tcp = struct.pack(">HHIIBBHHH", port, to_port, sequence, 0, 5 << 4, flags, 0, 0, 0) + data
+    tcp = struct.pack(">HHIIBBHHH", port, to_port, sequence, acknowledged, 5 << 4, flags, 0, 0, 0) + data
     ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(tcp), 0, 0, 64, 6, 0) + source + destination
     return CapturedPacket(time_s, RAW_IP, ip + tcp, 0)
 
@@ -89,6 +90,22 @@ def test_a_lost_segment_is_told_and_what_follows_is_read() -> None:
         "Send, 0 octets",
     ]
     assert not any(message.faults for message in messages)
+
+
+def test_a_lost_segment_changes_the_time_of_no_other_message() -> None:
+    ready, back = len(REQUEST), (SERVER, CLIENT)
+    packets = [packet(9, flags=SYN), packet(10, REQUEST, time_s=2.0)]
+    packets += [packet(10 + ready + 24, sends(2, 1), time_s=3.0), packet(10 + ready + 48, sends(3, 1), time_s=4.0)]
+    end = 10 + ready + 72
+    found = [(message.summary, message.time_s) for message in told([*packets, packet(end + 9, b"", time_s=9.0)])]
+    assert found[1:] == [
+        ("24 octets are missing in the capture", 2.0),
+        ("Send, 0 octets", 2.0),
+        ("Send, 0 octets", 3.0),
+    ]
+    answered = [*packets, packet(500, startup_frame("Rep", 0x40, 1), ends=back, acknowledged=end, time_s=5.0)]
+    protocols = [message.protocol for message in told(answered)]
+    assert protocols == ["mpa", "tcp", "rdmap", "rdmap", "mpa"], "the answer comes behind all that its sender has got"
 
 
 def test_what_does_not_speak_mpa_is_passed_over_and_holds_nothing() -> None:

@@ -10,7 +10,7 @@ from rpcrdma.dissect.connection import IwarpConnection, Settings
 from rpcrdma.dissect.fields import Message
 from rpcrdma.dissect.packets import LINK_TYPES, TcpSegment, address_text, transport_unit
 from rpcrdma.dissect.roce_connections import RoceConnections, RoceMessage, RoceTracked
-from rpcrdma.dissect.tcp_stream import Gap, TcpHalf
+from rpcrdma.dissect.tcp_stream import Gap, Piece, TcpHalf
 
 __all__ = ["CaptureDissector"]
 
@@ -28,6 +28,11 @@ class _Tracked:
         self.number = 0
         self.tcp = (TcpHalf(), TcpHalf())
         self.iwarp = IwarpConnection(settings)
+
+    @property
+    def held_octets(self) -> int:
+        """Octets of both directions that wait for missing ones."""
+        return sum(tcp.held_octets for tcp in self.tcp)
 
     def end_text(self, end: int) -> str:
         """The address and the port."""
@@ -80,7 +85,7 @@ class CaptureDissector:
                 yield from self._finished(self._roce.take(unit, time_s))
         for tracked in self._connections.values():
             for end in (0, 1):
-                yield from self._octets(tracked, end, tracked.tcp[end].finish(), time_s)
+                yield from self._octets(tracked, end, tracked.tcp[end].finish())
         yield from self._finished(self._roce.finish(time_s))
 
     def _finished(self, found: Iterator[RoceMessage]) -> Iterator[Message]:
@@ -93,17 +98,19 @@ class CaptureDissector:
         tracked = self._tracked(segment)
         end = tracked.ends.index(segment.source)
         tcp = tracked.tcp[end]
+        before = tracked.held_octets
+        if segment.acknowledged is not None:
+            # What its sender has received comes before what it sends.
+            yield from self._octets(tracked, 1 - end, tracked.tcp[1 - end].acknowledge(segment.acknowledged))
         if segment.synchronizes:
             tcp.synchronize(segment.sequence)
-            return
-        if tracked.iwarp.halves[end].foreign:
-            return
-        before = tcp.held_octets
-        yield from self._octets(tracked, end, tcp.add(segment.sequence, segment.data, segment.missing), time_s)
-        self._held_octets += tcp.held_octets - before
+        elif not tracked.iwarp.halves[end].foreign:
+            found = tcp.add(segment.sequence, segment.data, segment.missing, time_s)
+            yield from self._octets(tracked, end, found)
+        self._held_octets += tracked.held_octets - before
         if self._held_octets > file_limits.CAPTURE_HELD_OCTETS_MAX:
             self._held_octets -= tcp.held_octets
-            yield from self._octets(tracked, end, tcp.finish(), time_s)
+            yield from self._octets(tracked, end, tcp.finish())
 
     def _tracked(self, segment: TcpSegment) -> _Tracked:
         key = (segment.source, segment.destination)
@@ -126,25 +133,23 @@ class CaptureDissector:
         return tracked
 
     def _forget(self, tracked: _Tracked) -> None:
-        self._held_octets -= sum(tcp.held_octets for tcp in tracked.tcp)
+        self._held_octets -= tracked.held_octets
 
     @staticmethod
     def _is_new(tracked: _Tracked, segment: TcpSegment) -> bool:
         """Whether a SYN opens another connection between the same ports."""
         return tracked.tcp[tracked.ends.index(segment.source)].other_connection(segment.sequence)
 
-    def _octets(
-        self, tracked: _Tracked, end: int, pieces: Iterable[bytes | Gap], time_s: float | None
-    ) -> Iterator[Message]:
+    def _octets(self, tracked: _Tracked, end: int, pieces: Iterable[Piece | Gap]) -> Iterator[Message]:
         iwarp = tracked.iwarp
         for piece in pieces:
             if isinstance(piece, Gap):
                 lost = iwarp.lose(end, piece.octets)
                 if lost is not None:
-                    yield self._placed(lost, tracked, end, time_s)
+                    yield self._placed(lost, tracked, end, piece.time_s)
                 continue
-            for message in iwarp.feed(end, piece):
-                self._placed(message, tracked, end, time_s)
+            for message in iwarp.feed(end, piece.data):
+                self._placed(message, tracked, end, piece.time_s)
                 iwarp.finish(end, message)
                 yield message
 

@@ -90,6 +90,8 @@ class Conversation:
     versions: dict[str, HeaderVersion]
     names: ProgramNames
     late: bool = False
+    _lost: bool = False
+    """Octets are missing: credits are counted as far as captured."""
     _calls: dict[tuple[int, int], _Call] = field(default_factory=dict)
     _segments: int = 0
     _exposed: dict[tuple[int, int], list[_Exposed]] = field(default_factory=dict)
@@ -101,7 +103,7 @@ class Conversation:
 
     def lose(self) -> None:
         """Octets are missing: counts may be wrong from here on, and unfinished messages will not end."""
-        self.late = True
+        self.late = self._lost = True
         self._sequences = Sequences()
         self._transmissions.lose()
 
@@ -375,7 +377,7 @@ class Conversation:
         if said is None:
             return
         message.facts["credits"] = said.facts
-        message.notes.append(said.note)
+        message.notes.append(f"{said.note}, as far as captured" if self._lost else said.note)
         if said.beyond and not self.late:
             field_ = header.find("rdma_credit")
             assert field_ is not None
