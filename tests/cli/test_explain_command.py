@@ -192,6 +192,22 @@ def test_the_page_needs_no_other_file_and_has_all_messages(capsys, capture, tmp_
     assert bytes.fromhex(stale["hex"])[place : place + status_row[2]] == words(NFS3ERR_STALE)
 
 
+def test_a_capture_that_is_cut_off_is_explained_up_to_there(capsys, capture, tmp_path) -> None:
+    file, page = tmp_path / "cut.pcap", tmp_path / "cut.html"
+    file.write_bytes(capture.read_bytes()[: capture.read_bytes().rindex(words(0x11, 1, 32, 4))])
+    damaged = "error: the capture is damaged at octet "
+    for options in ((), ("--html", page)):
+        status, out, err = ran(capsys, "explain", "--errors", *options, file)
+        told = out or page.read_text()
+        assert status == 1
+        assert "no answer" in told
+        assert err.splitlines()[-2] == "2 calls, 2 exchanges that failed, 0 broken rules"
+        assert err.splitlines()[-1].startswith(damaged)
+    status, out, err = ran(capsys, "decode", "--brief", "--xid", "0x11", file)
+    assert (status, out[:2]) == (1, "#5")
+    assert damaged in err
+
+
 def test_html_and_json_exclude_each_other(capsys, capture, tmp_path) -> None:
     status, _, err = ran(capsys, "explain", "--json", "--html", tmp_path / "page.html", capture)
     assert status == 2

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from rpcrdma import file_limits
 from rpcrdma.dissect.capture_dissector import CaptureDissector
-from rpcrdma.dissect.capture_file import CapturedPacket
+from rpcrdma.dissect.capture_file import CaptureDamaged, CapturedPacket
 from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.fields import Message
 from support.raw_iwarp import fpdu, startup_frame, untagged
@@ -106,6 +106,19 @@ def test_a_lost_segment_changes_the_time_of_no_other_message() -> None:
     answered = [*packets, packet(500, startup_frame("Rep", 0x40, 1), ends=back, acknowledged=end, time_s=5.0)]
     protocols = [message.protocol for message in told(answered)]
     assert protocols == ["mpa", "tcp", "rdmap", "rdmap", "mpa"], "the answer comes behind all that its sender has got"
+
+
+def test_a_damaged_capture_ends_as_if_the_file_ended_there() -> None:
+    def packets() -> Iterator[CapturedPacket]:
+        yield packet(9, flags=SYN)
+        yield packet(10, REQUEST)
+        yield packet(10 + len(REQUEST) + 24, sends(2, 1))
+        raise CaptureDamaged("it ends within a packet", 99)
+
+    dissector = CaptureDissector(Settings())
+    assert [message.protocol for message in dissector.messages(packets())] == ["mpa", "tcp", "rdmap"]
+    assert dissector.damage is not None
+    assert dissector.damage.offset == 99
 
 
 def test_what_does_not_speak_mpa_is_passed_over_and_holds_nothing() -> None:

@@ -88,6 +88,7 @@ def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int
 
     start = file.read(MAGIC_OCTETS)
     count = _Count()
+    damage = None
     if form := capture_form(start):
         _say_input(args, f"a packet capture ({form})")
         dissector = CaptureDissector(settings)
@@ -95,6 +96,7 @@ def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int
             _show(args, dissector.messages(read_packets(file, start)), count)
         finally:
             tell_what_was_left_out(dissector, count.messages)
+        damage = dissector.damage
     else:
         if start[:2] in _COMPRESSED or start in _COMPRESSED:
             return console.error(
@@ -110,6 +112,8 @@ def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int
         _show(args, hex_messages(found.octets, settings, iwarp=args.iwarp), count)
     if not args.json:
         console.talk(f"{count.messages} messages, {count.faulty} with something wrong")
+    if damage is not None:
+        raise damage
     return ExitStatus.PROTOCOL_VIOLATION if count.faulty else ExitStatus.DONE
 
 

@@ -91,6 +91,8 @@ def _explain(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> in
         tell_what_was_left_out(dissector, dissector.found)
     if not args.json:
         console.talk(f"{count.calls} calls, {count.failed} exchanges that failed, {count.faults} broken rules")
+    if dissector.damage is not None:
+        raise dissector.damage
     return ExitStatus.PROTOCOL_VIOLATION if count.faults else ExitStatus.DONE
 
 

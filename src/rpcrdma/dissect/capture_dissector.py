@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rpcrdma import file_limits
-from rpcrdma.dissect.capture_file import CapturedPacket
+from rpcrdma.dissect.capture_file import CaptureDamaged, CapturedPacket
 from rpcrdma.dissect.connection import IwarpConnection, Settings
 from rpcrdma.dissect.fields import Message
 from rpcrdma.dissect.packets import LINK_TYPES, TcpSegment, address_text, transport_unit
@@ -56,6 +56,8 @@ class CaptureDissector:
         self.cut_packets = 0
         """Packets that were not captured whole."""
         self.link_types_unknown: set[int] = set()
+        self.damage: CaptureDamaged | None = None
+        """The place at which the capture could not be read on; the messages before it are told."""
 
     @property
     def found(self) -> int:
@@ -65,7 +67,7 @@ class CaptureDissector:
     def messages(self, packets: Iterable[CapturedPacket]) -> Iterator[Message]:
         """The messages of all packets, each when its last octet has come."""
         time_s = None
-        for packet in packets:
+        for packet in self._before_damage(packets):
             self.packets += 1
             if packet.time_s is not None:
                 self._start_s = packet.time_s if self._start_s is None else self._start_s
@@ -87,6 +89,12 @@ class CaptureDissector:
             for end in (0, 1):
                 yield from self._octets(tracked, end, tracked.tcp[end].finish())
         yield from self._finished(self._roce.finish(time_s))
+
+    def _before_damage(self, packets: Iterable[CapturedPacket]) -> Iterator[CapturedPacket]:
+        try:
+            yield from packets
+        except CaptureDamaged as damage:
+            self.damage = damage
 
     def _finished(self, found: Iterator[RoceMessage]) -> Iterator[Message]:
         for tracked, end, message, time_s in found:
