@@ -64,7 +64,14 @@ EXPLAINED_MESSAGES_MAX = 4096
 are shown in the order in which they end."""
 
 EXPLAINED_PAGE_MESSAGES_MAX = 10_000
-"""Messages of one HTML page, some 4 KiB each: browsers show a page of 40 MB, and no reader looks at more."""
+"""Messages of one HTML page, some 4 KiB each: no reader looks at more."""
+
+EXPLAINED_PAGE_FILE_OCTETS_MAX = 40 << 20
+"""Octets of one HTML page without its style and script: browsers show a page of that size."""
+
+EXPLAINED_PAGE_FIELDS_MAX = 300
+"""Fields of one message that an HTML page shows, some 130 octets each: as many as `EXPLAINED_PAGE_OCTETS_MAX` octets
+hold. The results of READDIRPLUS have thousands."""
 
 EXPLAINED_PAGE_OCTETS_MAX = 2048
 """Octets of one message that an HTML page shows as hex: two header sizes of the largest inline thresholds in use."""

@@ -15,7 +15,7 @@ from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.exchange_page import exchange_page
 from rpcrdma.dissect.exchange_text import exchange_lines
 from rpcrdma.dissect.exchanges import Exchange, Exchanges
-from rpcrdma.dissect.fields import Message
+from rpcrdma.dissect.fields import Field, Message
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
 from support.octets import words
@@ -152,8 +152,9 @@ def test_names_from_the_wire_reach_neither_the_terminal_nor_the_page_as_they_are
     assert max(map(len, lines)) <= 72
 
 
-def test_a_page_leaves_out_calls_beyond_its_bound_and_says_so(grouped, monkeypatch) -> None:
-    monkeypatch.setattr(file_limits, "EXPLAINED_PAGE_MESSAGES_MAX", 3)
+@pytest.mark.parametrize("limit", [("EXPLAINED_PAGE_MESSAGES_MAX", 3), ("EXPLAINED_PAGE_FILE_OCTETS_MAX", 9_000)])
+def test_a_page_leaves_out_calls_beyond_its_bounds_and_says_so(grouped, monkeypatch, limit) -> None:
+    monkeypatch.setattr(file_limits, *limit)
 
     def script(capture: HandMadeCapture) -> None:
         for xid in range(7, 10):
@@ -163,6 +164,17 @@ def test_a_page_leaves_out_calls_beyond_its_bound_and_says_so(grouped, monkeypat
     page = exchange_page("a capture", grouped(script))
     assert (page.shown, page.left_out) == (1, 2)
     assert page.text.count("<details") == 1
+
+
+def test_a_page_shows_so_many_fields_of_a_message_and_counts_the_others(grouped, monkeypatch) -> None:
+    monkeypatch.setattr(file_limits, "EXPLAINED_PAGE_FIELDS_MAX", 30)
+    (exchange,) = grouped(lambda capture: capture.send(CLIENT, call(7)))
+    fields = [Field(f"name {number}", 4 * number) for number in range(99)]
+    exchange.messages[0].groups = [Field("RPC", 0, fields=fields[:20]), Field("results", 0, fields=fields)]
+    page = exchange_page("a capture", [exchange]).text
+    assert page.count('"name ') == 30
+    assert '"name 9", ' in page
+    assert "and 89 more fields" in page
 
 
 def test_a_message_whose_header_cannot_be_read_is_the_call_that_an_error_refuses(grouped) -> None:
