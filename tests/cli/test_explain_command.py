@@ -192,6 +192,13 @@ def test_the_page_needs_no_other_file_and_has_all_messages(capsys, capture, tmp_
     assert bytes.fromhex(stale["hex"])[place : place + status_row[2]] == words(NFS3ERR_STALE)
 
 
+def test_the_panel_of_a_narrow_window_is_below_the_ladders(capsys, capture, tmp_path) -> None:
+    file = tmp_path / "calls.html"
+    ran(capsys, "explain", "--html", file, capture)
+    style = file.read_text().partition("</style>")[0]
+    assert style.index("aside {") < style.index("@media (max-width: 1080px)"), "the later one of two rules counts"
+
+
 def test_a_capture_that_is_cut_off_is_explained_up_to_there(capsys, capture, tmp_path) -> None:
     file, page = tmp_path / "cut.pcap", tmp_path / "cut.html"
     file.write_bytes(capture.read_bytes()[: capture.read_bytes().rindex(words(0x11, 1, 32, 4))])
