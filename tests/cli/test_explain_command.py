@@ -192,6 +192,14 @@ def test_the_page_needs_no_other_file_and_has_all_messages(capsys, capture, tmp_
     assert bytes.fromhex(stale["hex"])[place : place + status_row[2]] == words(NFS3ERR_STALE)
 
 
+def test_the_page_goes_to_standard_output_and_names_a_capture_whose_name_is_no_utf_8(capsys, capture, tmp_path) -> None:
+    file = Path(f"{capture}\udcff")
+    file.write_bytes(capture.read_bytes())
+    status, out, err = ran(capsys, "explain", "--html", "-", file)
+    assert (status, err.splitlines()[0]) == (4, "standard output has 6 exchanges")
+    assert "<title>Calls in calls.pcap\\xff</title>" in out
+
+
 def test_the_panel_of_a_narrow_window_is_below_the_ladders(capsys, capture, tmp_path) -> None:
     file = tmp_path / "calls.html"
     ran(capsys, "explain", "--html", file, capture)

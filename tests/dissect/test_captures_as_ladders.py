@@ -88,6 +88,16 @@ def test_rdma_reads_and_writes_of_roce_serve_the_chunks_of_their_calls(capsys) -
             assert [(one["octets"], one["serves"]["segment"]) for one in served] == [(5001, 1)], name
 
 
+def test_the_page_about_decode_names_each_fact(capsys) -> None:
+    page = (FOLDER.parents[2] / "docs" / "decode.md").read_text()
+    for name in ("v1-read", "extension-read", "v2-continued-call", "broken"):
+        _, out = explained(name, capsys, "--json")
+        facts = {
+            fact for call in map(json.loads, out.splitlines()) for one in call["messages"] for fact in one["facts"]
+        }
+        assert [fact for fact in sorted(facts) if f"`{fact}`" not in page] == [], name
+
+
 def test_the_page_about_ladders_shows_one_of_them() -> None:
     page = (FOLDER.parents[2] / "docs" / "explain.md").read_text()
     assert (FOLDER / "v1-read.txt").read_text().split("\n\n")[1] in page

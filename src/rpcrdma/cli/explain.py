@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -44,7 +45,8 @@ def add_arguments(parser: CommandParser) -> None:
         "--html",
         type=Path,
         metavar="PAGE",
-        help="write one HTML file that needs no other: ladders, fields and octets of each message, and filters",
+        help="write one HTML file that needs no other: ladders, fields and octets of each message, and filters; "
+        "- is standard output",
     )
     add_json(parser, "one JSON object for each call, a line each")
 
@@ -113,9 +115,16 @@ def _show(args: argparse.Namespace, exchanges: Iterator[Exchange]) -> None:
 def _write_page(args: argparse.Namespace, exchanges: Iterator[Exchange]) -> None:
     from rpcrdma.dissect.exchange_page import exchange_page  # noqa: PLC0415
 
-    title = args.file.name if args.file is not None else "standard input"
+    title = "standard input"
+    if args.file is not None and str(args.file) != "-":
+        title = os.fsencode(args.file.name).decode("utf-8", "backslashreplace")
     page = exchange_page(title, exchanges)
-    args.html.write_text(page.text, encoding="utf-8")
+    place = "standard output"
+    if str(args.html) == "-":
+        console.write(page.text)
+    else:
+        args.html.write_text(page.text, encoding="utf-8")
+        place = str(args.html)
     if page.left_out:
         console.talk(f"warning: {page.left_out} calls were left out of the page; choose fewer by --procedure or --xid")
-    console.talk(f"{args.html} has {page.shown} exchanges")
+    console.talk(f"{place} has {page.shown} exchanges")
