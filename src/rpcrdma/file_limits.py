@@ -60,8 +60,11 @@ CAPTURE_HELD_OCTETS_MAX = 64 << 20
 """Octets of all connections that wait for missing segments: 16 connections that miss as much as one may."""
 
 EXPLAINED_MESSAGES_MAX = 4096
-"""Messages of calls that are held until earlier calls have ended, some 20 KiB each with their fields. Beyond it, calls
-are shown in the order in which they end."""
+"""Messages that are held until earlier calls have ended: more than the calls and RDMA operations that credits allow.
+Beyond it, calls are shown in the order in which they end."""
+
+EXPLAINED_HELD_OCTETS_MAX = 64 << 20
+"""Octets of those messages with their fields: a usual message takes some 10 KiB, one of READDIRPLUS some megabytes."""
 
 EXPLAINED_PAGE_MESSAGES_MAX = 10_000
 """Messages of one HTML page, some 4 KiB each: no reader looks at more."""
