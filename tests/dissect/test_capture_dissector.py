@@ -108,6 +108,19 @@ def test_a_lost_segment_changes_the_time_of_no_other_message() -> None:
     assert protocols == ["mpa", "tcp", "rdmap", "rdmap", "mpa"], "the answer comes behind all that its sender has got"
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["the end of the capture", "a new connection"])
+def test_octets_that_never_made_a_message_are_told_at_the_end_of_their_connection(again: bool) -> None:
+    part = fpdu(untagged(3, 0, 1, b"abc", last=False)) + fpdu(untagged(1, 1, 1))[:9]
+    packets = [packet(9, flags=SYN), packet(10, REQUEST + part, time_s=3.0), packet(7000, flags=SYN, time_s=4.0)]
+    messages = told(packets if again else packets[:2])
+    assert [(message.summary, message.time_s, message.connection) for message in messages[1:]] == [
+        ("9 octets of an unfinished frame", 2.0, 1),
+        ("unfinished Send, 3 octets", 2.0, 1),
+    ]
+    assert messages[2].groups
+    assert not any(message.faults for message in messages)
+
+
 def test_a_damaged_capture_ends_as_if_the_file_ended_there() -> None:
     def packets() -> Iterator[CapturedPacket]:
         yield packet(9, flags=SYN)

@@ -28,6 +28,8 @@ class _Tracked:
         self.number = 0
         self.tcp = (TcpHalf(), TcpHalf())
         self.iwarp = IwarpConnection(settings)
+        self.last_s: list[float | None] = [None, None]
+        """The time of the last octets of each end."""
 
     @property
     def held_octets(self) -> int:
@@ -86,8 +88,7 @@ class CaptureDissector:
                 self.roce_packets += 1
                 yield from self._finished(self._roce.take(unit, time_s))
         for tracked in self._connections.values():
-            for end in (0, 1):
-                yield from self._octets(tracked, end, tracked.tcp[end].finish())
+            yield from self._rest(tracked)
         yield from self._finished(self._roce.finish(time_s))
 
     def _before_damage(self, packets: Iterable[CapturedPacket]) -> Iterator[CapturedPacket]:
@@ -103,7 +104,9 @@ class CaptureDissector:
             yield message
 
     def _segment(self, segment: TcpSegment, time_s: float | None) -> Iterator[Message]:
-        tracked = self._tracked(segment)
+        tracked, ended = self._tracked(segment)
+        for each in ended:
+            yield from self._rest(each)
         end = tracked.ends.index(segment.source)
         tcp = tracked.tcp[end]
         before = tracked.held_octets
@@ -120,7 +123,16 @@ class CaptureDissector:
             self._held_octets -= tcp.held_octets
             yield from self._octets(tracked, end, tcp.finish())
 
-    def _tracked(self, segment: TcpSegment) -> _Tracked:
+    def _rest(self, tracked: _Tracked) -> Iterator[Message]:
+        """The messages that are left at the end of a connection."""
+        self._held_octets -= tracked.held_octets
+        for end in (0, 1):
+            yield from self._octets(tracked, end, tracked.tcp[end].finish())
+            for message in tracked.iwarp.unfinished(end):
+                yield self._placed(message, tracked, end, tracked.last_s[end])
+
+    def _tracked(self, segment: TcpSegment) -> tuple[_Tracked, list[_Tracked]]:
+        """The connection of a segment, and the connections that have ended or are given up."""
         key = (segment.source, segment.destination)
         back = (segment.destination, segment.source)
         tracked = self._connections.pop(back, None)
@@ -128,8 +140,9 @@ class CaptureDissector:
             tracked = self._connections.pop(key, None)
         else:
             key = back
+        ended = []
         if tracked is not None and segment.synchronizes and self._is_new(tracked, segment):
-            self._forget(tracked)
+            ended.append(tracked)
             tracked = None
         if tracked is None:
             tracked = _Tracked(segment.source, segment.destination, self._settings)
@@ -137,11 +150,8 @@ class CaptureDissector:
         # The one whose last packet is longest ago is first.
         self._connections[key] = tracked
         if len(self._connections) > file_limits.CAPTURE_CONNECTIONS_MAX:
-            self._forget(self._connections.pop(next(iter(self._connections))))
-        return tracked
-
-    def _forget(self, tracked: _Tracked) -> None:
-        self._held_octets -= tracked.held_octets
+            ended.append(self._connections.pop(next(iter(self._connections))))
+        return tracked, ended
 
     @staticmethod
     def _is_new(tracked: _Tracked, segment: TcpSegment) -> bool:
@@ -156,6 +166,7 @@ class CaptureDissector:
                 if lost is not None:
                     yield self._placed(lost, tracked, end, piece.time_s)
                 continue
+            tracked.last_s[end] = piece.time_s
             for message in iwarp.feed(end, piece.data):
                 self._placed(message, tracked, end, piece.time_s)
                 iwarp.finish(end, message)

@@ -72,6 +72,11 @@ class RdmapHalf:
         self._unfinished: dict[int | None, RdmapMessage] = {}
         self._expected: dict[int, int] = {}
 
+    @property
+    def unfinished(self) -> list[RdmapMessage]:
+        """The messages whose last segment has not come."""
+        return list(self._unfinished.values())
+
     def lose(self) -> None:
         """Octets are missing: unfinished messages are given up, and numbers may jump."""
         self._unfinished.clear()
