@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from rpcrdma.cli import console
 from rpcrdma.cli.capture_input import (
+    Choice,
     add_choice_options,
     add_input_options,
-    chosen,
     open_input,
     settings_for,
+    tell_of_other_draft,
     tell_what_was_left_out,
 )
 from rpcrdma.cli.console import ExitStatus
@@ -24,6 +25,7 @@ from rpcrdma.cli.options import CommandParser, add_json
 if TYPE_CHECKING:
     from rpcrdma.dissect.connection import Settings
     from rpcrdma.dissect.exchanges import Exchange
+    from rpcrdma.dissect.fields import Message
 
 __all__ = ["add_arguments", "run"]
 
@@ -65,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
 class _Count:
     def __init__(self) -> None:
         self.calls = self.failed = self.faults = 0
+        self.of_other_draft: Message | None = None
 
     def through(self, exchanges: Iterator[Exchange]) -> Iterator[Exchange]:
         """Counts exchanges as they go by."""
@@ -72,6 +75,8 @@ class _Count:
             self.calls += exchange.xid is not None
             self.failed += exchange.failed
             self.faults += len(exchange.faults)
+            if self.of_other_draft is None:
+                self.of_other_draft = next((one for one in exchange.messages if "draft" in one.facts), None)
             yield exchange
 
 
@@ -85,12 +90,14 @@ def _explain(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> in
         hint = "rpcrdma decode takes hex text; a compressed capture must be decompressed first"
         return console.error("the input is neither pcap nor pcapng", hint)
     dissector = CaptureDissector(settings)
-    count = _Count()
+    count, choice = _Count(), Choice(args)
     found = count.through(Exchanges().each(dissector.messages(read_packets(file, start))))
     try:
-        _show(args, (exchange for exchange in found if chosen(args, exchange)))
+        _show(args, choice.through(found))
     finally:
         tell_what_was_left_out(dissector, dissector.found)
+    choice.tell_none()
+    tell_of_other_draft(count.of_other_draft)
     if not args.json:
         console.talk(f"{count.calls} calls, {count.failed} exchanges that failed, {count.faults} broken rules")
     if dissector.damage is not None:

@@ -123,6 +123,8 @@ class Conversation:
         facts = message.facts
         facts |= {"version": header.version.name, "type": header.kind or None, "xid": header.xid}
         facts |= {"header_octets": header.size, "payload_octets": len(payload)} | piece.facts
+        if draft := self._other_draft(header):
+            facts["draft"] = draft
         if chunks := _chunks_of(header):
             facts["chunks"] = [
                 {"chunk": chunk.name, "segments": [segment._asdict() for segment in chunk.segments]} for chunk in chunks
@@ -148,6 +150,14 @@ class Conversation:
         message.faults += header.faults
         xid = f" xid {header.xid:#010x}" if header.xid is not None else ""
         message.summary = f"{header.kind or header.group.name}{xid}" + (f": {said}" if said else "")
+
+    def _other_draft(self, header: Header) -> str:
+        """The draft of version 2 that alone has the type of a header, if it is not the chosen one."""
+        if header.kind or header.version is not self.second:
+            return ""
+        code = header.group.number(self.second.type_field)
+        drafts = (one for one in self.versions.values() if one.number == self.second.number)
+        return next((draft.name for draft in drafts if code in draft.definition.codes["header_type"]), "")
 
     def _rpc(self, header: Header, start: bytes | None, *, whole: bool) -> RpcHeader | None:
         if start is None or header.faults:
