@@ -32,7 +32,7 @@ class RdmapMessage:
     `groups`: the fields of its first segment, and of the header that its payload is. `data`: its octets up
     to a bound. `handle` and `offset` are the memory of a tagged message, or of a Read Request,
     which asks for `asked` octets of it. A Read Request and its response have the same `read`: the sink's steering tag,
-    in RoCEv2 the number of the request's packet. `number` is the MSN.
+    in RoCEv2 the number of the request's packet. `number` is the MSN. `time_s` is that of its last packet in RoCEv2.
     """
 
     opcode: int
@@ -47,6 +47,7 @@ class RdmapMessage:
     octets: int = 0
     data: bytearray = field(default_factory=bytearray)
     words: str = ""
+    time_s: float | None = None
 
     @property
     def name(self) -> str:
