@@ -60,11 +60,21 @@ CAPTURE_HELD_OCTETS_MAX = 64 << 20
 """Octets of all connections that wait for missing segments: 16 connections that miss as much as one may."""
 
 EXPLAINED_MESSAGES_MAX = 4096
-"""Messages of calls that are held until earlier calls have ended, some 20 KiB each with their fields. Beyond it, calls
-are shown in the order in which they end."""
+"""Messages that are held until earlier calls have ended: more than the calls and RDMA operations that credits allow.
+Beyond it, calls are shown in the order in which they end."""
+
+EXPLAINED_HELD_OCTETS_MAX = 64 << 20
+"""Octets of those messages with their fields: a usual message takes some 10 KiB, one of READDIRPLUS some megabytes."""
 
 EXPLAINED_PAGE_MESSAGES_MAX = 10_000
-"""Messages of one HTML page, some 4 KiB each: browsers show a page of 40 MB, and no reader looks at more."""
+"""Messages of one HTML page, some 4 KiB each: no reader looks at more."""
+
+EXPLAINED_PAGE_FILE_OCTETS_MAX = 40 << 20
+"""Octets of one HTML page without its style and script: browsers show a page of that size."""
+
+EXPLAINED_PAGE_FIELDS_MAX = 300
+"""Fields of one message that an HTML page shows, some 130 octets each: as many as `EXPLAINED_PAGE_OCTETS_MAX` octets
+hold. The results of READDIRPLUS have thousands."""
 
 EXPLAINED_PAGE_OCTETS_MAX = 2048
 """Octets of one message that an HTML page shows as hex: two header sizes of the largest inline thresholds in use."""

@@ -111,6 +111,26 @@ def test_calls_are_chosen_by_xid_procedure_and_failure(capsys, capture) -> None:
         assert [one["facts"]["xid"] for one in messages] == [xid for xid in expected for _ in range(2)], options
 
 
+def test_a_choice_that_fits_no_call_names_the_procedures(capsys, capture) -> None:
+    told = "warning: no call of NOSUCH; there are GETATTR, NULL, READ, program 77 version 3 procedure 1"
+    for command in ("explain", "decode"):
+        _, out, err = ran(capsys, command, "--json", "--procedure", "NOSUCH", "--xid", "9", capture)
+        assert xids("".join(line for line in out.splitlines(keepends=True) if "input" not in line)) == []
+        assert err.splitlines() == ["warning: no call with XID 0x00000009", told]
+    _, _, err = ran(capsys, "explain", "--json", "--procedure", "GETATTR", "--xid", "0x13", capture)
+    assert err == "", "each fits to a call"
+
+
+def test_a_header_type_of_the_other_draft_is_a_hint(capsys, tmp_path) -> None:
+    file = tmp_path / "draft.pcap"
+    with HandMadeCapture(file) as made:
+        made.send(CLIENT, words(0x10, 2, 32, 10, 0, 0, 0))
+    hint = "#3 has a header type of draft 2-07 of version 2; read the input with --rpcrdma-version 2-07"
+    for command in ("explain", "decode"):
+        assert f"hint: {hint}\n" in ran(capsys, command, file)[2]
+        assert "hint" not in ran(capsys, command, "--rpcrdma-version", "2-07", file)[2]
+
+
 def test_decode_chooses_without_changing_its_verdict(capsys, capture) -> None:
     status, out, err = ran(capsys, "decode", "--brief", "--xid", "0x10", capture)
     assert status == 4
@@ -190,6 +210,37 @@ def test_the_page_needs_no_other_file_and_has_all_messages(capsys, capture, tmp_
     (status_row,) = results["fields"]
     place = results["base"] + status_row[1]
     assert bytes.fromhex(stale["hex"])[place : place + status_row[2]] == words(NFS3ERR_STALE)
+
+
+def test_the_page_goes_to_standard_output_and_names_a_capture_whose_name_is_no_utf_8(capsys, capture, tmp_path) -> None:
+    file = Path(f"{capture}\udcff")
+    file.write_bytes(capture.read_bytes())
+    status, out, err = ran(capsys, "explain", "--html", "-", file)
+    assert (status, err.splitlines()[0]) == (4, "standard output has 6 exchanges")
+    assert "<title>Calls in calls.pcap\\xff</title>" in out
+
+
+def test_the_panel_of_a_narrow_window_is_below_the_ladders(capsys, capture, tmp_path) -> None:
+    file = tmp_path / "calls.html"
+    ran(capsys, "explain", "--html", file, capture)
+    style = file.read_text().partition("</style>")[0]
+    assert style.index("aside {") < style.index("@media (max-width: 1080px)"), "the later one of two rules counts"
+
+
+def test_a_capture_that_is_cut_off_is_explained_up_to_there(capsys, capture, tmp_path) -> None:
+    file, page = tmp_path / "cut.pcap", tmp_path / "cut.html"
+    file.write_bytes(capture.read_bytes()[: capture.read_bytes().rindex(words(0x11, 1, 32, 4))])
+    damaged = "error: the capture is damaged at octet "
+    for options in ((), ("--html", page)):
+        status, out, err = ran(capsys, "explain", "--errors", *options, file)
+        told = out or page.read_text()
+        assert status == 1
+        assert "no answer" in told
+        assert err.splitlines()[-2] == "2 calls, 2 exchanges that failed, 0 broken rules"
+        assert err.splitlines()[-1].startswith(damaged)
+    status, out, err = ran(capsys, "decode", "--brief", "--xid", "0x11", file)
+    assert (status, out[:2]) == (1, "#5")
+    assert damaged in err
 
 
 def test_html_and_json_exclude_each_other(capsys, capture, tmp_path) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from rpcrdma import file_limits
 from rpcrdma.dissect.capture_dissector import CaptureDissector
-from rpcrdma.dissect.capture_file import CapturedPacket
+from rpcrdma.dissect.capture_file import CaptureDamaged, CapturedPacket
 from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.fields import Message
 from support.raw_iwarp import fpdu, startup_frame, untagged
@@ -27,9 +27,10 @@ def packet(
     flags: int = 0x18,
     ends: tuple[tuple[bytes, int], tuple[bytes, int]] = (CLIENT, SERVER),
     time_s: float = 1.0,
+    acknowledged: int = 0,
 ) -> CapturedPacket:
     (source, port), (destination, to_port) = ends
-    tcp = struct.pack(">HHIIBBHHH", port, to_port, sequence, 0, 5 << 4, flags, 0, 0, 0) + data
+    tcp = struct.pack(">HHIIBBHHH", port, to_port, sequence, acknowledged, 5 << 4, flags, 0, 0, 0) + data
     ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(tcp), 0, 0, 64, 6, 0) + source + destination
     return CapturedPacket(time_s, RAW_IP, ip + tcp, 0)
 
@@ -89,6 +90,48 @@ def test_a_lost_segment_is_told_and_what_follows_is_read() -> None:
         "Send, 0 octets",
     ]
     assert not any(message.faults for message in messages)
+
+
+def test_a_lost_segment_changes_the_time_of_no_other_message() -> None:
+    ready, back = len(REQUEST), (SERVER, CLIENT)
+    packets = [packet(9, flags=SYN), packet(10, REQUEST, time_s=2.0)]
+    packets += [packet(10 + ready + 24, sends(2, 1), time_s=3.0), packet(10 + ready + 48, sends(3, 1), time_s=4.0)]
+    end = 10 + ready + 72
+    found = [(message.summary, message.time_s) for message in told([*packets, packet(end + 9, b"", time_s=9.0)])]
+    assert found[1:] == [
+        ("24 octets are missing in the capture", 2.0),
+        ("Send, 0 octets", 2.0),
+        ("Send, 0 octets", 3.0),
+    ]
+    answered = [*packets, packet(500, startup_frame("Rep", 0x40, 1), ends=back, acknowledged=end, time_s=5.0)]
+    protocols = [message.protocol for message in told(answered)]
+    assert protocols == ["mpa", "tcp", "rdmap", "rdmap", "mpa"], "the answer comes behind all that its sender has got"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["the end of the capture", "a new connection"])
+def test_octets_that_never_made_a_message_are_told_at_the_end_of_their_connection(again: bool) -> None:
+    part = fpdu(untagged(3, 0, 1, b"abc", last=False)) + fpdu(untagged(1, 1, 1))[:9]
+    packets = [packet(9, flags=SYN), packet(10, REQUEST + part, time_s=3.0), packet(7000, flags=SYN, time_s=4.0)]
+    messages = told(packets if again else packets[:2])
+    assert [(message.summary, message.time_s, message.connection) for message in messages[1:]] == [
+        ("9 octets of an unfinished frame", 2.0, 1),
+        ("unfinished Send, 3 octets", 2.0, 1),
+    ]
+    assert messages[2].groups
+    assert not any(message.faults for message in messages)
+
+
+def test_a_damaged_capture_ends_as_if_the_file_ended_there() -> None:
+    def packets() -> Iterator[CapturedPacket]:
+        yield packet(9, flags=SYN)
+        yield packet(10, REQUEST)
+        yield packet(10 + len(REQUEST) + 24, sends(2, 1))
+        raise CaptureDamaged("it ends within a packet", 99)
+
+    dissector = CaptureDissector(Settings())
+    assert [message.protocol for message in dissector.messages(packets())] == ["mpa", "tcp", "rdmap"]
+    assert dissector.damage is not None
+    assert dissector.damage.offset == 99
 
 
 def test_what_does_not_speak_mpa_is_passed_over_and_holds_nothing() -> None:

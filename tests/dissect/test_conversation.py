@@ -179,6 +179,17 @@ def test_credits_of_version_1_count_calls() -> None:
     assert all_faults(messages) == [(7, "3 calls in flight, 2 were granted", "RFC 8166 4.2.3")]
 
 
+def test_counts_of_credits_say_that_octets_are_missing_before_them() -> None:
+    conversation = Settings("2", NAMES).conversation()
+    notes = []
+    for xid in (1, 2):
+        message = Message("rdmap", "", number=xid)
+        conversation.send(0, v1(xid) + call(xid), message)
+        notes += message.notes
+        conversation.lose()
+    assert notes == ["requests 32 credits, 1 in flight", "requests 32 credits, 2 in flight, as far as captured"]
+
+
 def test_an_error_of_version_1_gives_its_credit_back_and_grants_nothing() -> None:
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, v1(1) + call(1))

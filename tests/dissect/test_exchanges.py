@@ -15,7 +15,7 @@ from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.exchange_page import exchange_page
 from rpcrdma.dissect.exchange_text import exchange_lines
 from rpcrdma.dissect.exchanges import Exchange, Exchanges
-from rpcrdma.dissect.fields import Message
+from rpcrdma.dissect.fields import Field, Message
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
 from support.octets import words
@@ -112,8 +112,11 @@ def test_each_direction_has_its_own_xids(grouped) -> None:
     assert (forward.requester, forward.responder) == (reverse.responder, reverse.requester)
 
 
-def test_no_more_messages_are_held_than_the_bound(grouped, monkeypatch) -> None:
-    monkeypatch.setattr(file_limits, "EXPLAINED_MESSAGES_MAX", 3)
+@pytest.mark.parametrize(
+    "limit", [("EXPLAINED_MESSAGES_MAX", 3), ("EXPLAINED_HELD_OCTETS_MAX", 40_000)], ids=["messages", "octets"]
+)
+def test_no_more_messages_are_held_than_the_bounds(grouped, monkeypatch, limit) -> None:
+    monkeypatch.setattr(file_limits, *limit)
 
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, call(7))
@@ -123,6 +126,37 @@ def test_no_more_messages_are_held_than_the_bound(grouped, monkeypatch) -> None:
         capture.send(SERVER, reply(7))
 
     assert numbers(grouped(script)) == [(8, [4, 5]), (9, [6, 7]), (10, [8, 9]), (7, [3, 12]), (11, [10, 11])]
+
+
+def test_a_message_that_does_not_end_holds_back_no_call_beyond_the_bound(grouped, monkeypatch) -> None:
+    monkeypatch.setattr(file_limits, "EXPLAINED_MESSAGES_MAX", 3)
+
+    def script(capture: HandMadeCapture) -> None:
+        more = 2
+        for xid in (6, 7, 8):
+            capture.send(CLIENT, words(xid, 2, 0x00200001, 0, more, 0, 0, 0, 0) + call(xid)[28:])
+        for xid in range(9, 13):
+            capture.send(CLIENT, call(xid))
+            capture.send(SERVER, reply(xid))
+
+    found = grouped(script)
+    assert sorted(exchange.xid or 0 for exchange in found if not exchange.whole) == [6, 7, 8]
+    assert [exchange.xid for exchange in found if exchange.whole] == [9, 10, 11, 12]
+
+
+def test_messages_outside_of_calls_hold_back_no_call_of_another_connection() -> None:
+    exchanges = Exchanges()
+    told = []
+    for number, connection, facts in (
+        (1, 1, {}),
+        (2, 2, {"message": "call", "xid": 7}),
+        (3, 2, {"message": "reply", "xid": 7, "answers": 2}),
+        (4, 1, {}),
+    ):
+        message = Message("rdmap", "", number, connection=connection, facts=facts)
+        told += [(exchange.xid, number) for exchange in exchanges.add(message)]
+    assert told == [(None, 3), (7, 3)], "and both at once"
+    assert numbers(list(exchanges.finish())) == [(None, [4])]
 
 
 def test_a_procedure_is_chosen_by_its_name_with_or_without_the_program(grouped) -> None:
@@ -152,8 +186,9 @@ def test_names_from_the_wire_reach_neither_the_terminal_nor_the_page_as_they_are
     assert max(map(len, lines)) <= 72
 
 
-def test_a_page_leaves_out_calls_beyond_its_bound_and_says_so(grouped, monkeypatch) -> None:
-    monkeypatch.setattr(file_limits, "EXPLAINED_PAGE_MESSAGES_MAX", 3)
+@pytest.mark.parametrize("limit", [("EXPLAINED_PAGE_MESSAGES_MAX", 3), ("EXPLAINED_PAGE_FILE_OCTETS_MAX", 9_000)])
+def test_a_page_leaves_out_calls_beyond_its_bounds_and_says_so(grouped, monkeypatch, limit) -> None:
+    monkeypatch.setattr(file_limits, *limit)
 
     def script(capture: HandMadeCapture) -> None:
         for xid in range(7, 10):
@@ -163,6 +198,17 @@ def test_a_page_leaves_out_calls_beyond_its_bound_and_says_so(grouped, monkeypat
     page = exchange_page("a capture", grouped(script))
     assert (page.shown, page.left_out) == (1, 2)
     assert page.text.count("<details") == 1
+
+
+def test_a_page_shows_so_many_fields_of_a_message_and_counts_the_others(grouped, monkeypatch) -> None:
+    monkeypatch.setattr(file_limits, "EXPLAINED_PAGE_FIELDS_MAX", 30)
+    (exchange,) = grouped(lambda capture: capture.send(CLIENT, call(7)))
+    fields = [Field(f"name {number}", 4 * number) for number in range(99)]
+    exchange.messages[0].groups = [Field("RPC", 0, fields=fields[:20]), Field("results", 0, fields=fields)]
+    page = exchange_page("a capture", [exchange]).text
+    assert page.count('"name ') == 30
+    assert '"name 9", ' in page
+    assert "and 89 more fields" in page
 
 
 def test_a_message_whose_header_cannot_be_read_is_the_call_that_an_error_refuses(grouped) -> None:

@@ -11,6 +11,8 @@ import pytest
 from rpcrdma.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms, StartupSeen, Unit
 from rpcrdma.iwarp.framing import build_marked_fpdu
 from rpcrdma.iwarp.startup import FrameKind
+from rpcrdma.scripted.frames import make_fpdu
+from rpcrdma.scripted.values import Names
 from support.raw_iwarp import fpdu, startup_frame, untagged
 
 VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors/iwarp/frames.toml").read_text())
@@ -72,11 +74,26 @@ def test_a_broken_start_up_frame_ends_its_direction(octets: bytes, field: str, s
     assert half.lost
 
 
+def test_reserved_bits_of_a_start_up_frame_are_told_and_the_stream_goes_on() -> None:
+    seen, unit = feed(MpaHalf(MpaTerms()), startup_frame("Req", 0x41, 1) + fpdu(SEGMENTS[0]))
+    assert [(fault.field, fault.requirement) for fault in seen.faults] == [("Res", "MPA-35")]
+    assert unit.faults == []
+
+
+def test_padding_that_is_not_zero_is_told() -> None:
+    frame = make_fpdu(SEGMENTS[0], {"pad": "000007"}, Names(), crc=True)
+    (unit,) = feed(running(), frame)
+    assert isinstance(unit, Fpdu)
+    assert unit.ulpdu[2:] == SEGMENTS[0]
+    assert [(fault.offset, fault.requirement) for fault in unit.faults] == [(len(frame) - 7, "MPA-8")]
+    assert (unit.trailer[0].name, unit.trailer[0].value) == ("PAD", b"\0\0\7")
+
+
 @pytest.mark.parametrize("step", [1, 7, 100_000])
 def test_fpdus_in_any_pieces(step: int) -> None:
     units = feed(running(), b"".join(map(fpdu, SEGMENTS)), step)
     assert [unit.ulpdu[2:] for unit in units if isinstance(unit, Fpdu)] == SEGMENTS
-    assert all("(good)" in unit.crc.shown and not unit.faults for unit in units if isinstance(unit, Fpdu))
+    assert all("(good)" in unit.trailer[-1].shown and not unit.faults for unit in units if isinstance(unit, Fpdu))
 
 
 def started(request_flags: int, reply_flags: int) -> tuple[MpaHalf, MpaHalf]:
@@ -106,12 +123,13 @@ def test_markers_are_taken_out_where_the_other_side_asked_for_them(end: int, ste
     assert [unit.ulpdu[2:] for unit in plain if isinstance(unit, Fpdu)] == SEGMENTS
 
 
-def test_a_marker_that_points_elsewhere_is_told() -> None:
+@pytest.mark.parametrize(("place", "bit", "requirement"), [(515, 4, "MPA-13"), (515, 1, "MPA-10"), (513, 1, "MPA-10")])
+def test_a_marker_with_other_bits_is_told(place: int, bit: int, requirement: str) -> None:
     stream = bytearray(marked(SEGMENTS))
-    stream[515] ^= 4
+    stream[place] ^= bit
     units = feed(started(0xC0, 0xC0)[0], bytes(stream))
-    told = [[fault.field for fault in unit.faults] for unit in units if isinstance(unit, Fpdu) and unit.faults]
-    assert told == [["marker", "CRC"]]
+    told = [[fault.requirement for fault in unit.faults] for unit in units if isinstance(unit, Fpdu) and unit.faults]
+    assert told == [[requirement, "MPA-24"]]
 
 
 def test_a_wrong_crc_is_told_and_the_stream_goes_on() -> None:
@@ -125,7 +143,7 @@ def test_crcs_count_only_where_one_side_wants_them() -> None:
     (unit,) = feed(started(0, 0)[0], fpdu(SEGMENTS[0], crc=False))
     assert isinstance(unit, Fpdu)
     assert unit.faults == []
-    assert "off" in unit.crc.shown
+    assert "off" in unit.trailer[-1].shown
     (unit,) = feed(started(0, 0x40)[0], fpdu(SEGMENTS[0], crc=False))
     assert isinstance(unit, Fpdu)
     assert [fault.field for fault in unit.faults] == ["CRC"]

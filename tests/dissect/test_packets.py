@@ -48,7 +48,7 @@ def test_a_tcp_segment_is_found(name: str) -> None:
     assert (segment.source[1], segment.destination[1], segment.sequence, segment.data) == (1000, 2000, 7, b"data")
     assert segment.source[0] in {A4, A6}
     assert not segment.synchronizes
-    assert segment.missing == 0
+    assert (segment.acknowledged, segment.missing) == (8, 0)
 
 
 @pytest.mark.parametrize("name", PACKETS)

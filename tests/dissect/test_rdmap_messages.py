@@ -83,6 +83,10 @@ SEND = untagged(3, 0, 1, b"a")
     [
         ([untagged(3, 0, 1, b"a", ddp_version=2)], ("DV", "RFC 5041 4.1")),
         ([untagged(3, 0, 1, b"a", rdmap_version=0)], ("RV", "RFC 5040 4.1")),
+        ([b"\x45" + SEND[1:]], ("Rsvd", "RFC 5041 4.1")),
+        ([SEND[:1] + b"\x53" + SEND[2:]], ("Rsv", "RFC 5040 4.1")),
+        ([untagged(3, 0, 1, b"a", invalidate=9)], ("Invalidate STag", "RFC 5040 4.1")),
+        ([untagged(8, 0, 1, bytes(8), invalidate=9)], ("Invalidate STag", "RFC 7306 4.1")),
         ([untagged(15, 0, 1)], ("Opcode", "RFC 5040 4.1")),
         ([untagged(0, 0, 1)], ("T", "RFC 5040 4.1")),
         ([tagged(3, 0, 0)], ("T", "RFC 5040 4.1")),

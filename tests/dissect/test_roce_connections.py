@@ -26,9 +26,10 @@ SET_UP = 3
 """Messages of connection management before the first message."""
 
 
-def dissected(made: HandMadeRoce) -> list[Message]:
+def dissected(made: HandMadeRoce, step_s: float = 0.0) -> list[Message]:
     dissector = CaptureDissector(Settings())
-    return list(dissector.messages(CapturedPacket(0.0, RAW_IP, octets, 0) for octets in made.packets))
+    packets = (CapturedPacket(at * step_s, RAW_IP, octets, 0) for at, octets in enumerate(made.packets))
+    return list(dissector.messages(packets))
 
 
 def names(messages: list[Message]) -> list[str]:
@@ -105,6 +106,15 @@ def test_a_packet_that_was_not_captured_is_told_when_a_later_one_is_acknowledged
     messages = dissected(made)
     assert names(messages)[SET_UP:] == ["1 packets are missing in the capture", *WHOLE[1:]]
     assert not any(message.faults for message in messages)
+
+
+def test_messages_behind_a_missing_packet_keep_their_times() -> None:
+    times = {message.summary: message.time_s for message in dissected(conversation(), 1.0)}
+    made = conversation()
+    del made.packets[SET_UP + 3]  # the first one of the RDMA Write
+    gap, reply = dissected(made, 1.0)[SET_UP + 1 :]
+    assert names([gap, reply]) == ["1 packets are missing in the capture", WHOLE[2]]
+    assert (gap.time_s, reply.time_s) == (SET_UP + 3.0, times[reply.summary] - 1.0)
 
 
 def test_a_response_that_was_not_captured_whole_is_told_at_the_end() -> None:

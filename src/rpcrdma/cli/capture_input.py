@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -16,21 +17,24 @@ if TYPE_CHECKING:
     from rpcrdma.dissect.capture_dissector import CaptureDissector
     from rpcrdma.dissect.connection import Settings
     from rpcrdma.dissect.exchanges import Exchange
+    from rpcrdma.dissect.fields import Message
 
 __all__ = [
     "DRAFTS",
+    "Choice",
     "add_choice_options",
     "add_input_options",
     "add_program_option",
     "chooses",
-    "chosen",
     "draft_of",
     "open_input",
     "settings_for",
+    "tell_of_other_draft",
     "tell_what_was_left_out",
 ]
 
 DRAFTS = ("2", "2-07")
+_PROCEDURES_KNOWN_MAX, _PROCEDURES_TOLD_MAX = 1000, 12
 _OWN_DEFINITIONS = ("nfs3.x", "mount3.x", "watch.x")
 
 
@@ -84,13 +88,44 @@ def chooses(args: argparse.Namespace) -> bool:
     return args.xid is not None or args.procedure is not None or bool(args.errors)
 
 
-def chosen(args: argparse.Namespace, exchange: Exchange) -> bool:
-    """Whether the options choose an exchange."""
-    if args.xid is not None and exchange.xid != args.xid:
-        return False
-    if args.procedure is not None and not exchange.is_of(args.procedure):
-        return False
-    return not args.errors or exchange.failed
+class Choice:
+    """The choice of calls by the options, and the names of procedures for a person whose choice fits none."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._found = {"xid": False, "procedure": False}
+        self._procedures: dict[str, None] = {}
+
+    def through(self, exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
+        """The exchanges that the options choose."""
+        for exchange in exchanges:
+            if self._fits(exchange) and (not self._args.errors or exchange.failed):
+                yield exchange
+
+    def _fits(self, exchange: Exchange) -> bool:
+        args = self._args
+        procedure = exchange.procedure
+        if procedure is not None and len(self._procedures) < _PROCEDURES_KNOWN_MAX:
+            own = procedure.rpartition(" ")[2]
+            self._procedures[procedure if own.isdecimal() else own] = None
+        fits = {
+            "xid": args.xid is None or exchange.xid == args.xid,
+            "procedure": args.procedure is None or exchange.is_of(args.procedure),
+        }
+        for name, does in fits.items():
+            self._found[name] |= does
+        return all(fits.values())
+
+    def tell_none(self) -> None:
+        """Tells that no call has the XID or the procedure of the options."""
+        args = self._args
+        if args.xid is not None and not self._found["xid"]:
+            console.talk(f"warning: no call with XID {args.xid:#010x}")
+        if args.procedure is not None and not self._found["procedure"]:
+            names = sorted(self._procedures)
+            more = f" and {len(names) - _PROCEDURES_TOLD_MAX} more" if len(names) > _PROCEDURES_TOLD_MAX else ""
+            told = f"; there are {', '.join(names[:_PROCEDURES_TOLD_MAX])}{more}" if names else ""
+            console.talk(f"warning: no call of {args.procedure}{told}")
 
 
 def draft_of(args: argparse.Namespace) -> str:
@@ -132,6 +167,16 @@ def open_input(args: argparse.Namespace, stack: ExitStack) -> BinaryIO:
     if args.file is None or str(args.file) == "-":
         return sys.stdin.buffer
     return stack.enter_context(args.file.open("rb"))  # type: ignore[no-any-return]
+
+
+def tell_of_other_draft(message: Message | None) -> None:
+    """Tells how to read the input if a message has a header type of the draft that was not chosen."""
+    if message is not None:
+        draft = message.facts["draft"]
+        console.talk(
+            f"hint: #{message.number} has a header type of draft {draft} of version 2; "
+            f"read the input with --rpcrdma-version {draft}"
+        )
 
 
 def tell_what_was_left_out(dissector: CaptureDissector, messages: int) -> None:

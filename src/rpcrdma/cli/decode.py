@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from rpcrdma.cli import console
 from rpcrdma.cli.capture_input import (
+    Choice,
     add_choice_options,
     add_input_options,
     chooses,
-    chosen,
     draft_of,
     open_input,
     settings_for,
+    tell_of_other_draft,
     tell_what_was_left_out,
 )
 from rpcrdma.cli.console import ExitStatus
@@ -75,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
 class _Count:
     messages: int = 0
     faulty: int = 0
+    of_other_draft: Message | None = None
 
 
 def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int:
@@ -88,6 +90,7 @@ def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int
 
     start = file.read(MAGIC_OCTETS)
     count = _Count()
+    damage = None
     if form := capture_form(start):
         _say_input(args, f"a packet capture ({form})")
         dissector = CaptureDissector(settings)
@@ -95,6 +98,7 @@ def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int
             _show(args, dissector.messages(read_packets(file, start)), count)
         finally:
             tell_what_was_left_out(dissector, count.messages)
+        damage = dissector.damage
     else:
         if start[:2] in _COMPRESSED or start in _COMPRESSED:
             return console.error(
@@ -108,8 +112,11 @@ def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int
         what = "an iWARP stream" if args.iwarp else "an RPC-over-RDMA message"
         _say_input(args, f"{found.form}, {len(found.octets)} octets of {what}")
         _show(args, hex_messages(found.octets, settings, iwarp=args.iwarp), count)
+    tell_of_other_draft(count.of_other_draft)
     if not args.json:
         console.talk(f"{count.messages} messages, {count.faulty} with something wrong")
+    if damage is not None:
+        raise damage
     return ExitStatus.PROTOCOL_VIOLATION if count.faulty else ExitStatus.DONE
 
 
@@ -134,6 +141,8 @@ def _counted(messages: Iterator[Message], count: _Count) -> Iterator[Message]:
     for message in messages:
         count.messages += 1
         count.faulty += bool(message.faults)
+        if count.of_other_draft is None and "draft" in message.facts:
+            count.of_other_draft = message
         yield message
 
 
@@ -141,9 +150,10 @@ def _chosen(args: argparse.Namespace, messages: Iterator[Message]) -> Iterator[M
     """The messages of the calls that the options choose, call by call."""
     from rpcrdma.dissect.exchanges import Exchanges  # noqa: PLC0415
 
-    for exchange in Exchanges().each(messages):
-        if chosen(args, exchange):
-            yield from exchange.messages
+    choice = Choice(args)
+    for exchange in choice.through(Exchanges().each(messages)):
+        yield from exchange.messages
+    choice.tell_none()
 
 
 def _print(message: Message, *, brief: bool) -> None:

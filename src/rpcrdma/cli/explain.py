@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from rpcrdma.cli import console
 from rpcrdma.cli.capture_input import (
+    Choice,
     add_choice_options,
     add_input_options,
-    chosen,
     open_input,
     settings_for,
+    tell_of_other_draft,
     tell_what_was_left_out,
 )
 from rpcrdma.cli.console import ExitStatus
@@ -23,6 +25,7 @@ from rpcrdma.cli.options import CommandParser, add_json
 if TYPE_CHECKING:
     from rpcrdma.dissect.connection import Settings
     from rpcrdma.dissect.exchanges import Exchange
+    from rpcrdma.dissect.fields import Message
 
 __all__ = ["add_arguments", "run"]
 
@@ -44,7 +47,8 @@ def add_arguments(parser: CommandParser) -> None:
         "--html",
         type=Path,
         metavar="PAGE",
-        help="write one HTML file that needs no other: ladders, fields and octets of each message, and filters",
+        help="write one HTML file that needs no other: ladders, fields and octets of each message, and filters; "
+        "- is standard output",
     )
     add_json(parser, "one JSON object for each call, a line each")
 
@@ -63,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
 class _Count:
     def __init__(self) -> None:
         self.calls = self.failed = self.faults = 0
+        self.of_other_draft: Message | None = None
 
     def through(self, exchanges: Iterator[Exchange]) -> Iterator[Exchange]:
         """Counts exchanges as they go by."""
@@ -70,6 +75,8 @@ class _Count:
             self.calls += exchange.xid is not None
             self.failed += exchange.failed
             self.faults += len(exchange.faults)
+            if self.of_other_draft is None:
+                self.of_other_draft = next((one for one in exchange.messages if "draft" in one.facts), None)
             yield exchange
 
 
@@ -83,14 +90,18 @@ def _explain(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> in
         hint = "rpcrdma decode takes hex text; a compressed capture must be decompressed first"
         return console.error("the input is neither pcap nor pcapng", hint)
     dissector = CaptureDissector(settings)
-    count = _Count()
+    count, choice = _Count(), Choice(args)
     found = count.through(Exchanges().each(dissector.messages(read_packets(file, start))))
     try:
-        _show(args, (exchange for exchange in found if chosen(args, exchange)))
+        _show(args, choice.through(found))
     finally:
         tell_what_was_left_out(dissector, dissector.found)
+    choice.tell_none()
+    tell_of_other_draft(count.of_other_draft)
     if not args.json:
         console.talk(f"{count.calls} calls, {count.failed} exchanges that failed, {count.faults} broken rules")
+    if dissector.damage is not None:
+        raise dissector.damage
     return ExitStatus.PROTOCOL_VIOLATION if count.faults else ExitStatus.DONE
 
 
@@ -111,9 +122,16 @@ def _show(args: argparse.Namespace, exchanges: Iterator[Exchange]) -> None:
 def _write_page(args: argparse.Namespace, exchanges: Iterator[Exchange]) -> None:
     from rpcrdma.dissect.exchange_page import exchange_page  # noqa: PLC0415
 
-    title = args.file.name if args.file is not None else "standard input"
+    title = "standard input"
+    if args.file is not None and str(args.file) != "-":
+        title = os.fsencode(args.file.name).decode("utf-8", "backslashreplace")
     page = exchange_page(title, exchanges)
-    args.html.write_text(page.text, encoding="utf-8")
+    place = "standard output"
+    if str(args.html) == "-":
+        console.write(page.text)
+    else:
+        args.html.write_text(page.text, encoding="utf-8")
+        place = str(args.html)
     if page.left_out:
         console.talk(f"warning: {page.left_out} calls were left out of the page; choose fewer by --procedure or --xid")
-    console.talk(f"{args.html} has {page.shown} exchanges")
+    console.talk(f"{place} has {page.shown} exchanges")

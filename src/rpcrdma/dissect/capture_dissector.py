@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rpcrdma import file_limits
-from rpcrdma.dissect.capture_file import CapturedPacket
+from rpcrdma.dissect.capture_file import CaptureDamaged, CapturedPacket
 from rpcrdma.dissect.connection import IwarpConnection, Settings
 from rpcrdma.dissect.fields import Message
 from rpcrdma.dissect.packets import LINK_TYPES, TcpSegment, address_text, transport_unit
 from rpcrdma.dissect.roce_connections import RoceConnections, RoceMessage, RoceTracked
-from rpcrdma.dissect.tcp_stream import Gap, TcpHalf
+from rpcrdma.dissect.tcp_stream import Gap, Piece, TcpHalf
 
 __all__ = ["CaptureDissector"]
 
@@ -28,6 +28,13 @@ class _Tracked:
         self.number = 0
         self.tcp = (TcpHalf(), TcpHalf())
         self.iwarp = IwarpConnection(settings)
+        self.last_s: list[float | None] = [None, None]
+        """The time of the last octets of each end."""
+
+    @property
+    def held_octets(self) -> int:
+        """Octets of both directions that wait for missing ones."""
+        return sum(tcp.held_octets for tcp in self.tcp)
 
     def end_text(self, end: int) -> str:
         """The address and the port."""
@@ -51,6 +58,8 @@ class CaptureDissector:
         self.cut_packets = 0
         """Packets that were not captured whole."""
         self.link_types_unknown: set[int] = set()
+        self.damage: CaptureDamaged | None = None
+        """The place at which the capture could not be read on; the messages before it are told."""
 
     @property
     def found(self) -> int:
@@ -60,7 +69,7 @@ class CaptureDissector:
     def messages(self, packets: Iterable[CapturedPacket]) -> Iterator[Message]:
         """The messages of all packets, each when its last octet has come."""
         time_s = None
-        for packet in packets:
+        for packet in self._before_damage(packets):
             self.packets += 1
             if packet.time_s is not None:
                 self._start_s = packet.time_s if self._start_s is None else self._start_s
@@ -79,9 +88,14 @@ class CaptureDissector:
                 self.roce_packets += 1
                 yield from self._finished(self._roce.take(unit, time_s))
         for tracked in self._connections.values():
-            for end in (0, 1):
-                yield from self._octets(tracked, end, tracked.tcp[end].finish(), time_s)
+            yield from self._rest(tracked)
         yield from self._finished(self._roce.finish(time_s))
+
+    def _before_damage(self, packets: Iterable[CapturedPacket]) -> Iterator[CapturedPacket]:
+        try:
+            yield from packets
+        except CaptureDamaged as damage:
+            self.damage = damage
 
     def _finished(self, found: Iterator[RoceMessage]) -> Iterator[Message]:
         for tracked, end, message, time_s in found:
@@ -90,22 +104,35 @@ class CaptureDissector:
             yield message
 
     def _segment(self, segment: TcpSegment, time_s: float | None) -> Iterator[Message]:
-        tracked = self._tracked(segment)
+        tracked, ended = self._tracked(segment)
+        for each in ended:
+            yield from self._rest(each)
         end = tracked.ends.index(segment.source)
         tcp = tracked.tcp[end]
+        before = tracked.held_octets
+        if segment.acknowledged is not None:
+            # What its sender has received comes before what it sends.
+            yield from self._octets(tracked, 1 - end, tracked.tcp[1 - end].acknowledge(segment.acknowledged))
         if segment.synchronizes:
             tcp.synchronize(segment.sequence)
-            return
-        if tracked.iwarp.halves[end].foreign:
-            return
-        before = tcp.held_octets
-        yield from self._octets(tracked, end, tcp.add(segment.sequence, segment.data, segment.missing), time_s)
-        self._held_octets += tcp.held_octets - before
+        elif not tracked.iwarp.halves[end].foreign:
+            found = tcp.add(segment.sequence, segment.data, segment.missing, time_s)
+            yield from self._octets(tracked, end, found)
+        self._held_octets += tracked.held_octets - before
         if self._held_octets > file_limits.CAPTURE_HELD_OCTETS_MAX:
             self._held_octets -= tcp.held_octets
-            yield from self._octets(tracked, end, tcp.finish(), time_s)
+            yield from self._octets(tracked, end, tcp.finish())
 
-    def _tracked(self, segment: TcpSegment) -> _Tracked:
+    def _rest(self, tracked: _Tracked) -> Iterator[Message]:
+        """The messages that are left at the end of a connection."""
+        self._held_octets -= tracked.held_octets
+        for end in (0, 1):
+            yield from self._octets(tracked, end, tracked.tcp[end].finish())
+            for message in tracked.iwarp.unfinished(end):
+                yield self._placed(message, tracked, end, tracked.last_s[end])
+
+    def _tracked(self, segment: TcpSegment) -> tuple[_Tracked, list[_Tracked]]:
+        """The connection of a segment, and the connections that have ended or are given up."""
         key = (segment.source, segment.destination)
         back = (segment.destination, segment.source)
         tracked = self._connections.pop(back, None)
@@ -113,8 +140,9 @@ class CaptureDissector:
             tracked = self._connections.pop(key, None)
         else:
             key = back
+        ended = []
         if tracked is not None and segment.synchronizes and self._is_new(tracked, segment):
-            self._forget(tracked)
+            ended.append(tracked)
             tracked = None
         if tracked is None:
             tracked = _Tracked(segment.source, segment.destination, self._settings)
@@ -122,29 +150,25 @@ class CaptureDissector:
         # The one whose last packet is longest ago is first.
         self._connections[key] = tracked
         if len(self._connections) > file_limits.CAPTURE_CONNECTIONS_MAX:
-            self._forget(self._connections.pop(next(iter(self._connections))))
-        return tracked
-
-    def _forget(self, tracked: _Tracked) -> None:
-        self._held_octets -= sum(tcp.held_octets for tcp in tracked.tcp)
+            ended.append(self._connections.pop(next(iter(self._connections))))
+        return tracked, ended
 
     @staticmethod
     def _is_new(tracked: _Tracked, segment: TcpSegment) -> bool:
         """Whether a SYN opens another connection between the same ports."""
         return tracked.tcp[tracked.ends.index(segment.source)].other_connection(segment.sequence)
 
-    def _octets(
-        self, tracked: _Tracked, end: int, pieces: Iterable[bytes | Gap], time_s: float | None
-    ) -> Iterator[Message]:
+    def _octets(self, tracked: _Tracked, end: int, pieces: Iterable[Piece | Gap]) -> Iterator[Message]:
         iwarp = tracked.iwarp
         for piece in pieces:
             if isinstance(piece, Gap):
                 lost = iwarp.lose(end, piece.octets)
                 if lost is not None:
-                    yield self._placed(lost, tracked, end, time_s)
+                    yield self._placed(lost, tracked, end, piece.time_s)
                 continue
-            for message in iwarp.feed(end, piece):
-                self._placed(message, tracked, end, time_s)
+            tracked.last_s[end] = piece.time_s
+            for message in iwarp.feed(end, piece.data):
+                self._placed(message, tracked, end, piece.time_s)
                 iwarp.finish(end, message)
                 yield message
 

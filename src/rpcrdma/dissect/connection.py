@@ -89,6 +89,17 @@ class IwarpConnection(RdmaConnection):
         reason = f"{octets} octets are missing" if octets else "octets are missing"
         return Message("tcp", f"{reason} in the capture", notes=["what follows is read from the next whole FPDU on"])
 
+    def unfinished(self, end: int) -> Iterator[Message]:
+        """The frame and the messages of `end` that are not whole at the end of its stream; each is to be numbered."""
+        half = self.halves[end]
+        if half.unread and not half.foreign:
+            yield Message("mpa", f"{half.unread} octets of an unfinished frame")
+        for message in self._rdmap[end].unfinished:
+            told = rdma_message(message)
+            told.summary = f"unfinished {told.summary}"
+            del told.facts["rdmap"]
+            yield told
+
 
 def _startup(seen: StartupSeen) -> Message:
     group = seen.group

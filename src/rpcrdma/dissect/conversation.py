@@ -90,6 +90,8 @@ class Conversation:
     versions: dict[str, HeaderVersion]
     names: ProgramNames
     late: bool = False
+    _lost: bool = False
+    """Octets are missing: credits are counted as far as captured."""
     _calls: dict[tuple[int, int], _Call] = field(default_factory=dict)
     _segments: int = 0
     _exposed: dict[tuple[int, int], list[_Exposed]] = field(default_factory=dict)
@@ -101,7 +103,7 @@ class Conversation:
 
     def lose(self) -> None:
         """Octets are missing: counts may be wrong from here on, and unfinished messages will not end."""
-        self.late = True
+        self.late = self._lost = True
         self._sequences = Sequences()
         self._transmissions.lose()
 
@@ -121,6 +123,8 @@ class Conversation:
         facts = message.facts
         facts |= {"version": header.version.name, "type": header.kind or None, "xid": header.xid}
         facts |= {"header_octets": header.size, "payload_octets": len(payload)} | piece.facts
+        if draft := self._other_draft(header):
+            facts["draft"] = draft
         if chunks := _chunks_of(header):
             facts["chunks"] = [
                 {"chunk": chunk.name, "segments": [segment._asdict() for segment in chunk.segments]} for chunk in chunks
@@ -146,6 +150,14 @@ class Conversation:
         message.faults += header.faults
         xid = f" xid {header.xid:#010x}" if header.xid is not None else ""
         message.summary = f"{header.kind or header.group.name}{xid}" + (f": {said}" if said else "")
+
+    def _other_draft(self, header: Header) -> str:
+        """The draft of version 2 that alone has the type of a header, if it is not the chosen one."""
+        if header.kind or header.version is not self.second:
+            return ""
+        code = header.group.number(self.second.type_field)
+        drafts = (one for one in self.versions.values() if one.number == self.second.number)
+        return next((draft.name for draft in drafts if code in draft.definition.codes["header_type"]), "")
 
     def _rpc(self, header: Header, start: bytes | None, *, whole: bool) -> RpcHeader | None:
         if start is None or header.faults:
@@ -375,7 +387,7 @@ class Conversation:
         if said is None:
             return
         message.facts["credits"] = said.facts
-        message.notes.append(said.note)
+        message.notes.append(f"{said.note}, as far as captured" if self._lost else said.note)
         if said.beyond and not self.late:
             field_ = header.find("rdma_credit")
             assert field_ is not None

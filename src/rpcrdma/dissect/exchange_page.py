@@ -35,20 +35,25 @@ class ExchangePage(NamedTuple):
 def exchange_page(source: str, exchanges: Iterable[Exchange]) -> ExchangePage:
     """A page about the capture that is named `source`."""
     sections: list[str] = []
-    messages: dict[int, dict[str, Any]] = {}
+    panels: list[str] = []
     left_out = 0
+    room = file_limits.EXPLAINED_PAGE_FILE_OCTETS_MAX
     for exchange in exchanges:
-        if len(messages) + len(exchange.messages) > file_limits.EXPLAINED_PAGE_MESSAGES_MAX:
+        added = None
+        if len(panels) + len(exchange.messages) <= file_limits.EXPLAINED_PAGE_MESSAGES_MAX:
+            section = "\n".join(_section(exchange, is_open=not sections))
+            added = _panels(exchange, room - len(section.encode()))
+        if added is None:
             left_out += 1
             continue
-        sections.append("\n".join(_section(exchange, is_open=not sections)))
-        messages |= {message.number: _panel(message) for message in exchange.messages}
+        sections.append(section)
+        panels += added
+        room -= len(section.encode()) + sum(map(len, added))
     parts = {
         "TITLE": escape(f"Calls in {source}"),
         "HEADS": ARROW_HEADS,
         "EXCHANGES": "\n".join(sections),
-        # Nothing in a script element ends it but its own end tag.
-        "MESSAGES": json.dumps(messages).replace("<", "\\u003c"),
+        "MESSAGES": f"{{{', '.join(panels)}}}",
     }
     text = _PLACE.sub(lambda place: parts[place[1]], _TEMPLATE.read_text(encoding="utf-8"))
     return ExchangePage(text, len(sections), left_out)
@@ -120,8 +125,28 @@ def _body(title: str, body: Field | None) -> str:
     return f"<p class='body'><b>{title}</b> {' '.join(found)}{more}</p>"
 
 
+def _panels(exchange: Exchange, room: int) -> list[str] | None:
+    """The messages of an exchange as members of a JSON object; None where they have more than `room` octets."""
+    found = []
+    for message in exchange.messages:
+        # Nothing in a script element ends it but its own end tag.
+        found.append(f'"{message.number}": {json.dumps(_panel(message))}'.replace("<", "\\u003c"))
+        room -= len(found[-1])
+        if room < 0:
+            return None
+    return found
+
+
 def _panel(message: Message) -> dict[str, Any]:
     """The fields and octets of a message, for the panel."""
+    room = file_limits.EXPLAINED_PAGE_FIELDS_MAX
+    groups = []
+    for group in message.groups:
+        rows = list(_rows(group, 0))
+        if len(rows) > room:
+            rows[room:] = [(0, rows[room][1], 0, "", f"and {len(rows) - room} more fields", "", False)]
+        room = max(room - len(rows), 0)
+        groups.append({"name": group.name, "base": _base(group, message), "fields": rows})
     octets = message.facts.get("octets", len(message.octets))
     place = "" if message.time_s is None else f"{message.time_s:.6f} s"
     if message.source:
@@ -133,10 +158,7 @@ def _panel(message: Message) -> dict[str, Any]:
         "faults": [str(fault) for fault in message.faults],
         "octets": octets,
         "hex": message.octets[: file_limits.EXPLAINED_PAGE_OCTETS_MAX].hex(),
-        "groups": [
-            {"name": group.name, "base": _base(group, message), "fields": list(_rows(group, 0))}
-            for group in message.groups
-        ],
+        "groups": groups,
     }
 
 

@@ -15,6 +15,7 @@ from rpcrdma.dissect.fields import Field, FieldFault, Message
 __all__ = ["Exchange", "Exchanges"]
 
 _DONE = "SUCCESS"
+_FIELD_OCTETS = 300
 
 
 @dataclass(slots=True)
@@ -143,13 +144,27 @@ def _is_part(message: Message) -> bool:
     return is_rpc and ("transmission" in facts or facts.get("sequence", {}).get("complete") is False)
 
 
+def _held_octets(message: Message) -> int:
+    """The memory that a message takes with its fields."""
+    fields = (one.value for group in message.groups for one in group.walk())
+    values = sum(_FIELD_OCTETS + (len(value) if isinstance(value, bytes | str) else 0) for value in fields)
+    return len(message.octets) + values
+
+
 class Exchanges:
-    """Groups messages as they come. Exchanges come out in the order in which they begin, each when it has ended."""
+    """Groups messages as they come. Exchanges come out in the order in which they begin, each when it has ended.
+
+    Messages that belong to no call hold back no call: their group ends when a later call has ended.
+    """
 
     def __init__(self) -> None:
         self._count = 0
-        self._held = 0
+        self._held: dict[int, int] = {}
+        """The memory of each message that waits, by its number."""
+        self._held_octets = 0
         self._open: dict[int, Exchange] = {}
+        self._whole: dict[int, Exchange] = {}
+        """Of the open ones those that have ended, in the order of their ends."""
         self._calls: dict[int, Exchange] = {}
         """By the number of the call's message."""
         self._of_connections: dict[int, Exchange] = {}
@@ -164,15 +179,15 @@ class Exchanges:
 
     def add(self, message: Message) -> Iterator[Exchange]:
         """Takes the next message; the exchanges that are to be shown now."""
-        self._held += 1
+        octets = self._held[message.number] = _held_octets(message)
+        self._held_octets += octets
         self._take(message)
         yield from self._ended()
 
     def finish(self) -> Iterator[Exchange]:
         """The exchanges that are left at the end of the input."""
         for pieces in self._pieces.values():
-            exchange = self._begin(pieces[0], xid=pieces[0].facts.get("xid"))
-            exchange.messages = pieces
+            self._begin_with(pieces)
         yield from sorted(self._open.values(), key=lambda exchange: exchange.messages[0].number)
 
     def _take(self, message: Message) -> None:
@@ -185,7 +200,7 @@ class Exchanges:
         elif "answers" in facts and facts["answers"] in self._calls:
             exchange = self._calls.pop(facts["answers"])
             self._with_pieces(exchange, message)
-            exchange.whole = True
+            self._end(exchange)
         elif role == "call":
             exchange = self._begin(message, xid=xid)
             self._calls[message.number] = exchange
@@ -193,7 +208,7 @@ class Exchanges:
         elif role == "reply":
             exchange = self._begin(message, xid=xid, answer=True)
             self._with_pieces(exchange, message)
-            exchange.whole = True
+            self._end(exchange)
         elif role is None and _is_part(message):
             self._pieces.setdefault((message.connection, message.source, xid), []).append(message)
         else:
@@ -209,22 +224,47 @@ class Exchanges:
     def _begin(self, message: Message, *, xid: int | None = None, answer: bool = False) -> Exchange:
         before = self._of_connections.pop(message.connection, None)
         if before is not None:
-            before.whole = True
+            self._end(before)
         self._count += 1
         ends = (message.destination, message.source) if answer else (message.source, message.destination)
         exchange = self._open[self._count] = Exchange(self._count, message.connection, *ends, xid)
         return exchange
 
+    def _begin_with(self, pieces: list[Message]) -> Exchange:
+        exchange = self._begin(pieces[0], xid=pieces[0].facts.get("xid"))
+        exchange.messages = pieces
+        return exchange
+
+    def _end(self, exchange: Exchange) -> None:
+        exchange.whole = True
+        self._whole[exchange.number] = exchange
+
     def _ended(self) -> Iterator[Exchange]:
-        while self._open:
-            found = next(iter(self._open.values()))
-            if not found.whole:
-                if self._held <= file_limits.EXPLAINED_MESSAGES_MAX:
+        while True:
+            found = next(iter(self._open.values()), None)
+            if found is None or not found.whole:
+                if self._is_full():
+                    found = next(iter(self._whole.values()), None) or self._oldest()
+                elif found is None or found.xid is not None or not self._whole:
                     return
-                whole = next((exchange for exchange in self._open.values() if exchange.whole), None)
-                found = whole or found
+            if not found.whole:
                 self._calls = {number: one for number, one in self._calls.items() if one is not found}
                 self._of_connections = {end: one for end, one in self._of_connections.items() if one is not found}
             del self._open[found.number]
-            self._held -= len(found.messages)
+            self._whole.pop(found.number, None)
+            self._held_octets -= sum(self._held.pop(message.number) for message in found.messages)
             yield found
+
+    def _oldest(self) -> Exchange:
+        """The exchange whose end is waited for longest; a sequence that has not ended is one, too."""
+        found = next(iter(self._open.values()), None)
+        pieces = next(iter(self._pieces.values()), None)
+        if pieces is not None and (found is None or pieces[0].number < found.messages[0].number):
+            del self._pieces[next(iter(self._pieces))]
+            return self._begin_with(pieces)
+        assert found is not None
+        return found
+
+    def _is_full(self) -> bool:
+        held = len(self._held) > file_limits.EXPLAINED_MESSAGES_MAX
+        return held or self._held_octets > file_limits.EXPLAINED_HELD_OCTETS_MAX

@@ -90,8 +90,10 @@ _CONTROL = [
     Row("ULPDU_Length", 0, 2, "octets of the DDP segment", "RFC 5044 4.1"),
     Row("T", 2, 1, "tagged: the octets go to named memory", "RFC 5041 4.1", 0x80),
     Row("L", 2, 1, "last segment of its message", "RFC 5041 4.1", 0x40),
+    Row("Rsvd", 2, 1, "reserved", "RFC 5041 4.1", 0x3C),
     Row("DV", 2, 1, "version of DDP", "RFC 5041 4.1", 0x03),
     Row("RV", 3, 1, "version of RDMAP", "RFC 5040 4.1", 0xC0),
+    Row("Rsv", 3, 1, "reserved", "RFC 5040 4.1", 0x30),
     Row("Opcode", 3, 1, "kind of the message", "RFC 5040 4.1", 0x0F, _opcode),
 ]
 TAGGED_ROWS = Table(

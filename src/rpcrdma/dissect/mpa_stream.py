@@ -51,10 +51,10 @@ class StartupSeen:
 
 
 class Fpdu(NamedTuple):
-    """A frame without markers: its length field, its DDP segment, and its faults."""
+    """A frame without markers: its length field and its DDP segment, the fields behind them, and its faults."""
 
     ulpdu: bytes
-    crc: Field
+    trailer: list[Field]
     faults: list[FieldFault]
 
 
@@ -156,7 +156,8 @@ class MpaHalf:
         else:
             self.terms.reply = seen.group
         del pending[: HEADER_OCTETS + length]
-        self._state = _State.LOST if seen.faults else _State.RUNNING
+        harmless = all(fault.field == "Res" for fault in seen.faults)
+        self._state = _State.RUNNING if harmless else _State.LOST
         yield seen
 
     def _next_fpdu(self) -> Fpdu | None:
@@ -191,6 +192,9 @@ class MpaHalf:
                 if pointer != (at - start if at > start else 0):
                     reason = f"it points back {pointer} octets, the FPDU began {max(at - start, 0)} before it"
                     faults.append(FieldFault("marker", at, reason, "RFC 5044 4.3", "MPA-13"))
+                if pending[at] or pending[at + 1] or pending[at + 3] & 3:
+                    reason = f"reserved bits are set: {pending[at : at + 4].hex()}"
+                    faults.append(FieldFault("marker", at, reason, "RFC 5044 4.2", "MPA-10"))
                 at += 4
             if len(plain) == need and need > 2:
                 covered = at
@@ -217,6 +221,8 @@ class MpaHalf:
     def _checked(self, octets: bytes, own: int, digest: int, faults: list[FieldFault]) -> Fpdu:
         crc = Field("CRC", len(octets), CRC.size, digest, f"{digest:#010x}", "CRC-32C of the FPDU", "RFC 5044 4.4")
         length = int.from_bytes(octets[:2])
+        pad = octets[2 + length :]
+        trailer = [_padding(pad, 2 + length, faults), crc] if pad else [crc]
         if not self.terms.crc:
             crc.shown += " (CRCs are off)"
         elif digest != own:
@@ -227,7 +233,15 @@ class MpaHalf:
         if length < _SMALLEST_ULPDU:
             reason = f"{length} octets hold no DDP header"
             faults.append(FieldFault("ULPDU_Length", 0, reason, "RFC 5041 4"))
-        return Fpdu(octets[: 2 + length], crc, faults)
+        return Fpdu(octets[: 2 + length], trailer, faults)
+
+
+def _padding(pad: bytes, offset: int, faults: list[FieldFault]) -> Field:
+    found = Field("PAD", offset, len(pad), pad, pad.hex(), "fills the FPDU up to a multiple of four", "RFC 5044 4.1")
+    if any(pad):
+        found.faults.append("the padding is not zero")
+        faults.append(FieldFault("PAD", offset, found.faults[0], found.section, "MPA-8"))
+    return found
 
 
 def _padded(octets: bytes | bytearray) -> int:
@@ -252,6 +266,7 @@ def _startup_fields(kind: FrameKind, frame: bytes) -> StartupSeen:
     data = frame[start:]
     if data and not faults:
         group.fields.append(private_data_fields(data, start, "RFC 5044 7.1.1"))
+    _judge(group, faults, "Res", lambda value: value == 0, "reserved bits are zero", "MPA-35")
     return StartupSeen(kind, group, faults)
 
 

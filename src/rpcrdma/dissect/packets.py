@@ -22,15 +22,19 @@ _UDP_OCTETS = 8
 _ROCE_PORT = 4791
 _EXTENSIONS = {0, 43, 60}
 """Hop-by-Hop Options, Routing, Destination Options: each says how long it is."""
-_SYN, _FIN, _RST = 2, 1, 4
+_SYN, _FIN, _RST, _ACK = 2, 1, 4, 16
 
 
 class TcpSegment(NamedTuple):
-    """A TCP segment. `missing`: octets at its end that were not captured."""
+    """A TCP segment. `missing`: octets at its end that were not captured.
+
+    `acknowledged`: the number up to which its sender has received all octets; None in a segment that does not say.
+    """
 
     source: tuple[bytes, int]
     destination: tuple[bytes, int]
     sequence: int
+    acknowledged: int | None
     flags: int
     data: bytes
     missing: int
@@ -140,12 +144,14 @@ def _ipv6(packet: bytes, at: int) -> TcpSegment | RoceDatagram | None:
 
 
 def _tcp(packet: bytes, at: int, end: int, source: bytes, destination: bytes) -> TcpSegment | None:
-    ports, to_port, sequence, _, offset, flags = struct.unpack_from(">HHIIBB", packet, at)
+    port, to_port, sequence, number, offset, flags = struct.unpack_from(">HHIIBB", packet, at)
     start = at + (offset >> 4) * 4
     if offset >> 4 < 5 or start > end:
         return None
     data = packet[start:end]
-    return TcpSegment((source, ports), (destination, to_port), sequence, flags, data, max(end - start - len(data), 0))
+    acknowledged = number if flags & _ACK else None
+    missing = max(end - start - len(data), 0)
+    return TcpSegment((source, port), (destination, to_port), sequence, acknowledged, flags, data, missing)
 
 
 def _roce(packet: bytes, at: int, end: int, ends: tuple[bytes, bytes], masked: bytes) -> RoceDatagram | None:

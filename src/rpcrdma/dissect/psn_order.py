@@ -12,9 +12,10 @@ __all__ = ["PacketGap", "PsnOrder"]
 
 
 class PacketGap(NamedTuple):
-    """Packets that the capture lacks."""
+    """Packets that the capture lacks; the time is that of the packet behind them, if one has come."""
 
     packets: int
+    time_s: float | None = None
 
 
 class PsnOrder:
@@ -54,7 +55,7 @@ class PsnOrder:
                 yield from self._give_up()
             return
         yield self._take(packet, numbers)
-        yield from self._held_in_order()
+        yield from self._held_in_order(packet.time_s)
 
     def acknowledge(self, psn: int) -> None:
         """The receiver has all packets up to this one; one of them may come late, but will not be sent again."""
@@ -81,11 +82,13 @@ class PsnOrder:
         assert self._next is not None
         following = self._next
         missing = min([most, *(ahead_of(psn, following) for psn in self._held)])
-        yield PacketGap(missing)
         self._next = (following + missing) % PSN_SPACE
+        behind = self._held.get(self._next)
+        yield PacketGap(missing, None if behind is None else behind[0].time_s)
         yield from self._held_in_order()
 
-    def _held_in_order(self) -> Iterator[RocePacket | PacketGap]:
+    def _held_in_order(self, least_s: float | None = None) -> Iterator[RocePacket | PacketGap]:
+        """The packets that are in order now; a packet that filled a hole before them came at `least_s`."""
         while self._held:
             if self._next is None:
                 # The first of the packets behind an RDMA Read whose response has an unknown number of packets.
@@ -93,6 +96,9 @@ class PsnOrder:
             held = self._held.pop(self._next, None)
             if held is None:
                 break
-            yield self._take(*held)
+            packet, numbers = held
+            if packet.time_s is not None and least_s is not None:
+                packet = packet._replace(time_s=max(packet.time_s, least_s))
+            yield self._take(packet, numbers)
         if self._next is not None:
             self._held = {psn: held for psn, held in self._held.items() if ahead_of(psn, self._next) > 0}

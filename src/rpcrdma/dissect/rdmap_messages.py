@@ -32,7 +32,7 @@ class RdmapMessage:
     `groups`: the fields of its first segment, and of the header that its payload is. `data`: its octets up
     to a bound. `handle` and `offset` are the memory of a tagged message, or of a Read Request,
     which asks for `asked` octets of it. A Read Request and its response have the same `read`: the sink's steering tag,
-    in RoCEv2 the number of the request's packet. `number` is the MSN.
+    in RoCEv2 the number of the request's packet. `number` is the MSN. `time_s` is that of its last packet in RoCEv2.
     """
 
     opcode: int
@@ -47,6 +47,7 @@ class RdmapMessage:
     octets: int = 0
     data: bytearray = field(default_factory=bytearray)
     words: str = ""
+    time_s: float | None = None
 
     @property
     def name(self) -> str:
@@ -72,6 +73,11 @@ class RdmapHalf:
         self._unfinished: dict[int | None, RdmapMessage] = {}
         self._expected: dict[int, int] = {}
 
+    @property
+    def unfinished(self) -> list[RdmapMessage]:
+        """The messages whose last segment has not come."""
+        return list(self._unfinished.values())
+
     def lose(self) -> None:
         """Octets are missing: unfinished messages are given up, and numbers may jump."""
         self._unfinished.clear()
@@ -83,12 +89,12 @@ class RdmapHalf:
         ulpdu = fpdu.ulpdu
         faults = list(fpdu.faults)
         if len(ulpdu) < 2 + 2:
-            return RdmapMessage(-1, [Field("FPDU", 0, len(ulpdu), fields=[fpdu.crc])], faults)
+            return RdmapMessage(-1, [Field("FPDU", 0, len(ulpdu), fields=fpdu.trailer)], faults)
         tagged = bool(ulpdu[2] & 0x80)
         table = TAGGED_ROWS if tagged else UNTAGGED_ROWS
         group, more = table.read(ulpdu)
         faults += more
-        group.fields.append(fpdu.crc)
+        group.fields += fpdu.trailer
         opcode = ulpdu[3] & 0x0F
         if more:
             return RdmapMessage(opcode, [group], faults)
@@ -110,7 +116,13 @@ class RdmapHalf:
             wrong("DV", "1 is needed", "RFC 5041 4.1", "DDP-4")
         if group.number("RV") != 1:
             wrong("RV", "1 is needed", "RFC 5040 4.1", "RD-1")
+        for name, section, requirement in (("Rsvd", "RFC 5041 4.1", "DDP-4"), ("Rsv", "RFC 5040 4.1", "RD-1")):
+            if group.number(name):
+                wrong(name, "reserved bits are zero", section, requirement)
         known = OPCODES.get(opcode)
+        if group.number("Invalidate STag") and known is not None and opcode not in _INVALIDATING:
+            where = ("RFC 5040 4.1", "RD-2") if opcode <= _TERMINATE else ("RFC 7306 4.1", "RX-1")
+            wrong("Invalidate STag", f"it is zero in a message that ends no tag: {known.name}", *where)
         if known is None:
             wrong("Opcode", "it has no meaning", "RFC 5040 4.1", "RD-2")
         elif (known.queue is None) != tagged:

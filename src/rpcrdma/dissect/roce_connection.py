@@ -82,7 +82,9 @@ class RoceConnection(RdmaConnection):
     def _told(self, end: int, found: Iterator[RdmapMessage | PacketGap]) -> Iterator[tuple[int, Message]]:
         for one in found:
             if not isinstance(one, PacketGap):
-                yield end, rdma_message(one, "roce", "packets")
+                whole = rdma_message(one, "roce", "packets")
+                whole.time_s = one.time_s
+                yield end, whole
                 continue
             self.conversation.lose()
             yield (
@@ -90,6 +92,7 @@ class RoceConnection(RdmaConnection):
                 Message(
                     "roce",
                     f"{one.packets} packets are missing in the capture",
+                    time_s=one.time_s,
                     notes=["the message that they belong to is left out"],
                 ),
             )

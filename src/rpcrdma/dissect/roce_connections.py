@@ -83,6 +83,7 @@ class RoceConnections:
         packet = read_packet(datagram)
         if packet is None:
             return
+        packet = packet._replace(time_s=time_s)
         if packet.kind is not None and packet.kind.operation is Operation.DATAGRAM:
             said = read_cm_message(packet) if packet.queue_pair == _MANAGEMENT_QUEUE_PAIR else None
             if said is not None and not packet.damaged:
@@ -107,7 +108,7 @@ class RoceConnections:
     def _feed(self, tracked: RoceTracked, end: int, packet: RocePacket, time_s: float | None) -> Iterator[RoceMessage]:
         before = tracked.roce.held_octets
         for sender, message in tracked.roce.feed(end, packet):
-            yield RoceMessage(tracked, sender, message, time_s)
+            yield RoceMessage(tracked, sender, message, time_s if message.time_s is None else message.time_s)
         self._held_octets += tracked.roce.held_octets - before
         if self._held_octets > file_limits.CAPTURE_HELD_OCTETS_MAX:
             self._held_octets -= tracked.roce.held_octets
@@ -117,7 +118,7 @@ class RoceConnections:
     def _give_up(tracked: RoceTracked, time_s: float | None) -> Iterator[RoceMessage]:
         """The messages behind packets that are missing."""
         for end, message in tracked.roce.finish_packets():
-            yield RoceMessage(tracked, end, message, time_s)
+            yield RoceMessage(tracked, end, message, time_s if message.time_s is None else message.time_s)
 
     # Connection management
 

@@ -111,7 +111,9 @@ class RoceHalf:
             del self._reads[next(iter(self._reads))]
         self._reads[packet.psn] = _Read(packet.psn, asked, PsnOrder(packet.psn))
         faults = self._cut_short(packet)
-        return RdmapMessage(_READ_REQUEST, packet.fields(), faults, handle, offset, asked, packet.psn)
+        return RdmapMessage(
+            _READ_REQUEST, packet.fields(), faults, handle, offset, asked, packet.psn, time_s=packet.time_s
+        )
 
     def _join(self, packet: RocePacket) -> RdmapMessage | None:
         assert packet.kind is not None
@@ -122,7 +124,8 @@ class RoceHalf:
             if self.late:
                 return None
             reason = f"{packet.kind.name} without a first packet"
-            return RdmapMessage(_opcode(packet), packet.fields(), [FieldFault("OpCode", 0, reason, _SECTION)])
+            faults = [FieldFault("OpCode", 0, reason, _SECTION)]
+            return RdmapMessage(_opcode(packet), packet.fields(), faults, time_s=packet.time_s)
         else:
             message = self._unfinished
             message.segments += 1
@@ -202,3 +205,4 @@ def _add_payload(message: RdmapMessage, packet: RocePacket, most: int) -> None:
     if len(message.data) == message.octets:  # nothing before it was left out
         message.data += packet.payload[: max(most - len(message.data), 0)]
     message.octets += packet.octets
+    message.time_s = packet.time_s

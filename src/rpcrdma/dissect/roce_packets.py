@@ -37,6 +37,7 @@ class RocePacket(NamedTuple):
     payload: bytes
     missing: int
     damaged: str
+    time_s: float | None = None
 
     @property
     def octets(self) -> int:

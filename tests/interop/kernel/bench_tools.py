@@ -82,7 +82,9 @@ def _move_a_file(server: Guest, case: _Case, folder: Path, mount_port: int) -> N
     equal(f"faults of {case.kind}", len(faults), 1)
     equal(f"the file is whole after {case.kind}", _arrived(server, copy, case), case.whole)
     explained = _command("explain", str(capture))
-    if explained.returncode or case.shown not in explained.stdout:
+    # The padding of siw's FPDUs is not zero, which explain tells (MPA-8).
+    broken = [line for line in explained.stdout.splitlines() if "wrong: " in line and "wrong: PAD " not in line]
+    if explained.returncode not in {0, 4} or broken or case.shown not in explained.stdout:
         raise CheckFailed(f"{case.kind}: explain says, with status {explained.returncode},\n{explained.stdout}")
     if case.kind == "delay" and (took := _longest_s(capture)) < _READ_DELAY_S:
         raise CheckFailed(f"the READ took {took} s")

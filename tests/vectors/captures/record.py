@@ -3,6 +3,8 @@
 Client and server of this library talk over loopback; `broken` and `terminate` are octets made by hand, with violations.
 `roce-*.pcap` come from two emulated guests with rxe, Linux 6.1.0-56-amd64: `run.py roce-captures-are-explained` with
 RPCRDMA_WRITE_VECTORS=1 records them. `FROM_GUESTS` says which programs talk in them.
+`tshark-read.pcapng` is the conversation of `v1-read`, which TShark 4.0.17 of Debian has recorded on loopback:
+`tshark -i lo -f "tcp port PORT" -w tshark-read.pcapng`. The options that describe the machine are taken out.
 
 Each capture has its explanation as NAME.txt. `test_captures_as_ladders.py` compares it with the ladder of today, and
 `record.py --explain` writes the explanations anew without recording.
@@ -34,7 +36,7 @@ from support.octets import words  # noqa: E402
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture  # noqa: E402
 from support.raw_iwarp import fpdu, untagged  # noqa: E402
 
-__all__ = ["FOLDER", "FROM_GUESTS", "KINDS", "NAMES", "options_of"]
+__all__ = ["FOLDER", "FROM_GUESTS", "KINDS", "NAMES", "capture_of", "options_of"]
 
 HANDLE = v3.nfs_fh3(b"a file's handle!")
 NO_ATTRIBUTES = v3.post_op_attr(False, None)
@@ -78,6 +80,11 @@ class Kind:
     version: str = "1"
     extension: str = "off"
     script: Script | None = None
+    host: str = "127.0.0.1"
+    lost: int | None = None
+    """The packet that is taken out, from 0 on."""
+    cut: int | None = None
+    """The packet in which the file ends."""
 
 
 def _read(connection: Any, octets: int = OCTETS) -> Awaitable[object]:
@@ -116,6 +123,12 @@ def _broken(capture: HandMadeCapture) -> None:
     capture.send(SERVER, words(4, 1, 32, 4, ERR_CHUNK))
 
 
+def _three_calls(capture: HandMadeCapture) -> None:
+    for xid in (1, 2, 3):
+        capture.send(CLIENT, _call(xid))
+        capture.send(SERVER, words(xid, 1, 32, 0, 0, 0, 0) + words(xid, 1, 0, 0, 0, 0) + words(NFS3ERR_NOENT))
+
+
 def _reverse(capture: HandMadeCapture) -> None:
     capture.send(CLIENT, _call(1))
     capture.send(SERVER, _call(1))
@@ -146,6 +159,9 @@ KINDS = {
     "reverse": Kind(script=_reverse),
     "broken": Kind(script=_broken),
     "terminate": Kind(script=_terminate),
+    "gap": Kind(script=_three_calls, lost=8),
+    "cut": Kind(script=_three_calls, cut=10),
+    "ipv6-read": Kind(_read, host="[::1]"),
 }
 
 FROM_GUESTS = {
@@ -153,7 +169,7 @@ FROM_GUESTS = {
     "roce-linux-server": "our client gets and puts such a file at Linux's server; version 1",
     "roce-extension": "our client gets and puts such a file at our server; version 2 with the round-trip extension",
 }
-NAMES = (*KINDS, *FROM_GUESTS)
+NAMES = (*KINDS, *FROM_GUESTS, "tshark-read")
 """All captures."""
 
 
@@ -161,6 +177,12 @@ def options_of(name: str) -> list[str]:
     """The options of `rpcrdma explain` that a capture needs."""
     definition = FOLDER.parents[2] / "src" / "rpcrdma" / "simulation" / "sized_calls.x"
     return ["--program", str(definition), "--rpcrdma-version", "2-07" if name.startswith("v2-07") else "2"]
+
+
+def capture_of(name: str) -> Path:
+    """The file of a capture."""
+    (found,) = FOLDER.glob(f"{name}.pcap*")
+    return found
 
 
 async def _converse(kind: Kind, path: Path) -> None:
@@ -181,7 +203,7 @@ async def _converse(kind: Kind, path: Path) -> None:
         )
         serve = rpcrdma.ServeOptions(rdma=config)
         async with (
-            rpcrdma.serve([_OneFile(), _Sized()], ["rdma://127.0.0.1:0"], options=serve) as server,
+            rpcrdma.serve([_OneFile(), _Sized()], [f"rdma://{kind.host}:0"], options=serve) as server,
             rpcrdma.connect(server.listening[0], program, options=connect) as connection,
         ):
             await kind.talk(connection)
@@ -195,12 +217,28 @@ def record(name: str) -> None:
         return
     with HandMadeCapture(path) as capture:
         kind.script(capture)
+    _damage(kind, path)
+
+
+def _damage(kind: Kind, path: Path) -> None:
+    """Takes away the packet that is lost, and the end of a file that is cut."""
+    data = path.read_bytes()
+    packets, at = [data[:24]], 24
+    while at < len(data):
+        end = at + 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+        packets.append(data[at:end])
+        at = end
+    if kind.lost is not None:
+        del packets[1 + kind.lost]
+    if kind.cut is not None:
+        packets[1 + kind.cut :] = [packets[1 + kind.cut][:-20]]
+    path.write_bytes(b"".join(packets))
 
 
 def explain(name: str) -> None:
     """Writes the explanation of a capture."""
     with (FOLDER / f"{name}.txt").open("w") as out, contextlib.redirect_stdout(out):
-        main(["explain", *options_of(name), str(FOLDER / f"{name}.pcap")])
+        main(["explain", *options_of(name), str(capture_of(name))])
 
 
 if __name__ == "__main__":
