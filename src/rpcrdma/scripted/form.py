@@ -321,7 +321,7 @@ def _pattern(value: Any, where: str) -> None:
     _fields({**events, **beside})(value, where)
 
 
-_CONTENTS = _mapping_of(_fields({"written": _value, "data": _octets}))
+_CONTENTS = _mapping_of(_fields({"written": _value, "data": _octets, "withdrawn": _flag}))
 
 
 def _step(version: str, *, serves: bool) -> Form:
