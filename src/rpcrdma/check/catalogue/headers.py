@@ -116,6 +116,7 @@ def _unreachable(
         "handle-unknown": ("in memory that is not registered", _FAR, octets),
         "length-beyond": ("that is longer than its memory", {}, octets // 2),
         "offset-beyond": ("that begins behind its memory", beyond, octets),
+        "offset-largest": ("that ends beyond the largest offset", {"offset": (1 << 64) - 1}, octets),
     }
     for kind, (words, fields, registered) in kinds.items():
         memory = {"place": {"octets": registered, "may": "read" if field == "reads" else "write"}}
