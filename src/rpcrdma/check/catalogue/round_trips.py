@@ -113,13 +113,9 @@ class _Checks:
         draft = self._draft
         checks = []
         for row in mistakes(draft):
-            if isinstance(row.outcome, str):
-                answers = [] if row.outcome == "discarded" else [draft.error(row.outcome)]
-            else:
-                answers = row.outcome
+            answers = [draft.error(row.outcome)] if isinstance(row.outcome, str) else row.outcome
             # A transmission of a faulty group may have the next XID.
-            going_on = draft.afterwards(2)
-            steps = [*([hear(*answers)] if answers else []), *(row.then or going_on)]
+            steps = [*row.behind, hear(*answers), *(row.then or draft.afterwards(2))]
             checks.append(
                 self.check(row.id, row.title, row.statements, *row.before, say(**row.message), *steps, needs=row.needs,
                            **row.conversation)

@@ -1,7 +1,7 @@
 """Mistakes in headers of the round-trip extension, with the outcome of each (draft-dnoveck-nfsv4-rpcrdma-rtrext-01).
 
-Rows are those of `rpcrdma.check.catalogue.headers`. An outcome is "BAD_XDR", "discarded" or a list of patterns: a
-report, or the answers that the draft leaves open.
+Rows are those of `rpcrdma.check.catalogue.headers`. An outcome is "BAD_XDR" or a list of patterns: a report, or
+the answers that the draft leaves open.
 """
 
 from __future__ import annotations
@@ -101,9 +101,12 @@ class _Rows:
     def _undecodable(self) -> Iterator[Mistake]:
         """Headers against the XDR, and places against the table of contexts (section 6.2)."""
         kinds = {"choice": CHOICE, "by-size": BY_SIZE, "too-short": TOO_SHORT, "no-item": NO_ITEM, "9": 9}
+        # For places of results in a request, which decode, the draft has no number of a fault.
+        places_of_results = [{"message": {"header": {"type": kind}}} for kind in (4, REPORT)]
         for name, kind in kinds.items():
+            outcome = places_of_results if kind in {TOO_SHORT, NO_ITEM} else "BAD_XDR"
             yield Mistake("items", name, f"An item of a request with the place of type {kind} is refused",
-                          request(items=[{"position": 40, "length": 4, "type": kind}]), "BAD_XDR", "RT-6 RT-32",
+                          request(items=[{"position": 40, "length": 4, "type": kind}]), outcome, "RT-6 RT-32",
                           name=f"item.{name}")  # fmt: skip
         for name in ("too-short", "no-item", "9"):
             results = [{"least": 0, "type": kinds[name]}]
@@ -231,7 +234,10 @@ class _Rows:
             yield Mistake("items", kind, title, message, outcome, "RT-14 RT-23", needs, name=f"place.{kind}")
 
     def _reports(self) -> Iterator[Mistake]:
-        """Reports that do not decode."""
+        """Reports that do not decode: the rules of version 2 have a responder refuse what it cannot parse."""
+        going_on = self._draft.afterwards(2)
+        (answer,) = going_on[1]["hear"]
+        outcome = [{**answer, "last": True}, self._draft.error("BAD_XDR")]
         bad = {"xid": _XID, "direction": 1, "number": 0}
         right = {"type": REPORT, "bad": bad, "fault": UNEXPECTED}
         rows: dict[str, tuple[str, dict[str, Any]]] = {
@@ -242,7 +248,8 @@ class _Rows:
         }
         for name, (title, fields) in rows.items():
             field, kind = name.split(".")
-            yield Mistake(field, kind, f"{title} is discarded", {"header": {**right, **fields}}, "discarded", "RT-4",
+            yield Mistake(field, kind, f"{title} is discarded or refused", {"header": {**right, **fields}}, outcome,
+                          "RT-4", behind=(going_on[0],), then=(going_on[1],),
                           name="report.undecodable" if field == "bad" else f"report.{name}")  # fmt: skip
 
     def all(self) -> Iterator[Mistake]:

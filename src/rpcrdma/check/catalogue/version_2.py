@@ -173,10 +173,10 @@ def _credits(draft: Draft) -> Sequence[Check]:
                     _grant(draft, {}),
                     {"repeat": {"times": permitted, "steps": [hear({"message": replied})]}},
                     *draft.afterwards()),
-        *_exhausted(draft, "credits.exhausted", "Without credits a reply in pieces goes on after a grant alone",
-                    "V2-4 V2-44 V2-47", xid=0),
-        *(() if draft.version == "2" else
-          _exhausted(draft, "credits.grant-xid", "A grant counts under any XID, which is ignored", "V2-A11", xid=7)),
+        _exhausted(draft, "credits.exhausted", "Without credits a reply in pieces goes on after a grant alone",
+                   "V2-4 V2-44 V2-47", xid=0),
+        *([] if draft.version == "2" else
+          [_exhausted(draft, "credits.grant-xid", "A grant counts under any XID, which is ignored", "V2-A11", xid=7)]),
     ]  # fmt: skip
 
 
@@ -185,26 +185,21 @@ def _grant(draft: Draft, credits_: Mapping[str, Any], xid: int = 0) -> Step:
     return say(header={"xid": xid, "type": 1 if draft.version == "2" else 5, **credits_}, body="")
 
 
-def _exhausted(draft: Draft, name: str, title: str, statements: str, xid: int) -> Sequence[Check]:
-    """A reply in more pieces than the server has credits for.
+def _exhausted(draft: Draft, name: str, title: str, statements: str, xid: int) -> Check:
+    """A reply in more pieces than the server has credits for: one piece or two, and one more after a grant.
 
-    The first draft leaves open whether a server has a credit before it is granted one: it may send one piece or two.
+    The first draft leaves open whether a server has a credit before it is granted one; in the last one a grant of the
+    server takes a credit.
     """
-    first = draft.version == "2"
     small = [2, {"words": [_SMALL_OCTETS]}]
     piece = {"header": {"xid": _XID, **_more(draft)}, "octets": {"max": _SMALL_OCTETS}}
-    begun = [hear({"message": piece})]
-    if first:
-        begun.append(hear({"message": piece}, {"quiet": {"milliseconds": 1000}}))
-    pieces_after_one_grant = [hear({"message": piece}), {"quiet": _PAUSE}]
-    told = {"give": 1} if first else {"credit": 1}
-    permitted = {"give": 1} if first else {"credit": 2}
-    more = {"give": 1} if first else {"credit": 3}
-    begin = [draft.told(small, **told), draft.introduction[1]]
-    return [
-        draft.first(name, title, statements, *begin, _read(_LONG_RESULT, **permitted), *begun, {"quiet": _PAUSE},
-                    _grant(draft, more, xid), *pieces_after_one_grant, needs="nfs file"),
-    ]  # fmt: skip
+    steps = [hear({"message": piece}), hear({"message": piece}, {"quiet": {"milliseconds": 1000}}), {"quiet": _PAUSE}]
+    told: tuple[dict[str, int], ...] = ({"credit": 1}, {"credit": 3}, {"credit": 4})
+    if draft.version == "2":
+        told = ({"give": 1}, {"give": 1}, {"give": 1})
+    begin = [draft.told(small, **told[0]), draft.introduction[1], _read(_LONG_RESULT, **told[1])]
+    after = [_grant(draft, told[2], xid), hear({"message": piece}), {"quiet": _PAUSE}]
+    return draft.first(name, title, statements, *begin, *steps, *after, needs="nfs file")
 
 
 def _more(draft: Draft) -> dict[str, int]:

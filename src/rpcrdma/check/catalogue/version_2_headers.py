@@ -1,8 +1,7 @@
 """Checks of transport headers in both drafts of version 2: the taxonomy of mistakes, with the outcome of each.
 
-Rows are those of `rpcrdma.check.catalogue.headers`. An outcome is the name of an error, "discarded" or a list of
-patterns. A list stands where the draft states no reaction, or leaves more than one open. Sections are those of
-draft-ietf-nfsv4-rpcrdma-version-two-00, which has the seven tables of headers.
+Rows are those of `rpcrdma.check.catalogue.headers`. An outcome is the name of an error or a list of patterns. A list
+stands where the draft states no reaction, or leaves more than one open.
 """
 
 from __future__ import annotations
@@ -167,15 +166,15 @@ class _Rows:
         else:
             reply = {"rpc": {"accepted": 0}}
             begun = say(header={"type": 12, "remaining": 16}, body={"words": [_XID, 1]})
-            yield Mistake("type", "reply-middle", "A reply to no call in two messages is discarded",
-                          {"header": {"type": 13}, "body": {"zeros": 16}}, "discarded", "V2-A6",
-                          before=(begun,))  # fmt: skip
+            yield Mistake("type", "reply-middle", "A reply to no call in two messages is discarded or refused",
+                          {"header": {"type": 13}, "body": {"zeros": 16}}, statements="V2-A6", before=(begun,),
+                          **self._passed_over(*self._errors))  # fmt: skip
             for number, name, message in (
                 (11, "reply-external", {"header": {"type": 11, "reply": [_SEGMENT]}}),
                 (13, "reply-inline", {"header": {"type": 13}, **reply}),
             ):
-                yield Mistake("type", name, f"A reply of type {number} to no call is discarded", message, "discarded",
-                              "V2-A6")  # fmt: skip
+                yield Mistake("type", name, f"A reply of type {number} to no call is discarded or refused", message,
+                              statements="V2-A6", **self._passed_over(*self._errors))  # fmt: skip
         response = {"flags": 1} if first else {}
         error = {"type": 4, "error": draft.codes["BAD_XDR"], **response}
         errors = {
@@ -189,7 +188,7 @@ class _Rows:
         for name, (title, header) in errors.items():
             field, kind = name.split(".")
             # The draft names no reaction to an error of a requester.
-            yield Mistake(field, kind, f"{title} is discarded", {"header": header},
+            yield Mistake(field, kind, f"{title} is discarded or refused", {"header": header},
                           statements="V2-48", **self._passed_over(ended, *self._errors))  # fmt: skip
 
     def _properties(self) -> Iterator[Mistake]:
@@ -253,9 +252,7 @@ def mistakes(draft: Draft) -> tuple[Mistake, ...]:
 
 def _check(draft: Draft, row: Mistake) -> Check:
     going_on = draft.afterwards()
-    if row.outcome == "discarded":
-        steps = going_on
-    elif isinstance(row.outcome, str):
+    if isinstance(row.outcome, str):
         steps = [hear(draft.error(row.outcome)), *going_on]
     else:
         steps = [*row.behind, hear(*row.outcome), *(row.then or going_on)]
@@ -285,11 +282,11 @@ def _properties(draft: Draft) -> Sequence[Check]:
                     hear(draft.accepted())),
     ]  # fmt: skip
     if draft.version == "2-07":
-        # The server has one credit for the client, which the first message takes, until it grants more.
-        granted = {"message": {"header": {"type": 5, "credit": {"min": 2}}}}
+        # The first message takes the only credit, until the server grants more, alone or with its own properties.
+        granted = [{"message": {"header": {"type": kind, "credit": {"min": 3}}}} for kind in (5, 7)]
         checks.append(
             draft.first("properties.middle", "Properties in two messages are taken", "V2-35",
-                        draft.told([4, {"words": [16]}], type=6), hear(granted), draft.told(_RECEIVE_SIZE), answered,
+                        draft.told([4, {"words": [16]}], type=6), hear(*granted), draft.told(_RECEIVE_SIZE),
                         *draft.afterwards())
         )  # fmt: skip
     return checks
