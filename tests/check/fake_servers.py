@@ -100,7 +100,7 @@ class Frame:
         xid = self.xid
         credit = int.from_bytes(self.payload[8:12])
         expected = raw_calls.header(xid=xid) + raw_calls.rpc(0, xid=xid)
-        return self.payload == expected[:8] + struct.pack(">I", credit) + expected[12:] and credit in {16, 32}
+        return self.payload == expected[:8] + struct.pack(">I", credit) + expected[12:] and credit in {32, 64}
 
 
 def null_reply(xid: int, *, grant: int = 32, kind: int = 0) -> bytes:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ledger_guard import read_rows
 from rpcrdma.check import CATALOGUE as SERVERS
 from rpcrdma.check import CLIENT_CATALOGUE, READINGS, STATEMENTS, Statement
+from rpcrdma.check.catalogue import round_trips_headers, version_2_headers
 from rpcrdma.check.catalogue.headers import CUTS, MISTAKES, OUTCOMES
+from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
 from rpcrdma.scripted.layouts import LAYOUTS
 
 CATALOGUE = SERVERS + CLIENT_CATALOGUE
@@ -70,10 +74,32 @@ def test_each_reading_has_its_place_in_the_catalogue() -> None:
     assert {name for check in CATALOGUE for name in readings_in(check.conversation)} == set(READINGS)
 
 
+def fields(version: str, kinds: Iterable[int]) -> set[str]:
+    layout = LAYOUTS[version]
+    return {name for body in (layout.prefix, *(layout.bodies[kind] for kind in kinds)) for name, _ in body}
+
+
 def test_each_field_of_a_header_of_version_1_has_its_mistakes() -> None:
-    layout = LAYOUTS["1"]
-    fields = [name for name, _ in (*layout.prefix, *layout.bodies[0])]
-    assert {row.field for row in MISTAKES} == set(fields)
+    assert {row.field for row in MISTAKES} == fields("1", [0])
     assert {row.outcome for row in MISTAKES if isinstance(row.outcome, str)} | {row.outcome for row in CUTS} == set(
         OUTCOMES
     )
+
+
+@pytest.mark.parametrize("draft", DRAFTS, ids=lambda draft: draft.version)
+def test_each_field_of_a_header_of_version_2_has_its_mistakes(draft: Draft) -> None:
+    version = draft.version
+    kinds = LAYOUTS[version].bodies.keys()
+    for rows, of_extension in (
+        (version_2_headers.mistakes(draft), False),
+        (round_trips_headers.mistakes(draft), True),
+    ):
+        own = {kind for kind in kinds if (kind > 0x100) == of_extension}
+        prefix = fields(version, []) if of_extension else set()
+        # The prefix of the extension is that of version 2.
+        assert {row.field for row in rows} | prefix == fields(version, own)
+        named = {row.outcome for row in rows if isinstance(row.outcome, str)}
+        assert named <= draft.codes.keys()
+        checks = {check.id for check in SERVERS}
+        family = f"{draft.family}.rtr" if of_extension else draft.family
+        assert {f"{family}.{row.id}" for row in rows} <= checks

@@ -120,6 +120,15 @@ def test_reading_memory_that_is_not_registered_is_refused() -> None:
     assert held({"steps": [{"say": call}, {"hear": {"refused": {}}}, {"hear": {"end": {}}}]}).failure is None
 
 
+def test_memory_that_is_withdrawn_is_reached_no_more() -> None:
+    read = {"header": {"writes": [[{"memory": "sink"}]]}, **READ}
+    again = {**read, "header": {**read["header"], "xid": 8}}
+    answered = {"hear": {"message": {"header": {"writes": [[{"length": 5000}]]}}}}
+    withdrawn = {"memory": {"sink": {"written": 5000, "withdrawn": True}}}
+    steps = [{"say": read}, answered, withdrawn, {"say": again}, {"hear": {"refused": {}}}]
+    assert held({"memory": {"sink": {"octets": 5000, "may": "write"}}, "steps": steps}).failure is None
+
+
 def test_version_2_is_spoken_field_by_field() -> None:
     steps = [
         {"say": {"header": {"type": 5, "properties": [[2, {"words": [4096]}]]}}},

@@ -158,6 +158,8 @@ def test_a_start_up_frame_is_read_with_its_depths() -> None:
         ({"a": {"not": 3}}, {"a": 3}, False),
         ({"a": {"not": None}}, {"a": [1]}, True),
         ({"a": {"given": "size", "plus": 1}}, {"a": 6}, True),
+        ({"a": {"given": "size", "plus": 1, "most": 4}}, {"a": 4}, True),
+        ({"a": {"given": "size", "most": 6}}, {"a": 5}, True),
         ({"a": "0x10"}, {"a": 16}, True),
         ({"a": "ff"}, {"a": b"\xff"}, True),
         ({"a": {"words": [1]}}, {"a": b"\0\0\0\1"}, True),

@@ -16,11 +16,9 @@ from rpcrdma.scripted import Outcome
 
 __all__ = ["Abilities"]
 
-_GRANTED_MAX = 64
-"""Calls that a check sends at once, however many are granted."""
 _MESSAGES_MAX = 256
 """Messages of version 2 that a check sends at once, however many are granted."""
-_RECEIVE_SIZE = 2
+_SEND_SIZE, _RECEIVE_SIZE = 1, 2
 
 
 @dataclass(slots=True)
@@ -35,7 +33,6 @@ class Abilities:
 
     def add_spoken(self, versions: Mapping[str, Outcome]) -> None:
         """Adds the findings of `spoken_versions`; names of the extension begin with those of the version."""
-        self.given["granted"] = _granted(versions)
         self.met |= set(versions)
         if any(outcome.markers for outcome in versions.values()):
             self.met.add("markers")
@@ -50,6 +47,7 @@ class Abilities:
 
     def _add_extension(self, version: str, heard: Mapping[str, Any]) -> None:
         properties = heard["header"].get("properties", {})
+        self.given[f"{version}.send_octets"] = _word(properties.get(_SEND_SIZE, b""), 4096)
         support = _word(properties.get(RTR_SUPPORT, b""), 0)
         if not support & TAKES_REQUESTS:
             return
@@ -64,13 +62,6 @@ class Abilities:
         self.given[f"{version}.receive_octets"] = receive_octets
         if "segments" in buffer:
             self.met.add(f"{version}.segments")
-
-
-def _granted(versions: Mapping[str, Outcome]) -> int:
-    """Calls that may be sent at once in version 1."""
-    outcome = versions.get("1")
-    granted = outcome.heard["header"]["credit"] if outcome is not None else 1
-    return max(1, min(int(granted), _GRANTED_MAX))
 
 
 def _word(value: bytes, default: int) -> int:

@@ -66,9 +66,34 @@ READINGS: Mapping[str, Reading] = MappingProxyType(
             "RFC 8167 section 6 has the caller wait for the client's readiness; "
             "draft-ietf-nfsv4-rpcrdma-version-two-07 section 4.6.3 lets the connection be lost",
         ),
+        "long-message-without-payload-discarded": Reading(
+            "RDMA_NOMSG whose chunks hold no call is discarded as a reply to no call; we refuse it",
+            "RFC 8166 section 4.5 demands an error of a Call alone, and nothing in RDMA_NOMSG tells the direction",
+        ),
+        "descending-positions-refused": Reading(
+            "a Read list whose Positions descend is refused; we take its chunks in the order of the stream",
+            "RFC 8166 section 3.4.5 does not order the Positions of a Read list",
+        ),
+        "long-read-chunk-cut": Reading(
+            "of a Read chunk that is longer than its count the rest is passed over; we refuse it",
+            "RFC 8166 section 3.4.5.2 binds the requester alone",
+        ),
         "unused-chunk-ignored": Reading(
             "a chunk that the procedure has no item for is passed over; we answer ERR_CHUNK",
-            "RFC 8166 section 6.1 speaks of reduced items, and of no chunk that stands for none; Linux svcrdma",
+            "RFC 8166 section 6.1, and A.1 of version 2's drafts, speak of reduced items, and of no chunk that stands "
+            "for none; Linux svcrdma",
+        ),
+        "chunks-of-a-piece-ignored": Reading(
+            "the chunk lists of a message with MORE are passed over; we refuse it with INVAL_FLAG",
+            "draft-ietf-nfsv4-rpcrdma-version-two-00 section 6.3.2.2 demands empty lists, and names no reaction",
+        ),
+        "rest-of-a-broken-call-refused": Reading(
+            "the rest of a call that another message has broken is refused; we drop it",
+            "draft-ietf-nfsv4-rpcrdma-version-two-01 section 6.2.2.2 drops it, and -00 says nothing of it",
+        ),
+        "ended-after-requester-error": Reading(
+            "the connection ends after RDMA2_ERROR of a requester; we discard the error",
+            "draft-ietf-nfsv4-rpcrdma-version-two-00 section 6.4.3 forbids it, and names no reaction",
         ),
         "empty-write-chunk-refused": Reading(
             "a Write chunk without segments is refused; we return its item inline",

@@ -11,8 +11,8 @@ A conversation is a mapping with these keys, of which only "steps" must be there
   {"say": MESSAGE} with the keys of `messages`, with "payload" in place of them for any octets, and with "ddp" and "mpa"
   for the fields of segments and frames; {"say": {"stream": OCTETS, "pieces": N}} or {"say": {"startup": FIELDS}}.
   {"hear": PATTERN}, or a list of patterns of which one must match: {"message": FIELDS}, {"startup": FIELDS},
-  {"terminate": FIELDS}, {"end": {}}, {"refused": {}} (an RDMA Read of memory that is not registered was answered with
-  a Terminate), {"read_response": FIELDS}. A pattern with "reading" beside its kind is an answer by another reading of
+  {"terminate": FIELDS}, {"end": {}}, {"refused": {}} (an access to memory that no region permits was answered with a
+  Terminate), {"read_response": FIELDS}. A pattern with "reading" beside its kind is an answer by another reading of
   the specification, whose name is noted; "as" beside it: the message's XID is given as "NAME.xid" from then on, and
   for properties with a Receive Buffer Structure "NAME.segment_at" and the other names of `buffer_segments`; "parts":
   the RPC arguments or results are divided as `parts_of` has it, compared as "parts" of the message, and with "as" given
@@ -20,7 +20,8 @@ A conversation is a mapping with these keys, of which only "steps" must be there
   "last": true: no step comes after such an answer; "unmet": TEXT: the conversation does not judge a peer with such an
   answer, which lacks this condition. {"quiet": {"milliseconds": NUMBER}} matches where nothing comes for so long.
   Messages that only grant credits or tell properties are passed over.
-  {"memory": {NAME: {"written": NUMBER, "data": OCTETS}}}: how much has been written, and how the region begins.
+  {"memory": {NAME: {"written": NUMBER, "data": OCTETS}}}: how much has been written, and how the region begins; with
+  "withdrawn": true the other side may not reach it any more.
   {"repeat": {"times": NUMBER, "steps": STEPS}}: {"given": "index"} counts from zero.
   {"quiet": {"milliseconds": NUMBER}}: nothing comes for so long.
   {"end": {}}: the own direction of the stream ends.
@@ -400,6 +401,8 @@ class LiveConversation:
                 written, place = region.written_octets, f"{where}.{name}.written"
                 if written is not None and difference(expected["written"], written, self._names, place) is not None:
                     raise LeftCourse(f"{expected['written']} octets written to memory {name}", f"{written}")
+            if expected.get("withdrawn"):
+                self._peer.withdraw(region)
 
 
 def _is_idle(version: str, fields: Mapping[str, Any]) -> bool:
@@ -426,7 +429,7 @@ def _pattern_words(version: str, pattern: Mapping[str, Any], names: Names) -> st
     kind, fields = _kind_of(pattern)
     kinds = {
         "end": "the end of the connection",
-        "refused": "an RDMA Read of memory that is not registered",
+        "refused": "an access to memory that no region permits",
         "quiet": "nothing",
     }
     if kind in kinds:
@@ -458,6 +461,4 @@ def _heard_words(version: str, heard: Heard) -> str:
         return f"Terminate {heard.fields['code']:#06x}"
     if heard.kind == "end":
         return f"the connection is {heard.fields['how']}"
-    if heard.kind == "refused":
-        return "an RDMA Read of memory that is not registered"
     return str(heard.fields.get("cause", f"a {heard.kind} frame"))

@@ -392,7 +392,7 @@ def _pattern(version: str) -> Form:
     return check
 
 
-_CONTENTS = _mapping_of(_fields({"written": _value, "data": _octets}))
+_CONTENTS = _mapping_of(_fields({"written": _value, "data": _octets, "withdrawn": _flag}))
 
 
 def _step(version: str, *, serves: bool) -> Form:

@@ -44,7 +44,7 @@ class RawPeer:
     """One end of a connection; regions are added to `regions` by their handle.
 
     While an event is awaited, RDMA Reads of its memory are answered and RDMA Writes placed. An access that no
-    region permits is told as broken, and answered with a Terminate as RFC 5040 section 7 has it.
+    region permits is told as refused, and answered with a Terminate as RFC 5040 section 7 has it.
     """
 
     def __init__(
@@ -99,6 +99,10 @@ class RawPeer:
         """Memory that the other side may `read` or `write`."""
         region = self.regions[handle] = RawMemory(handle=handle, offset=offset, data=data, may=may)
         return region
+
+    def withdraw(self, memory: RawMemory) -> None:
+        """The other side may not reach the memory any more."""
+        del self.regions[memory.handle]
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:
         """Sends octets as they are, or so many at a time, which the other side receives one by one.
@@ -228,11 +232,11 @@ class RawPeer:
         region = self.regions.get(segment["handle"])
         if region is None or region.may != "write":
             await self._terminate(0x1100, frame)
-            return Heard("broken", {"cause": f"an RDMA Write to {segment['handle']:#x}, which is no sink"})
+            return Heard("refused", {"cause": f"an RDMA Write to {segment['handle']:#x}, which is no sink"})
         start = segment["offset"] - region.offset
         if start < 0 or start + len(payload) > len(region.data):
             await self._terminate(0x1101, frame)
-            return Heard("broken", {"cause": "an RDMA Write beyond the end of its memory"})
+            return Heard("refused", {"cause": "an RDMA Write beyond the end of its memory"})
         region.data[start : start + len(payload)] = payload
         region.written.append((start, len(payload)))
         return None
@@ -280,10 +284,10 @@ class RawPeer:
         start = 0 if region is None else offset - region.offset
         if length and (region is None or region.may != "read"):
             await self._terminate(0x0100, frame)
-            return Heard("refused", {"handle": handle})
+            return Heard("refused", {"cause": "an RDMA Read of memory that is not registered"})
         if region is not None and (start < 0 or start + length > len(region.data)):
             await self._terminate(0x0101, frame)
-            return Heard("broken", {"cause": "an RDMA Read beyond the end of its memory"})
+            return Heard("refused", {"cause": "an RDMA Read beyond the end of its memory"})
         if region is not None and region.alone_s and await self._another_read(region.alone_s):
             return self._broken("a second RDMA Read Request comes before the Response to the first", frame)
         data = b"" if region is None else bytes(region.data[start : start + length])

@@ -37,7 +37,9 @@ class RawMemory:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """An event: `kind` is startup, message, terminate, end (of the stream) or broken (a mistake below the messages).
+    """An event: `kind` is startup, message, terminate, end (of the stream), refused or broken.
+
+    Refused is an access to memory that no region permits, broken another mistake below the messages.
 
     `fields` are those of the start-up frame or of the message, {"code": 0xLTCC} of a Terminate, {"cause": TEXT}.
     """
@@ -102,6 +104,9 @@ class ScriptedPeer(Protocol):
 
     def register(self, *, handle: int, offset: int, data: bytearray, may: str) -> RawMemory:
         """Memory that the other side may `read` or `write`, under this handle and offset if they can be chosen."""
+
+    def withdraw(self, memory: RawMemory) -> None:
+        """Ends the access of the other side to the memory."""
 
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:
         """Sends octets as they are, or so many at a time, which the other side receives one by one."""

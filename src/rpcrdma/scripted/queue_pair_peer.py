@@ -151,6 +151,13 @@ class QueuePairPeer:
         self._regions.append(region)
         return _PlacedMemory(handle=region.handle, offset=region.offset, data=data, may=may, before=bytes(data))
 
+    def withdraw(self, memory: RawMemory) -> None:
+        """Invalidates the memory."""
+        assert self._driver is not None, "memory belongs to a connection"
+        (region,) = (each for each in self._regions if each.handle == memory.handle)
+        self._regions.remove(region)
+        self._driver.protection_domain.invalidate(region)
+
     async def send_stream(self, octets: bytes, text: str, pieces: int = 0) -> None:  # noqa: ARG002
         """Raises LocalProtocolError: a queue pair has no stream."""
         raise LocalProtocolError(f"{text}: over {self._link.provider} messages are said, and no stream")

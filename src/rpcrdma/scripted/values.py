@@ -82,7 +82,9 @@ def field_at(fields: Mapping[str, Any], path: str) -> Any:
 
 
 def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most: int = _NUMBER_MAX) -> int:
-    """A number: 7, "0x7", {"given": NAME} or {"heard": PATH}, the latter two with {"plus": NUMBER} as well.
+    """A number: 7, "0x7", {"given": NAME} or {"heard": PATH}, the latter two with "plus" and "most" as well.
+
+    {"plus": NUMBER} is added, and {"most": NUMBER} takes the place of a larger one.
 
     Raises:
         LocalProtocolError: it is none of these, or not from `least` to `most`; the message begins with `where`.
@@ -94,6 +96,8 @@ def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most
         if resolved is None:
             return max(least, 0)
         found = int(resolved) + plus
+        if "most" in value:
+            found = min(found, number(value["most"], names, f"{where}.most"))
     elif isinstance(value, str):
         with contextlib.suppress(ValueError):
             found = int(value, 0)

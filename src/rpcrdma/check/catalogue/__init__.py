@@ -16,6 +16,7 @@ from rpcrdma.check.catalogue import (
     round_trips,
     start_up,
     version_2,
+    version_2_headers,
 )
 from rpcrdma.check.entry import Check
 
@@ -27,6 +28,7 @@ CATALOGUE: tuple[Check, ...] = (
     *headers.CHECKS,
     *calls.CHECKS,
     *chunks.CHECKS,
+    *version_2_headers.CHECKS,
     *version_2.CHECKS,
     *round_trips.CHECKS,
     *reverse.CHECKS,

@@ -13,6 +13,13 @@ _SINK = {"sink": {"octets": 64, "may": "write"}}
 _REPLY_SINK = {"sink": {"octets": 1024, "may": "write"}}
 _EMPTY = {"handle": {"given": "sink.handle"}, "length": 0, "offset": {"given": "sink.offset"}}
 
+_CALLS_MAX = 64
+"""Calls that a check sends at once, however many are granted."""
+_NULL_MESSAGE_OCTETS = 68
+"""An empty call with its header. Octets behind it are arguments, which the procedure may refuse."""
+_ASKED = {"credit": _CALLS_MAX}
+_GRANTED = {"heard": "header.credit", "most": _CALLS_MAX}
+
 
 def _denied(status: int) -> dict[str, Any]:
     """MSG_DENIED."""
@@ -53,11 +60,14 @@ CHECKS: tuple[Check, ...] = (
     check("rpc.two-calls", "Two calls in one connection are answered under their XIDs", "OR-6 V1-38", NULL, ANSWERED,
           *afterwards(1), *afterwards(2)),
     check("v1.credits.all-granted", "As many calls as were granted are received at once", "V1-5",
-          say(header={"credit": 16}, rpc={}), hear(accepted()),
-          {"repeat": {"times": {"given": "granted"}, "steps": [
-              say(header={"xid": {"given": "index", "plus": 5000}, "credit": 16}, rpc={})]}},
-          {"repeat": {"times": {"given": "granted"}, "steps": [
+          say(header=_ASKED, rpc={}), hear(accepted()),
+          {"repeat": {"times": _GRANTED, "steps": [
+              say(header={"xid": {"given": "index", "plus": 5000}, **_ASKED}, rpc={})]}},
+          {"repeat": {"times": _GRANTED, "steps": [
               hear({"message": {"header": {"type": 0, "credit": {"min": 1}}, "rpc": {"accepted": 0}}})]}}),
+    check("v1.message.1024", "A message of 1,024 octets is taken from a peer without private data", "V1-9",
+          say(rpc={}, append={"zeros": 1024 - _NULL_MESSAGE_OCTETS}),
+          *either(accepted(), accepted(4)), startup={"data": ""}),
     _long("v1.nomsg.one-segment", "An empty call in a Position-Zero chunk is answered", "V1-32 V1-33 V1-37", [40]),
     _long("v1.nomsg.odd-segments", "A Position-Zero chunk in segments of odd lengths is joined in their order",
           "V1-92 V1-14", [1, 2, 3, 34]),

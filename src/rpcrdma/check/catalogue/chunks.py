@@ -5,35 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rpcrdma.check.answers import accepted, either, error, hear, reply_header, say
-from rpcrdma.check.entry import Check, check
+from rpcrdma.check.answers import accepted, afterwards, either, error, hear, reply_header, say
+from rpcrdma.check.catalogue.files import CALLER, content, getattr_call, read_call, segment, write_call
+from rpcrdma.check.entry import Check, Step, check
 
 __all__ = ["CHECKS"]
 
-_CALLER = {"credential": {"given": "credential"}}
 _HANDLE = {"given": "sink.handle"}
 _INVALIDATION = {"any": [None, _HANDLE]}
 
 
-def _read(count: int, **header: Any) -> dict[str, Any]:
+def _read(count: int, **header: Any) -> Step:
     """READ from the start of the file."""
-    args = [{"opaque": {"given": "file"}}, {"longs": [0]}, {"words": [count]}]
-    return {"say": {"header": header, "rpc": {"procedure": 6, "args": args, **_CALLER}}}
+    return say(header=header, rpc=read_call(count))
 
 
-def _content(count: int) -> dict[str, Any]:
-    return {"given": "content", "first": count}
+def _answer(*, count: int | None = None, **header: Any) -> dict[str, Any]:
+    """A successful answer of NFS with these fields in its header.
 
-
-def _segment(length: int, at: int = 0) -> dict[str, Any]:
-    return {"handle": _HANDLE, "length": length, "offset": {"given": "sink.offset", "plus": at}}
-
-
-def _answer(**header: Any) -> dict[str, Any]:
-    """A successful READ: its status, and a header with these fields."""
+    That to a READ of `count` octets through a chunk has their number at its end, and neither data nor padding behind.
+    """
     pattern = accepted(**header)["message"]
-    pattern = {**pattern, "rpc": {**pattern["rpc"], "result_status": 0}, "invalidates": _INVALIDATION}
-    return {"message": pattern}
+    rpc = {**pattern["rpc"], "result_status": 0, **({} if count is None else {"results": {"ends": {"words": [count]}}})}
+    return {"message": {**pattern, "rpc": rpc, "invalidates": _INVALIDATION}}
 
 
 def _into_chunk(count: int, room: int) -> Check:
@@ -41,10 +35,10 @@ def _into_chunk(count: int, room: int) -> Check:
     return check(
         f"v1.read.{count}-into-{room}",
         f"READ writes {count} octets to a Write chunk of {room}, and no padding",
-        "V1-45 V1-28 V1-29 V1-26 V1-24 V1-17 NF-7",
-        _read(count, writes=[[_segment(room)]]),
-        *either(_answer(writes=[[_segment(count)]])),
-        {"memory": {"sink": {"written": count, "data": [_content(count), "a5" * min(8, room - count)]}}},
+        "V1-45 V1-28 V1-29 V1-26 V1-24 V1-17 V1-18 V1-19 NF-7 RD-12",
+        _read(count, writes=[[segment(room)]]),
+        *either(_answer(count=count, writes=[[segment(count)]])),
+        {"memory": {"sink": {"written": count, "data": [content(count), "a5" * min(8, room - count)]}}},
         needs="nfs file",
         memory={"sink": {"octets": room, "may": "write"}},
     )
@@ -55,8 +49,8 @@ def _into_segments(count: int, *lengths: int) -> Check:
     offered, returned, left, at = [], [], count, 0
     compared: list[Any] = []
     for length in lengths:
-        offered.append(_segment(length, at))
-        returned.append(_segment(min(length, left), at))
+        offered.append(segment(length, at))
+        returned.append(segment(min(length, left), at))
         used = min(length, left)
         compared += [{"given": "content", "from": count - left, "first": used}, "a5" * (length - used + 8)]
         left -= used
@@ -67,7 +61,7 @@ def _into_segments(count: int, *lengths: int) -> Check:
         f"READ of {count} octets fills segments of {', '.join(map(str, lengths))} one after another",
         "V1-94 V1-26 V1-29",
         _read(count, writes=[offered]),
-        *either(_answer(writes=[returned])),
+        *either(_answer(count=count, writes=[returned])),
         {"memory": {"sink": {"written": count, "data": compared}}},
         needs="nfs file",
         memory={"sink": {"octets": at, "may": "write"}},
@@ -79,7 +73,7 @@ def _inline(name: str, title: str, statements: str, **header: Any) -> Check:
     writes = header.get("writes", [])
     # The padding is a matter of the check without a Write list alone.
     count = 100 if writes else 101
-    results = {"ends": {"opaque": _content(count)}}
+    results = {"ends": {"opaque": content(count)}}
     pattern = _answer(writes=writes)["message"]
     answer = {"message": {**pattern, "rpc": {**pattern["rpc"], "results": results}}}
     also = [{**error(2), "reading": "empty-write-chunk-refused"}] if writes else []
@@ -109,19 +103,17 @@ def _write(
         reads.append({"position": {"given": "write_position"}, "handle": _SOURCE, "length": length, "offset": offset})
         start += length
     data = {"pattern": count}
-    args = [{"opaque": {"given": "written"}}, {"longs": [at]}, {"words": [count, 2, count]}]
     answer = accepted(rpc={"result_status": 0})["message"]
     shown = min(count, 900)
-    back = [{"opaque": {"given": "written"}}, {"longs": [at]}, {"words": [shown]}]
     again = {"xid": {"given": "xid", "plus": 1}}
     read = accepted(plus=1, rpc={"result_status": 0, "results": {"ends": {"opaque": {"pattern": shown}}}})
     return check(
         f"v1.write.{name}",
         title,
         statements,
-        say(header={"reads": reads}, rpc={"procedure": 7, "args": args, **_CALLER}),
+        say(header={"reads": reads}, rpc=write_call(count, at)),
         hear({"message": {**answer, "invalidates": {"any": [None, _SOURCE]}}}),
-        say(header=again, rpc={"procedure": 6, "args": back, **_CALLER}),
+        say(header=again, rpc=read_call(shown, "written", at)),
         hear(read),
         needs="nfs write",
         memory={"source": {"content": [data, {"zeros": pad}], **(framed or {})}},
@@ -145,6 +137,15 @@ def _long_write(name: str, title: str, statements: str, *, reduced: bool) -> Che
     answer = accepted(rpc={"result_status": 0})["message"]
     steps = [say(header={"type": 1, "reads": reads}), hear({"message": answer | {"invalidates": {"any": handles}}})]
     return check(f"v1.write.{name}", title, statements, *steps, needs="nfs write", memory=memory)
+
+
+def _withdrawn() -> Check:
+    """WRITE whose memory may not be reached any more when its reply has come."""
+    read = {"position": {"given": "write_position"}, "memory": "source"}
+    return check("v1.write.withdrawn", "Behind its reply no RDMA Read reaches the memory of a WRITE", "V1-93",
+                 say(header={"reads": [read]}, rpc=write_call(64)), hear(accepted(rpc={"result_status": 0})),
+                 {"memory": {"source": {"withdrawn": True}}}, {"quiet": {"milliseconds": 50}}, *afterwards(),
+                 needs="nfs write", memory={"source": {"content": {"pattern": 64}}})  # fmt: skip
 
 
 _WRITES = (
@@ -172,6 +173,7 @@ _WRITES = (
     _long_write("long", "WRITE in a Position-Zero chunk with its data is run", "V1-33 V1-35 V1-32", reduced=False),
     _long_write("long-and-reduced", "WRITE in a Position-Zero chunk is run with its data in another chunk",
                 "V1-33 V1-92", reduced=True),
+    _withdrawn(),
 )  # fmt: skip
 
 _SINK = {"sink": {"octets": 512, "may": "write"}}
@@ -202,51 +204,50 @@ CHECKS: tuple[Check, ...] = (
     _into_segments(5001, 1000, 1000, 4096),
     check("v1.getattr.write-chunk", "Attributes, which may not be reduced, are inline beside a Write chunk",
           "V1-75 V1-13 NF-1",
-          say(header={"writes": [[_segment(512)]]},
-              rpc={"procedure": 1, "args": {"opaque": {"given": "file"}}, **_CALLER}),
-          *either(_answer(writes=[[_segment(0)]])), {"memory": {"sink": {"written": 0}}},
+          say(header={"writes": [[segment(512)]]}, rpc=getattr_call()),
+          *either(_answer(writes=[[segment(0)]])), {"memory": {"sink": {"written": 0}}},
           needs="nfs file", memory=_SINK),
     check("v1.read.two-write-chunks", "Data takes the first Write chunk, and the second is returned unused",
-          "V1-46 V1-48", _read(64, writes=[[_segment(64)], [_segment(64, 128)]]),
-          *either(_answer(writes=[[_segment(64)], [_segment(0, 128)]]),
+          "V1-46 V1-48", _read(64, writes=[[segment(64)], [segment(64, 128)]]),
+          *either(_answer(count=64, writes=[[segment(64)], [segment(0, 128)]]),
                   {**error(2), "reading": "chunk-list-too-complex"}),
           needs="nfs file", memory=_SINK),
     check("v1.read.failed", "A READ that fails returns its Write chunk unused", "V1-48 V1-46",
-          say(header={"writes": [[_segment(64)]]}, rpc={"procedure": 6, "args": _STALE, **_CALLER}),
-          *either(accepted(rpc={"result_status": {"min": 1}}, writes=[[_segment(0)]])),
+          say(header={"writes": [[segment(64)]]}, rpc={"procedure": 6, "args": _STALE, **CALLER}),
+          *either(accepted(rpc={"result_status": {"min": 1}}, writes=[[segment(0)]])),
           {"memory": {"sink": {"written": 0}}}, needs="nfs file", memory=_SINK),
     check("v1.read.write-and-reply-chunk", "Data takes the Write chunk where a Reply chunk is offered, too",
           "V1-45 V1-53",
-          _read(64, writes=[[_segment(64)]], reply=[_segment(256, 128)]),
-          *either(_answer(writes=[[_segment(64)]], reply=[_segment(0, 128)]),
-                  {"message": {"header": {"type": 1, "reads": [], "writes": [[_segment(64)]], "reply": [
-                      {**_segment(256, 128), "length": {"min": 24}}]}}}),
-          {"memory": {"sink": {"data": _content(64)}}}, needs="nfs file", memory=_SINK),
+          _read(64, writes=[[segment(64)]], reply=[segment(256, 128)]),
+          *either(_answer(count=64, writes=[[segment(64)]], reply=[segment(0, 128)]),
+                  {"message": {"header": {"type": 1, "reads": [], "writes": [[segment(64)]], "reply": [
+                      {**segment(256, 128), "length": {"min": 24}}]}}}),
+          {"memory": {"sink": {"data": content(64)}}}, needs="nfs file", memory=_SINK),
     check("v1.read.reply-chunk", "A reply beyond the threshold of a peer with receives of 1,024 octets takes the Reply "
           "chunk", "V1-34 V1-31 V1-53 V1-11 PD-8",
-          _read(2000, reply=[_segment(4096)]),
+          _read(2000, reply=[segment(4096)]),
           *either({"message": {"header": {"xid": {"given": "xid"}, "version": 1, "credit": {"min": 1}, "type": 1,
                                           "reads": [], "writes": [],
-                                          "reply": [{**_segment(4096), "length": {"min": 2036, "max": 2136}}]},
+                                          "reply": [{**segment(4096), "length": {"min": 2036, "max": 2136}}]},
                                "invalidates": None, "octets": {"max": 1024}}}),
           needs="nfs file", memory={"sink": {"octets": 4096, "may": "write"}}, startup={"data": ""}),
     check("v1.invalidation.not-offered", "A peer without remote invalidation gets plain Sends", "PD-7",
-          _read(64, writes=[[_segment(64)]]),
-          hear({"message": {"header": reply_header(writes=[[_segment(64)]]), "invalidates": None}}),
+          _read(64, writes=[[segment(64)]]),
+          hear({"message": {"header": reply_header(writes=[[segment(64)]]), "invalidates": None}}),
           needs="nfs file", memory=_SINK, startup={"data": _SMALL_PEER}),
     check("v1.invalidation.no-private-data", "A peer without private data gets plain Sends", "PD-8 PD-7",
-          _read(64, writes=[[_segment(64)]]),
-          hear({"message": {"header": reply_header(writes=[[_segment(64)]]), "invalidates": None}}),
+          _read(64, writes=[[segment(64)]]),
+          hear({"message": {"header": reply_header(writes=[[segment(64)]]), "invalidates": None}}),
           needs="nfs file", memory=_SINK, startup={"data": ""}),
     check("v1.invalidation.other-version", "Private data of another version counts as none: plain Sends", "PD-10",
-          _read(64, writes=[[_segment(64)]]),
-          hear({"message": {"header": reply_header(writes=[[_segment(64)]]), "invalidates": None}}),
+          _read(64, writes=[[segment(64)]]),
+          hear({"message": {"header": reply_header(writes=[[segment(64)]]), "invalidates": None}}),
           needs="nfs file", memory=_SINK, startup={"data": "f6ab0e18 02 01 03 03"}),
     check("v1.invalidation.of-this-call", "A reply invalidates a handle of its own call, or none", "PD-6 PD-5",
-          _read(64, writes=[[_segment(64)]]),
-          hear(_answer(writes=[[_segment(64)]])), needs="nfs file", memory=_SINK),
+          _read(64, writes=[[segment(64)]]),
+          hear(_answer(count=64, writes=[[segment(64)]])), needs="nfs file", memory=_SINK),
     check("v1.invalidation.errors", "An error invalidates nothing", "PD-6",
-          say(header={"writes": [[_segment(64)]], "reads_end": 2}, rpc={}),
+          say(header={"writes": [[segment(64)]], "reads_end": 2}, rpc={}),
           hear(error(2)), memory=_SINK),
     *_WRITES,
 )  # fmt: skip

@@ -1,16 +1,17 @@
 """Checks of transport headers of version 1: the taxonomy of mistakes, each with the outcome that RFC 8166 requires.
 
-A row of `MISTAKES` names a field, a kind of mistake, the message that has it, its outcome and the statements. `CUTS`
-ends a header at each of its words.
+A row of `MISTAKES` names a field, a kind of mistake, the message that has it, its outcome and the statements; version
+2 and the round-trip extension have rows of the same form. `CUTS` ends a header at each of its words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from rpcrdma.check.answers import accepted, discarded, either, error, refused, say
+from rpcrdma.check.answers import NULL_OCTETS, accepted, discarded, either, error, hear, refused, say
+from rpcrdma.check.catalogue.files import read_call, segment, write_call
 from rpcrdma.check.entry import Check, Step, check
 
 __all__ = ["CHECKS", "CUTS", "MISTAKES", "Mistake"]
@@ -26,7 +27,12 @@ OUTCOMES: Mapping[str, Callable[[], list[Step]]] = MappingProxyType(
         "discarded": discarded,
         "discarded-or-refused": lambda: [
             say(header={"xid": {"given": "xid", "plus": 1}}, rpc={}),
-            _first_or_second(),
+            _first_or_second("short-message-refused"),
+        ],
+        "ERR_CHUNK-or-discarded": lambda: [
+            say(header={"xid": {"given": "xid", "plus": 1}}, rpc={}),
+            hear(error(2), {**accepted(plus=1), "reading": "long-message-without-payload-discarded", "last": True}),
+            hear(accepted(plus=1), {"end": {}, "reading": "ended-after-error"}),
         ],
     }
 )
@@ -34,7 +40,13 @@ OUTCOMES: Mapping[str, Callable[[], list[Step]]] = MappingProxyType(
 
 
 class Mistake(NamedTuple):
-    """A row of the taxonomy: `outcome` is a name of `OUTCOMES`, or a list of patterns of which one is the answer."""
+    """A row of the taxonomy.
+
+    `outcome` is a name of `OUTCOMES`, in version 2 also that of an error; or a list of patterns of which one is the
+    answer, behind which an empty call is answered unless there are steps in `then`. `before` are steps before the
+    message, and `behind` those between message and answer. `needs` and `conversation` are those of the check, and
+    `name` is its id behind the family, if it is not made of field and kind.
+    """
 
     field: str
     kind: str
@@ -42,10 +54,21 @@ class Mistake(NamedTuple):
     message: Mapping[str, Any]
     outcome: str | list[dict[str, Any]]
     statements: str
+    needs: str = ""
+    conversation: Mapping[str, Any] = MappingProxyType({})
+    before: tuple[Step, ...] = ()
+    behind: tuple[Step, ...] = ()
+    then: tuple[Step, ...] = ()
+    name: str = ""
+
+    @property
+    def id(self) -> str:
+        """The id of the check behind the family."""
+        return self.name or f"{self.field}.{self.kind}".replace("_", "-")
 
 
-def _first_or_second() -> Step:
-    return {"hear": [accepted(plus=1), {"message": {"header": {"type": 4}}, "reading": "short-message-refused"}]}
+def _first_or_second(reading: str) -> Step:
+    return hear(accepted(plus=1), {"message": {"header": {"type": 4}}, "reading": reading})
 
 
 def _call(**header: Any) -> dict[str, Any]:
@@ -66,6 +89,95 @@ def _version(number: int) -> Mistake:
 
 
 _COUNTS = {"1000": 1000, "largest": 0xFFFFFFFF}
+_COUNT, _RESULT_MAX = 64, 4096
+"""Octets of a READ or WRITE of data, and of the Reply chunk for a reply that does not fit inline."""
+_BEYOND_FILES = 1 << 24
+"""An offset in a file at which no other check writes."""
+_FAR = {"handle": 0xDEADBEEF, "offset": 1 << 33}
+_UNREACHABLE: list[dict[str, Any]] = [{"refused": {}, "last": True}, {"end": {}, "last": True}, error(2)]
+"""The server has tried to reach memory, or has not tried to."""
+_UNUSED = {**accepted(), "reading": "unused-chunk-ignored"}
+_DONE = accepted(rpc={"result_status": 0})
+
+
+def _read_segment(position: Any, length: int, at: int = 0, memory: str = "source") -> dict[str, Any]:
+    return {"position": position, **segment(length, at, memory)}
+
+
+_DATA_AT = {"given": "write_position"}
+
+
+def _unreachable(
+    field: str, chunk: str, octets: int, message: Callable[[dict[str, Any]], dict[str, Any]], needs: str, **more: Any
+) -> Iterator[Mistake]:
+    """Memory that the server cannot reach, by each field of its segment."""
+    beyond = {"offset": {"given": "place.offset", "plus": octets}}
+    kinds: dict[str, tuple[str, dict[str, Any], int]] = {
+        "handle-unknown": ("in memory that is not registered", _FAR, octets),
+        "length-beyond": ("that is longer than its memory", {}, octets // 2),
+        "offset-beyond": ("that begins behind its memory", beyond, octets),
+        "offset-largest": ("that ends beyond the largest offset", {"offset": (1 << 64) - 1}, octets),
+    }
+    for kind, (words, fields, registered) in kinds.items():
+        memory = {"place": {"octets": registered, "may": "read" if field == "reads" else "write"}}
+        said = message({**segment(octets, memory="place"), **fields})
+        yield Mistake(field, kind, f"A {chunk} {words} ends the connection or is refused", said, _UNREACHABLE,
+                      "V1-67 V1-77", needs, {"memory": memory, **more})  # fmt: skip
+
+
+def _of_memory() -> tuple[Mistake, ...]:
+    """Chunks of calls that have data to place: memory out of reach, wrong lengths, and Positions in a wrong order."""
+
+    def write(*reads: dict[str, Any], at: int = 0) -> dict[str, Any]:
+        return {"header": {"reads": list(reads)}, "rpc": write_call(_COUNT, at)}
+
+    def read(count: int, **header: Any) -> dict[str, Any]:
+        return {"header": header, "rpc": read_call(count)}
+
+    source = {"source": {"content": {"pattern": 2 * _COUNT}}}
+    sink = {"sink": {"octets": _RESULT_MAX, "may": "write"}}
+    small_peer = {"startup": {"data": ""}}
+    call = {"words": [{"given": "xid"}, 0, 2, {"given": "program"}, {"given": "program_version"}, 7]}
+    args = [{"zeros": 8}, {"opaque": {"given": "written"}}, {"longs": [0]}, {"words": [_COUNT, 2, _COUNT]}]
+    long = {"long": {"content": [call, {"given": "credential"}, *args]}, **source}
+    nothing_there = {"result_status": 0, "results": {"ends": {"words": [0, 1, 0]}}}
+    not_written = (
+        say(header={"xid": {"given": "xid", "plus": 1}}, rpc=read_call(_COUNT, "written", _BEYOND_FILES)),
+        hear(accepted(plus=1, rpc=nothing_there), {"end": {}, "reading": "ended-after-error"}),
+    )
+    garbage = [error(2), accepted(4)]
+    cut = {**_DONE, "reading": "long-read-chunk-cut", "last": True}
+    none_beyond = {"memory": {"sink": {"written": {"max": 8}}}}
+    return (
+        *_unreachable("reads", "Read chunk", _COUNT, lambda made: write({"position": _DATA_AT, **made}), "nfs write"),
+        *_unreachable("writes", "Write chunk", _COUNT, lambda made: read(_COUNT, writes=[[made]]), "nfs file"),
+        *_unreachable("reply", "Reply chunk", _RESULT_MAX, lambda made: read(2000, reply=[made]), "nfs file",
+                      **small_peer),
+        Mistake("reads", "position-descending", "A Position-Zero chunk behind another Read chunk is taken in its place",
+                {"header": {"type": 1, "reads": [_read_segment(_DATA_AT, _COUNT),
+                                                 {"position": 0, "memory": "long"}]}},
+                [_DONE, {**error(2), "reading": "descending-positions-refused"}], "V1-92 V1-32", needs="nfs write",
+                conversation={"memory": long}),
+        Mistake("reads", "positions-overlapping", "A Read chunk within the data of another one is refused",
+                write(_read_segment(_DATA_AT, _COUNT), _read_segment({**_DATA_AT, "plus": 8}, 8, _COUNT)),
+                [error(2), {**_DONE, "reading": "unused-chunk-ignored"}], "V1-62 V1-92", needs="nfs write",
+                conversation={"memory": source}),
+        Mistake("reads", "shorter-than-count", "A Read chunk shorter than its count is refused, and nothing written",
+                write(_read_segment(_DATA_AT, _COUNT - 4), at=_BEYOND_FILES), garbage, "V1-24 V1-61",
+                needs="nfs write", conversation={"memory": source}, then=not_written),
+        Mistake("reads", "longer-than-count", "A Read chunk longer than its count is refused",
+                write(_read_segment(_DATA_AT, _COUNT + 8)), [*garbage, cut], "V1-24 V1-61", needs="nfs write",
+                conversation={"memory": source}),
+        Mistake("writes", "short", "Data beyond its Write chunk is refused, or ends the connection",
+                read(_COUNT, writes=[[segment(8)]]), [error(2), {"end": {}}], "V1-67 V1-77",
+                needs="nfs file", conversation={"memory": sink}, then=(none_beyond,)),
+        Mistake("reply", "short", "A reply beyond its chunk is refused, or ends the connection",
+                read(2000, reply=[segment(8)]), [error(2), {"end": {}}], "V1-67 V1-77", needs="nfs file",
+                conversation={"memory": sink, **small_peer}, then=(none_beyond,)),
+    )  # fmt: skip
+
+
+_ALONE = {"memory": {"sink": {"octets": 1024, "may": "write"}}}
 
 MISTAKES: tuple[Mistake, ...] = (
     *(_version(number) for number in (0, 3, 0x7FFFFFFF, 0xFFFFFFFF)),
@@ -84,6 +196,15 @@ MISTAKES: tuple[Mistake, ...] = (
             {"header": {"type": 1}}, "ERR_CHUNK", "V1-41 V1-60"),
     Mistake("type", "nomsg-with-payload-alone", "RDMA_NOMSG with its payload inline is refused",
             _call(type=1), "ERR_CHUNK", "V1-41 V1-60"),
+    Mistake("type", "nomsg-with-reply-chunk-alone", "RDMA_NOMSG with a Reply chunk alone is refused",
+            {"header": {"type": 1, "reply": [segment(1024)]}}, "ERR_CHUNK-or-discarded", "V1-41 V1-60",
+            conversation=_ALONE),
+    Mistake("type", "nomsg-with-write-list-alone", "RDMA_NOMSG with a Write list alone is refused",
+            {"header": {"type": 1, "writes": [[segment(1024)]]}}, "ERR_CHUNK-or-discarded", "V1-41 V1-60",
+            conversation=_ALONE),
+    Mistake("type", "nomsg-with-position-40-alone", "RDMA_NOMSG with a Read chunk at Position 40 alone is refused",
+            {"header": {"type": 1, "reads": [_read_segment(40, 64)]}}, "ERR_CHUNK", "V1-41 V1-60",
+            conversation={"memory": {"source": {"octets": 64}}}),
     Mistake("type", "msgp", "RDMA_MSGP is refused", _call(type=2, align=0, threshold=0), "ERR_CHUNK", "V1-69"),
     Mistake("type", "done", "RDMA_DONE of 16 octets is discarded", {"header": {"type": 3}}, "discarded", "V1-72"),
     Mistake("type", "done-with-payload", "RDMA_DONE with a call behind it is discarded", _call(type=3), "discarded",
@@ -104,8 +225,11 @@ MISTAKES: tuple[Mistake, ...] = (
             _call(reads=[{**_ENTRY, "position": 42}]), "ERR_CHUNK", "V1-21 V1-60"),
     Mistake("reads", "position-beyond", "A Read chunk beyond the payload is refused",
             _call(reads=[{**_ENTRY, "position": 1 << 20}]),
-            [error(2), {**accepted(), "reading": "unused-chunk-ignored"}],
+            [error(2), _UNUSED],
             "V1-62"),
+    Mistake("reads", "position-zero", "A Position-Zero chunk beside an inline call is refused",
+            _call(reads=[{"position": 0, "memory": "source"}]), [error(2), _UNUSED], "V1-32 V1-62",
+            conversation={"memory": {"source": {"content": NULL_OCTETS}}}),
     Mistake("reads", "end-cut-off", "A Read list without an end is refused",
             {"header": {"reads": [_ENTRY]}, "cut": 40}, "ERR_CHUNK", "V1-60"),
     Mistake("writes", "end-2", "A Write list whose last word is 2 is refused", _call(writes_end=2), "ERR_CHUNK",
@@ -122,6 +246,9 @@ MISTAKES: tuple[Mistake, ...] = (
     *(Mistake("reply", f"count-{name}", f"A Reply chunk with one segment and a count of {count} is refused",
               _call(reply={"count": count, "segments": [_SEGMENT]}), "ERR_CHUNK", "V1-60")
       for name, count in _COUNTS.items()),
+    Mistake("reply", "count-0", "A Reply chunk without segments is returned, or refused", _call(reply=[]),
+            [accepted(reply=[]), error(2)], "V1-53"),
+    *_of_memory(),
 )  # fmt: skip
 """Each field of the header with each kind of mistake."""
 
@@ -142,8 +269,12 @@ _ALL_CHUNKS: dict[str, Any] = {"reads": [_ENTRY], "writes": [[_SEGMENT]], "reply
 
 
 def _check(row: Mistake) -> Check:
-    then = OUTCOMES[row.outcome]() if isinstance(row.outcome, str) else either(*row.outcome)
-    return check(f"v1.{row.field}.{row.kind}", row.title, row.statements, say(**row.message), *then)
+    if isinstance(row.outcome, str):
+        steps = OUTCOMES[row.outcome]()
+    else:
+        steps = [hear(*row.outcome), *row.then] if row.then else either(*row.outcome)
+    return check(f"v1.{row.id}", row.title, row.statements, *row.before, say(**row.message), *steps, needs=row.needs,
+                 **row.conversation)  # fmt: skip
 
 
 def _cut(row: _Cut) -> Check:
