@@ -299,10 +299,10 @@ def _found(value: Any, where: str) -> None:
 
 _PAUSE = _fields({"milliseconds": _MILLISECONDS}, needed=("milliseconds",))
 _EVENTS: Mapping[str, Form] = {
-    **dict.fromkeys(("startup", "terminate", "end", "refused", "read_response"), _found),
+    **dict.fromkeys(("startup", "terminate", "end", "refused", "read_request", "read_response"), _found),
     "quiet": _PAUSE,
 }
-_BESIDE_EVENT: Mapping[str, Form] = {"reading": _text, "unmet": _text, "last": _flag}
+_BESIDE_EVENT: Mapping[str, Form] = {"reading": _text, "unmet": _text, "breaks": _text, "last": _flag}
 
 
 def _message_pattern(value: Any, where: str) -> None:
@@ -313,7 +313,7 @@ def _message_pattern(value: Any, where: str) -> None:
 
 
 def _pattern(value: Any, where: str) -> None:
-    named = isinstance(value, Mapping) and "message" in value
+    named = isinstance(value, Mapping) and value.keys() & {"message", "read_request"}
     beside = {**_BESIDE_EVENT, **({"as": _text} if named else {})}
     events = {"message": _message_pattern, **_EVENTS}
     if isinstance(value, Mapping) and len(value.keys() & events.keys()) != 1:
@@ -348,6 +348,7 @@ _REGION: Mapping[str, Form] = {
     **_numbers("handle offset"),
     "segment_octets": _a_number(1, CONTENT_OCTETS_MAX),
     "alone_ms": _MILLISECONDS,
+    "answered": _flag,
 }
 _CONVERSATION: Mapping[str, Form] = {
     "title": _text,
