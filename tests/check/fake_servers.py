@@ -14,7 +14,7 @@ from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
 from rpcrdma.scripted import RawTarget, make_message, read_message
 from rpcrdma.scripted.values import Names
 from support import raw_calls, raw_replies
-from support.raw_iwarp import fpdu, startup_frame, terminate
+from support.raw_iwarp import fpdu, startup_frame, terminate, untagged
 
 __all__ = [
     "CLOSING",
@@ -30,8 +30,11 @@ __all__ = [
     "closing",
     "null_reply",
     "obliging",
+    "reading",
     "refusing",
     "serving",
+    "with_a_read_first",
+    "without_crc",
 ]
 
 _PLAIN_START = startup_frame("Req", 0x50, 2, bytes.fromhex("00100010") + raw_calls.BOTH_PRIVATE)
@@ -117,8 +120,8 @@ class FakeServer:
 
     `terminates`: the Terminate, 0xLTCC, with which a connection ends. `aligned`: each TCP segment is taken for one
     frame. `stays`: a connection that the client has ended is kept. `begins`: a message comes before the first one of
-    the client. Without `crc` frames have zeros in its place. With `markers` it demands them, and ends a connection on
-    which a marker is not taken.
+    the client. `framed` makes the octets of a Send of its payload and number. With `markers` it demands them, and ends
+    a connection on which a marker is not taken.
     """
 
     def __init__(
@@ -131,7 +134,7 @@ class FakeServer:
         aligned: bool = False,
         stays: bool = False,
         begins: bool = False,
-        crc: bool = True,
+        framed: Callable[[bytes, int], bytes] = lambda payload, number: fpdu(raw_replies.send(payload, number)),
         markers: Callable[[Marker], bool] | None = None,
     ) -> None:
         self._markers = markers
@@ -142,7 +145,7 @@ class FakeServer:
         self._aligned = aligned
         self._stays = stays
         self._begins = begins
-        self._crc = crc
+        self._framed = framed
         self._writers: list[asyncio.StreamWriter] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -196,8 +199,12 @@ class FakeServer:
             for payload in [reply] if isinstance(reply, bytes) else reply:
                 if payload:
                     sent += 1
-                    framed = fpdu(raw_replies.send(payload, sent))
-                    writer.write(framed if self._crc else framed[:-4] + bytes(4))
+                    writer.write(self._framed(payload, sent))
+
+
+def without_crc(payload: bytes, number: int) -> bytes:
+    """A Send in a frame with zeros in place of its CRC."""
+    return fpdu(raw_replies.send(payload, number))[:-4] + bytes(4)
 
 
 def obliging(frame: Frame, _received: int) -> bytes:
@@ -215,6 +222,20 @@ def refusing(frame: Frame, received: int) -> bytes:
     if frame.is_plain_call(received):
         return null_reply(frame.xid)
     return struct.pack(">5I", frame.xid, 1, 32, 4, 2)
+
+
+def reading(frame: Frame, _received: int) -> bytes:
+    """An RDMA Read of the message for RDMA_NOMSG, and success for all else, Responses of any kind among it."""
+    kind, handle, length, offset = struct.unpack_from(">12xI8xIIQ", frame.payload.ljust(40, b"\0"))
+    if frame.segment[0] & 0x80:
+        is_response = frame.segment[1] & 0xF == 2
+        return null_reply(int.from_bytes(frame.segment[14:18])) if is_response else b""
+    return struct.pack(">IQIIQ", 5, 0, length, handle, offset) if kind == 1 else null_reply(frame.xid)
+
+
+def with_a_read_first(payload: bytes, number: int) -> bytes:
+    """The RDMA Read Request of `reading`, which is the first message of a connection, and the Sends after it."""
+    return fpdu(untagged(1, 1, 1, payload) if number == 1 else raw_replies.send(payload, number - 1))
 
 
 class Version2:

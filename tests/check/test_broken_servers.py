@@ -23,8 +23,11 @@ from fake_servers import (
     closing,
     null_reply,
     obliging,
+    reading,
     refusing,
     serving,
+    with_a_read_first,
+    without_crc,
 )
 from recalling_server import Recalling, answered, closed
 from wrong_replies import WRONG_REPLIES
@@ -34,7 +37,9 @@ from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.check import CATALOGUE, READINGS, Check, Result, Verdict, run_checks
 from rpcrdma.check.catalogue.version_2 import DRAFTS
 from rpcrdma.iwarp import IwarpQueuePair, framing
+from rpcrdma.iwarp import untagged as untagged_messages
 from rpcrdma.iwarp.sender import Sender
+from rpcrdma.iwarp.tagged import TaggedMessages
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rtr import extension, groups, layout
@@ -45,8 +50,9 @@ from rpcrdma.transport.dialects import v2_00
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.xdr import codec
 from rpcrdma.xdr.codec import BulkItem, Payload
+from support import raw_replies
 from support.device_in_memory import DeviceInMemory
-from support.raw_iwarp import startup_frame
+from support.raw_iwarp import fpdu, startup_frame, untagged
 
 if TYPE_CHECKING:
     from conftest import Judge
@@ -125,6 +131,10 @@ def piece_by_piece(frame: Frame, received: int) -> bytes | None:
     return b"" if received == 2 else server(frame, received)
 
 
+def answering_once(frame: Frame, received: int) -> bytes:
+    return null_reply(frame.xid) if received == 1 else b""
+
+
 def refused_once(frame: Frame, received: int) -> bytes | None:
     return refusing(frame, received) if received == 1 else None
 
@@ -137,6 +147,9 @@ class Fake(NamedTuple):
     version: str = "1"
 
 
+FRAMES = ["v1.null", "mpa.[clm]*", "ddp.*", "rdmap.*"]
+AWAITED = ["ddp.number.skipped", "ddp.offset.first-not-zero", "ddp.offset.gap", "ddp.last.never"]
+AWAITED.append("rdmap.read.without-last")
 DEMANDING_MARKERS = startup_frame("Rep", 0xD0, 2, REPLY_START[20:])
 
 
@@ -152,14 +165,17 @@ FAKES = {
     "accepts everything": Fake(OBLIGING),
     "closes at everything unusual": Fake(CLOSING),
     "refuses everything unusual": Fake(REFUSING),
-    "sets reserved bits": Fake(FakeServer(obliging, any_start=True, start=RESERVED_BITS), ["mpa.startup.[lr]*"]),
+    "sets reserved bits": Fake(
+        FakeServer(obliging, any_start=True, start=RESERVED_BITS), ["mpa.startup.re[jps]*", "mpa.startup.lo*"]
+    ),
     "takes TCP segments for frames": Fake(FakeServer(obliging, aligned=True), ["mpa.frame.in-pieces"]),
     "keeps ended connections": Fake(FakeServer(obliging, stays=True), ["rdmap.half-closed", "mpa.frame.cut"]),
+    "keeps connections of unknown revisions": Fake(FakeServer(closing, stays=True), ["mpa.startup.revision-*"]),
     "speaks first": Fake(FakeServer(obliging, begins=True), ["mpa.startup.silence"]),
     "looks at CRCs that nobody demands": Fake(
         FakeServer(closing, any_start=True, start=NO_CRC), ["mpa.startup.crc-of-neither"]
     ),
-    "makes no CRC": Fake(FakeServer(obliging, crc=False), ["mpa.startup.crc-demanded"]),
+    "makes no CRC": Fake(FakeServer(obliging, framed=without_crc), ["mpa.startup.crc-demanded"]),
     "looks at the reserved half of markers": Fake(
         demanding_markers(lambda marker: marker.found == marker.right), ["mpa.markers.reserved"]
     ),
@@ -173,8 +189,12 @@ FAKES = {
     "answers under the XID of the first call": Fake(FakeServer(with_first_xid()), ["rpc.two-calls"]),
     "loses calls": Fake(FakeServer(half_of_them), ["v1.credits.all-granted"]),
     "refuses one and closes": Fake(FakeServer(refused_once), ["v1.type.5"]),
-    "ends with swapped codes": Fake(FakeServer(closing, terminates=0x2106), ["ddp.version.untagged-0"]),
-    "ends with other codes": Fake(FakeServer(closing, terminates=0x0207), ["ddp.version.untagged-0"]),
+    "ends with swapped codes": Fake(FakeServer(closing, terminates=0x2007), FRAMES),
+    "ends with general codes": Fake(FakeServer(closing, terminates=0x0207), FRAMES),
+    "reads, and takes any Response": Fake(
+        FakeServer(reading, framed=with_a_read_first), ["rdmap.response.[botw]*", "ddp.write.be*", "ddp.write.[fw]*"]
+    ),
+    **{f"waits in {name}": Fake(FakeServer(answering_once), [name]) for name in AWAITED},
     "calls uninvited": Fake(FakeServer(Calling("1", after_all=True)), ["v1.reverse.uninvited"]),
     "calls under two XIDs": Fake(FakeServer(Calling("1", within=7), any_start=True), ["v1.reverse.call"]),
     "answers reverse replies": Fake(FakeServer(Calling("1")), ["v1.null", "v1.reverse.*"]),
@@ -256,7 +276,7 @@ def test_a_server_that_demands_markers_gets_them() -> None:
 def test_a_server_without_crcs_looks_at_none() -> None:
     async def main() -> Outcome:
         (check,) = chosen("mpa.startup.crc-of-neither")
-        async with serving(FakeServer(obliging, any_start=True, start=NO_CRC, crc=False)) as target:
+        async with serving(FakeServer(obliging, any_start=True, start=NO_CRC, framed=without_crc)) as target:
             return await run_conversation(check.conversation, target, GIVEN)
 
     assert asyncio.run(main()).failure is None
@@ -274,6 +294,28 @@ def test_silence_is_tried_twice() -> None:
     (result,) = asyncio.run(before(FakeServer(first_overlooked), "1", "v1.null"))
     assert result.verdict is Verdict.CONFORMS
     assert calls[1] == calls[0] + 32
+
+
+def test_a_mistake_in_frames_is_booked_on_its_own_statement() -> None:
+    def reserved_bits(payload: bytes, number: int) -> bytes:
+        return fpdu(b"\x45" + raw_replies.send(payload, number)[1:])
+
+    def backwards(payload: bytes, number: int) -> bytes:
+        return b"".join(
+            fpdu(untagged(3, 0, number, payload[at : at + octets], offset=at, last=last))
+            for at, octets, last in ((8, 4, False), (0, 8, False), (12, len(payload) - 12, True))
+        )
+
+    for framed, statement, verdict in (
+        (reserved_bits, "DDP-4", Verdict.VIOLATES),
+        (backwards, "DDP-10", Verdict.IGNORES),
+    ):
+        (result,) = asyncio.run(before(FakeServer(obliging, framed=framed), "1", "v1.null"))
+        assert (result.statements, result.verdict) == ((statement,), verdict)
+        assert result.sections != result.check.sections
+    for code, statement in ((0x0999, "RD-4"), (None, "RD-15")):
+        (result,) = asyncio.run(before(FakeServer(closing, terminates=code), "1", "rdmap.opcode.untagged-write"))
+        assert (result.statements, result.verdict) == ((statement,), Verdict.VIOLATES)
 
 
 # Mistakes in our own server
@@ -436,6 +478,14 @@ def reads_of_any_number(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Sender, "start", start)
 
 
+def unknown_opcodes_taken(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(untagged_messages, "QUEUE_OF", dict.fromkeys(range(8, 16), 0) | untagged_messages.QUEUE_OF)
+
+
+def any_tagged_segment(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TaggedMessages, "check", lambda *_: None)
+
+
 class Mutation(NamedTuple):
     """A mistake in our server, and checks that must catch it."""
 
@@ -474,6 +524,10 @@ MUTATIONS = {
     "pads with ones": Mutation(padding_of_ones, ("v2.rtr.read.in-segment",)),
     "reads beyond the agreed depth": Mutation(reads_of_any_number, ("rdmap.read.one-at-a-time",)),
     "makes markers that point elsewhere": Mutation(markers_that_point_elsewhere, ("mpa.startup.markers",)),
+    "takes unknown opcodes for Sends": Mutation(unknown_opcodes_taken, ("rdmap.opcode.9", "rdmap.opcode.1[135]")),
+    "takes any tagged segment": Mutation(
+        any_tagged_segment, ("rdmap.response.too-short", "ddp.version.tagged-*", "rdmap.version.tagged-*")
+    ),
     "ignores the threshold": Mutation(thresholds_ignored, ("v1.read.reply-chunk",)),
     **{name: Mutation(*row) for name, row in WRONG_REPLIES.items()},
 }

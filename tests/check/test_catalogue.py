@@ -13,10 +13,12 @@ import pytest
 
 from ledger_guard import read_rows
 from rpcrdma.check import CATALOGUE as SERVERS
-from rpcrdma.check import CLIENT_CATALOGUE, READINGS, STATEMENTS, Statement
-from rpcrdma.check.catalogue import round_trips_headers, version_2_headers
+from rpcrdma.check import CLIENT_CATALOGUE, READINGS, STATEMENTS, Statement, answers
+from rpcrdma.check.catalogue import frame_mistakes, round_trips_headers, start_up, version_2_headers
 from rpcrdma.check.catalogue.headers import CUTS, MISTAKES, OUTCOMES
 from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
+from rpcrdma.scripted import peer, segmented
+from rpcrdma.scripted.frames import OPCODES, SEGMENT_MOST, STARTUP_MOST
 from rpcrdma.scripted.layouts import LAYOUTS
 
 CATALOGUE = SERVERS + CLIENT_CATALOGUE
@@ -103,3 +105,52 @@ def test_each_field_of_a_header_of_version_2_has_its_mistakes(draft: Draft) -> N
         checks = {check.id for check in SERVERS}
         family = f"{draft.family}.rtr" if of_extension else draft.family
         assert {f"{family}.{row.id}" for row in rows} <= checks
+
+
+FRAME_FIELDS = {
+    "startup": {"key", "data", *STARTUP_MOST},
+    "fpdu": {"length", "pad", "crc", "marker"},
+    "untagged": SEGMENT_MOST.keys() - {"handle", "segment_octets"},
+    "tagged": SEGMENT_MOST.keys() - {"invalidate", "queue", "number", "segment_octets", "tagged"},
+    "read_request": {"sink", "length", "handle", "queue", "number", "last", "payload"},
+}
+FRAME_MISTAKES = (*start_up.MISTAKES, *frame_mistakes.MISTAKES)
+RIGHT = {
+    ("untagged", "queue"): 0,
+    ("untagged", "offset"): 0,
+    ("tagged", "offset"): 0,
+    ("tagged", "opcode"): OPCODES["write"],
+}
+RIGHT |= {(header, f"{layer}reserved"): 0 for header in ("untagged", "tagged") for layer in ("", "rdmap_")}
+
+
+def test_each_field_of_a_frame_has_its_mistakes() -> None:
+    found: dict[str, set[str]] = {header: set() for header in FRAME_FIELDS}
+    for row in FRAME_MISTAKES:
+        header, field = row.field.split(".")
+        found[header].add(field)
+    assert found == FRAME_FIELDS
+
+
+def said_by(header: str, field: str) -> Iterator[int]:
+    for row in FRAME_MISTAKES:
+        for message in row.said:
+            fields = message.get("startup", message.get("ddp", {}))
+            value = fields.get(field, {})
+            if row.field.startswith(f"{header}.") and not isinstance(value, dict):
+                yield OPCODES[value] if isinstance(value, str) else value
+
+
+def test_each_number_of_a_frame_is_tried_at_its_bounds() -> None:
+    untagged = {**SEGMENT_MOST, "offset": 0xFFFFFFFF}
+    for header, bounds in (("startup", STARTUP_MOST), ("untagged", untagged), ("tagged", SEGMENT_MOST)):
+        for field in sorted(FRAME_FIELDS[header] & bounds.keys()):
+            wanted = {0, bounds[field]} - {RIGHT.get((header, field))}
+            assert wanted <= set(said_by(header, field)), (header, field)
+
+
+def test_mistakes_in_frames_name_statements_that_are_known() -> None:
+    sources = (Path(module.__file__ or "").read_text() for module in (peer, segmented, answers))
+    named = {name for source in sources for name in re.findall(r'"((?:MPA|DDP|RD)-[0-9]+)"', source)}
+    assert named
+    assert named <= set(STATEMENTS)

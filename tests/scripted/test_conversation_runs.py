@@ -114,6 +114,33 @@ def test_memory_is_read_by_the_server(size: int) -> None:
     assert [len(data) for data in files.written] == [size]
 
 
+def test_the_steps_answer_reads_that_the_peer_leaves_to_them() -> None:
+    args = [{"opaque": {"text": "h"}}, {"longs": [0]}, {"words": [64, 2, 64]}]
+    call = {"header": {"reads": [{"position": 68, "memory": "source"}]}, "rpc": {"procedure": 7, "args": args}}
+    sink = {"handle": {"given": "read.sink"}, "offset": {"given": "read.sink_offset"}}
+    files = Files()
+    outcome = held(
+        {
+            "memory": {"source": {"octets": 64, "answered": False}},
+            "steps": [
+                {"say": call},
+                {"hear": {"read_request": {"length": 64, "handle": {"given": "source.handle"}}, "as": "read"}},
+                {"say": {"payload": {"pattern": 64}, "ddp": {"opcode": "read_response", **sink}}},
+                {"hear": {"message": {"rpc": {"accepted": 0}}}},
+            ],
+        },
+        files,
+    )
+    assert outcome.failure is None
+    assert [len(data) for data in files.written] == [64]
+
+
+def test_an_answer_that_breaks_a_statement_is_told_with_it() -> None:
+    failure = held({"steps": [NULL, {"hear": [{"end": {}}, {"message": {}, "breaks": "RD-15"}]}]}).failure
+    assert failure is not None
+    assert (failure.statement, failure.expected) == ("RD-15", "the end of the connection")
+
+
 def test_reading_memory_that_is_not_registered_is_refused() -> None:
     args = [{"opaque": {"text": "h"}}, {"longs": [0]}, {"words": [64, 2, 64]}]
     call = {"header": {"reads": [{"position": 68, "handle": 9, "length": 64}]}, "rpc": {"procedure": 7, "args": args}}

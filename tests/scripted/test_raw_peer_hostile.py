@@ -107,17 +107,61 @@ def test_a_message_without_end_is_given_up() -> None:
     assert "longer than any buffer" in events[0].fields["cause"]
 
 
-@pytest.mark.parametrize(
-    "segment",
-    [untagged(3, 0, 2, b""), untagged(3, 0, 1, b"", offset=4), untagged(3, 1, 1, b""), untagged(14, 0, 1, b"")],
-)
-def test_numbers_queues_and_opcodes_are_checked(segment: bytes) -> None:
-    assert heard(fpdu(segment))[0][0].kind == "broken"
+def test_a_mistake_in_frames_names_the_statement_that_it_breaks() -> None:
+    padded = b"\0\x13" + untagged(3, 0, 1, b"a") + b"\1\0\0"
+    write = tagged(0, 7, 100, b"ab", last=False)
+    part = untagged(3, 0, 1, b"ab", last=False)
+    send = untagged(3, 0, 1, b"")
+    for statement, stream in (
+        ("MPA-24", fpdu(send, flaw=1)),
+        ("MPA-8", padded + struct.pack("<I", crc32c(padded))),
+        ("MPA-3", fpdu(untagged(3, 0, 1, bytes(64_751)))),
+        ("MPA-1", fpdu(send[:17])),
+        ("DDP-4", fpdu(b"\x42" + send[1:])),
+        ("DDP-4", fpdu(b"\x45" + send[1:])),
+        ("RD-1", fpdu(b"\x41\x83" + send[2:])),
+        ("RD-1", fpdu(b"\x41\x53" + send[2:])),
+        ("DDP-6", fpdu(untagged(3, 0, 2, b""))),
+        ("DDP-6", fpdu(untagged(3, 0, 1, b"", offset=4))),
+        ("RD-2", fpdu(untagged(3, 1, 1, b""))),
+        ("RD-2", fpdu(untagged(14, 0, 1, b""))),
+        ("RD-2", fpdu(tagged(2, 7, 100, b"ab"))),
+        ("RD-3", fpdu(untagged(1, 1, 1, bytes(27)))),
+        # L is missing: of a Send, and of an RDMA Write before a Send and before another RDMA Write.
+        ("DDP-2", fpdu(part) + fpdu(untagged(3, 0, 2, b"c"))),
+        ("DDP-2", fpdu(write) + fpdu(send)),
+        ("DDP-2", fpdu(write) + fpdu(tagged(0, 8, 0, b""))),
+        # L is set before the highest offset; the segments leave a gap; they overlap.
+        ("DDP-2", fpdu(tagged(0, 7, 102, b"cd", last=False)) + fpdu(tagged(0, 7, 100, b"ab"))),
+        ("DDP-8", fpdu(write) + fpdu(tagged(0, 7, 103, b"d"))),
+        ("DDP-8", fpdu(write) + fpdu(tagged(0, 7, 101, b"d"))),
+        ("DDP-8", fpdu(write) * 9),
+        ("DDP-8", fpdu(part) + fpdu(untagged(3, 0, 1, b"d", offset=3))),
+        ("DDP-5", fpdu(part) + fpdu(untagged(5, 0, 1, b"c", offset=2))),
+        ("DDP-10", fpdu(part) + fpdu(tagged(0, 7, 100, b"ab"))),
+    ):
+        events, _, _ = heard(stream)
+        assert (events[0].kind, events[0].fields.get("statement")) == ("broken", statement)
+        assert not events[0].fields["recommended"]
 
 
-def test_a_wrong_crc_and_padding_are_told() -> None:
-    frame = bytearray(fpdu(untagged(3, 0, 1, b"a")))
-    assert heard(fpdu(untagged(3, 0, 1, b""), flaw=1))[0][0].fields["cause"] == "the CRC of an FPDU is wrong"
-    frame[21] = 1
-    body = bytes(frame[:-4])
-    assert "padding" in heard(body + struct.pack("<I", crc32c(body)))[0][0].fields["cause"]
+def test_segments_in_another_order_break_a_recommendation() -> None:
+    pieces = ((2, b"cd", False), (0, b"ab", False), (4, b"ef", True))
+    writes = [tagged(0, 7, 100 + at, data, last=last) for at, data, last in pieces]
+    sends = [untagged(3, 0, 1, data, offset=at, last=last) for at, data, last in pieces]
+    for segments in (writes, sends):
+        events, _, _ = heard(b"".join(map(fpdu, segments)))
+        assert (events[0].fields["statement"], events[0].fields["recommended"]) == ("DDP-10", True)
+
+
+def test_data_of_several_segments_is_placed() -> None:
+    first, rest = tagged(0, 7, 100, b"ab", last=False), tagged(0, 7, 102, b"cd")
+    send = fpdu(untagged(3, 0, 1, b"ab", last=False)) + fpdu(untagged(3, 0, 1, b"cd", offset=2))
+    events, memory, _ = heard(fpdu(first) + fpdu(rest) + send)
+    assert [event.kind for event in events] == ["message", "end"]
+    assert memory.data[:4] == b"abcd"
+
+
+def test_a_terminate_may_come_within_a_message() -> None:
+    stream = fpdu(tagged(0, 7, 100, b"ab", last=False)) + fpdu(untagged(7, 2, 1, bytes(4)))
+    assert [event.kind for event in heard(stream)[0]] == ["terminate", "end"]

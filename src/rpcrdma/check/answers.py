@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rpcrdma.check.entry import Step
@@ -21,10 +22,14 @@ __all__ = [
     "reply_header",
     "say",
     "terminated",
+    "terminates",
 ]
 
 _XID = {"given": "xid"}
 _ENDED = {"end": {}, "reading": "ended-after-error"}
+_UNTOLD = {"end": {}, "reading": "ended-without-terminate"}
+_AWAITED_MS = 2000
+"""Time for a Terminate, after which a message counts as awaited."""
 
 
 def say(**message: Any) -> Step:
@@ -90,15 +95,38 @@ def ended() -> list[Step]:
     return [hear({"end": {}})]
 
 
-def terminated(code: int, *also: int) -> list[Step]:
-    """A Terminate with one of these codes, 0xLTCC; other servers give others or none."""
-    codes = [code, *also]
-    swapped = [each >> 4 & 0xF00 | each << 4 & 0xF000 | each & 0xFF for each in codes]
+_GENERAL = (0x0000, 0x01FF, 0x0207, 0x0208, 0x02FF, 0x1000, 0x2005)
+"""The codes of catastrophic and unspecified errors, which apply to any mistake (RFC 5040 section 4.8)."""
+
+
+def terminates(
+    *codes: int, listed: bool = True, long: bool = False, awaited: bool = False, other: Sequence[dict[str, Any]] = ()
+) -> list[dict[str, Any]]:
+    """Patterns of a Terminate with one of these codes, 0xLTCC; `other` answers are right, too.
+
+    `listed`: RFC 5040 section 7.1 demands a Terminate, as it does for mistakes in messages whose kind is known. `long`:
+    the message has more octets than a server reads that ends the connection, and TCP may lose its Terminate. `awaited`:
+    the segment may be placed, and its message waits for others.
+    """
     return [
-        hear(
-            {"terminate": {"code": {"any": codes}}},
-            {"terminate": {"code": {"any": swapped}}, "reading": "terminate-nibbles-swapped"},
-            {"terminate": {}, "reading": "other-terminate-code"},
-            {"end": {}, "reading": "ended-without-terminate"},
-        )
+        {"terminate": {"code": {"any": list(codes)}}},
+        *other,
+        {"terminate": {"code": {"any": list(_GENERAL)}}, "reading": "other-terminate-code"},
+        {
+            "terminate": {"code": {"any": [_swapped(each) for each in (*codes, *_GENERAL)]}},
+            "reading": "terminate-nibbles-swapped",
+        },
+        {"terminate": {}, "breaks": "RD-4"},
+        *([{**_UNTOLD, "end": {"how": "reset"}}] if long else []),
+        {"end": {}, "breaks": "RD-15"} if listed else _UNTOLD,
+        *([{"quiet": {"milliseconds": _AWAITED_MS}, "reading": "message-awaited"}] if awaited else []),
     ]
+
+
+def terminated(*codes: int, **how: Any) -> list[Step]:
+    """The step that awaits the Terminate of `terminates`."""
+    return [hear(*terminates(*codes, **how))]
+
+
+def _swapped(code: int) -> int:
+    return code >> 4 & 0xF00 | code << 4 & 0xF000 | code & 0xFF

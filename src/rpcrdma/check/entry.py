@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from rpcrdma.check.statements import STATEMENTS, Statement
 from rpcrdma.scripted.queue_pair_peer import is_invalidation
 
-__all__ = ["Check", "Conversation", "Step", "check"]
+__all__ = ["Check", "Conversation", "Step", "check", "sections_of"]
 
 _PRIVATE_DATA = {"data"}
 _FRAMES = ("stream", "startup", "mpa")
-_ANSWERS = {"startup", "terminate", "read_response"}
+_ANSWERS = {"startup", "terminate", "read_request", "read_response"}
 Step = Mapping[str, Any]
 Conversation = Mapping[str, Any]
 
@@ -47,8 +47,13 @@ class Check:
     @property
     def sections(self) -> tuple[str, ...]:
         """The sections of the statements, such as "RFC 8166 4.5.2"."""
-        told: list[Statement] = [STATEMENTS[each] for each in self.statements]
-        return tuple(dict.fromkeys(f"{each.source} {each.section}" for each in told))
+        return sections_of(self.statements)
+
+
+def sections_of(statements: Iterable[str]) -> tuple[str, ...]:
+    """The sections of these statements, each once."""
+    told: list[Statement] = [STATEMENTS[each] for each in statements]
+    return tuple(dict.fromkeys(f"{each.source} {each.section}" for each in told))
 
 
 def _is_of_frames(step: Step) -> bool:

@@ -197,7 +197,9 @@ def _judged(check: Check, outcome: Outcome) -> Result:
     failure = outcome.failure
     if failure is not None:
         result.cause = f"expected {failure.expected}; found {failure.found}"
-        result.verdict = Verdict.IGNORES if check.recommended else Verdict.VIOLATES
+        result.broken = failure.statement
+        recommended = failure.recommended if failure.statement else check.recommended
+        result.verdict = Verdict.IGNORES if recommended else Verdict.VIOLATES
         if failure.silent or failure.ended:
             result.verdict = Verdict.INCONCLUSIVE
             result.cause += "; the client has to make two calls or more on each connection"

@@ -23,11 +23,20 @@ READINGS: Mapping[str, Reading] = MappingProxyType(
     {
         "ended-without-terminate": Reading(
             "the connection ends without a Terminate; we send one for each error below RPC-over-RDMA",
-            "RFC 5040 section 6.2.1 recommends it, section 7.1 demands it of the cases it lists",
+            "RFC 5040 section 6.2.1 recommends it of errors of MPA, section 7.1 lists the messages of which it is "
+            "demanded; TCP may lose it at a reset",
         ),
         "other-terminate-code": Reading(
-            "the Terminate has another code than the one of the first check that fails",
-            "RFC 5041 section 7.1 does not order the checks",
+            "the Terminate has another code than ours, such as that of a catastrophic error; we name the error",
+            "RFC 5040 section 4.8 does not say when these codes are used",
+        ),
+        "message-awaited": Reading(
+            "a segment ahead of its turn is placed, and its message waits for the others; we report it",
+            "RFC 5041 section 7.1 has a window of legal numbers and offsets, in which placement may be out of order",
+        ),
+        "filled-memory-stays-open": Reading(
+            "memory that an RDMA Read has filled can be written by its tag afterwards; we revoke the tag with the Read",
+            "RFC 5040 section 8.1.1 demands that tags can be revoked, and sets the upper layer no time",
         ),
         "terminate-nibbles-swapped": Reading(
             "the Terminate has layer and type, and the octets of its flags, in the places of each other",

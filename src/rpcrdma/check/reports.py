@@ -38,7 +38,7 @@ def _reached(results: Sequence[Result]) -> dict[str, str]:
     for result in results:
         if result.verdict is Verdict.NOT_SEEN:
             continue
-        for statement in result.check.statements:
+        for statement in result.statements:
             found[statement] = min(found.get(statement, Verdict.CONFORMS), result.verdict, key=order.index)
     return {name: found[name].value for name in STATEMENTS if name in found}
 
@@ -46,7 +46,7 @@ def _reached(results: Sequence[Result]) -> dict[str, str]:
 def _row(result: Result) -> dict[str, Any]:
     check = result.check
     row: dict[str, Any] = {"id": check.id, "title": check.title, "verdict": result.verdict.value}
-    row |= {"statements": list(check.statements), "sections": list(check.sections), "cause": result.cause or None}
+    row |= {"statements": list(result.statements), "sections": list(result.sections), "cause": result.cause or None}
     row |= {"readings": list(result.readings), "other_connections_ended": result.others_ended}
     if result.verdict not in {Verdict.CONFORMS, Verdict.NOT_SEEN}:
         row["messages"] = _messages(result)

@@ -110,7 +110,7 @@ class Witness:
         self._live: LiveConversation | None = None
 
     async def answered(self, xid: int) -> bool:
-        """Whether an empty call is answered on the connection of the calls before; if not, the next one is new."""
+        """Whether an empty call is answered, even wrongly, on the connection of the calls before, or on a new one."""
         try:
             if self._live is None:
                 start = {**_PROBES[self._version], "steps": []}
@@ -119,10 +119,12 @@ class Witness:
                     await self._live.run(_PROBES[self._version]["steps"], xid=xid)
             if await self._live.run([_CALL, _REPLY], xid=xid):
                 return True
+            failure = self._live.outcome.failure
         except OSError:
-            pass
+            failure = None
         await self.close()
-        return False
+        # An answer that is wrong, in its frames for example, is one.
+        return failure is not None and not (failure.silent or failure.ended)
 
     async def close(self) -> None:
         """Closes the connection."""
@@ -209,7 +211,9 @@ def _judged(check: Check, outcome: Outcome) -> Result:
     failure = outcome.failure
     if failure is not None:
         result.cause = f"expected {failure.expected}; found {failure.found}"
-        result.verdict = Verdict.IGNORES if check.recommended else Verdict.VIOLATES
+        result.broken = failure.statement
+        recommended = failure.recommended if failure.statement else check.recommended
+        result.verdict = Verdict.IGNORES if recommended else Verdict.VIOLATES
         if failure.step < 0:
             result.verdict = Verdict.INCONCLUSIVE
             result.cause = f"the start-up failed: {result.cause}"

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rpcrdma.check.entry import Check
+from rpcrdma.check.entry import Check, sections_of
 from rpcrdma.scripted import Passage
 
 __all__ = ["FRAMES_NOT_SEEN", "Result", "Verdict", "judged"]
@@ -31,7 +31,8 @@ class Verdict(enum.Enum):
 class Result:
     """The verdict on one check; `cause` has the expected and the found answer, or why there is no verdict.
 
-    `readings` are names of `READINGS`; `others_ended`: another connection did not go on after the check.
+    `readings` are names of `READINGS`; `others_ended`: another connection did not go on after the check. `broken` is
+    the statement that a mistake in the frames of an answer breaks, which the check may not have been about.
     """
 
     check: Check
@@ -40,6 +41,17 @@ class Result:
     readings: Sequence[str] = ()
     passages: Sequence[Passage] = field(default_factory=list)
     others_ended: bool = False
+    broken: str = ""
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """The statements that the verdict is about."""
+        return (self.broken,) if self.broken else self.check.statements
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """The sections of these statements."""
+        return sections_of(self.statements)
 
 
 def judged(results: Sequence[Result]) -> dict[Verdict, int]:

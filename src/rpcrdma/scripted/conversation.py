@@ -4,21 +4,25 @@ A conversation is a mapping with these keys, of which only "steps" must be there
 
 - "version": the layout of transport headers: "1" (the default), "2" or "2-07".
 - "memory": regions by name, {"octets": N, "may": "read" or "write", "content": OCTETS}. An RDMA Read is answered in
-  segments of the region's "segment_octets", after "alone_ms" in which no other RDMA Read may come. A segment in a
-  chunk, {"memory": NAME}, has the region's handle, offset and length. They are also given as "NAME.handle" and so on.
+  segments of the region's "segment_octets", after "alone_ms" in which no other RDMA Read may come; with "answered":
+  false the steps hear it, and answer. A segment in a chunk, {"memory": NAME}, has the region's handle, offset and
+  length. They are also given as "NAME.handle" and so on.
 - "startup": fields of the MPA Request that differ; null: the steps say the first frame themselves.
 - "steps", each a mapping with one key:
   {"say": MESSAGE} with the keys of `messages`, with "payload" in place of them for any octets, and with "ddp" and "mpa"
   for the fields of segments and frames; {"say": {"stream": OCTETS, "pieces": N}} or {"say": {"startup": FIELDS}}.
   {"hear": PATTERN}, or a list of patterns of which one must match: {"message": FIELDS}, {"startup": FIELDS},
   {"terminate": FIELDS}, {"end": {}}, {"refused": {}} (an access to memory that no region permits was answered with a
-  Terminate), {"read_response": FIELDS}. A pattern with "reading" beside its kind is an answer by another reading of
-  the specification, whose name is noted; "as" beside it: the message's XID is given as "NAME.xid" from then on, and
-  for properties with a Receive Buffer Structure "NAME.segment_at" and the other names of `buffer_segments`; "parts":
-  the RPC arguments or results are divided as `parts_of` has it, compared as "parts" of the message, and with "as" given
-  as "NAME.PART";
-  "last": true: no step comes after such an answer; "unmet": TEXT: the conversation does not judge a peer with such an
-  answer, which lacks this condition. {"quiet": {"milliseconds": NUMBER}} matches where nothing comes for so long.
+  Terminate), {"read_request": FIELDS}, {"read_response": FIELDS}. {"quiet": {"milliseconds": NUMBER}} matches where
+  nothing comes for so long. Beside the kind of a pattern may be
+  "reading": it is an answer by another reading of the specification, whose name is noted;
+  "breaks": it is a wrong answer, which breaks this statement of the ledger;
+  "parts": the RPC arguments or results are divided as `parts_of` has it, and compared as "parts" of the message;
+  "as": the message's XID is given as "NAME.xid" from then on, its parts as "NAME.PART", the fields of an RDMA Read
+  Request as "NAME.sink" and so on, and for properties with a Receive Buffer Structure "NAME.segment_at" and the other
+  names of `buffer_segments`;
+  "last": true: no step comes after such an answer;
+  "unmet": TEXT: the conversation does not judge a peer with such an answer, which lacks this condition.
   Messages that only grant credits or tell properties are passed over.
   {"memory": {NAME: {"written": NUMBER, "data": OCTETS}}}: how much has been written, and how the region begins; with
   "withdrawn": true the other side may not reach it any more.
@@ -62,7 +66,7 @@ __all__ = [
     "run_conversation",
 ]
 
-_BESIDE_KIND = frozenset({"reading", "as", "last", "unmet", "parts"})
+_BESIDE_KIND = frozenset({"reading", "as", "last", "unmet", "breaks", "parts"})
 """Keys of a pattern beside its kind."""
 _BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
 """RFC 8797: 4096 octets each way, remote invalidation."""
@@ -93,7 +97,8 @@ class Failure:
     """The step at which a conversation left its course: `expected` and `found` in words.
 
     `silent`: nothing came until the time was over; `ended`: the connection did. `unmet`: the condition that the other
-    side lacks, in words; empty if it has broken the course.
+    side lacks, in words; empty if it has broken the course. `statement` of the ledger is the one that a mistake in the
+    frames breaks, which may be `recommended` only; it is empty for other mistakes.
     """
 
     step: int
@@ -102,6 +107,8 @@ class Failure:
     silent: bool = False
     ended: bool = False
     unmet: str = ""
+    statement: str = ""
+    recommended: bool = False
 
 
 @dataclass(slots=True)
@@ -121,11 +128,19 @@ class Outcome:
 class LeftCourse(Exception):
     """The conversation has left its course: by silence, by the end of the connection, or by another event.
 
-    `unmet` is that of `Failure`.
+    `unmet`, `statement` and `recommended` are those of `Failure`.
     """
 
     def __init__(
-        self, expected: str, found: str, *, silent: bool = False, ended: bool = False, unmet: str = ""
+        self,
+        expected: str,
+        found: str,
+        *,
+        silent: bool = False,
+        ended: bool = False,
+        unmet: str = "",
+        statement: str = "",
+        recommended: bool = False,
     ) -> None:
         super().__init__(expected, found)
         self.expected = expected
@@ -133,6 +148,14 @@ class LeftCourse(Exception):
         self.silent = silent
         self.ended = ended
         self.unmet = unmet
+        self.statement = statement
+        self.recommended = recommended
+
+    def at(self, step: int) -> Failure:
+        """The failure of this step."""
+        return Failure(
+            step, self.expected, self.found, self.silent, self.ended, self.unmet, self.statement, self.recommended
+        )
 
 
 class _Over(Exception):
@@ -230,7 +253,7 @@ class LiveConversation:
             except _Over:
                 pass
             except LeftCourse as left:
-                self.outcome.failure = Failure(at, left.expected, left.found, left.silent, left.ended, left.unmet)
+                self.outcome.failure = left.at(at)
             except BaseException:
                 await self.close()
                 raise
@@ -256,6 +279,7 @@ class LiveConversation:
             region = self._peer.register(handle=handle, offset=offset, data=data, may=given.get("may", "read"))
             segment_octets = given.get("segment_octets", region.segment_octets)
             region.segment_octets = number(segment_octets, self._names, f"{where}.segment_octets", 1)
+            region.answered = given.get("answered", True)
             region.alone_s = number(given.get("alone_ms", 0), self._names, f"{where}.alone_ms") / 1000
             self._regions[name] = region
             told = {"handle": region.handle, "offset": region.offset, "length": length}
@@ -267,7 +291,7 @@ class LiveConversation:
             await self._say({"startup": fields}, "startup")
             await self._hear([{"startup": {"rejected": 0, "enhanced": 1}}], "startup")
         except LeftCourse as left:
-            self.outcome.failure = Failure(-1, left.expected, left.found, left.silent)
+            self.outcome.failure = left.at(-1)
 
     async def _step(self, step: Mapping[str, Any], where: str) -> None:
         ((kind, content),) = step.items()
@@ -309,7 +333,7 @@ class LiveConversation:
             await self._peer.send_message(payload, content.get("ddp", {}), content.get("mpa", {}), text)
 
     async def _hear(self, patterns: Sequence[Mapping[str, Any]], where: str) -> None:
-        usual = [each for each in patterns if not each.keys() & {"reading", "unmet"}]
+        usual = [each for each in patterns if not each.keys() & {"reading", "unmet", "breaks"}]
         words = [_pattern_words(self._peer.version, each, self._names) for each in usual or patterns]
         expected = " or ".join(words)
         quiet = [each for each in patterns if "quiet" in each]
@@ -333,11 +357,16 @@ class LiveConversation:
                 if miss is None:
                     if "unmet" in pattern:
                         raise LeftCourse(expected, pattern["unmet"], unmet=pattern["unmet"])
+                    if "breaks" in pattern:
+                        told = _heard_words(self._peer.version, heard)
+                        raise LeftCourse(expected, told, ended=heard.kind == "end", statement=pattern["breaks"])
                     if "reading" in pattern:
                         self.outcome.readings.append(pattern["reading"])
                     if "as" in pattern:
-                        named = {"xid": found["header"].get("xid", 0), **found.get("buffer", {})}
-                        named |= found.get("parts", {})
+                        named = found
+                        if heard.kind == "message":
+                            named = {"xid": found["header"].get("xid", 0), **found.get("buffer", {})}
+                            named |= found.get("parts", {})
                         self._names.given |= {f"{pattern['as']}.{name}": value for name, value in named.items()}
                     if heard.kind in {"message", "startup"}:
                         self._names.heard = self.outcome.heard = found
@@ -348,8 +377,10 @@ class LiveConversation:
                         raise _Over
                     return
                 misses.append(miss)
-        words_found = _heard_words(self._peer.version, heard)
-        raise LeftCourse(expected, words_found + "".join(f"; {miss}" for miss in misses[:1]), ended=heard.kind == "end")
+        told = _heard_words(self._peer.version, heard) + "".join(f"; {miss}" for miss in misses[:1])
+        fault = heard.fields if heard.kind == "broken" else {}
+        why = {name: fault[name] for name in ("statement", "recommended") if name in fault}
+        raise LeftCourse(expected, told, ended=heard.kind == "end", **why)
 
     async def _next(self, patterns: Sequence[Mapping[str, Any]]) -> Heard:
         # A pattern's type may also be a condition.

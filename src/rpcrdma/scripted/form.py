@@ -322,10 +322,10 @@ def _found(value: Any, where: str) -> None:
 
 _PAUSE = _fields({"milliseconds": _MILLISECONDS}, needed=("milliseconds",))
 _EVENTS: Mapping[str, Form] = {
-    **dict.fromkeys(("startup", "terminate", "end", "refused", "read_response"), _found),
+    **dict.fromkeys(("startup", "terminate", "end", "refused", "read_request", "read_response"), _found),
     "quiet": _PAUSE,
 }
-_BESIDE_EVENT: Mapping[str, Form] = {"reading": _text, "unmet": _text, "last": _flag}
+_BESIDE_EVENT: Mapping[str, Form] = {"reading": _text, "unmet": _text, "breaks": _text, "last": _flag}
 
 
 _FOUND_IN_MESSAGES = frozenset(
@@ -376,13 +376,17 @@ def _pattern(version: str) -> Form:
     of_message = _message_pattern(version)
 
     def check(value: Any, where: str) -> None:
-        named = isinstance(value, Mapping) and "message" in value
-        beside = {**_BESIDE_EVENT, **({"as": _text, "parts": _listed(_part, 1)} if named else {})}
+        of_a_message = isinstance(value, Mapping) and "message" in value
+        beside = dict(_BESIDE_EVENT)
+        if of_a_message:
+            beside |= {"as": _text, "parts": _listed(_part, 1)}
+        elif isinstance(value, Mapping) and "read_request" in value:
+            beside["as"] = _text
         events = {"message": of_message, **_EVENTS}
         if isinstance(value, Mapping) and len(value.keys() & events.keys()) != 1:
             _refuse(where, f"one of the fields {', '.join(events)}", value)
         _fields({**events, **beside})(value, where)
-        if named and "parts" in value["message"]:
+        if of_a_message and "parts" in value["message"]:
             _known(
                 frozenset(name for name, _ in value.get("parts", ())),
                 value["message"]["parts"],
@@ -419,6 +423,7 @@ _REGION: Mapping[str, Form] = {
     **_numbers("handle offset"),
     "segment_octets": _a_number(1, CONTENT_OCTETS_MAX),
     "alone_ms": _MILLISECONDS,
+    "answered": _flag,
 }
 _CONVERSATION: Mapping[str, Form] = {
     "title": _text,

@@ -27,13 +27,18 @@ from rpcrdma.scripted.layouts import version_of_first
 from rpcrdma.scripted.marked_frames import MarkedFrames, Markers, UnmarkedFrame
 from rpcrdma.scripted.messages import message_words, read_message
 from rpcrdma.scripted.peer_interface import Heard, Log, PassageLog, RawMemory
+from rpcrdma.scripted.segmented import FrameFault, SegmentedMessage
 from rpcrdma.scripted.values import Names, number
 from rpcrdma.wire.checksum import crc32c
 
 __all__ = ["RawPeer"]
 
 _OPCODE_NAMES = {number: name for name, number in OPCODES.items()}
-_SENDS = {OPCODES[name] for name in ("send", "send_invalidate", "send_solicited", "send_solicited_invalidate")}
+_SENDS = ("send", "send_invalidate", "send_solicited", "send_solicited_invalidate")
+_QUEUE_OF = {OPCODES["read_request"]: 1, OPCODES["terminate"]: 2, **{OPCODES[name]: 0 for name in _SENDS}}
+_ULPDU_OCTETS_MAX = 64768
+"""RFC 5044 section 3."""
+_READ_REQUEST = struct.Struct(">IQIIQ")
 _BETWEEN_PIECES_S = 0.002
 _SINK_HANDLE = 0x0051_4E4B
 _SEGMENT_OCTETS = 1424
@@ -71,7 +76,8 @@ class RawPeer:
         self._marked: MarkedFrames | None = None
         self._markers: Markers | None = None
         self._ahead: asyncio.Task[UnmarkedFrame] | None = None
-        self._parts: dict[int, bytearray] = {}
+        self._tagged: SegmentedMessage | None = None
+        self._parts: dict[int, tuple[SegmentedMessage, bytearray]] = {}
         self._expected: dict[int, int] = {}
 
     @property
@@ -131,7 +137,11 @@ class RawPeer:
             name = opcode if isinstance(opcode, str) else known or f"opcode {opcode}"
             text = f"{name}, {len(payload)} octets"
         pieces = number(mpa.get("pieces", 0), self._names, "mpa.pieces", 0)
-        changed = [f"{name} {value}" for name, value in {**ddp, **mpa}.items() if name != "opcode"]
+        changed = [
+            f"{name} {number(value, self._names, name) if isinstance(value, Mapping) and 'given' in value else value}"
+            for name, value in {**ddp, **mpa}.items()
+            if name != "opcode"
+        ]
         await self.send_stream(frames, text + (f" [{', '.join(changed)}]" if changed else ""), pieces)
 
     async def write(self, handle: int, offset: int, data: bytes) -> None:
@@ -141,7 +151,7 @@ class RawPeer:
 
     async def read(self, handle: int, offset: int, length: int) -> int:
         """Says an RDMA Read Request; returns the handle to which the responses write."""
-        request = struct.pack(">IQIIQ", _SINK_HANDLE, 0, length, handle, offset)
+        request = _READ_REQUEST.pack(_SINK_HANDLE, 0, length, handle, offset)
         text = f"RDMA Read Request of {handle:#x}, {length} octets"
         await self.send_message(request, {"opcode": "read_request"}, {}, text)
         return _SINK_HANDLE
@@ -192,20 +202,30 @@ class RawPeer:
         ahead, self._ahead = self._ahead, None
         frame, covered, fault = await (ahead or self._next_frame())
         length = int.from_bytes(frame[:2])
-        if fault is not None:
-            return self._broken(fault, frame)
-        if self.crc and crc32c(covered) != int.from_bytes(frame[-4:], "little"):
-            return self._broken("the CRC of an FPDU is wrong", frame)
+        broken = self._frame_fault(frame, covered, fault)
+        if broken is not None:
+            return self._broken(broken, frame)
         segment = read_segment(frame[2 : 2 + length])
         if segment is None:
-            return self._broken(f"an FPDU has {length} octets, fewer than a DDP header", frame)
-        if (segment["version"], segment["rdmap_version"]) != (1, 1):
-            return self._broken("a segment has other versions than DDP 1 and RDMAP 1", frame)
-        if segment["reserved"] or segment["rdmap_reserved"] or any(frame[2 + length : -4]):
-            return self._broken("reserved bits or padding of a segment are not zero", frame)
+            return self._broken(FrameFault(f"an FPDU has {length} octets, fewer than a DDP header", "MPA-1"), frame)
+        broken = _segment_fault(segment)
+        if broken is not None:
+            return self._broken(broken, frame)
         if segment["tagged"]:
             return await self._placed(segment, frame)
         return await self._untagged(segment, frame)
+
+    def _frame_fault(self, frame: bytes, covered: bytes, marker: str | None) -> FrameFault | None:
+        length = int.from_bytes(frame[:2])
+        if marker is not None:
+            return FrameFault(marker, "MPA-13")
+        if self.crc and crc32c(covered) != int.from_bytes(frame[-4:], "little"):
+            return FrameFault("the CRC of an FPDU is wrong", "MPA-24")
+        if any(frame[2 + length : -4]):
+            return FrameFault("the padding of an FPDU is not zero", "MPA-8")
+        if length > _ULPDU_OCTETS_MAX:
+            return FrameFault(f"a segment has {length} octets, more than {_ULPDU_OCTETS_MAX}", "MPA-3")
+        return None
 
     async def _next_frame(self) -> UnmarkedFrame:
         if self._marked is not None:
@@ -214,61 +234,93 @@ class RawPeer:
         frame = start + await self._reader.readexactly((int.from_bytes(start) + 5 & ~3) + 4 - 2)
         return UnmarkedFrame(frame, frame[:-4], None)
 
-    def _broken(self, cause: str, frame: bytes) -> Heard:
-        self.note(cause, frame, ours=False)
-        return Heard("broken", {"cause": cause})
+    def _broken(self, fault: FrameFault, frame: bytes) -> Heard:
+        self.note(fault.cause, frame, ours=False)
+        return Heard("broken", fault._asdict())
 
     async def _placed(self, segment: Mapping[str, Any], frame: bytes) -> Heard | None:
         """Places an RDMA Write."""
         payload, opcode = segment["payload"], segment["opcode"]
         text = f"{_OPCODE_NAMES.get(opcode, opcode)} to {segment['handle']:#x}, {len(payload)} octets"
         self.note(text, frame[: min(len(frame), 64)], ours=False)
-        if opcode == OPCODES["read_response"] and self.reads_asked:
-            return Heard("read_response", segment)
-        if opcode != OPCODES["write"]:
-            return self._broken(f"a tagged segment has the opcode {opcode}, and nothing was asked for", frame[:64])
-        if not payload:
-            return None
-        region = self.regions.get(segment["handle"])
-        if region is None or region.may != "write":
-            await self._terminate(0x1100, frame)
-            return Heard("refused", {"cause": f"an RDMA Write to {segment['handle']:#x}, which is no sink"})
-        start = segment["offset"] - region.offset
-        if start < 0 or start + len(payload) > len(region.data):
-            await self._terminate(0x1101, frame)
-            return Heard("refused", {"cause": "an RDMA Write beyond the end of its memory"})
-        region.data[start : start + len(payload)] = payload
-        region.written.append((start, len(payload)))
-        return None
+        expected = opcode == OPCODES["write"] or (opcode == OPCODES["read_response"] and self.reads_asked)
+        if not expected:
+            cause = f"a tagged segment has the opcode {opcode}, and nothing was asked for"
+            return self._broken(FrameFault(cause, "RD-2"), frame[:64])
+        fault = self._tagged_fault(segment)
+        if opcode == OPCODES["read_response"]:
+            return Heard("read_response", segment) if fault is None else self._broken(fault, frame[:64])
+        if payload:
+            region = self.regions.get(segment["handle"])
+            if region is None or region.may != "write":
+                await self._terminate(0x1100, frame)
+                return Heard("refused", {"cause": f"an RDMA Write to {segment['handle']:#x}, which is no sink"})
+            start = segment["offset"] - region.offset
+            if start < 0 or start + len(payload) > len(region.data):
+                await self._terminate(0x1101, frame)
+                return Heard("refused", {"cause": "an RDMA Write beyond the end of its memory"})
+            region.data[start : start + len(payload)] = payload
+            region.written.append((start, len(payload)))
+            if self._tagged is not None and self._tagged.octets > len(region.data):
+                fault = FrameFault("the segments of an RDMA Write overlap", "DDP-8")
+        return None if fault is None else self._broken(fault, frame[:64])
+
+    def _tagged_fault(self, segment: Mapping[str, Any]) -> FrameFault | None:
+        """The rule that a tagged segment breaks together with those before it, its memory aside."""
+        if self._parts:
+            return FrameFault("a tagged segment comes within an untagged message", "DDP-10")
+        key = (segment["opcode"], segment["handle"])
+        message = self._tagged or SegmentedMessage(key)
+        if message.key != key:
+            return FrameFault("a tagged message begins before the one before it has had a segment with L", "DDP-2")
+        self._tagged = None if segment["last"] else message
+        return message.add(segment["offset"], len(segment["payload"]), last=bool(segment["last"]))
+
+    def _untagged_fault(self, segment: Mapping[str, Any]) -> FrameFault | None:
+        """The rule that an untagged segment breaks together with those before it."""
+        queue, opcode, number_ = segment["queue"], segment["opcode"], segment["number"]
+        if _QUEUE_OF.get(opcode) != queue:
+            return FrameFault(f"an untagged message with the opcode {opcode} in queue {queue}", "RD-2")
+        if self._tagged is not None and opcode != OPCODES["terminate"]:
+            return FrameFault("a message comes before the RDMA Write before it has had a segment with L", "DDP-2")
+        due = self._expected.setdefault(queue, 1)
+        if number_ != due:
+            cause = f"message {number_} of queue {queue} comes, where message {due} is due"
+            return FrameFault(cause, "DDP-2" if queue in self._parts and number_ == due + 1 else "DDP-6")
+        message, part = self._parts.setdefault(queue, (SegmentedMessage((opcode,)), bytearray()))
+        offset, payload = segment["offset"], segment["payload"]
+        if message.key != (opcode,):
+            return FrameFault(f"the opcode changes to {opcode} within a message", "DDP-5")
+        if max(offset, message.octets) + len(payload) > RAW_MESSAGE_OCTETS_MAX:
+            return FrameFault("an untagged message is longer than any buffer")
+        part += bytes(max(offset + len(payload) - len(part), 0))
+        part[offset : offset + len(payload)] = payload
+        fault = message.add(offset, len(payload), last=bool(segment["last"]))
+        if segment["last"] and message.begin:
+            return FrameFault(f"a message begins at offset {message.begin}", "DDP-6")
+        return fault
 
     async def _untagged(self, segment: Mapping[str, Any], frame: bytes) -> Heard | None:
         queue, opcode = segment["queue"], segment["opcode"]
-        part = self._parts.setdefault(queue, bytearray())
-        if segment["number"] != self._expected.setdefault(queue, 1) or segment["offset"] != len(part):
-            return self._broken(
-                f"message {segment['number']} of queue {queue} at {segment['offset']}, where message "
-                f"{self._expected[queue]} at {len(part)} is due",
-                frame,
-            )
-        part += segment["payload"]
-        if len(part) > RAW_MESSAGE_OCTETS_MAX:
-            return self._broken("an untagged message is longer than any buffer", frame[:64])
+        fault = self._untagged_fault(segment)
+        if fault is not None:
+            return self._broken(fault, frame[:64])
         if not segment["last"]:
             return None
         self._expected[queue] += 1
-        del self._parts[queue]
+        _, part = self._parts.pop(queue)
         payload = bytes(part)
-        if opcode == OPCODES["terminate"] and queue == 2:
+        if opcode == OPCODES["terminate"]:
             code = int.from_bytes(payload[:2])
             self.note(f"Terminate {code:#06x}", frame, ours=False)
             return Heard("terminate", {"code": code, "payload": payload, "whole": int(is_whole_terminate(payload))})
-        if opcode == OPCODES["read_request"] and queue == 1 and len(payload) == 28:
+        if opcode == OPCODES["read_request"]:
+            if len(payload) != _READ_REQUEST.size:
+                return self._broken(FrameFault(f"an RDMA Read Request of {len(payload)} octets", "RD-3"), frame)
             return await self._read(payload, frame)
-        if opcode not in _SENDS or queue != 0:
-            return self._broken(f"an untagged message with the opcode {opcode} in queue {queue}", frame)
         invalidates = segment["invalidate"] if opcode in _INVALIDATING else None
         if invalidates is None and segment["invalidate"]:
-            return self._broken("a Send without Invalidate names a steering tag", frame)
+            return self._broken(FrameFault("a Send without Invalidate names a steering tag", "RD-2"), frame)
         if self.takes_version:
             self.version, self.takes_version = version_of_first(payload), False
         fields = read_message(self.version, payload) | {"invalidates": invalidates}
@@ -278,7 +330,7 @@ class RawPeer:
 
     async def _read(self, payload: bytes, frame: bytes) -> Heard | None:
         """Answers an RDMA Read Request."""
-        sink, sink_offset, length, handle, offset = struct.unpack(">IQIIQ", payload)
+        sink, sink_offset, length, handle, offset = _READ_REQUEST.unpack(payload)
         self.note(f"RDMA Read Request of {handle:#x}, {length} octets", frame, ours=False)
         region = self.regions.get(handle)
         start = 0 if region is None else offset - region.offset
@@ -288,8 +340,12 @@ class RawPeer:
         if region is not None and (start < 0 or start + length > len(region.data)):
             await self._terminate(0x0101, frame)
             return Heard("refused", {"cause": "an RDMA Read beyond the end of its memory"})
+        if region is not None and not region.answered:
+            told = {"sink": sink, "sink_offset": sink_offset, "length": length, "handle": handle, "offset": offset}
+            return Heard("read_request", told)
         if region is not None and region.alone_s and await self._another_read(region.alone_s):
-            return self._broken("a second RDMA Read Request comes before the Response to the first", frame)
+            cause = "a second RDMA Read Request comes before the Response to the first"
+            return self._broken(FrameFault(cause, "RD-13"), frame)
         data = b"" if region is None else bytes(region.data[start : start + length])
         step = 1 if region is None else region.segment_octets
         ddp = {"opcode": "read_response", "handle": sink, "offset": sink_offset, "segment_octets": step}
@@ -310,3 +366,14 @@ class RawPeer:
         header = frame[2 : 2 + (14 if frame[2] & 0x80 else 18)]
         told = struct.pack(">HBBH", code, 0xC0, 0, length) + header
         await self.send_message(told, {"opcode": "terminate"}, {}, f"Terminate {code:#06x}")
+
+
+def _segment_fault(segment: Mapping[str, Any]) -> FrameFault | None:
+    """The rule that the first two octets of a segment break."""
+    if segment["version"] != 1 or segment["reserved"]:
+        return FrameFault(
+            "a segment has another version than DDP 1, or reserved bits of DDP that are not zero", "DDP-4"
+        )
+    if segment["rdmap_version"] != 1 or segment["rdmap_reserved"]:
+        return FrameFault("a segment has another version than RDMAP 1, or reserved bits that are not zero", "RD-1")
+    return None

@@ -14,7 +14,8 @@ __all__ = ["Heard", "Log", "Passage", "PassageLog", "RawMemory", "ScriptedPeer"]
 class RawMemory:
     """Registered memory. The peer may `read` or `write` it; `written` are offset in it and length of each piece.
 
-    An RDMA Read of it is answered in segments of `segment_octets`, after `alone_s` in which no other Read may come.
+    An RDMA Read of it is answered in segments of `segment_octets`, after `alone_s` in which no other Read may come; if
+    it is not `answered`, it is an event.
     """
 
     handle: int
@@ -23,6 +24,7 @@ class RawMemory:
     may: str
     segment_octets: int = 1 << 10
     alone_s: float = 0.0
+    answered: bool = True
     written: list[tuple[int, int]] = field(default_factory=list)
 
     @property
@@ -37,11 +39,12 @@ class RawMemory:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """An event: `kind` is startup, message, terminate, end (of the stream), refused or broken.
+    """An event of this `kind`.
 
-    Refused is an access to memory that no region permits, broken another mistake below the messages.
-
-    `fields` are those of the start-up frame or of the message, {"code": 0xLTCC} of a Terminate, {"cause": TEXT}.
+    Kinds are startup, message, terminate, read_request, read_response, end (of the stream), refused (an access to
+    memory that no region permits) and broken (another mistake below the messages). `fields` are those of the start-up
+    frame or of the message, {"code": 0xLTCC} of a Terminate, and of a mistake {"cause": TEXT}, with the other fields
+    of `FrameFault` if it is one of frames.
     """
 
     kind: str
