@@ -13,8 +13,9 @@ A conversation is a mapping with these keys, of which only "steps" must be there
   {"hear": PATTERN}, or a list of patterns of which one must match: {"message": FIELDS}, {"startup": FIELDS},
   {"terminate": FIELDS}, {"end": {}}, {"refused": {}} (an RDMA Read of memory that is not registered was answered with
   a Terminate), {"read_response": FIELDS}. A pattern with "reading" beside its kind is an answer by another reading of
-  the specification, whose name is noted; "as" beside it: the message's XID is given as "NAME.xid" from then on, and
-  for properties with a Receive Buffer Structure "NAME.segment_at" and the other names of `buffer_segments`;
+  the specification, whose name is noted; "as" beside it: {"heard": PATH, "of": NAME} are fields of the message from
+  then on, its XID is given as "NAME.xid", and for properties with a Receive Buffer Structure "NAME.segment_at" and the
+  other names of `buffer_segments`;
   "last": true: no step comes after such an answer; "unmet": TEXT: the conversation does not judge a peer with such an
   answer, which lacks this condition. {"quiet": {"milliseconds": NUMBER}} matches where nothing comes for so long.
   Messages that only grant credits or tell properties are passed over.
@@ -329,6 +330,7 @@ class LiveConversation:
                     if "reading" in pattern:
                         self.outcome.readings.append(pattern["reading"])
                     if "as" in pattern:
+                        self._names.named[pattern["as"]] = heard.fields
                         named = {"xid": heard.fields["header"].get("xid", 0), **heard.fields.get("buffer", {})}
                         self._names.given |= {f"{pattern['as']}.{name}": value for name, value in named.items()}
                     if heard.kind in {"message", "startup"}:

@@ -333,9 +333,11 @@ def _step(version: str, *, serves: bool) -> Form:
         "end": _fields({}),
     }
     if serves:
-        served = {"each": _one_or_list(_pattern), "until": _found, "header": _header(version), "most": _LENGTH}
+        served = {"each": _one_or_list(_pattern), "until": _found, "header": _header(version)}
+        served |= {"most": _LENGTH, "together": _a_number(1, _REPEATS_MAX)}
         forms |= {"serve": _fields(served, needed=("each",))}
-        forms |= {"answer": _fields({**_message(version), "header": _header(version), "ddp": _DDP, "mpa": _MPA})}
+        answered = {**_message(version), "header": _header(version), "to": _text, "reply": _octets}
+        forms |= {"answer": _fields({**answered, "ddp": _DDP, "mpa": _MPA})}
     one_step = _one_of(forms)
     forms["repeat"] = _fields({"times": _a_number(0, _REPEATS_MAX), "steps": _listed(one_step)}, ("times", "steps"))
     return one_step
