@@ -307,6 +307,9 @@ class ServingConversation(LiveConversation):
             return heard
         return replace(heard, fields={**heard.fields, "startup": self._startup})
 
+    async def _begins_within(self, seconds: float) -> bool:
+        return bool(self._waiting) or await super()._begins_within(seconds)
+
     async def _be_quiet(self, seconds: float) -> None:
         if self._waiting:
             raise LeftCourse(f"nothing for {seconds:g} s", "a message that has come before")

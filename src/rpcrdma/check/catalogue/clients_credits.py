@@ -21,7 +21,7 @@ _FURTHER_MS = 1000
 """How much longer than a pause the second of two calls is awaited."""
 _LARGEST = (1 << 31) - 2
 _IN_PIECES = "the client's calls come in several messages"
-_ONE_AT_A_TIME = "the client made no two calls at once"
+_ONE_AT_A_TIME = "the client made no 2 calls at once"
 
 
 class _Credits:
