@@ -296,6 +296,7 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, Connecting, str]]:
         client_of_memory = ScriptedClient(*begin, *steps, UNTIL_THE_END, memory=SINK, version=version)
         yield name, client_of_memory, f"{family}.write.finished-call"
     yield "is silent about its chunk", client(then=(READ, unknown)), f"{family}.reply.longer-*"
+    yield "is silent about its Reply chunk", client(then=(LISTING, unknown)), f"{family}.reply-chunk.*"
     yield "goes on with version 2", client(), f"{family}.version-error"
     yield from with_the_extension(draft, f"{family}.rtr")
     reply: Message = {"header": {"flags": 1} if version == "2" else {"type": 13}, "rpc": {"accepted": 0}}

@@ -236,6 +236,10 @@ def _chunks(client: DraftClient) -> list[Check]:
     source = client.until(each=client.fitting, procedure=_WRITE,
                           reads=[{"position": {"min": 4}, "length": {"min": 1}}])  # fmt: skip
     old = {each: {"heard": f"header.writes.0.0.{each}", "of": "old"} for each in ("handle", "offset")}
+    by_chunk = client.until(writes=[], reply={"not": None})
+    beyond: dict[str, Any] = {each: {"heard": f"header.reply.0.{each}"} for each in ("handle", "offset")}
+    beyond["length"] = {"heard": "header.reply.0.length", "plus": 4}
+    long = {"type": 1} if client.first_draft else {"type": 11}
     again = {"writes": {"any": [None, {"not": [[{"handle": old["handle"]}]]}]}}
     anew = [{"message": {**each["message"], "header": {**each["message"]["header"], **again}}} for each in client.calls]
     named = client.until(procedure=_READ, writes=[[{"length": {"min": 1}}]], invalidate={"min": 1})
@@ -254,6 +258,9 @@ def _chunks(client: DraftClient) -> list[Check]:
         client.check("reply.longer-than-its-chunk", "A reply that tells more octets than its Write chunk has is broken",
                      "V2-52 V2-64", sink,
                      client.reply(writes=[[{**_SINK, "length": {**_SINK["length"], "plus": 4}}]]),
+                     hear(*client.calls, {"end": {}}), needs="program"),
+        client.check("reply-chunk.longer", "A long reply that tells more octets than its Reply chunk has is broken",
+                     "V2-52 V2-64", by_chunk, client.reply(**long, reply=[beyond], message={"body": ""}),
                      hear(*client.calls, {"end": {}}), needs="program"),
         client.check("write.finished-call", "A later RDMA Write to the memory of a finished READ is reported",
                      "V2-96 V2-95",
