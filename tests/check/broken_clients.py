@@ -239,6 +239,7 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, Connecting, str]]:
     write = {"header": {"reads": [{**place, "position": 42}]}, "rpc": {"procedure": 7}}
     right_write = {"header": {"reads": [{**place, "position": 44}]}, "rpc": {"procedure": 7}}
     named = {"header": {"writes": [[SEGMENT]], "invalidate": 7}, "rpc": {"procedure": 6}}
+    begin: list[Message] = [{"say": told}, {"hear": {"message": {"header": {"type": draft.properties}}}}]
 
     def client(
         *first: dict[str, Any], then: Sequence[dict[str, Any]] = (NULL,), same_xid: bool = False
@@ -275,6 +276,10 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, Connecting, str]]:
     seen = f"{family}.properties.segment-count {family}.properties.one-* {family}.error.segments"
     yield "has as many segments as it likes", client(then=(many,), same_xid=True), seen
     yield "knows no credits", client(NULL, NULL, NULL), f"{family}.credits.[!il]*"
+    if version == "2-07":
+        grants: list[Message] = [{"hear": {"message": {"header": {"type": 5, "xid": xid}}}} for xid in (7, 0)]
+        heeding = ScriptedClient(*begin, {"say": NULL}, *grants, OTHER, UNTIL_THE_END, version=version)
+        yield "passes over a grant with an XID", heeding, f"{family}.credits.grant-with-xid"
     yield "begins calls within one", client(piece, piece), f"{family}.credits.in-pieces"
     yield "has an item at no Position", client(then=(write,)), f"{family}.write.read-*"
     below = read_of(61, writes=[[SHORT]])
@@ -283,17 +288,13 @@ def caught_in(draft: Draft) -> Iterator[tuple[str, Connecting, str]]:
     yield "has a Read chunk below its count", client(then=(below,)), f"{family}.write.read-*"
     says_little = {"header": {**told["header"], "properties": [[1, {"words": [64]}]]}}
     yield "sends more than it tells", BrokenClient(says_little, NULL, version=version), f"{family}.calls"
-    begin: list[Message] = [
-        {"say": told},
-        {"hear": {"message": {"header": {"type": draft.properties}}}},
-        {"say": READ_TO_SINK},
-        HEARD,
-    ]
     for name, steps in (
         ("lets the memory of a READ be written to for ever", [OTHER, HEARD, THIRD]),
         ("takes a handle again", [{"say": {**READ_TO_SINK, "header": {**READ_TO_SINK["header"], "xid": 1}}}]),
     ):
-        client_of_memory = ScriptedClient(*begin, *steps, UNTIL_THE_END, memory=SINK, version=version)
+        client_of_memory = ScriptedClient(
+            *begin, {"say": READ_TO_SINK}, HEARD, *steps, UNTIL_THE_END, memory=SINK, version=version
+        )
         yield name, client_of_memory, f"{family}.write.finished-call"
     yield "is silent about its chunk", client(then=(READ, unknown)), f"{family}.reply.longer-*"
     yield "is silent about its Reply chunk", client(then=(LISTING, unknown)), f"{family}.reply-chunk.*"

@@ -111,7 +111,7 @@ class ClientTrial:
     async def _meet(self, make_peer: PeerMaker) -> None:
         options = self.options
         program = None if options.behind is None else ProgramOverTcp(*options.behind)
-        given = {"pause_ms": round(options.pause_s * 1000)}
+        given = {"pause_ms": round(options.pause_s * 1000), "long_pause_ms": round(options.pause_s * 10_000)}
         try:
             live = ServingConversation(make_peer, timeout_s=options.timeout_s, program=program, given=given)
         except ConnectFailed as error:

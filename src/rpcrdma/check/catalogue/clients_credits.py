@@ -17,8 +17,8 @@ from rpcrdma.check.entry import Check, Step
 __all__ = ["CLIENT_CHECKS"]
 
 _QUIET: Step = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
-_FURTHER_MS = 1000
-"""How much longer than a pause the second of two calls is awaited."""
+_LONG_PAUSE = {"milliseconds": {"given": "long_pause_ms"}}
+"""How long the second of two calls at once is awaited."""
 _LARGEST = (1 << 31) - 2
 _IN_PIECES = "the client's calls come in several messages"
 _ONE_AT_A_TIME = "the client made no 2 calls at once"
@@ -53,8 +53,12 @@ class _Credits:
     @property
     def another(self) -> Step:
         """Another call, from a client that makes two at once."""
-        quiet = {"milliseconds": {"given": "pause_ms", "plus": _FURTHER_MS}}
-        return hear(*self.client.other, {"quiet": quiet, "unmet": _ONE_AT_A_TIME})
+        return hear(*self.client.other, {"quiet": _LONG_PAUSE, "unmet": _ONE_AT_A_TIME})
+
+    @property
+    def last_other(self) -> list[dict[str, Any]]:
+        """Another call, with which the check is over."""
+        return [{**each, "last": True} for each in self.client.other]
 
     def checks(self) -> list[Check]:
         """The checks of this draft."""
@@ -90,7 +94,9 @@ class _Credits:
             )  # fmt: skip
             checks.append(
                 alone("credits.grant-with-xid", "The XID of a grant is ignored, and its credits count", "V2-A11 V2-4",
-                      _QUIET, self.grant(4, xid=7), self.another)
+                      _QUIET, self.grant(4, xid=7), hear(*self.last_other, {"quiet": _LONG_PAUSE}), self.grant(4),
+                      # A client that takes this grant alone has passed over the first one.
+                      hear({"quiet": _LONG_PAUSE, "unmet": _ONE_AT_A_TIME}))
             )  # fmt: skip
         return checks
 
