@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +13,9 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.scripted import Outcome, RawTarget, run_conversation
+from rpcrdma.scripted.conversation import LiveConversation
+from rpcrdma.scripted.peer_interface import Heard
+from rpcrdma.scripted.values import Names
 
 NULL: dict[str, Any] = {"say": {"rpc": {}}}
 ANSWERED: dict[str, Any] = {"hear": {"message": {"header": {"type": 0}, "rpc": {"accepted": 0}}}}
@@ -179,3 +182,40 @@ def test_version_2_is_spoken_field_by_field() -> None:
 def test_an_author_is_told_what_is_wrong(conversation: dict[str, Any], where: str) -> None:
     with pytest.raises(LocalProtocolError, match=where):
         held(conversation)
+
+
+class SuspendedLoop(asyncio.SelectorEventLoop):
+    """A loop whose process has been without a processor for `suspended_s`."""
+
+    suspended_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.suspended_s
+
+
+class SuspendedPeer:
+    """A peer whose process is suspended for longer than a pause, and then hears a message."""
+
+    async def next(self) -> Heard:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SuspendedLoop)
+        await asyncio.sleep(0)
+        loop.suspended_s += 1.0
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return Heard("message", {"header": {"type": 0, "xid": 7, "version": 1}, "octets": 28})
+
+    def __getattr__(self, name: str) -> Any:
+        return {"version": "1", "started": True}[name]
+
+
+@pytest.mark.parametrize("step", [{"quiet": {"milliseconds": 500}}, {"hear": [{"quiet": {"milliseconds": 500}}]}])
+def test_a_pause_is_not_over_while_this_process_had_no_processor(step: dict[str, Any]) -> None:
+    async def main() -> str:
+        live = LiveConversation(cast("Any", SuspendedPeer()), Names(), 5.0, Outcome(), initiates=False)
+        assert not await live.run([step])
+        assert live.outcome.failure is not None
+        return live.outcome.failure.found
+
+    with asyncio.Runner(loop_factory=SuspendedLoop) as runner:
+        assert runner.run(main()) == "RDMA_MSG, xid 0x00000007"

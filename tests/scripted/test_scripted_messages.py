@@ -13,7 +13,7 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.scripted.frames import make_fpdu, make_segments, make_startup, read_segment, read_startup
 from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.matching import difference
-from rpcrdma.scripted.messages import make_message, message_words, read_message
+from rpcrdma.scripted.messages import make_message, message_words, read_message, read_rpc
 from rpcrdma.scripted.parts import parts_of
 from rpcrdma.scripted.values import Names, number, octets
 
@@ -100,7 +100,7 @@ def test_long_sends_have_several_segments_and_one_number() -> None:
         ({"put": {"12": {"words": [9]}}}, 12),
     ],
 )
-def test_a_mistake_changes_the_octets_of_its_field(mistake: dict[str, Any], where: int) -> None:
+def test_a_mistake_changes_the_lengthof_its_field(mistake: dict[str, Any], where: int) -> None:
     right = dict(mistake)
     right.pop("put", None)
     header = dict(right.get("header", {}))
@@ -133,7 +133,7 @@ def test_what_was_made_is_read_again_and_cut_messages_say_where(version: str) ->
 
 
 @given(st.sampled_from(sorted(LAYOUTS)), st.binary(max_size=200))
-def test_no_octets_of_a_peer_raise(version: str, data: bytes) -> None:
+def test_no_lengthof_a_peer_raise(version: str, data: bytes) -> None:
     assert message_words(version, read_message(version, data))
     read_segment(data)
 
@@ -214,3 +214,24 @@ def test_parts_have_a_length_or_a_count_of_octets_or_words_before_them() -> None
 def test_nothing_comes_after_a_part_that_is_not_whole() -> None:
     assert parts_of(bytes.fromhex("ffffffff 00000001"), [["tag", "opaque"], ["status", 0]]) == {}
     assert parts_of(b"", [["none", 0], ["count", "words"], ["status", 0]]) == {"none": b""}
+
+
+def test_an_rpc_message_may_end_at_any_octet() -> None:
+    call = make_message("1", {"header": None, "rpc": {}}, Names({"xid": 7}))
+    assert ["broken" in read_rpc(call[:length]) for length in range(len(call) + 1)] == [True] * 40 + [False]
+
+
+def test_a_field_of_a_named_message_is_a_value() -> None:
+    names = Names()
+    names.named["old"] = {"header": {"xid": 7}}
+    assert number({"heard": "header.xid", "of": "old", "plus": 1}, names, "step") == 8
+    with pytest.raises(LocalProtocolError, match="step: no message has the name 'new'"):
+        number({"heard": "header.xid", "of": "new"}, names, "step")
+
+
+def test_the_largest_send_that_properties_tell_is_read() -> None:
+    def told(*properties: object) -> object:
+        message = {"header": {"type": 5, "properties": list(properties)}}
+        return read_message("2", make_message("2", message, Names({"xid": 7})))["send_octets"]
+
+    assert (told([1, {"words": [64]}]), told([2, {"words": [64]}]), told([1, ""])) == (64, 4096, 4096)

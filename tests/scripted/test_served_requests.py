@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.scripted.served_call import placed_items
+from rpcrdma.scripted.served_call import placed_items, planned_reply
 
 BUFFER = {"segment_at": 40, "segment_octets": 8, "segments": 2}
 
@@ -48,3 +48,11 @@ def test_items_elsewhere_than_in_segments_are_refused(message: dict[str, Any], c
 def test_a_receiver_without_segments_takes_no_items_there() -> None:
     with pytest.raises(RemoteProtocolError, match="there are fewer"):
         placed_items([transmission(b"", item(4, 0))], {})
+
+
+@pytest.mark.parametrize(("version", "header"), [("1", 28), ("2", 36), ("2-07", 20)])
+def test_a_reply_of_exactly_the_threshold_goes_inline(version: str, header: int) -> None:
+    """A client offers no Reply chunk for it."""
+    call, reply = {"header": {}, "rpc": {}}, bytes(1024 - header)
+    assert planned_reply(version, call, reply, 1024).body == reply
+    assert planned_reply(version, call, reply, 1023).refused_octets == len(reply)

@@ -111,7 +111,7 @@ class ClientTrial:
     async def _meet(self, make_peer: PeerMaker) -> None:
         options = self.options
         program = None if options.behind is None else ProgramOverTcp(*options.behind)
-        given = {"pause_ms": round(options.pause_s * 1000)}
+        given = {"pause_ms": round(options.pause_s * 1000), "long_pause_ms": round(options.pause_s * 10_000)}
         try:
             live = ServingConversation(make_peer, timeout_s=options.timeout_s, program=program, given=given)
         except ConnectFailed as error:
@@ -141,6 +141,13 @@ class ClientTrial:
             self._failure = error if check is None else LocalProtocolError(f"{check.id}: {error}")
             check = None
             self.done.set()
+        except Exception as error:
+            # A fault of the checker: the check would meet it on each further connection.
+            if check is None:
+                raise
+            self.log.log(logging.ERROR, "check", "the check %s failed: %r", check.id, error)
+            self._settle(Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=f"the check itself failed: {error!r}"))
+            check = None
         finally:
             if check is not None:
                 self._left.insert(0, check)
@@ -166,7 +173,10 @@ class ClientTrial:
                 self._left.append(check)
                 return
             result.verdict, result.cause = Verdict.NOT_SEEN, _UNMET.format(failure.unmet, _TRIES)
-        self._met[check.id] = result
+        self._settle(result)
+
+    def _settle(self, result: Result) -> None:
+        self._met[result.check.id] = result
         self._on_result(result)
         if not self._left:
             self.done.set()

@@ -5,10 +5,15 @@ Its steps are those of `conversation`, and:
 - {"serve": {"each": PATTERN, "until": FIELDS, "header": FIELDS, "most": NUMBER}}: hears a call, which must match `each`
   (one pattern or a list). A call that lacks the fields of `until` is answered, with these fields in the header of the
   reply, and the next one is heard; at most so many are answered. A first message of another version than the
-  conversation's is answered with ERR_VERS before.
-- {"answer": MESSAGE}: the reply of the program to the call that was heard last, through its chunks. MESSAGE has the
-  fields that differ, "ddp" and "mpa". Without a program every call succeeds without results. A client's reply to a call
-  of the server is no call.
+  conversation's is answered with ERR_VERS before. With "together": NUMBER in the place of `until` it hears calls until
+  so many are unanswered, which have the names "call.0", "call.1" and so on; after a pause without a further call those
+  that are there are answered.
+- {"answer": MESSAGE}: the reply of the program to the call that was heard last, or to that of the name "to", through
+  its chunks. MESSAGE has the fields that differ, "ddp" and "mpa"; "reply" is an RPC reply in the place of the
+  program's. Without a program every call succeeds without results. A client's reply to a call of the server is no call.
+
+{"startup": FIELDS} of each message are those of the client's start-up, with "invalidation": 1 if it permits replies to
+invalidate its memory (RFC 8797 section 4.1). {"given": "inline_octets"} is the size of its receives in version 1.
 """
 
 from __future__ import annotations
@@ -40,7 +45,7 @@ from rpcrdma.scripted.served_call import (
     read_segments,
     segments_of_items,
 )
-from rpcrdma.scripted.values import Names, number
+from rpcrdma.scripted.values import Names, number, octets
 
 __all__ = ["PeerMaker", "ServingConversation"]
 
@@ -49,6 +54,8 @@ _INLINE_OCTETS = {"1": 1024, "2": 4096, "2-07": 4096}
 """The largest messages that a client takes which has told nothing (RFC 8166 section 3.3.2)."""
 _GARBAGE_ARGS = 4
 _NO_CALL = "the client made no call of this kind"
+_ROUNDS = 8
+"""Pauses in which further calls may come at once: a client that mounts begins with calls one by one."""
 
 PeerMaker: TypeAlias = Callable[[Log, Names], ScriptedPeer]
 """Makes the peer of a client that connects, from the place of its passages and the values that steps refer to."""
@@ -75,6 +82,7 @@ class ServingConversation(LiveConversation):
         self._inline_octets: int | None = None
         self._call: Mapping[str, Any] = {}
         self._planned: tuple[Mapping[str, Any], PlannedReply] | None = None
+        self._startup: Mapping[str, Any] = {}
 
     async def start(self, fields: Mapping[str, Any]) -> None:
         """Hears the client's start-up, and accepts it with these fields; the failure is that of step -1."""
@@ -85,8 +93,11 @@ class ServingConversation(LiveConversation):
             return
         request = self._names.heard
         data = request["data"]
-        if data[:4] == _PRIVATE_DATA[:4] and len(data) >= len(_PRIVATE_DATA):
+        known = data[:5] == _PRIVATE_DATA[:5] and len(data) >= len(_PRIVATE_DATA)
+        if known:
             self._inline_octets = (data[7] + 1) * 1024
+        self._names.given["inline_octets"] = self._inline_octets or _INLINE_OCTETS["1"]
+        self._startup = {**request, "invalidation": int(known and data[5] & 1)}
         await self._peer.accept(request, fields, "startup")
 
     async def spoken_version(self) -> str | None:
@@ -126,19 +137,45 @@ class ServingConversation(LiveConversation):
             await self._serve(step["serve"], f"{where}.serve")
         elif step.keys() == {"answer"}:
             await self._answer(step["answer"], f"{where}.answer")
+            refused = self._planned[1].refused_octets if self._planned is not None else 0
+            if refused and self._peer.version == "1":
+                raise LeftCourse("a call with room for its reply", f"none for the {refused} octets of the reply")
         else:
             await super()._step(step, where)
 
     async def _serve(self, content: Mapping[str, Any], where: str) -> None:
+        together = number(content.get("together", 0), self._names, f"{where}.together")
+        unmet = f"the client made no {together} calls at once" if together else _NO_CALL
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self._serve_until(content, where)
+                if together:
+                    await self._serve_together(together, content, where)
+                else:
+                    await self._serve_until(content, where)
         except TimeoutError:
             found = f"none for {self._timeout_s:g} s"
-            raise LeftCourse("a call of the awaited kind", found, silent=True, unmet=_NO_CALL) from None
+            raise LeftCourse("a call of the awaited kind", found, silent=True, unmet=unmet) from None
         except LeftCourse as left:
-            left.unmet = left.unmet or (_NO_CALL if left.silent or left.ended else "")
+            left.unmet = left.unmet or (unmet if left.silent or left.ended else "")
             raise
+
+    async def _serve_together(self, together: int, content: Mapping[str, Any], where: str) -> None:
+        each = content["each"] if isinstance(content["each"], list) else [content["each"]]
+        quiet = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
+        for _ in range(_ROUNDS):
+            await self._hear(each, f"{where}.each")
+            calls = [self._call]
+            while len(calls) < together:
+                await self._hear([*each, quiet], f"{where}.each")
+                if self._call is calls[-1]:
+                    break
+                calls.append(self._call)
+            self._names.named |= {f"call.{index}": call for index, call in enumerate(calls)}
+            if len(calls) == together:
+                return
+            for index in range(len(calls)):
+                await self._answer({"header": content.get("header", {}), "to": f"call.{index}"}, where)
+        raise LeftCourse(f"{together} calls at once", f"fewer in {_ROUNDS} pauses", silent=True)
 
     async def _serve_until(self, content: Mapping[str, Any], where: str) -> None:
         each = content["each"]
@@ -158,19 +195,22 @@ class ServingConversation(LiveConversation):
             self._call = heard
 
     async def _answer(self, content: Mapping[str, Any], where: str) -> None:
-        call = self._call
+        content = dict(content)
+        to, told = content.pop("to", None), content.pop("reply", None)
+        call = self._call if to is None else self._names.message(to, where)
         if not call:
             raise LocalProtocolError(f"{where}: expected a step before that hears a call, found none")
-        if self._planned is None or self._planned[0] is not call:
-            self._planned = call, await self._replied(call)
+        if told is not None or self._planned is None or self._planned[0] is not call:
+            reply = None if told is None else octets(told, self._names, f"{where}.reply")
+            self._planned = call, await self._replied(call, reply)
         planned = self._planned[1]
         for segment, data in planned.writes:
             await self._peer.write(segment["handle"], segment["offset"], data)
         header = {"xid": call["header"]["xid"], **planned.header, **content.get("header", {})}
         await self._say({"body": planned.body.hex(), **content, "header": header}, where)
 
-    async def _replied(self, call: Mapping[str, Any]) -> PlannedReply:
-        """The reply to a call, whose further messages and chunks are taken before."""
+    async def _replied(self, call: Mapping[str, Any], told: bytes | None) -> PlannedReply:
+        """The reply to a call, whose further messages and chunks are taken before; `told` is its RPC message."""
         try:
             if call["header"]["type"] == REQUEST:
                 message = await self._joined_request(call)
@@ -180,6 +220,13 @@ class ServingConversation(LiveConversation):
                 message = joined_call(call["body"], parts)
         except RemoteProtocolError as error:
             raise LeftCourse("a call whose chunks stand for items", str(error)) from None
+        rpc = read_rpc(message)
+        if "broken" in rpc or rpc["direction"] != 0:
+            raise LeftCourse("an RPC call in a message and its chunks", f"{len(message)} octets that are none")
+        version = self._peer.version
+        call = {**call, "rpc": rpc}
+        if told is not None:
+            return planned_reply(version, call, told, self._inline_octets or _INLINE_OCTETS[version])
         reply = message[:4] + struct.pack(">5I", 1, 0, 0, 0, 0)
         if self._program is not None:
             try:
@@ -189,8 +236,6 @@ class ServingConversation(LiveConversation):
                 raise LeftCourse("an answer of the program", str(error) or "none", silent=True) from None
         if reply[8:12] == bytes(4) and int.from_bytes(reply[20:24]) == _GARBAGE_ARGS:
             raise LeftCourse("a call whose arguments the program can decode", "GARBAGE_ARGS")
-        version = self._peer.version
-        call = {**call, "rpc": read_rpc(message)}
         return planned_reply(version, call, reply, self._inline_octets or _INLINE_OCTETS[version])
 
     async def _joined_request(self, request: Mapping[str, Any]) -> bytes:
@@ -257,7 +302,13 @@ class ServingConversation(LiveConversation):
             raise LeftCourse(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
 
     async def _awaited(self) -> Heard:
-        return self._waiting.popleft() if self._waiting else await super()._awaited()
+        heard = self._waiting.popleft() if self._waiting else await super()._awaited()
+        if heard.kind != "message":
+            return heard
+        return replace(heard, fields={**heard.fields, "startup": self._startup})
+
+    async def _begins_within(self, seconds: float) -> bool:
+        return bool(self._waiting) or await super()._begins_within(seconds)
 
     async def _be_quiet(self, seconds: float) -> None:
         if self._waiting:

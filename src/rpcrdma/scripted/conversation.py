@@ -18,9 +18,9 @@ A conversation is a mapping with these keys, of which only "steps" must be there
   "reading": it is an answer by another reading of the specification, whose name is noted;
   "breaks": it is a wrong answer, which breaks this statement of the ledger;
   "parts": the RPC arguments or results are divided as `parts_of` has it, and compared as "parts" of the message;
-  "as": the message's XID is given as "NAME.xid" from then on, its parts as "NAME.PART", the fields of an RDMA Read
-  Request as "NAME.sink" and so on, and for properties with a Receive Buffer Structure "NAME.segment_at" and the other
-  names of `buffer_segments`;
+  "as": {"heard": PATH, "of": NAME} are fields of the message from then on, its XID is given as "NAME.xid", its parts as
+  "NAME.PART", the fields of an RDMA Read Request as "NAME.sink" and so on, and for properties with a Receive Buffer
+  Structure "NAME.segment_at" and the other names of `buffer_segments`;
   "last": true: no step comes after such an answer;
   "unmet": TEXT: the conversation does not judge a peer with such an answer, which lacks this condition.
   Messages that only grant credits or tell properties are passed over.
@@ -72,6 +72,8 @@ _BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
 """RFC 8797: 4096 octets each way, remote invalidation."""
 _HANDLE, _OFFSET = 0x00C0FFEE, 0x1_0000_0000
 _NUDGE_S = 0.1
+_PARTS_OF_A_PAUSE = 5
+"""Where this process gets no processor for longer than a part, other parts are left for an event to be heard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,12 +340,14 @@ class LiveConversation:
         expected = " or ".join(words)
         quiet = [each for each in patterns if "quiet" in each]
         timeout_s = _seconds(quiet[0]["quiet"], self._names, where) if quiet else self._timeout_s
-        try:
-            async with asyncio.timeout(timeout_s):
-                heard = await self._next(patterns)
-        except TimeoutError:
+        heard: Heard | None = None
+        with contextlib.suppress(TimeoutError):
+            if not quiet or not self._anything_heard or await self._begins_within(timeout_s):
+                async with asyncio.timeout(timeout_s):
+                    heard = await self._next(patterns)
+        if heard is None:
             if not quiet:
-                raise LeftCourse(expected, f"nothing for {timeout_s:g} s", silent=True) from None
+                raise LeftCourse(expected, f"nothing for {timeout_s:g} s", silent=True)
             heard = Heard("quiet", {"milliseconds": quiet[0]["quiet"]["milliseconds"]})
         misses = []
         for pattern in patterns:
@@ -363,7 +367,7 @@ class LiveConversation:
                     if "reading" in pattern:
                         self.outcome.readings.append(pattern["reading"])
                     if "as" in pattern:
-                        named = found
+                        named = self._names.named[pattern["as"]] = found
                         if heard.kind == "message":
                             named = {"xid": found["header"].get("xid", 0), **found.get("buffer", {})}
                             named |= found.get("parts", {})
@@ -391,14 +395,19 @@ class LiveConversation:
             if heard.kind != "message" or idle_wanted or not _is_idle(self._peer.version, heard.fields):
                 return heard
 
+    async def _begins_within(self, seconds: float) -> bool:
+        """Whether an event comes in this time, which a later step hears."""
+        self._begun = self._begun or asyncio.ensure_future(self._peer.next())
+        for _ in range(_PARTS_OF_A_PAUSE):
+            if (await asyncio.wait({self._begun}, timeout=seconds / _PARTS_OF_A_PAUSE))[0]:
+                return True
+        return False
+
     async def _be_quiet(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                # The event may still come after this time, when it is heard by a later step.
-                self._begun = self._begun or asyncio.ensure_future(self._peer.next())
-                heard = await asyncio.shield(self._begun)
-        except TimeoutError:
+        if not await self._begins_within(seconds):
             return
+        assert self._begun is not None, "an event has come"
+        heard = await self._begun
         if heard.kind != "end":
             raise LeftCourse(f"nothing for {seconds:g} s", _heard_words(self._peer.version, heard))
 

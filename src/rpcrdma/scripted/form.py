@@ -328,9 +328,18 @@ _EVENTS: Mapping[str, Form] = {
 _BESIDE_EVENT: Mapping[str, Form] = {"reading": _text, "unmet": _text, "breaks": _text, "last": _flag}
 
 
-_FOUND_IN_MESSAGES = frozenset(
-    ("header", "rpc", "body", "octets", "header_octets", "segments", "item", "buffer", "broken", "invalidates", "parts")
+_FOUND_BESIDE = (
+    "octets",
+    "header_octets",
+    "segments",
+    "item",
+    "buffer",
+    "send_octets",
+    "invalidates",
+    "startup",
+    "broken",
 )
+_FOUND_IN_MESSAGES = frozenset(("header", "rpc", "body", "parts", *_FOUND_BESIDE))
 _FOUND_IN_CALL = ("xid", "direction", "rpc_version", "program", "version", "procedure", "args")
 _FOUND_IN_REPLY = ("status", "accepted", "results", "result_status", "same_xid", "broken")
 _FOUND_IN_RPC = frozenset((*_FOUND_IN_CALL, *_FOUND_IN_REPLY))
@@ -408,9 +417,11 @@ def _step(version: str, *, serves: bool) -> Form:
         "end": _fields({}),
     }
     if serves:
-        served = {"each": _one_or_list(_pattern(version)), "until": _found, "header": _header(version), "most": _LENGTH}
+        served = {"each": _one_or_list(_pattern(version)), "until": _found, "header": _header(version)}
+        served |= {"most": _LENGTH, "together": _a_number(1, _REPEATS_MAX)}
         forms |= {"serve": _fields(served, needed=("each",))}
-        forms |= {"answer": _fields({**_message(version), "header": _header(version), "ddp": _DDP, "mpa": _MPA})}
+        answered = {**_message(version), "header": _header(version), "to": _text, "reply": _octets}
+        forms |= {"answer": _fields({**answered, "ddp": _DDP, "mpa": _MPA})}
     one_step = _one_of(forms)
     forms["repeat"] = _fields({"times": _a_number(0, _REPEATS_MAX), "steps": _listed(one_step)}, ("times", "steps"))
     return one_step

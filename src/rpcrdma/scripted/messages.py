@@ -27,7 +27,9 @@ __all__ = ["make_message", "message_words", "read_message", "read_rpc"]
 
 _NFS = (100003, 3)
 _READ, _WRITE = (*_NFS, 6), (*_NFS, 7)
-_RECEIVE_SIZE = 2
+_SEND_SIZE, _RECEIVE_SIZE = 1, 2
+_SEND_OCTETS = 4096
+"""The Maximum Send Size of an end that tells none."""
 _MAKERS = {**MAKERS, **PLACEMENT_MAKERS}
 _READERS = {**READERS, **PLACEMENT_READERS}
 
@@ -96,8 +98,9 @@ def read_message(version: str, data: bytes) -> dict[str, Any]:
 
     "segments" is the number of segments in its chunks. "item" compares the chunk of a READ or WRITE of NFSv3 with the
     count in its arguments: "unaligned" octets of the count beyond whole words, and "spare" octets of the chunk beyond
-    the count. "buffer" in properties with a Receive Buffer Structure are its `buffer_segments`. A message of another
-    version than 2, or that ends within a field, has {"broken": cause} besides its first fields.
+    the count. "send_octets" of properties is the Maximum Send Size, and "buffer" of those with a Receive Buffer
+    Structure has its `buffer_segments`. A message of another version than 2, or that ends within a field, has
+    {"broken": cause} besides its first fields.
     """
     layout = LAYOUTS[version]
     header: dict[str, Any] = {}
@@ -116,6 +119,8 @@ def read_message(version: str, data: bytes) -> dict[str, Any]:
     found["header_octets"] = at
     found["segments"] = _count_segments(header)
     properties = header.get("properties", {})
+    if "properties" in header:
+        found["send_octets"] = int.from_bytes(properties.get(_SEND_SIZE) or _SEND_OCTETS.to_bytes(4))
     if RECEIVE_STRUCTURE in properties:
         found["buffer"] = buffer_segments(properties[RECEIVE_STRUCTURE])
         told = properties.get(_RECEIVE_SIZE)
@@ -156,9 +161,14 @@ def _read_fields(fields: tuple[tuple[str, str], ...], data: bytes, at: int, into
 
 
 def read_rpc(data: bytes) -> dict[str, Any]:
-    """XID and direction; of a call program, version, procedure and arguments, of a reply its statuses and results."""
-    found: dict[str, Any] = {"xid": word_at(data, 0, "xid"), "direction": word_at(data, 4, "direction")}
+    """XID and direction; of a call program, version, procedure and arguments, of a reply its statuses and results.
+
+    A message that ends within a field has {"broken": True} besides its first fields.
+    """
+    found: dict[str, Any] = {}
     try:
+        found["xid"] = word_at(data, 0, "xid")
+        found["direction"] = word_at(data, 4, "direction")
         if found["direction"] == 0:
             names = ("rpc_version", "program", "version", "procedure")
             found |= {name: word_at(data, 8 + 4 * index, name) for index, name in enumerate(names)}

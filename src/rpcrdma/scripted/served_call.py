@@ -34,6 +34,8 @@ _LONG_REPLY = {"1": 1, "2": 1, "2-07": 11}
 """Header types of replies whose RPC message is in the Reply chunk."""
 _NO_ROOM = {"1": {"type": 4, "error": 2}, "2": {"type": 4, "flags": 1, "error": 9}, "2-07": {"type": 4, "error": 10}}
 """Headers of errors that refuse a reply without room for it; those of version 2 tell its octets."""
+_REPLY_HEADER_OCTETS = {"1": 28, "2": 36, "2-07": 20}
+"""Headers of inline replies without chunks."""
 _REPLY = {"1": {"type": 0}, "2": {"type": 0, "flags": 1}, "2-07": {"type": 13}}
 
 
@@ -115,11 +117,15 @@ def joined_call(body: bytes, parts: Sequence[tuple[int, bytes]]) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedReply:
-    """A reply as it goes out: fields of its header, its inline part, and each segment to write with its octets."""
+    """A reply as it goes out: fields of its header, its inline part, and each segment to write with its octets.
+
+    `refused_octets`: those of a reply that fits neither inline nor in the Reply chunk, for which an error goes out.
+    """
 
     header: Mapping[str, Any]
     body: bytes = b""
     writes: Sequence[tuple[Segment, bytes]] = field(default=())
+    refused_octets: int = 0
 
 
 def planned_reply(version: str, call: Mapping[str, Any], reply: bytes, inline_octets: int) -> PlannedReply:
@@ -143,7 +149,7 @@ def planned_reply(version: str, call: Mapping[str, Any], reply: bytes, inline_oc
     told: dict[str, Any] = {**_REPLY[version]}
     told["writes"] = [[{**segment, "length": used.get(id(segment), 0)} for segment in chunk] for chunk in chunks]
     segments = sum(len(chunk) for chunk in chunks)
-    if 28 + 8 + 16 * segments + 8 * len(chunks) + len(reply) <= inline_octets:
+    if _REPLY_HEADER_OCTETS[version] + 16 * segments + 8 * len(chunks) + len(reply) <= inline_octets:
         return PlannedReply(header=told, body=reply, writes=writes)
     room = header.get("reply")
     if room is None or sum(segment["length"] for segment in room) < len(reply):
@@ -156,7 +162,8 @@ def planned_reply(version: str, call: Mapping[str, Any], reply: bytes, inline_oc
 
 
 def _without_room(version: str, reply: bytes) -> PlannedReply:
-    return PlannedReply(header={**_NO_ROOM[version], "numbers": [] if version == "1" else [len(reply)]})
+    header = {**_NO_ROOM[version], "numbers": [] if version == "1" else [len(reply)]}
+    return PlannedReply(header=header, refused_octets=len(reply))
 
 
 def _spread(data: bytes, segments: Sequence[Segment]) -> list[tuple[Segment, bytes]]:

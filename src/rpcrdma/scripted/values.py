@@ -19,14 +19,17 @@ _WORDS_MAX = 80
 
 
 class Names:
-    """The names that values refer to: `given` by the caller, `heard` the fields of the last message."""
+    """The names that values refer to: `given` by the caller, and the fields of the last message and of `named` ones."""
 
     def __init__(self, given: Mapping[str, int | bytes] | None = None) -> None:
         self.given = dict(given or {})
         self.heard: Mapping[str, Any] = {}
+        self.named: dict[str, Mapping[str, Any]] = {}
 
     def value(self, reference: Mapping[str, Any], where: str, kind: type[int] | type[bytes]) -> int | bytes | None:
         """The value of {"given": NAME} or {"heard": PATH}, which has to be of this kind; None: it is not known yet.
+
+        With "of" beside "heard" the path is one of the message that has this name.
 
         Raises:
             LocalProtocolError: there is no such name or field.
@@ -38,18 +41,28 @@ class Names:
             found: Any = self.given[name]
         else:
             name = _text(reference["heard"], f"{where}.heard")
-            found = field_at(self.heard, name)
+            found = field_at(self.message(reference["of"], where) if "of" in reference else self.heard, name)
         if not isinstance(found, kind):
             needed = "a number" if kind is int else "octets"
             raise LocalProtocolError(f"{where}: expected {needed} in {name!r}, found {in_words(found)}")
         return found
+
+    def message(self, name: Any, where: str) -> Mapping[str, Any]:
+        """The fields of the message with this name.
+
+        Raises:
+            LocalProtocolError: no message has it.
+        """
+        if _text(name, f"{where}.of") not in self.named:
+            raise LocalProtocolError(f"{where}: no message has the name {name!r}")
+        return self.named[name]
 
 
 class _UnresolvedNames(Names):
     """The names before a conversation: any may be given, and any field be heard."""
 
     def value(self, reference: Mapping[str, Any], where: str, kind: type[int] | type[bytes]) -> None:  # noqa: ARG002
-        for name in reference.keys() & {"given", "heard"}:
+        for name in reference.keys() & {"given", "heard", "of"}:
             _text(reference[name], f"{where}.{name}")
 
 
@@ -82,9 +95,9 @@ def field_at(fields: Mapping[str, Any], path: str) -> Any:
 
 
 def number(value: Any, names: Names, where: str, least: int = -_NUMBER_MAX, most: int = _NUMBER_MAX) -> int:
-    """A number: 7, "0x7", {"given": NAME} or {"heard": PATH}, the latter two with "plus" and "most" as well.
+    """A number: 7, "0x7", {"given": NAME} or {"heard": PATH, "of": NAME}.
 
-    {"plus": NUMBER} is added, and {"most": NUMBER} takes the place of a larger one.
+    The latter two may have more: {"plus": NUMBER} is added, and {"most": NUMBER} takes the place of a larger one.
 
     Raises:
         LocalProtocolError: it is none of these, or not from `least` to `most`; the message begins with `where`.

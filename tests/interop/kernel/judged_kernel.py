@@ -104,9 +104,13 @@ while [ ! -e /judged ]; do
     timeout -s KILL {patience} dd if=/dev/zero of=/mnt/made bs=64k count=2 conv=fsync
     timeout -s KILL {patience} dd if=/dev/zero of=/mnt/odd bs=5001 count=1 conv=fsync
     echo 3 >/proc/sys/vm/drop_caches
-    timeout -s KILL {patience} ls -l /mnt
+    # Several calls at once, for the checks of credits.
+    for each in 1 2 3 4; do timeout -s KILL {patience} ls -l /mnt & done
+    wait
     timeout -s KILL {patience} dd if=/mnt/file of=/dev/null bs=64k count=4
     timeout -s KILL {patience} dd if=/mnt/odd of=/dev/null bs=5001 count=1 iflag=direct
+    for each in 1 2 3 4; do timeout -s KILL {patience} dd if=/mnt/file of=/dev/null bs=4k count=4 iflag=direct & done
+    wait
 done
 umount -f -l /mnt
 """
@@ -179,7 +183,7 @@ async def main():
     while not os.path.exists("/judged"):
         with contextlib.suppress(RpcRdmaError):
             async with connect("rdma://ADDRESS:{_JUDGING_PORT}", v3.PROGRAM, options=OPTIONS) as connection:
-                together = (connection.call(v3.NULL, None) for _ in range(2))
+                together = (connection.call(v3.NULL, None) for _ in range(6))
                 await asyncio.gather(*together, return_exceptions=True)
                 for procedure, args in calls * 2:
                     with contextlib.suppress(RpcRdmaError):

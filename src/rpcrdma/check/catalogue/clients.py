@@ -11,7 +11,7 @@ from typing import Any
 from rpcrdma.check.answers import hear, say
 from rpcrdma.check.entry import Check, Step, check
 
-__all__ = ["CALLS", "CLIENT_CHECKS"]
+__all__ = ["CALLS", "CLIENT_CHECKS", "serving_together", "terminates"]
 
 _XID = {"heard": "header.xid"}
 _HEADER = {"version": 1, "credit": {"min": 1}}
@@ -31,6 +31,21 @@ _NEXT: Step = hear(*CALLS)
 _ENDED = {"end": {}, "reading": "ended-after-broken-reply"}
 _QUIET: Step = {"quiet": {"milliseconds": {"given": "pause_ms"}}}
 _READLINK, _READ, _WRITE, _SYMLINK = 5, 6, 7, 10
+
+
+def serving_together(calls: list[dict[str, Any]], number: int, **header: Any) -> Step:
+    """Answers calls with these fields in the header, until so many are unanswered at once."""
+    return {"serve": {"each": calls, "together": number, "header": header}}
+
+
+def _together(number: int) -> Step:
+    """So many calls at once, as the credits permit; a client that makes fewer is not judged."""
+    return serving_together(CALLS, number, credit=number)
+
+
+def _answer_to(index: int, credit: int) -> Step:
+    """The reply to one of the calls that have come at once."""
+    return {"answer": {"to": f"call.{index}", "header": {"credit": credit}}}
 
 
 def _until(
@@ -72,16 +87,45 @@ def _discarded(name: str, title: str, statements: str, wrong: Step) -> Check:
     return check(f"client.{name}", title, statements, *steps)
 
 
-def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int, needs: str = "") -> Check:
-    """An access that the client has not permitted: it sends a Terminate."""
+def terminates(*codes: int) -> list[dict[str, Any]]:
+    """A Terminate with one of these codes; other clients give others or none."""
     swapped = [each >> 4 & 0xF00 | each << 4 & 0xF000 | each & 0xFF for each in codes]
-    terminate = hear(
-        {"terminate": {"code": {"any": list(codes)}}},
-        {"terminate": {"code": {"any": swapped}}, "reading": "terminate-nibbles-swapped"},
+    usual: list[dict[str, Any]] = [{"terminate": {"code": {"any": list(codes)}}}]
+    if not set(swapped) <= set(codes):
+        usual.append({"terminate": {"code": {"any": swapped}}, "reading": "terminate-nibbles-swapped"})
+    return [
+        *usual,
         {"terminate": {}, "reading": "other-terminate-code"},
         {"end": {}, "reading": "ended-without-terminate"},
-    )
-    return check(f"client.{name}", title, statements, _ANY, wrong, terminate, needs=needs)
+    ]
+
+
+def _ended(name: str, title: str, statements: str, wrong: Step, *codes: int, needs: str = "") -> Check:
+    """An access that the client has not permitted: it sends a Terminate."""
+    return check(f"client.{name}", title, statements, _ANY, wrong, hear(*terminates(*codes)), needs=needs)
+
+
+def _failed(name: str, title: str, statements: str, error: int, *numbers: int) -> Check:
+    """RDMA_ERROR, which ends its call."""
+    wrong = say(header={"xid": _XID, "type": 4, "error": error, "numbers": list(numbers)})
+    return check(f"client.error.{name}", title, statements, _ANY, wrong, hear(*_OTHER_CALL, {"end": {}}))
+
+
+def _after(name: str, title: str, until: Step, access: Step, *codes: int) -> Check:
+    """An access to memory of an earlier call, which is named "old"; a client that permits it goes on after an error."""
+    named = {"serve": {**until["serve"], "each": [{**each, "as": "old"} for each in CALLS]}}
+    error = say(header={"xid": _XID, "type": 4, "error": 2})
+    steps = (named, _reply(credit=1), _NEXT, access, error, hear(*terminates(*codes)))
+    return _chunked(name, title, "RD-17 V1-77", *steps)
+
+
+def _with_item(item: dict[str, Any]) -> list[dict[str, Any]]:
+    """Right calls whose chunk for data, if they have one, has these fields."""
+    return [{"message": {**each["message"], "item": {"any": [None, item]}}} for each in CALLS]
+
+
+def _of_old(field: str) -> dict[str, Any]:
+    return {"heard": f"header.{field}", "of": "old"}
 
 
 def _start(name: str, title: str, statements: str, needs: str = "", **frame: Any) -> Check:
@@ -97,11 +141,37 @@ def _chunked(name: str, title: str, statements: str, until: Step, *steps: Step) 
     return check(f"client.{name}", title, statements, until, *steps, needs="program")
 
 
-_WITH_SINK = _until(procedure=_READ, reads=[], writes=[[{"length": {"min": 1}}]])
+_ONE_SINK: dict[str, Any] = {"procedure": _READ, "reads": [], "writes": [[{"length": {"min": 1}}]]}
+_WITH_SINK = _until(**_ONE_SINK)
 _SINK = {each: {"heard": f"header.writes.0.0.{each}"} for each in ("handle", "length", "offset")}
 _TOO_LONG = {**_SINK, "length": {**_SINK["length"], "plus": 4}}
 _SOURCE = {"position": {"min": 4}, "length": {"min": 1}}
+_WITH_SOURCE = _until(procedure=_WRITE, reads=[_SOURCE])
+_WITH_REPLY_CHUNK = _until(type=0, writes=[], reply={"not": None})
+_REPLY_SEGMENT = {each: {"heard": f"header.reply.0.{each}"} for each in ("handle", "length", "offset")}
 _LOST = [*CALLS, {"end": {}}]
+_NO_INVALIDATION = {"message": {"startup": {"invalidation": 0}}, "unmet": "the client offers no remote invalidation"}
+_REFUSALS: dict[str, list[int]] = {
+    "SYSTEM_ERR": [0, 0, 0, 5],
+    "GARBAGE_ARGS": [0, 0, 0, 4],
+    "PROC_UNAVAIL": [0, 0, 0, 3],
+    "PROG_MISMATCH": [0, 0, 0, 2, 9, 9],
+    "PROG_UNAVAIL": [0, 0, 0, 1],
+    "AUTH_ERROR": [1, 1, 5],
+    "RPC_MISMATCH": [1, 0, 3, 3],
+}
+"""RPC replies without results, behind XID and direction (RFC 5531 section 9); after the last ones clients may end."""
+_UNHEEDED: Step = {"serve": {"each": [{**each, "as": "first"} for each in CALLS]}}
+_FURTHER: Step = {"serve": {"each": [*CALLS, {"end": {}, "last": True}]}}
+_ANOTHER = [{"message": {**each["message"], "header": {**_HEADER, "xid": {"not": {"given": "first.xid"}}}}}
+            for each in CALLS]  # fmt: skip
+_REPLY_OCTETS = 28 + 24
+"""Octets of a reply without chunks and results."""
+_BEYOND: dict[str, Any] = {
+    "append": {"zeros": {"given": "inline_octets", "plus": 16 - _REPLY_OCTETS}},
+    "ddp": {"segment_octets": 1024},
+}
+"""Only its last segment is beyond: a client that ends there leaves nothing unread, which would reset the connection."""
 _DEPTH = 512
 """RDMA Reads beyond the inbound depths of RNICs."""
 _ELIGIBLE = [
@@ -111,17 +181,20 @@ _ELIGIBLE = [
     _LONG_CALL,
 ]
 """Calls that reduce the items of RFC 8267 section 4 alone; those of Long Calls do not show."""
-_NO_PADDING = {"any": [None, {"spare": {"not": {"min": 1, "max": 3}}}]}
-_UNPADDED = [{"message": {**each["message"], "item": _NO_PADDING}} for each in CALLS]
+_UNPADDED = _with_item({"spare": {"not": {"min": 1, "max": 3}}})
+_FITTING = _with_item({"spare": {"min": 0}})
 _UNALIGNED = {"unaligned": {"min": 1}}
 
 CLIENT_CHECKS: tuple[Check, ...] = (
     check("client.calls", "A call has a right header, and its RPC header the same XID", "V1-40 V1-38 V1-36 OR-1",
           _ANY, _reply(), _NEXT, _reply()),
     check("client.one-call-before-the-first-reply", "No second call comes before the first reply", "V1-8 V1-7",
-          _ANY, _QUIET, _reply(), _NEXT),
+          _ANY, _QUIET, _reply(credit=2), _together(2)),
     check("client.one-credit", "With one credit granted no second call comes before the reply", "V1-2 V1-87",
-          _ANY, _reply(credit=1), _NEXT, _QUIET, _reply(credit=1), _NEXT),
+          _ANY, _reply(credit=1), _NEXT, _QUIET, _reply(credit=2), _together(2)),
+    check("client.credits.shrinking", "Of three calls at once no further one comes while fewer credits are granted",
+          "V1-2 V1-87", _ANY, _reply(credit=3), _together(3), _QUIET, _answer_to(0, 1), _QUIET, _answer_to(1, 1),
+          _QUIET, _answer_to(2, 2), _together(2), _QUIET),
     _discarded("reply.other-version", "A reply of version 9 is discarded", "V1-56", _reply(version=9)),
     _discarded("reply.other-xid", "A reply to no call is discarded", "V1-56", _reply(xid={**_XID, "plus": 1000})),
     _discarded("reply.msgp", "RDMA_MSGP is discarded", "V1-70", _reply(type=2)),
@@ -135,8 +208,16 @@ CLIENT_CHECKS: tuple[Check, ...] = (
                _reply(type=1, reply=None, message={"body": ""})),
     _discarded("error.undecodable", "RDMA_ERROR with an unknown code is discarded", "V1-58",
                say(header={"xid": _XID, "type": 4, "error": 99})),
-    check("client.error.chunk", "After ERR_CHUNK the call is not sent again on the connection", "V1-57 NF-13", _ANY,
-          say(header={"xid": _XID, "type": 4, "error": 2}), hear(*_OTHER_CALL, {"end": {}})),
+    _failed("chunk", "After ERR_CHUNK the call is not sent again on the connection", "V1-57 NF-13", 2),
+    _failed("version", "After ERR_VERS that names the call's own version it is not sent again on the connection",
+            "V1-57 V1-59", 1, 1, 1),
+    check("client.reply.refused", f"Calls end by RPC replies without results, such as {', '.join(list(_REFUSALS)[:3])}",
+          "OR-6 OR-1",
+          *(step for after, words in zip([_UNHEEDED, *[_FURTHER] * len(_REFUSALS)], _REFUSALS.values(), strict=False)
+            for step in (after, {"answer": {"reply": {"words": [_XID, 1, *words]}}})),
+          hear(*_ANOTHER, {"end": {}})),
+    check("client.reply.beyond-threshold", "A reply beyond the client's receives ends the call or the connection",
+          "DDP-16 V1-77", _ANY, _reply(message=_BEYOND), hear(*_OTHER_CALL, *terminates(0x1205)[:-1], {"end": {}})),
     _ended("write.unknown-handle", "An RDMA Write to unknown memory is reported", "DDP-16 V1-77",
            say(payload="00000000", ddp={"opcode": "write", "handle": 0xDEADBEEF}), 0x1100, 0x1102),
     _ended("read.unknown-handle", "An RDMA Read of unknown memory is reported", "RD-16 V1-77",
@@ -147,6 +228,8 @@ CLIENT_CHECKS: tuple[Check, ...] = (
            needs="crc"),
     _start("startup.key", "A Reply with an unknown key ends the connection", "MPA-40 MPA-42",
            key={"text": "MPA ID Rop Frame"}),
+    _start("startup.request-key", "A Reply with the key of a Request ends the connection", "MPA-43 MPA-40",
+           key={"text": "MPA ID Req Frame"}),
     _start("startup.rejected", "A Reply that rejects ends the start-up", "MPA-40", flags=0x30),
     check("client.startup.depth", "A Reply with a depth of 512 gets Terminate 2006, or so many RDMA Reads are answered",
           "EM-8",
@@ -163,11 +246,10 @@ CLIENT_CHECKS: tuple[Check, ...] = (
     _start("startup.length", "A Reply with 513 octets of private data ends the connection", "MPA-36", "risky",
            length=513),
     _chunked("read.write-chunk", "A READ offers one Write chunk with room for its data, and goes on after it",
-             "V1-25 V1-47", _WITH_SINK, _reply(), hear(*_OTHER_CALL)),
+             "V1-25 V1-47", _until(each=_FITTING, **_ONE_SINK), _reply(), hear(*_OTHER_CALL)),
     _chunked("write.read-chunk", "A WRITE has its data at a Position in a Read chunk, which the server can read",
              "V1-21 V1-24 V1-15 V1-92",
-             {"serve": {"each": CALLS, "until": {"header": {"reads": [_SOURCE]}, "rpc": {"procedure": _WRITE}}}},
-             _reply(), hear(*_OTHER_CALL)),
+             _until(each=_FITTING, procedure=_WRITE, reads=[_SOURCE]), _reply(), hear(*_OTHER_CALL)),
     _chunked("eligible", "Only data of READ, READLINK, WRITE and SYMLINK is in chunks", "V1-75 V1-13 NF-1",
              _until(each=_ELIGIBLE, procedure=_READ, reads=[], writes={"not": []}), _reply(),
              _until(each=_ELIGIBLE, procedure=_WRITE, reads={"not": []}), _reply(), hear(*_ELIGIBLE)),
@@ -176,13 +258,13 @@ CLIENT_CHECKS: tuple[Check, ...] = (
     _chunked("write.no-padding", "The Read chunk of a WRITE has no padding", "V1-22",
              _until(each=_UNPADDED, procedure=_WRITE, item=_UNALIGNED), _reply(), hear(*_OTHER_CALL)),
     _chunked("reply-chunk", "A call whose reply may exceed the threshold offers a Reply chunk that takes it",
-             "V1-51 V1-34", _until(type=0, writes=[], reply={"not": None}), _reply(), hear(*_OTHER_CALL)),
+             "V1-51 V1-34", _WITH_REPLY_CHUNK, _reply(), hear(*_OTHER_CALL)),
     _chunked("long-call", "The segments of a Long Call have Position 0, and its payload is whole", "V1-32 V1-35",
              _until(type=1), _reply(), hear(*_OTHER_CALL)),
     _chunked("one-credit.read", "With one credit granted no second READ comes before the reply", "V1-2 V1-87",
-             _WITH_SINK, _QUIET, _reply(credit=1), _NEXT),
+             _WITH_SINK, _QUIET, _reply(credit=2), _together(2)),
     _chunked("invalidate.own-handle", "A reply that invalidates the handle of its own Write chunk is taken", "PD-5",
-             _WITH_SINK,
+             _until(each=[_NO_INVALIDATION, *CALLS], **_ONE_SINK),
              _reply(message={"ddp": {"opcode": "send_invalidate", "invalidate": _SINK["handle"]}}),
              hear(*_OTHER_CALL)),
     _chunked("reply.longer-than-its-chunk", "A reply that tells more octets than its Write chunk has ends the call",
@@ -191,5 +273,18 @@ CLIENT_CHECKS: tuple[Check, ...] = (
              "V1-56 V1-77", _WITH_SINK, _reply(writes=[[_SINK, _SINK]]), hear(*_LOST)),
     _chunked("reply.without-its-chunk", "A reply without the Write list of its call ends the call", "V1-56 V1-77",
              _WITH_SINK, _reply(writes=[]), hear(*_LOST)),
+    _chunked("reply-chunk.longer", "RDMA_NOMSG that tells more octets than its Reply chunk has ends the call",
+             "V1-56 V1-77", _WITH_REPLY_CHUNK,
+             _reply(type=1, reply=[{**_REPLY_SEGMENT, "length": {**_REPLY_SEGMENT["length"], "plus": 4}}],
+                    message={"body": ""}), hear(*_LOST)),
+    _chunked("reply-chunk.empty", "RDMA_NOMSG with no octets in its Reply chunk is no right reply", "V1-56",
+             _WITH_REPLY_CHUNK, _reply(type=1, reply=[{**_REPLY_SEGMENT, "length": 0}], message={"body": ""}),
+             hear(*_LOST)),
+    _after("write.finished-call", "An RDMA Write to the memory of a finished READ is reported", _WITH_SINK,
+           say(payload="00000000", ddp={"opcode": "write", "handle": _of_old("writes.0.0.handle"),
+                                        "offset": _of_old("writes.0.0.offset")}), 0x1100, 0x1102),
+    _after("read.finished-call", "An RDMA Read of the memory of a finished WRITE is reported", _WITH_SOURCE,
+           say(payload=[{"words": [7, 0, 0, 4, _of_old("reads.0.handle")]}, {"longs": [_of_old("reads.0.offset")]}],
+               ddp={"opcode": "read_request"}), 0x0100, 0x1202),
 )  # fmt: skip
 """The checks in the order in which connections meet them."""

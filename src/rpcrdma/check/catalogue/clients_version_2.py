@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from rpcrdma.check.answers import hear, say
+from rpcrdma.check.catalogue.clients import terminates
 from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
 from rpcrdma.check.entry import Check, Step, check
 
@@ -24,6 +25,10 @@ _READ, _WRITE = 6, 7
 
 
 _SEGMENT_OCTETS, _SEGMENTS = 4096, 4
+_FITTING = {"item": {"any": [None, {"spare": {"min": 0}}]}}
+"""Chunks for the data of a READ or WRITE that take it."""
+_NEEDED = 1 << 16
+"""More octets than the reply to a call of a check has."""
 _RPC = {"direction": 0, "rpc_version": 2, "status": None, "same_xid": 1}
 _SOME_AT_ZERO = {"not": {"all": {"position": {"min": 1}}}}
 _TYPES: dict[str, tuple[dict[str, Any], ...]] = {
@@ -55,6 +60,18 @@ class DraftClient:
         header = {"xid": _XID} if again else {}
         return [{"message": {**each["message"], "header": {**each["message"]["header"], **header},
                              "segments": {"max": most}}} for each in self.calls]  # fmt: skip
+
+    @property
+    def fitting(self) -> list[dict[str, Any]]:
+        """Calls whose chunks take the data of a READ or WRITE."""
+        return [{"message": {**each["message"], **_FITTING}} for each in self.calls]
+
+    @property
+    def as_long_as_told(self) -> list[dict[str, Any]]:
+        """Calls in no longer messages than either side has told; the client's properties have the name "client"."""
+        own = {"min": {"heard": "send_octets", "of": "client", "plus": 1}}
+        octets = {"not": {"any": [{"min": self._octets + 1}, own]}}
+        return [{"message": {**each["message"], "octets": octets}} for each in self.calls]
 
     @property
     def with_few_segments(self) -> Step:
@@ -94,10 +111,10 @@ class DraftClient:
         """A reply that is to be discarded, and allows no further call."""
         return self.reply(message=message, **{**self.no_more, **header})
 
-    def until(self, **header: Any) -> Step:
+    def until(self, *, each: list[dict[str, Any]] | None = None, **header: Any) -> Step:
         """Answers calls until one has these fields in its header; "procedure" is a field of its RPC message."""
         rpc = {"rpc": {"procedure": header.pop("procedure")}} if "procedure" in header else {}
-        return {"serve": {"each": self.calls, "until": {"header": header, **rpc}}}
+        return {"serve": {"each": each or self.calls, "until": {"header": header, **rpc}}}
 
     def first(self, name: str, title: str, statements: str, *steps: Step, needs: str = "") -> Check:
         """A check that begins with the client's properties."""
@@ -161,6 +178,10 @@ def _properties(client: DraftClient) -> list[Check]:
                      client.with_few_segments, client.reply(),
                      {"repeat": {"times": 3, "steps": [{"serve": {"each": client.up_to_segments(_SEGMENTS)}},
                                                        client.reply()]}}, needs="program"),
+        client.first("properties.one-segment", "No header has a second segment where the server takes one", "V2-75",
+                     client.told([2, {"words": [_THRESHOLD]}], [4, {"words": [1]}]),
+                     client.until(each=client.up_to_segments(1), procedure=_WRITE), client.reply(),
+                     hear(*client.other), needs="program"),
         client.taken("backwards", "Properties come in any order", "V2-70", [4, {"words": [16]}],
                      [2, {"words": [_THRESHOLD]}]),
     ]  # fmt: skip
@@ -170,8 +191,9 @@ def _headers(client: DraftClient) -> list[Check]:
     reply, discarded = client.reply, client.discarded
     broken = [{"count": 0xFFFFFFFF, "segments": []}]
     return [
-        client.check("calls", "A call has a right header, and its RPC header the same XID",
-                     "V2-1 V2-73 V2-37 V2-14", client.any, reply(), client.next, reply()),
+        client.whole("calls", "A call has a right header, and its RPC header the same XID",
+                     "V2-1 V2-73 V2-37 V2-14 V2-72", hear({**client.properties, "as": "client"}), client.told(),
+                     {"serve": {"each": client.as_long_as_told}}, reply(), hear(*client.as_long_as_told), reply()),
         discarded("reply.other-version", "A reply of version 9 is discarded", "V2-68", client.wrong(version=9)),
         discarded("reply.other-xid", "A reply to no call is discarded", "V2-84",
                   client.wrong(xid={**_XID, "plus": 1000})),
@@ -194,23 +216,37 @@ def _headers(client: DraftClient) -> list[Check]:
 
 def _pieces(client: DraftClient) -> list[Check]:
     start = {"words": [_XID, 1, 0]}
-    return [
+    checks = [
         client.check("reply.in-two-messages", "A reply in two messages is joined", "V2-46 V2-2", client.any,
                      client.part(start, 12), client.last_part(_NO_RESULTS), hear(*client.other)),
         client.check("call.in-pieces", "The messages of a continued call have one XID and no other call between",
                      "V2-41 V2-2 V2-43", client.until(**client.piece),
                      hear({"message": {"header": {"version": 2, "xid": _XID}}}), needs="program"),
     ]  # fmt: skip
+    if not client.first_draft:
+        without = client.wrong(type=11, reply=None, message={"body": ""})
+        checks.append(client.no_reply("reply.long-without-chunk", "REPLY_EXTERNAL without a Reply chunk is no reply",
+                                      "V2-A13", without))  # fmt: skip
+    return checks
 
 
 def _chunks(client: DraftClient) -> list[Check]:
     sink = client.until(procedure=_READ, writes=[[{"length": {"min": 1}}]])
-    source = client.until(procedure=_WRITE, reads=[{"position": {"min": 4}, "length": {"min": 1}}])
+    fitting_sink = client.until(each=client.fitting, procedure=_READ, writes=[[{"length": {"min": 1}}]])
+    source = client.until(each=client.fitting, procedure=_WRITE,
+                          reads=[{"position": {"min": 4}, "length": {"min": 1}}])  # fmt: skip
+    old = {each: {"heard": f"header.writes.0.0.{each}", "of": "old"} for each in ("handle", "offset")}
+    by_chunk = client.until(writes=[], reply={"not": None})
+    beyond: dict[str, Any] = {each: {"heard": f"header.reply.0.{each}"} for each in ("handle", "offset")}
+    beyond["length"] = {"heard": "header.reply.0.length", "plus": 4}
+    long = {"type": 1} if client.first_draft else {"type": 11}
+    again = {"writes": {"any": [None, {"not": [[{"handle": old["handle"]}]]}]}}
+    anew = [{"message": {**each["message"], "header": {**each["message"]["header"], **again}}} for each in client.calls]
     named = client.until(procedure=_READ, writes=[[{"length": {"min": 1}}]], invalidate={"min": 1})
     after = hear(*client.other)
     send_invalidate = {"opcode": "send_invalidate", "invalidate": {"heard": "header.invalidate"}}
     return [
-        client.check("read.write-chunk", "A READ offers one Write chunk with room for its data", "V2-23", sink,
+        client.check("read.write-chunk", "A READ offers one Write chunk with room for its data", "V2-23", fitting_sink,
                      client.reply(), after, needs="program"),
         client.check("write.read-chunk", "A WRITE has its data at a Position in a Read chunk", "V2-21 V2-22 V2-16",
                      source, client.reply(), after, needs="program"),
@@ -223,6 +259,15 @@ def _chunks(client: DraftClient) -> list[Check]:
                      "V2-52 V2-64", sink,
                      client.reply(writes=[[{**_SINK, "length": {**_SINK["length"], "plus": 4}}]]),
                      hear(*client.calls, {"end": {}}), needs="program"),
+        client.check("reply-chunk.longer", "A long reply that tells more octets than its Reply chunk has is broken",
+                     "V2-52 V2-64", by_chunk, client.reply(**long, reply=[beyond], message={"body": ""}),
+                     hear(*client.calls, {"end": {}}), needs="program"),
+        client.check("write.finished-call", "A later RDMA Write to the memory of a finished READ is reported",
+                     "V2-96 V2-95",
+                     client.until(each=[{**each, "as": "old"} for each in client.calls], procedure=_READ,
+                                  writes=[[{"length": {"min": 1}}]]),
+                     client.reply(), hear(*anew), say(payload="00000000", ddp={"opcode": "write", **old}),
+                     client.error(client.draft.codes["SYSTEM"]), hear(*terminates(0x1100, 0x1102)), needs="program"),
     ]  # fmt: skip
 
 
@@ -231,7 +276,7 @@ def _too_many_chunks(client: DraftClient) -> list[Check]:
     source = client.until(procedure=_WRITE, reads=[{"position": {"min": 4}, "length": {"min": 1}}])
     codes = client.draft.codes
     by_reply_chunk = [
-        {"message": {**each["message"], "header": {**each["message"]["header"], "writes": [], "reply": {"not": None}}}}
+        {"message": {**each["message"], "header": {**each["message"]["header"], "reply": {"not": None}}}}
         for each in client.calls[:2]
     ]
     return [
@@ -244,8 +289,9 @@ def _too_many_chunks(client: DraftClient) -> list[Check]:
                      {"serve": {"each": client.calls, "until": {"segments": {"min": 3}}}},
                      client.error(codes["SEGMENTS"], 2),
                      hear(*client.up_to_segments(2, again=True), *client.other, {"end": {}}), needs="program"),
-        client.check("error.write-chunks", "After WRITE_CHUNKS a call comes again with a Reply chunk, or fails",
-                     "V2-56", sink, client.error(codes["WRITE_CHUNKS"], 0),
+        # A responder that takes no Write chunk at all tells the room for the whole reply.
+        client.check("error.write-chunks", "After REPLY_RESOURCE a READ comes again with a Reply chunk, or fails",
+                     "V2-56", sink, client.error(codes["REPLY_RESOURCE"], _NEEDED),
                      hear(*by_reply_chunk, *client.other, {"end": {}}), needs="program"),
     ]  # fmt: skip
 
