@@ -22,7 +22,8 @@ The normative statements of the specifications in our own words, with the tests 
 of RFC 2119, in lower case where the specification demands something without one, and `rule` where it only describes. A
 statement is `done` when at least one test would fail if the implementation broke the statement. `rpcrdma decode` and
 [`rpcrdma explain`](../explain.md) name the statements that a capture breaks by these ids. The last column has the
-checks of [`rpcrdma check`](../check.md) in which Linux does otherwise: [Linux judged](../check-linux.md).
+checks of [`rpcrdma check`](../check.md) in which Linux does otherwise, and the versions that conform to all checks of a
+statement: [Linux judged](../check-linux.md). It is empty where no check that Linux met tries the statement.
 """
 
 Table = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
@@ -72,17 +73,26 @@ def proofs(tests: Path) -> dict[str, set[str]]:
 
 
 def verdicts_on_linux(path: Path) -> dict[str, list[str]]:
-    """By statement: the verdicts of `rpcrdma check` on Linux, where Linux does not conform."""
+    """By statement: the checks in which Linux does otherwise, and the systems that conform to all others."""
     statements = {check.id: check.statements for check in CATALOGUE + CLIENT_CATALOGUE}
     found: dict[str, list[str]] = defaultdict(list)
+    conforming: dict[str, list[str]] = defaultdict(list)
     for judged in tomllib.loads(path.read_text())["judged"]:
         checks: dict[tuple[str, str], list[str]] = defaultdict(list)
+        tried: set[str] = set()
         for verdict, names in judged.items():
-            for name in names if isinstance(names, list) else ():
-                # The others of a check's statements may be kept all the same.
-                checks[statements[name][0], verdict].append(f"`{name}`")
+            for name, _, statement in (each.partition(" ") for each in (names if isinstance(names, list) else ())):
+                if verdict == "conforms":
+                    tried.update(statements[name])
+                else:
+                    # The others of a check's statements may be kept all the same.
+                    checks[statement or statements[name][0], verdict].append(f"`{name}`")
         for (statement, verdict), names in checks.items():
             found[statement].append(f"the {judged['system']} {verdict}: {', '.join(names)}")
+        for statement in tried - {statement for statement, _ in checks}:
+            conforming[statement].append(f"the {judged['system']}")
+    for statement, systems in conforming.items():
+        found[statement].append(f"conforms: {', '.join(systems)}")
     return found
 
 

@@ -18,37 +18,47 @@ from lab import MOUNT_OPTIONS, Lab, check
 from network import HOST
 from python_layer import PYTHON, START_OUR_SERVER, STOP_OUR_SERVER
 
+from rpcrdma.check import CATALOGUE, CLIENT_CATALOGUE
 from rpcrdma.check.verdicts import FRAMES_NOT_SEEN
 
-_JUDGED = tomllib.loads(Path(__file__).with_name("linux_verdicts.toml").read_text())["judged"]
+VERDICTS = Path(__file__).with_name("linux_verdicts.toml")
 
 _UNSTEADY = re.compile(
     r"v1\.cut\.\d\d?|ddp\.reserved|v1\.(version\.unknown-in-an-error|reads\.position-beyond|reverse\.xid-alone)"
     r"|v1\.back-channel\.reply\.cut|client\.reverse\.same-xid"
 )
 """Checks whose verdict depends on the server's earlier buffers, or on the time of a wake-up or of an end."""
+_FIRST_STATEMENTS = {check.id: check.statements[0] for check in CATALOGUE + CLIENT_CATALOGUE}
 
 
-def _recorded(system: str) -> dict[str, str]:
-    """The checks that the system does not conform to, with their verdicts."""
-    (judged,) = (each for each in _JUDGED if each["system"] == system)
-    return {name: verdict for verdict, names in judged.items() if isinstance(names, list) for name in names}
+def steady_verdicts(report: str) -> dict[str, str]:
+    """The verdicts in a report of `rpcrdma check --json` by check, without the unsteady ones.
 
-
-def _not_conformed_to(report: str, left_out: frozenset[str] = frozenset({"conforms", "not seen"})) -> dict[str, str]:
-    """The verdicts in a report of `rpcrdma check --json`, without the `left_out` and the unsteady ones.
-
-    Checks of frames that a device makes are left out as well.
+    A statement behind the name of a check is the broken one, where it is not the check's first. Checks of frames that a
+    device makes are left out.
     """
     kept = os.environ.get("RPCRDMA_CHECK_REPORT")
     if kept:
         Path(kept).write_text(report, encoding="utf-8")
-    rows = [
-        row
-        for row in json.loads(report)["checks"]
-        if row["verdict"] not in left_out and row["cause"] != FRAMES_NOT_SEEN
-    ]
-    return {row["id"]: row["verdict"] for row in rows if not _UNSTEADY.fullmatch(row["id"])}
+    found = {}
+    for row in json.loads(report)["checks"]:
+        name, statement = row["id"], row["statements"][0]
+        if row["cause"] != FRAMES_NOT_SEEN and not _UNSTEADY.fullmatch(name):
+            found[name if statement == _FIRST_STATEMENTS[name] else f"{name} {statement}"] = row["verdict"]
+    return found
+
+
+def _as_recorded(report: str, system: str) -> None:
+    """Compares all verdicts but "not seen" with the recorded ones."""
+    (judged,) = (each for each in tomllib.loads(VERDICTS.read_text())["judged"] if each["system"] == system)
+    recorded = {name: verdict for verdict, names in judged.items() if isinstance(names, list) for name in names}
+    found = {name: verdict for name, verdict in steady_verdicts(report).items() if verdict != "not seen"}
+    names = [name for name in {**recorded, **found} if recorded.get(name) != found.get(name)]
+    equal(
+        f"verdicts on the {system} that have changed",
+        {name: found.get(name, "not seen") for name in names},
+        {name: recorded.get(name, "not seen") for name in names},
+    )
 
 
 _JUDGED_FILE = f"set -e; mkdir -p {EXPORT}/judged; head -c 9001 /dev/urandom >{EXPORT}/judged/file\n"
@@ -63,7 +73,7 @@ def judged_by_rpcrdma_check(lab: Lab) -> None:
     url = f"rdma://{server.address}:{PORT}{EXPORT}/judged"
     command = [sys.executable, "-m", "rpcrdma", "check", url, "--json", "--no-crc", "--timeout", str(2 * server.pace)]
     ran = subprocess.run([*command, "--write", "."], capture_output=True, text=True, check=False)
-    equal("verdicts on the kernel's server", _not_conformed_to(ran.stdout), _recorded("server of Linux 6.1"))
+    _as_recorded(ran.stdout, "server of Linux 6.1")
 
 
 def _series(lab: Lab) -> str:
@@ -86,8 +96,7 @@ def verbs_judge_the_kernels_server(lab: Lab) -> None:
     guest = lab.devices
     start_kernel_server(guest)
     script = _OVER_A_DEVICE.replace("ADDRESS", guest.address).replace("TIMEOUT", str(10 * guest.pace))
-    found = _not_conformed_to(guest.run(script, _JUDGING_S).output)
-    equal("verdicts on the kernel's server over rxe", found, _recorded(f"server of Linux {_series(lab)} over rxe"))
+    _as_recorded(guest.run(script, _JUDGING_S).output, f"server of Linux {_series(lab)} over rxe")
 
 
 _NOT_MADE = ("client.long-call", "client.v2*", "client.reverse.as-many-as-granted", "client.startup.length")
@@ -137,11 +146,7 @@ def client_judged_by_rpcrdma_check(lab: Lab) -> None:
                 said, _ = judging.communicate(timeout=_CLIENT_S)
             lab.client.run("touch /judged; umount -f -l /mnt || true")
             calling.wait(check=False)
-    equal(
-        "verdicts on the kernel's client",
-        _not_conformed_to(said, frozenset({"conforms"})),
-        _recorded("client of Linux 6.1"),
-    )
+    _as_recorded(said, "client of Linux 6.1")
 
 
 _LISTEN_OVER_A_DEVICE = f"""
@@ -195,8 +200,8 @@ END
 """
 
 
-def _judged_over_rxe(guest: Guest, calls: str, *skipped: str) -> dict[str, str]:
-    """The checks that a client with these calls does not conform to, or does not meet; both ends are in one guest."""
+def _judged_over_rxe(guest: Guest, calls: str, *skipped: str) -> str:
+    """The report on a client with these calls; both ends are in one guest."""
     timeout_s = 10 * guest.pace
     words = {
         "ADDRESS": guest.address,
@@ -217,7 +222,7 @@ def _judged_over_rxe(guest: Guest, calls: str, *skipped: str) -> dict[str, str]:
     report = judging.wait().output
     calling.wait(check=False)
     guest.run(STOP_OUR_SERVER)
-    return _not_conformed_to(report, frozenset({"conforms"}))
+    return report
 
 
 _NOT_MADE_BY_OURS = (
@@ -236,8 +241,9 @@ no services, does not prefer the round-trip extension, and speaks one draft.
 
 @check(named=True)
 def verbs_judge_our_client(lab: Lab) -> None:
-    found = _judged_over_rxe(lab.device_client, _OUR_CALLS, *_NOT_MADE_BY_OURS)
-    equal("verdicts on our client over rxe", found, {})
+    found = steady_verdicts(_judged_over_rxe(lab.device_client, _OUR_CALLS, *_NOT_MADE_BY_OURS))
+    others = {name: verdict for name, verdict in found.items() if verdict != "conforms"}
+    equal("verdicts on our client over rxe", others, {})
 
 
 @check(named=True)
@@ -245,5 +251,4 @@ def verbs_judge_the_kernels_client(lab: Lab) -> None:
     guest = lab.device_client
     options = MOUNT_OPTIONS.replace("port=20049", f"port={_JUDGING_PORT}", 1)
     calls = _CALLS.format(host=guest.address, options=options, patience=round(30 * guest.pace))
-    found = _judged_over_rxe(guest, calls, *_NOT_MADE)
-    equal("verdicts on the kernel's client over rxe", found, _recorded(f"client of Linux {_series(lab)} over rxe"))
+    _as_recorded(_judged_over_rxe(guest, calls, *_NOT_MADE), f"client of Linux {_series(lab)} over rxe")
