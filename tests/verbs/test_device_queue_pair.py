@@ -246,6 +246,8 @@ def test_a_receive_that_fails_is_a_breach_of_the_peer_and_not_a_fault_of_the_net
     ("status", "words", "breach"),
     [
         (WorkStatus.REMOTE_REQUEST, "the peer's device refused a message: ", True),
+        (WorkStatus.REMOTE_OPERATION, "the peer's device refused a message: ", True),
+        (WorkStatus.BAD_RESPONSE, "the device stopped the connection: the peer broke a rule", True),
         (WorkStatus.REMOTE_ACCESS, "the peer's device refused access to memory: ", True),
         (WorkStatus.NOT_READY, "the peer has no receive for a message, though it has granted", True),
         (21, "the device failed: status 21; see the kernel's log (dmesg)", False),

@@ -56,8 +56,10 @@ class WorkStatus(enum.IntEnum):
     LOCAL_LENGTH = 1
     LOCAL_OPERATION = 2
     FLUSHED = 5
+    BAD_RESPONSE = 7
     REMOTE_REQUEST = 9
     REMOTE_ACCESS = 10
+    REMOTE_OPERATION = 11
     RETRIES_EXCEEDED = 12
     NOT_READY = 13
 

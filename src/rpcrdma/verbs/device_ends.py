@@ -14,15 +14,19 @@ UNSENT = {
     Work.RETRIES_EXCEEDED: ("the peer does not answer any more", "check it and the network"),
 }
 """Of the send queue. A device that sends by a network interface, as rxe, reports the first one when that is down."""
+BROKEN = "the device stopped the connection: the peer broke a rule of RDMA"
+_REFUSED_MESSAGE = "the peer's device refused a message: the receive was too short, or the handle wrong"
 REFUSALS: dict[int, str] = {
-    Work.REMOTE_REQUEST: "the peer's device refused a message: the receive was too short, or the handle wrong",
+    Work.REMOTE_REQUEST: _REFUSED_MESSAGE,
+    # With rxe, of a Send that is longer than its receive.
+    Work.REMOTE_OPERATION: _REFUSED_MESSAGE,
+    Work.BAD_RESPONSE: BROKEN,
     Work.REMOTE_ACCESS: "the peer's device refused access to memory: the handle, the bounds or the right was wrong",
     Work.NOT_READY: "the peer has no receive for a message, though it has granted credits for more",
 }
 """Of the send queue: either end has broken a rule."""
 TOO_LONG = "the peer sent a message that is longer than the receive for it"
 """The status is LOCAL_LENGTH, but with rxe LOCAL_OPERATION."""
-BROKEN = "the device stopped the connection: the peer broke a rule of RDMA"
 ENDS = {
     ManagerEventKind.CONNECT_ERROR: "the connection could not be made",
     ManagerEventKind.UNREACHABLE: "the peer does not answer: check its address and the network",
