@@ -31,7 +31,8 @@ class Verdict(enum.Enum):
 class Result:
     """The verdict on one check; `cause` has the expected and the found answer, or why there is no verdict.
 
-    `readings` are names of `READINGS`; `others_ended`: another connection did not go on after the check.
+    `readings` are names of `READINGS`; `others_ended`: another connection did not go on after the check, or was
+    answered wrong. `refused`: there was no connection for the check.
     """
 
     check: Check
@@ -40,6 +41,7 @@ class Result:
     readings: Sequence[str] = ()
     passages: Sequence[Passage] = field(default_factory=list)
     others_ended: bool = False
+    refused: bool = False
 
 
 def judged(results: Sequence[Result]) -> dict[Verdict, int]:
