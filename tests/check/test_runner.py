@@ -44,20 +44,23 @@ def test_a_program_that_the_server_lacks_is_told(status: int, told: str) -> None
         asyncio.run(main())
 
 
-def test_a_version_without_the_program_is_not_spoken() -> None:
+@pytest.mark.parametrize(("status", "spoken"), [(0, {"1", "2"}), (1, {"1"}), (2, {"1"}), (5, {"1", "2"})])
+def test_a_version_without_the_program_is_not_spoken(status: int, spoken: set[str]) -> None:
+    """A version in which the call is answered wrong is to be judged."""
+
     def answer(frame: Frame, _received: int) -> bytes:
         if frame.payload[4:8] == struct.pack(">I", 1):
             return null_reply(frame.xid)
         server = Version2(DRAFTS[0], lambda server, frame: server.refusal(frame))
         if frame.payload[4:] != server.made({"header": {"xid": 0}, "rpc": {"xid": frame.xid}})[4:]:
             return server.properties(frame)
-        return server.reply(frame)[:-4] + struct.pack(">I", 1)
+        return server.reply(frame)[:-4] + struct.pack(">I", status)
 
     async def main() -> set[str]:
         async with serving(FakeServer(answer)) as target:
             return set(await spoken_versions(target, {**GIVEN, "program": 100_003}))
 
-    assert asyncio.run(main()) == {"1"}
+    assert asyncio.run(main()) == spoken
 
 
 def test_a_version_is_tried_again_after_silence() -> None:
@@ -147,7 +150,7 @@ def test_the_end_of_another_connection_is_a_violation() -> None:
 
 
 def test_a_connection_that_has_ended_between_checks_is_replaced() -> None:
-    """As servers end those that are idle."""
+    """As servers end connections that are idle."""
     ended: list[int] = []
     begun: list[int] = []
 

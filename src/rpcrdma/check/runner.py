@@ -66,21 +66,21 @@ _BUSY_S = 0.5
 
 
 async def spoken_versions(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[str, Outcome]:
-    """The conversation in which the server has shown each version that it speaks and in which it offers the program.
+    """The conversation in which the server has shown each version that it speaks; one without the program is left out.
 
     Raises:
         OSError: the server cannot be reached.
         RpcError: it speaks a version, but does not offer the program.
     """
-    outcomes, refusals = {}, []
+    spoken, refusals = {}, []
     for name, probe in _PROBES.items():
         start = probe["steps"] if name != "1" else ()
         called = await _tried(target, {**probe, "steps": [*start, _CALL, _REPLY_OR_REFUSAL]}, given)
-        if called.failure is None:
-            outcomes[name] = called if name == "1" else await _tried(target, probe, given)
-        elif called.failure.unmet:
+        begun = await _tried(target, probe, given) if start else called
+        if called.failure is not None and called.failure.unmet:
             refusals.append(called.failure.unmet)
-    spoken = {name: outcome for name, outcome in outcomes.items() if outcome.failure is None}
+        elif begun.failure is None:
+            spoken[name] = begun
     if refusals and not spoken:
         raise RpcError(refusals[0].format(given["program"], given["program_version"]))
     return spoken
@@ -153,7 +153,7 @@ class Witness:
             await self.turn()
 
     async def fate(self) -> str:
-        """What has become of the connection after a check, in words; empty if its calls are answered."""
+        """The fate of the connection after a check, in words; empty if its calls are answered."""
         # The first reply may be older than the mistake.
         if self._live is not None and await self.turn() and await self.turn():
             return ""
