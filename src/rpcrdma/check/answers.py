@@ -12,6 +12,7 @@ __all__ = [
     "NULL_OCTETS",
     "accepted",
     "afterwards",
+    "answered",
     "discarded",
     "either",
     "ended",
@@ -55,13 +56,18 @@ def accepted(status: int = 0, plus: int = 0, rpc: dict[str, Any] | None = None, 
     return {"message": {"header": reply_header(plus, **fields), "rpc": told}}
 
 
-ANSWERED: Step = hear(accepted())
+def answered(plus: int = 0) -> dict[str, Any]:
+    """The pattern of the reply to an empty call without chunks: no results, and nothing is invalidated."""
+    return {"message": {**accepted(plus=plus, rpc={"results": ""})["message"], "invalidates": None}}
+
+
+ANSWERED: Step = hear(answered())
 """The answer to an empty call."""
 
 
 def afterwards(plus: int = 1, *others: dict[str, Any]) -> list[Step]:
     """The connection goes on: an empty call is answered next; or one of the `others` comes."""
-    return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(accepted(plus=plus), *others)]
+    return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(answered(plus), *others)]
 
 
 def discarded() -> list[Step]:
@@ -71,7 +77,8 @@ def discarded() -> list[Step]:
 
 def error(code: int, *numbers: Any, version: Any = 1) -> dict[str, Any]:
     """The pattern of RDMA_ERROR (RFC 8166 section 4.5)."""
-    header = {"xid": _XID, "version": version, "type": 4, "error": code, "numbers": list(numbers)}
+    start = {"xid": _XID, "version": version, "credit": {"min": 1}, "type": 4}
+    header = {**start, "error": code, "numbers": list(numbers)}
     return {"message": {"header": header, "invalidates": None}}
 
 

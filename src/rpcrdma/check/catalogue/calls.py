@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from rpcrdma.check.answers import ANSWERED, NULL, NULL_OCTETS, accepted, afterwards, either, error, hear, say
+from rpcrdma.check.answers import (
+    ANSWERED,
+    NULL,
+    NULL_OCTETS,
+    accepted,
+    afterwards,
+    either,
+    error,
+    hear,
+    reply_header,
+    say,
+)
 from rpcrdma.check.entry import Check, Step, check
 
 __all__ = ["CHECKS"]
@@ -16,7 +27,7 @@ _EMPTY = {"handle": {"given": "sink.handle"}, "length": 0, "offset": {"given": "
 
 def _denied(status: int) -> dict[str, Any]:
     """MSG_DENIED."""
-    return {"message": {"header": {"type": 0, "xid": {"given": "xid"}}, "rpc": {"status": status}}}
+    return {"message": {"header": reply_header(), "rpc": {"xid": {"given": "xid"}, "status": status}}}
 
 
 def _long(name: str, title: str, statements: str, lengths: list[int], needs: str = "") -> Check:
@@ -71,7 +82,7 @@ CHECKS: tuple[Check, ...] = (
     check("v1.writes.two-unused", "Two Write chunks for which there is no item are returned with lengths of zero",
           "V1-48 NF-12", say(header={"writes": [[{"memory": "sink"}], [{"memory": "sink"}]]}, rpc={}),
           *either(accepted(writes=[[_EMPTY], [_EMPTY]]), {**error(2), "reading": "chunk-list-too-complex"}),
-          memory=_SINK),
+          {"memory": {"sink": {"written": 0}}}, memory=_SINK),
     check("v1.writes.empty", "A Write chunk without segments is returned without segments", "V1-50",
           say(header={"writes": [[]]}, rpc={}),
           *either(accepted(writes=[[]]), {**error(2), "reading": "empty-write-chunk-refused"})),
@@ -80,7 +91,7 @@ CHECKS: tuple[Check, ...] = (
           *either(accepted(reply=[_EMPTY]),
                   {"message": {"header": {"type": 1, "reads": [], "writes": [], "xid": {"given": "xid"},
                                           "reply": [{**_EMPTY, "length": 24}]}}}),
-          memory=_REPLY_SINK),
+          {"memory": {"sink": {"written": {"any": [0, 24]}}}}, memory=_REPLY_SINK),
     check("v1.reads.ineligible", "A call with a Read chunk, for whose procedure nothing may be reduced, is refused",
           "V1-62", say(header={"reads": [{"position": 40, "memory": "source"}]}, rpc={}),
           *either(error(2), {**accepted(), "reading": "unused-chunk-ignored"}),

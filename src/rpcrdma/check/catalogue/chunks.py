@@ -81,7 +81,7 @@ def _inline(name: str, title: str, statements: str, **header: Any) -> Check:
     count = 100 if writes else 101
     results = {"ends": {"opaque": _content(count)}}
     pattern = _answer(writes=writes)["message"]
-    answer = {"message": {**pattern, "rpc": {**pattern["rpc"], "results": results}}}
+    answer = {"message": {**pattern, "rpc": {**pattern["rpc"], "results": results}, "invalidates": None}}
     also = [{**error(2), "reading": "empty-write-chunk-refused"}] if writes else []
     return check(name, title, statements, _read(count, **header), *either(answer, *also), needs="nfs file")
 
@@ -210,7 +210,7 @@ CHECKS: tuple[Check, ...] = (
           "V1-46 V1-48", _read(64, writes=[[_segment(64)], [_segment(64, 128)]]),
           *either(_answer(writes=[[_segment(64)], [_segment(0, 128)]]),
                   {**error(2), "reading": "chunk-list-too-complex"}),
-          needs="nfs file", memory=_SINK),
+          {"memory": {"sink": {"written": {"any": [0, 64]}}}}, needs="nfs file", memory=_SINK),
     check("v1.read.failed", "A READ that fails returns its Write chunk unused", "V1-48 V1-46",
           say(header={"writes": [[_segment(64)]]}, rpc={"procedure": 6, "args": _STALE, **_CALLER}),
           *either(accepted(rpc={"result_status": {"min": 1}}, writes=[[_segment(0)]])),
@@ -247,7 +247,7 @@ CHECKS: tuple[Check, ...] = (
           hear(_answer(writes=[[_segment(64)]])), needs="nfs file", memory=_SINK),
     check("v1.invalidation.errors", "An error invalidates nothing", "PD-6",
           say(header={"writes": [[_segment(64)]], "reads_end": 2}, rpc={}),
-          hear(error(2)), memory=_SINK),
+          hear(error(2)), {"memory": {"sink": {"written": 0}}}, memory=_SINK),
     *_WRITES,
 )  # fmt: skip
 """Checks of chunks."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from rpcrdma.check.answers import accepted, discarded, either, error, refused, say
+from rpcrdma.check.answers import accepted, answered, discarded, either, error, refused, say
 from rpcrdma.check.entry import Check, Step, check
 
 __all__ = ["CHECKS", "CUTS", "MISTAKES", "Mistake"]
@@ -45,7 +45,7 @@ class Mistake(NamedTuple):
 
 
 def _first_or_second() -> Step:
-    return {"hear": [accepted(plus=1), {"message": {"header": {"type": 4}}, "reading": "short-message-refused"}]}
+    return {"hear": [answered(1), {"message": {"header": {"type": 4}}, "reading": "short-message-refused"}]}
 
 
 def _call(**header: Any) -> dict[str, Any]:
@@ -74,9 +74,9 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake("version", "unknown-in-an-error", "RDMA_ERROR of an unknown version is discarded",
             {"header": {"version": 9, "type": 4, "error": 2, "numbers": [0, 0]}}, "discarded", "V1-43"),
     Mistake("credit", "0", "A call that asks for no credits is answered, and grants one or more", _call(credit=0),
-            [accepted()], "V1-3"),
+            [answered()], "V1-3"),
     Mistake("credit", "largest", "A call that asks for all credits is answered, and grants one or more",
-            _call(credit=0xFFFFFFFF), [accepted()], "V1-3"),
+            _call(credit=0xFFFFFFFF), [answered()], "V1-3"),
     Mistake("xid", "other-than-rpc", "A call whose header has another XID is refused, or answered under that of the "
             "header", {"header": {}, "rpc": {"xid": 7}},
             [error(2), {"message": {"header": {"xid": {"given": "xid"}, "version": 1, "type": 0}}}], "V1-38 V1-55"),
@@ -154,7 +154,7 @@ def _cut(row: _Cut) -> Check:
 
 CHECKS: tuple[Check, ...] = (
     check("v1.null", "An empty call is answered with a header without chunks", "V1-36 V1-38 V1-40 V1-44 V1-85",
-          say(rpc={}), *either(accepted())),
+          say(rpc={}), *either(answered())),
     *map(_check, MISTAKES),
     *map(_cut, CUTS),
 )  # fmt: skip

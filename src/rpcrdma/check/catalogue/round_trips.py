@@ -140,11 +140,12 @@ class _Checks:
         lead = {"any": [None, {"xid": _XID, "direction": 0, "number": 0}]} if leads else None
         header = {"type": REPORT, "version": 2, "xid": xid, "bad": {"xid": xid, "direction": 0, "number": number}}
         exact = {**header, "fault": fault, "numbers": list(numbers), "lead": lead, **self._reply_flags}
+        other = {"version": 2, "xid": {"any": [_XID, xid]}, **self._reply_flags}
         return [
             hear(
                 {"message": {"header": exact, "invalidates": None}},
-                {"message": {"header": {"type": REPORT}}, "reading": "other-report"},
-                {"message": {"header": {"type": 4}}, "reading": "error-in-place-of-report"},
+                {"message": {"header": {"type": REPORT, **other}, "invalidates": None}, "reading": "other-report"},
+                {"message": {"header": {"type": 4, **other}}, "reading": "error-in-place-of-report"},
             ),
             *draft.afterwards(2),
         ]

@@ -54,6 +54,11 @@ class Draft:
         rpc = {"xid": {**_XID, "plus": plus}, "direction": 1, "accepted": 0}
         return {"message": {"header": self.reply(plus, **fields), "rpc": rpc}}
 
+    def answered(self, plus: int = 0) -> dict[str, Any]:
+        """The pattern of the reply to an empty call without chunks: no results, and nothing is invalidated."""
+        message = self.accepted(plus)["message"]
+        return {"message": {**message, "rpc": {**message["rpc"], "results": ""}, "invalidates": None}}
+
     def done(self, **fields: Any) -> dict[str, Any]:
         """The pattern of a reply of NFS whose status is 0."""
         message = self.accepted(**fields)["message"]
@@ -73,7 +78,7 @@ class Draft:
 
     def afterwards(self, plus: int = 1) -> list[Step]:
         """The connection goes on: an empty call is answered next."""
-        return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(self.accepted(plus))]
+        return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(self.answered(plus))]
 
     def told(self, *properties: Any, **header: Any) -> Step:
         """The message that tells these properties."""
@@ -187,7 +192,7 @@ def _properties(draft: Draft) -> Sequence[Check]:
         wrong("short", "A value that is too short for its property is refused", "V2-33 V2-32", [2, "0010"]),
         wrong("reverse-9", "A value outside its enumeration is refused", "V2-33 V2-32", [5, {"words": [9]}]),
         draft.first("first.call", "A call as the first message is answered", "V2-93", say(rpc={}),
-                    hear(draft.accepted())),
+                    hear(draft.answered())),
     )  # fmt: skip
 
 
@@ -207,7 +212,7 @@ def _mistakes(draft: Draft) -> Sequence[Check]:
     long_list = {"count": 0xFFFFFFFF, "segments": [_SEGMENT]}
     return (
         draft.check("null", "An empty call is answered with a header without chunks", "V2-1 V2-38 V2-24", say(rpc={}),
-                    hear(draft.accepted())),
+                    hear(draft.answered())),
         refused("type.99", "An unknown type is refused", "V2-50", "INVAL_HTYPE", **_call(type=99)),
         refused("type.3", "The type of RDMA_DONE is refused", "V2-50", "INVAL_HTYPE", **_call(type=3)),
         refused("reads.end-2", "A Read list whose last word is 2 is refused", "V2-52", "BAD_XDR", **_call(reads_end=2)),
@@ -296,7 +301,7 @@ def _chunk_lists(draft: Draft) -> Sequence[Check]:
 def _pieces(draft: Draft) -> Sequence[Check]:
     checks = [
         draft.check("pieces.two", "A call in two messages is joined", "V2-26 V2-2", draft.piece(_FIRST_WORDS, 32),
-                    say(header={}, body=_OTHER_WORDS), hear(draft.accepted())),
+                    say(header={}, body=_OTHER_WORDS), hear(draft.answered())),
         draft.check("pieces.other-xid", "A message of another call in the midst of one is refused", "V2-41",
                     draft.piece(_FIRST_WORDS, 32), say(header={"xid": _NEXT}, body=_OTHER_WORDS),
                     hear(draft.error("INVAL_CONT", plus=1)), *draft.afterwards(2)),
