@@ -1,4 +1,4 @@
-"""The files that checks write to: made and removed over connections of their own, whatever the checks end."""
+"""The files that checks write to: made and removed over connections of their own."""
 
 from __future__ import annotations
 
