@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from recorded_runs import Run, recording
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.drivers.provider import Provider
@@ -31,47 +34,72 @@ from rpcrdma.scripted import RawTarget
 Judge = Callable[..., list[Result]]
 
 
-@pytest.fixture
-def judge(tmp_path: Path) -> Judge:
+def _judged(
+    directory: Path,
+    checks: Sequence[Check] = CATALOGUE,
+    *,
+    versions: str = "auto",
+    write: str | None = None,
+    met: Sequence[str] = (),
+    provider: Provider | None = None,
+    timeout_s: float = 2.0,
+) -> list[Result]:
     """Checks our server, which speaks `versions` over `provider`.
 
     `met` are the versions that are taken for spoken without a trial. Without a provider the checks make their frames.
     """
-    export = tmp_path / "export"
-    export.mkdir()
+    export = directory / "export"
+    export.mkdir(exist_ok=True)
     (export / "data").write_bytes(bytes(index * 7 & 0xFF for index in range(9001)))
 
-    def judged(
-        checks: Sequence[Check] = CATALOGUE,
-        *,
-        versions: str = "auto",
-        write: str | None = None,
-        met: Sequence[str] = (),
-        provider: Provider | None = None,
-    ) -> list[Result]:
-        async def main() -> list[Result]:
-            state = open_state(tmp_path / "state", os.urandom)
-            services = build_services([Export(name="/", directory=export, root_squash=False)], state=state)
-            options = ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=versions, provider=provider or "iwarp"))
-            listen = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
-            watch = WatchService(services.nfs.backend)
-            async with serve([*services, watch], listen, options=options) as server:
-                rdma, tcp = (parse_url(text) for text in server.listening)
-                target = RawTarget(host=rdma.host, port=rdma.port, timeout_s=2.0, provider=provider)
-                opening = ConnectOptions(rpcrdma_version=versions, provider=provider or "iwarp")
-                async with prepared_export(rdma, opening, mount_port=tcp.port, write=write, fresh_files=1) as found:
-                    found.given |= {"program": 100003, "program_version": 3}
-                    spoken = {} if met else await spoken_versions(target, found.given)
-                    found.add_spoken(spoken)
-                    callers = await calling_programs(target, found.given, next(iter(spoken))) if spoken else set()
-                    for file in found.fresh_files:
-                        callers |= await recalled_delegations(target, found.given, file)
-                    results = await run_checks(checks, target, found.given, {"risky", *found.met, *callers, *met})
-            await watch.close()
-            services.nfs.close()
-            state.close()
-            return results
+    async def main() -> list[Result]:
+        state = open_state(directory / "state", os.urandom)
+        services = build_services([Export(name="/", directory=export, root_squash=False)], state=state)
+        options = ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=versions, provider=provider or "iwarp"))
+        listen = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
+        watch = WatchService(services.nfs.backend)
+        async with serve([*services, watch], listen, options=options) as server:
+            rdma, tcp = (parse_url(text) for text in server.listening)
+            target = RawTarget(host=rdma.host, port=rdma.port, timeout_s=timeout_s, provider=provider)
+            opening = ConnectOptions(rpcrdma_version=versions, provider=provider or "iwarp")
+            async with prepared_export(rdma, opening, mount_port=tcp.port, write=write, fresh_files=1) as found:
+                found.given |= {"program": 100003, "program_version": 3}
+                spoken = {} if met else await spoken_versions(target, found.given)
+                found.add_spoken(spoken)
+                callers = await calling_programs(target, found.given, next(iter(spoken))) if spoken else set()
+                for file in found.fresh_files:
+                    callers |= await recalled_delegations(target, found.given, file)
+                results = await run_checks(checks, target, found.given, {"risky", *found.met, *callers, *met})
+        await watch.close()
+        services.nfs.close()
+        state.close()
+        return results
 
-        return asyncio.run(main())
+    return asyncio.run(main())
 
-    return judged
+
+@pytest.fixture
+def judge(tmp_path: Path) -> Judge:
+    """Checks our server with the arguments of `_judged`."""
+    return functools.partial(_judged, tmp_path)
+
+
+class Recorded(NamedTuple):
+    """The results of all checks before our server, and the recorded runs by id."""
+
+    results: list[Result]
+    runs: dict[str, Run]
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Recorded]:
+    """The checks before our server that speaks these versions, with leave to write; run once."""
+
+    @functools.cache
+    def recorded_before(versions: str) -> Recorded:
+        runs: dict[str, Run] = {}
+        with recording(runs):
+            results = _judged(tmp_path_factory.mktemp("judged"), versions=versions, write=".")
+        return Recorded(results, runs)
+
+    return recorded_before

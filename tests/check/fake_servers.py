@@ -17,9 +17,7 @@ from support import raw_calls, raw_replies
 from support.raw_iwarp import fpdu, startup_frame, terminate, untagged
 
 __all__ = [
-    "CLOSING",
     "OBLIGING",
-    "REFUSING",
     "REPLY_START",
     "Calling",
     "FakeServer",
@@ -28,10 +26,10 @@ __all__ = [
     "Version2",
     "as_properties_or_reply",
     "closing",
+    "demanding_markers",
     "null_reply",
     "obliging",
     "reading",
-    "refusing",
     "serving",
     "with_a_read_first",
     "without_crc",
@@ -217,13 +215,6 @@ def closing(frame: Frame, received: int) -> bytes | None:
     return null_reply(frame.xid) if frame.is_plain_call(received) else None
 
 
-def refusing(frame: Frame, received: int) -> bytes:
-    """ERR_CHUNK for all but an empty call in its usual form."""
-    if frame.is_plain_call(received):
-        return null_reply(frame.xid)
-    return struct.pack(">5I", frame.xid, 1, 32, 4, 2)
-
-
 def reading(frame: Frame, _received: int) -> bytes:
     """An RDMA Read of the message for RDMA_NOMSG, and success for all else, Responses of any kind among it."""
     kind, handle, length, offset = struct.unpack_from(">12xI8xIIQ", frame.payload.ljust(40, b"\0"))
@@ -279,11 +270,6 @@ class Version2:
         flags = {"flags": 1} if self.draft.version == "2" else {}
         return self.made({"header": {"xid": frame.xid, "type": 4, "error": error, **flags}})
 
-    def report(self, frame: Frame) -> bytes:
-        """A Report Error that fits no fault."""
-        flags = {"flags": 1} if self.draft.version == "2" else {}
-        return self.made({"header": {"xid": frame.xid, "type": 0x104, "fault": 99, **flags}})
-
 
 class Calling:
     """Answers everything, and calls the client after each call that may have a server call; `after_all`: after any.
@@ -321,9 +307,15 @@ def as_properties_or_reply(server: Version2, frame: Frame) -> bytes:
     return server.properties(frame) if told else server.reply(frame)
 
 
+_DEMANDING_MARKERS = startup_frame("Rep", 0xD0, 2, REPLY_START[20:])
+
+
+def demanding_markers(taken: Callable[[Marker], bool]) -> FakeServer:
+    """A server that ends a connection on which a marker is not taken."""
+    return FakeServer(obliging, any_start=True, start=_DEMANDING_MARKERS, markers=taken)
+
+
 OBLIGING = FakeServer(obliging, any_start=True)
-CLOSING = FakeServer(closing)
-REFUSING = FakeServer(refusing, any_start=True)
 
 
 @asynccontextmanager

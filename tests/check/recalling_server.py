@@ -10,7 +10,7 @@ from fake_servers import Frame, null_reply
 from rpcrdma.scripted import make_message, read_message
 from rpcrdma.scripted.values import Names
 
-__all__ = ["Recalling", "answered", "closed", "ignored"]
+__all__ = ["Recalling", "closed", "ignored"]
 
 _HEADER = 12
 """Octets before the first operation of a COMPOUND: tag, minor version and number of operations."""
@@ -22,11 +22,6 @@ Answer = Callable[[Frame], "Sequence[bytes] | None"]
 def ignored(_frame: Frame) -> Sequence[bytes]:
     """A message that is no right reply has no answer."""
     return []
-
-
-def answered(frame: Frame) -> Sequence[bytes]:
-    """It is answered as a call is."""
-    return [null_reply(frame.xid)]
 
 
 def closed(_frame: Frame) -> None:

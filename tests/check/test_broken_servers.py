@@ -10,32 +10,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from fake_servers import (
-    CLOSING,
-    OBLIGING,
-    REFUSING,
     REPLY_START,
     Calling,
     FakeServer,
     Frame,
-    Marker,
-    Version2,
-    as_properties_or_reply,
     closing,
+    demanding_markers,
     null_reply,
     obliging,
     reading,
-    refusing,
     serving,
     with_a_read_first,
     without_crc,
 )
-from recalling_server import Recalling, answered, closed
+from recalling_server import Recalling
 from wrong_replies import WRONG_REPLIES
 
 from rpcrdma.aio.answering import answering
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
-from rpcrdma.check import CATALOGUE, READINGS, Check, Result, Verdict, run_checks
-from rpcrdma.check.catalogue.version_2 import DRAFTS
+from rpcrdma.check import CATALOGUE, Check, Result, Verdict, run_checks
 from rpcrdma.iwarp import IwarpQueuePair, framing
 from rpcrdma.iwarp import untagged as untagged_messages
 from rpcrdma.iwarp.sender import Sender
@@ -92,53 +85,6 @@ def caught(results: Iterable[Result]) -> set[str]:
     return {result.check.id for result in results if result.verdict in {Verdict.VIOLATES, Verdict.IGNORES}}
 
 
-def read(results: Iterable[Result]) -> set[str]:
-    return {name for result in results for name in result.readings}
-
-
-def none_granted(frame: Frame, _received: int) -> bytes:
-    return null_reply(frame.xid, grant=0)
-
-
-def with_first_xid() -> Callable[[Frame, int], bytes]:
-    first: list[int] = []
-
-    def answer(frame: Frame, received: int) -> bytes:
-        if received == 1:
-            first[:] = [frame.xid]
-        return null_reply(first[0])
-
-    return answer
-
-
-def half_of_them(frame: Frame, received: int) -> bytes:
-    return null_reply(frame.xid) if received < 5 else b""
-
-
-def with_status(frame: Frame, _received: int) -> bytes:
-    return null_reply(frame.xid) + bytes(4)
-
-
-def overlooked_once(frame: Frame, received: int) -> bytes:
-    return b"" if received == 1 else null_reply(frame.xid)
-
-
-def piece_by_piece(frame: Frame, received: int) -> bytes | None:
-    """Takes the first message for a piece, and refuses the next one, and a rest of it."""
-    server = Version2(DRAFTS[0], as_properties_or_reply)
-    if received in {3, 4}:
-        return server.refusal(frame, DRAFTS[0].codes["INVAL_CONT" if received == 3 else "BAD_XDR"])
-    return b"" if received == 2 else server(frame, received)
-
-
-def answering_once(frame: Frame, received: int) -> bytes:
-    return null_reply(frame.xid) if received == 1 else b""
-
-
-def refused_once(frame: Frame, received: int) -> bytes | None:
-    return refusing(frame, received) if received == 1 else None
-
-
 class Fake(NamedTuple):
     """A server made of octets, and the checks that are for it."""
 
@@ -147,24 +93,10 @@ class Fake(NamedTuple):
     version: str = "1"
 
 
-FRAMES = ["v1.null", "mpa.[clm]*", "ddp.*", "rdmap.*"]
-AWAITED = ["ddp.number.skipped", "ddp.offset.first-not-zero", "ddp.offset.gap", "ddp.last.never"]
-AWAITED.append("rdmap.read.without-last")
-DEMANDING_MARKERS = startup_frame("Rep", 0xD0, 2, REPLY_START[20:])
-
-
-def demanding_markers(taken: Callable[[Marker], bool]) -> FakeServer:
-    return FakeServer(obliging, any_start=True, start=DEMANDING_MARKERS, markers=taken)
-
-
 NO_CRC = startup_frame("Rep", 0x10, 2, REPLY_START[20:])
 RESERVED_BITS = startup_frame("Rep", 0x5F, 2, REPLY_START[20:])
 RESERVED_PRIVATE_BITS = startup_frame("Rep", 0x50, 2, bytes.fromhex("00100010 f6ab0e18 01ff0303"))
-REJECTING = startup_frame("Rep", 0x20, 1)
 FAKES = {
-    "accepts everything": Fake(OBLIGING),
-    "closes at everything unusual": Fake(CLOSING),
-    "refuses everything unusual": Fake(REFUSING),
     "sets reserved bits": Fake(
         FakeServer(obliging, any_start=True, start=RESERVED_BITS), ["mpa.startup.re[jps]*", "mpa.startup.lo*"]
     ),
@@ -185,86 +117,30 @@ FAKES = {
         FakeServer(obliging, start=RESERVED_PRIVATE_BITS), ["mpa.startup.private-data.reserved"]
     ),
     "takes the first TCP segment for the Request": Fake(FakeServer(closing), ["mpa.startup.in-pieces"]),
-    "grants nothing": Fake(FakeServer(none_granted), ["v1.null"]),
-    "answers under the XID of the first call": Fake(FakeServer(with_first_xid()), ["rpc.two-calls"]),
-    "loses calls": Fake(FakeServer(half_of_them), ["v1.credits.all-granted"]),
-    "refuses one and closes": Fake(FakeServer(refused_once), ["v1.type.5"]),
-    "ends with swapped codes": Fake(FakeServer(closing, terminates=0x2007), FRAMES),
-    "ends with general codes": Fake(FakeServer(closing, terminates=0x0207), FRAMES),
+    "ends with swapped codes": Fake(FakeServer(closing, terminates=0x2106), ["ddp.version.untagged-0"]),
+    "ends with other codes": Fake(FakeServer(closing, terminates=0x0207), ["ddp.version.untagged-0"]),
     "reads, and takes any Response": Fake(
         FakeServer(reading, framed=with_a_read_first), ["rdmap.response.[botw]*", "ddp.write.be*", "ddp.write.[fw]*"]
     ),
-    **{f"waits in {name}": Fake(FakeServer(answering_once), [name]) for name in AWAITED},
     "calls uninvited": Fake(FakeServer(Calling("1", after_all=True)), ["v1.reverse.uninvited"]),
     "calls under two XIDs": Fake(FakeServer(Calling("1", within=7), any_start=True), ["v1.reverse.call"]),
-    "answers reverse replies": Fake(FakeServer(Calling("1")), ["v1.null", "v1.reverse.*"]),
     "recalls under two XIDs": Fake(FakeServer(Recalling(within=7), any_start=True), ["v1.back-channel.call"]),
     "recalls without credits": Fake(FakeServer(Recalling(at_once=True)), ["v1.back-channel.one-credit"]),
     "takes calls for replies to recalls": Fake(FakeServer(Recalling(takes_calls=True)), ["v1.back-channel.same-xid"]),
-    "answers replies to recalls": Fake(FakeServer(Recalling(answered)), ["v1.null", "v1.back-channel.*"]),
-    "closes at wrong replies to recalls": Fake(FakeServer(Recalling(closed)), ["v1.null", "v1.back-channel.*"]),
-    "takes all chunks": Fake(FakeServer(with_status), ["v1.reads.longer-than-count"]),
-    "overlooks long messages": Fake(FakeServer(overlooked_once), ["v1.type.nomsg-with-*-alone"]),
-    "takes chunks of pieces": Fake(FakeServer(piece_by_piece), ["v2.pieces.rest", "v2.flags.more-with-chunks"], "2"),
-    "rejects unenhanced start-ups": Fake(
-        FakeServer(obliging, any_start=True, start=REJECTING), ["mpa.startup.un*", "mpa.startup.markers"]
-    ),
 }
 
 
-for draft in DRAFTS:
-    for told, other in (
-        ("accepts everything", as_properties_or_reply),
-        ("closes at everything unusual", lambda *_: None),
-        ("refuses everything unusual", Version2.refusal),
-        ("reports everything unusual", Version2.report),
-    ):
-        server = FakeServer(Version2(draft, other))
-        FAKES[f"version {draft.version}: {told}"] = Fake(server, [f"{draft.family}.*"], draft.version)
-    name = f"version {draft.version}: answers reverse replies"
-    FAKES[name] = Fake(
-        FakeServer(Calling(draft.version)), [f"{draft.family}.null", f"{draft.family}.reverse.*"], draft.version
-    )
-    name = f"version {draft.version}: calls under two XIDs"
-    FAKES[name] = Fake(FakeServer(Calling(draft.version, within=7)), [f"{draft.family}.reverse.call"], draft.version)
-    name = f"version {draft.version}: answers calls with properties"
-    server = FakeServer(lambda frame, _, draft=draft: Version2(draft, Version2.refusal).properties(frame))  # type: ignore[misc]
-    FAKES[name] = Fake(server, [f"{draft.family}.null"], draft.version)
-
-
-first_draft, last_draft = DRAFTS
-FAKES["ends after the first message"] = Fake(
-    FakeServer(
-        lambda frame, received: Version2(last_draft, as_properties_or_reply)(frame, 1) if received == 1 else None
-    ),
-    ["v207.properties.again"],
-    "2-07",
-)
-FAKES["refuses unknown flags as a type"] = Fake(
-    FakeServer(Version2(first_draft, lambda server, frame: server.refusal(frame, first_draft.codes["INVAL_HTYPE"]))),
-    ["v2.flags.reserved"],
-    "2",
-)
-
-
-def test_each_check_catches_a_broken_server_and_each_reading_occurs() -> None:
+def test_each_of_these_servers_is_caught() -> None:
     async def main() -> list[list[Result]]:
         # All at once: most of the time passes in waiting for servers that say nothing.
         return await asyncio.gather(*(before(fake.server, fake.version, *fake.patterns) for fake in FAKES.values()))
 
     results = dict(zip(FAKES, asyncio.run(main()), strict=True))
-    everything = [result for found in results.values() for result in found]
-    left = {check.id for check in CATALOGUE} - caught(everything)
-    assert left == set(), "give each check a broken server"
-    named = {name for name in READINGS for check in CATALOGUE if repr(name) in repr(check.conversation)}
-    assert named - read(everything) == set(), "a reading that never occurs is no reading"
-    usual = {"v1.null", "v2.null", "v207.null"}
-    for name, found in results.items():
-        if len(found) > 10:
-            right = {result.check.id for result in found if result.verdict is Verdict.CONFORMS}
-            assert usual & right, f"{name}: not even the usual course"
-    useless = [name for name, found in results.items() if not caught(found) and not read(found)]
-    assert useless == []
+    uncaught = {
+        name: sorted({result.check.id for result in found if not result.readings} - caught(found))
+        for name, found in results.items()
+    }
+    assert {name: ids for name, ids in uncaught.items() if ids} == {}
 
 
 def test_a_server_that_demands_markers_gets_them() -> None:
@@ -288,6 +164,8 @@ def test_silence_is_tried_twice() -> None:
     def first_overlooked(frame: Frame, _received: int) -> bytes:
         if frame.segment[0] & 0x80:
             return b""  # the reminder, an RDMA Write of no octets
+        if frame.xid >= 1 << 31:
+            return null_reply(frame.xid)  # the other connection
         calls.append(frame.xid)
         return null_reply(frame.xid) if len(calls) > 1 else b""
 
@@ -542,7 +420,7 @@ def test_a_mistake_in_our_server_is_caught(judge: Judge, monkeypatch: pytest.Mon
     mutation.put_in(monkeypatch)
     # The first answers of a version 1 that is broken may be wrong, too.
     met = ["1"] if all(check.id.startswith("v1.") for check in checks) else []
-    assert caught(judge(checks, versions=versions, write=".", met=met)) == {check.id for check in checks}
+    assert caught(judge(checks, versions=versions, write=".", met=met, timeout_s=1.0)) == {check.id for check in checks}
 
 
 def test_a_server_that_continues_no_reply_conforms_with_the_resources_that_it_tells(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from fake_servers import FakeServer, Frame, Version2, as_properties_or_reply, null_reply
@@ -20,6 +21,71 @@ if TYPE_CHECKING:
 
 def found(results: list[Result]) -> set[tuple[str, Verdict, str]]:
     return {(result.check.id, result.verdict, result.cause) for result in results}
+
+
+def refusing_once(frame: Frame, received: int) -> bytes | None:
+    return struct.pack(">5I", frame.xid, 1, 32, 4, 2) if received == 1 else None
+
+
+def unusual(answer: Callable[[int], bytes]) -> FakeServer:
+    """A server that answers all but an empty call in its usual form by `answer`, which is given the XID."""
+    return FakeServer(
+        lambda frame, received: null_reply(frame.xid) if frame.is_plain_call(received) else answer(frame.xid),
+        any_start=True,
+    )
+
+
+def with_status(server: Version2, frame: Frame) -> bytes:
+    return as_properties_or_reply(server, frame) + bytes(4)
+
+
+def piece_by_piece(frame: Frame, received: int) -> bytes | None:
+    """Takes the first message for a piece, and refuses the next one."""
+    server = Version2(DRAFTS[0], as_properties_or_reply)
+    if received == 3:
+        return server.refusal(frame, DRAFTS[0].codes["INVAL_CONT"])
+    return b"" if received == 2 else server(frame, received)
+
+
+class Other(NamedTuple):
+    """A server of which each of these checks tells this reading."""
+
+    server: FakeServer
+    patterns: list[str]
+    reading: str
+    version: str = "1"
+
+
+OTHERS = [
+    Other(
+        FakeServer(refusing_once, any_start=True),
+        [f"v1.{name}" for name in ("*.handle-unknown", "re*.length-beyond", "re*.offset-beyond", "writes.*-beyond")],
+        "ended-after-error",
+    ),
+    Other(unusual(lambda xid: null_reply(xid)[:-4] + struct.pack(">I", 5)), ["v1.*.short"], "short-chunk-answered"),
+    Other(unusual(lambda xid: null_reply(xid) + bytes(4)), ["v1.reads.longer-than-count"], "long-read-chunk-cut"),
+    Other(unusual(lambda xid: null_reply(xid) + bytes(4)), ["v1.reads.positions-overlapping"], "unused-chunk-ignored"),
+    Other(FakeServer(piece_by_piece), ["v2.flags.more-with-chunks"], "chunks-of-a-piece-ignored", "2"),
+]
+OTHERS += [
+    Other(
+        FakeServer(Version2(draft, with_status)),
+        [f"{draft.family}.write.no-item", f"{draft.family}.rtr.place.position-[dt]*"],
+        "unused-chunk-ignored",
+        draft.version,
+    )
+    for draft in DRAFTS
+]
+
+
+def test_each_of_these_servers_differs_by_its_reading() -> None:
+    async def main() -> list[list[Result]]:
+        return await asyncio.gather(*(before(each.server, each.version, *each.patterns) for each in OTHERS))
+
+    found = [
+        {(result.verdict, *result.readings, result.check.id) for result in results} for results in asyncio.run(main())
+    ]
+    assert found == [{(Verdict.DIFFERS, each.reading, check.id) for check in chosen(*each.patterns)} for each in OTHERS]
 
 
 @pytest.mark.parametrize(("granted", "sent"), [(4, 4), (1000, 64)])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
-from fake_servers import OBLIGING, serving
+from fake_servers import OBLIGING, FakeServer, Frame, null_reply, serving
 
 from rpcrdma.check import CATALOGUE
 from support.command_process import CommandProcess
@@ -33,15 +35,15 @@ def ours(start: StartServer, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         assert served.stop() == 0
 
 
-@pytest.fixture(scope="module")
-def broken() -> Iterator[str]:
-    """The URL of a server that accepts everything."""
+@contextmanager
+def in_a_thread(server: FakeServer) -> Iterator[str]:
+    """The URL of the server."""
     urls: list[str] = []
     started, loops = threading.Event(), []
     ended = asyncio.Event()
 
     async def main() -> None:
-        async with serving(OBLIGING) as target:
+        async with serving(server) as target:
             urls.append(f"rdma://{target.host}:{target.port}")
             loops.append(asyncio.get_running_loop())
             started.set()
@@ -50,9 +52,18 @@ def broken() -> Iterator[str]:
     thread = threading.Thread(target=asyncio.run, args=[main()])
     thread.start()
     assert started.wait(10)
-    yield urls[0]
-    loops[0].call_soon_threadsafe(ended.set)
-    thread.join(10)
+    try:
+        yield urls[0]
+    finally:
+        loops[0].call_soon_threadsafe(ended.set)
+        thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def broken() -> Iterator[str]:
+    """The URL of a server that accepts everything."""
+    with in_a_thread(OBLIGING) as url:
+        yield url
 
 
 def test_a_server_that_conforms_ends_with_0_and_a_summary(command: Command, ours: tuple[str, Path]) -> None:
@@ -69,6 +80,8 @@ def test_violations_end_with_1_and_show_cause_section_and_messages(command: Comm
     assert "v1.type.5: An unknown type is refused\n    RFC 8166 4.5.2 (V1-60)\n    expected RDMA_ERROR" in ran.text
     assert ran.text.count(">|") == 2, "the start-up and the call"
     assert "00000001 00000020 00000005" in ran.text.replace("\n" + " " * 19, " ")
+    reached = ran.text.partition("\nstatements:\n")[2]
+    assert "  V1-60 (RFC 8166 4.5.2)\n    violates a MUST: v1.type.5\n" in reached
 
 
 def test_the_report_as_json_junit_and_html(command: Command, broken: str, tmp_path: Path) -> None:
@@ -90,6 +103,8 @@ def test_the_report_as_json_junit_and_html(command: Command, broken: str, tmp_pa
     assert len(suite.findall("testcase/failure")) == failures
     text = page.read_text()
     assert "v1.type.5" in text
+    row = '<td>V1-69<td>RFC 8166 4.6.1<td class="v1">ignores a SHOULD<td>ignores a SHOULD: v1.type.msgp'
+    assert row in text.partition("<h2>Statements</h2>")[2]
     assert "<script" not in text
     assert "http" not in text, "one file of its own"
 
@@ -117,6 +132,55 @@ def test_a_program_of_ones_own_is_judged_by_its_empty_procedure(
     report = command.done("check", ours[0], "--program", str(definition), "--only", "v1.*", "--json").json
     assert report["verdicts"]["conforms"] > 50
     assert {row["cause"] for row in report["checks"] if row["id"] == "v1.read.inline"} != {None}
+
+
+def test_a_program_that_the_server_lacks_is_told_with_the_remedy(
+    command: Command, ours: tuple[str, Path], tmp_path: Path
+) -> None:
+    definition = tmp_path / "absent.x"
+    definition.write_text(SIMPLE.replace("100003", "200000"))
+    ran = command.run("check", ours[0], "--program", str(definition), "--only", "v2.null")
+    assert ran.status == 1
+    assert (
+        "error: the server refused the call: it does not offer program 200000\nhint: rpcrdma programs rdma://"
+        in ran.err
+    )
+
+
+def test_a_report_that_cannot_be_written_is_told_before_the_run(
+    command: Command, nobody_listens: int, tmp_path: Path
+) -> None:
+    ran = command.run("check", f"rdma://127.0.0.1:{nobody_listens}", "--junit", str(tmp_path / "absent" / "a.xml"))
+    assert ran.status == 1
+    assert "absent/a.xml: no such file or directory" in ran.err
+
+
+def test_an_interrupted_run_has_its_report(tmp_path: Path) -> None:
+    last = threading.Event()
+
+    def answer(frame: Frame, _received: int) -> bytes:
+        if frame.payload[12:16] == b"\xff" * 4:  # v1.type.largest
+            last.set()
+            return b""
+        return null_reply(frame.xid)
+
+    junit = tmp_path / "report.xml"
+    with in_a_thread(FakeServer(answer)) as url:
+        command = ["check", url, "--json", "--junit", str(junit), "--timeout", "60"]
+        command += ["--only", "v1.type.5", "--only", "v1.type.largest", "--only", "v1.null"]
+        with CommandProcess(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            try:
+                assert last.wait(20)
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=20)
+            finally:
+                process.kill()
+    assert (process.returncode, err) == (130, b"error: interrupted\n")
+    rows = {row["id"]: (row["verdict"], row["cause"]) for row in json.loads(out)["checks"]}
+    unseen = ("not seen", "the command was interrupted before it")
+    assert rows.pop("v1.type.5")[0] == "violates a MUST"
+    assert rows == {"v1.null": ("conforms", None), "v1.type.largest": unseen}
+    assert len(ET.fromstring(junit.read_text()).findall("testcase")) == 3
 
 
 def test_writing_leaves_the_directory_as_it_was(command: Command, ours: tuple[str, Path]) -> None:

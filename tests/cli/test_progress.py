@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from rpcrdma.cli.progress import progress_bar
+from rpcrdma.cli.progress import progress_bar, progress_line
 
 
 class Terminal(io.StringIO):
@@ -97,3 +97,21 @@ def test_pipes_and_dumb_terminals_see_nothing(monkeypatch: pytest.MonkeyPatch) -
     assert shown(io.StringIO(), monkeypatch) == ""
     monkeypatch.setenv("TERM", "dumb")
     assert shown(Terminal(), monkeypatch) == ""
+
+
+def test_a_line_of_steps_is_written_over_and_left_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    with progress_line(1200) as tell:
+        tell("v1.null")
+        tell("v1.type.\x1b[2J")
+    blank = "\r\x1b[K"
+    assert stream.getvalue() == f"{blank}1 of 1,200: v1.null{blank}2 of 1,200: v1.type{blank}"
+
+
+def test_elsewhere_there_is_no_line_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
+    with progress_line(2) as tell:
+        tell("v1.null")
+    assert stream.getvalue() == ""

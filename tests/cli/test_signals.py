@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rpcrdma.cli.event_loop import Stopped, run_async
 from rpcrdma.cli.main import main
 from rpcrdma.cli.serve import _stop_on_signals
 from support.command_process import CommandProcess
@@ -175,6 +176,29 @@ def test_cat_ends_although_nobody_reads_what_it_prints(served: Served, number: s
         assert process.stdout.read(1) == b"\0"
         process.send_signal(number)
         assert process.wait(END_S) == 128 + number
+
+
+def test_a_signal_leaves_no_loop_open_that_is_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    made: list[asyncio.AbstractEventLoop] = []
+    right = asyncio.new_event_loop
+
+    def new_event_loop() -> asyncio.AbstractEventLoop:
+        made.append(right())
+        os.kill(os.getpid(), signal.SIGTERM)
+        return made[0]
+
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio.events, "new_event_loop", new_event_loop)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with pytest.raises(Stopped, match="SIGTERM"):
+            run_async(never())
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [loop.is_closed() for loop in made] == [True]
 
 
 def test_a_hangup_does_not_abort_a_stop_that_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,12 @@ from rpcrdma.check.entry import Step
 
 __all__ = [
     "ANSWERED",
+    "LONG_ANSWERED",
     "NULL",
     "NULL_OCTETS",
     "accepted",
     "afterwards",
+    "answered",
     "discarded",
     "either",
     "ended",
@@ -60,13 +62,20 @@ def accepted(status: int = 0, plus: int = 0, rpc: dict[str, Any] | None = None, 
     return {"message": {"header": reply_header(plus, **fields), "rpc": told}}
 
 
-ANSWERED: Step = hear(accepted())
+def answered(plus: int = 0, *, status: int = 0, invalidates: Any = None, **fields: Any) -> dict[str, Any]:
+    """The pattern of a reply without results; that to a call without chunks invalidates nothing."""
+    return {"message": {**accepted(status, plus, {"results": ""}, **fields)["message"], "invalidates": invalidates}}
+
+
+ANSWERED: Step = hear(answered())
 """The answer to an empty call."""
+LONG_ANSWERED = answered(invalidates={"any": [None, {"given": "source.handle"}]})
+"""The pattern of the reply to an empty Long Call in the memory "source"."""
 
 
 def afterwards(plus: int = 1, *others: dict[str, Any]) -> list[Step]:
     """The connection goes on: an empty call is answered next; or one of the `others` comes."""
-    return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(accepted(plus=plus), *others)]
+    return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(answered(plus), *others)]
 
 
 def discarded() -> list[Step]:
@@ -76,7 +85,8 @@ def discarded() -> list[Step]:
 
 def error(code: int, *numbers: Any, version: Any = 1) -> dict[str, Any]:
     """The pattern of RDMA_ERROR (RFC 8166 section 4.5)."""
-    header = {"xid": _XID, "version": version, "type": 4, "error": code, "numbers": list(numbers)}
+    start = {"xid": _XID, "version": version, "credit": {"min": 1}, "type": 4}
+    header = {**start, "error": code, "numbers": list(numbers)}
     return {"message": {"header": header, "invalidates": None}}
 
 
@@ -108,14 +118,13 @@ def terminates(
     the message has more octets than a server reads that ends the connection, and TCP may lose its Terminate. `awaited`:
     the segment may be placed, and its message waits for others.
     """
+    named = {*codes, *_GENERAL}
+    swapped = sorted({_swapped(each) for each in named} - named)
     return [
         {"terminate": {"code": {"any": list(codes)}}},
         *other,
         {"terminate": {"code": {"any": list(_GENERAL)}}, "reading": "other-terminate-code"},
-        {
-            "terminate": {"code": {"any": [_swapped(each) for each in (*codes, *_GENERAL)]}},
-            "reading": "terminate-nibbles-swapped",
-        },
+        {"terminate": {"code": {"any": swapped}}, "reading": "terminate-nibbles-swapped"},
         {"terminate": {}, "breaks": "RD-4"},
         *([{**_UNTOLD, "end": {"how": "reset"}}] if long else []),
         {"end": {}, "breaks": "RD-15"} if listed else _UNTOLD,

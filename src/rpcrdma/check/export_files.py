@@ -5,11 +5,12 @@ Looking them up is no part of any verdict: the checks themselves use no code of 
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 import struct
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 
 from rpcrdma.aio.client.connect import ConnectOptions
@@ -37,70 +38,76 @@ async def prepared_export(
 ) -> AsyncIterator[Abilities]:
     """The file at the URL's path, or the first large enough one in that directory; new files in the directory `write`.
 
-    `fresh_files` is the number of empty ones among them. The new files are removed at the end. Where MOUNT does not
-    answer or no file is found, the notes tell.
+    `fresh_files` is the number of empty ones among them. The new files are removed at the end, over another connection,
+    since a check may end all those that are there. The notes tell where MOUNT does not answer, no file is found, or a
+    new file could not be removed.
 
     Raises:
-        OSError: the files in `write` cannot be made or removed.
+        OSError: the files in `write` cannot be made.
     """
     abilities = Abilities(given={"credential": own_credential()}, met={"nfs"})
+    opening = functools.partial(nfs_open, str(url), mount_port=mount_port, options=replace(options, reconnect=False))
+    run = f".rpcrdma-check-{secrets.token_hex(4)}"
+    name = f"{(write or '').rstrip('/') or '.'}/{run}"
+    made: list[str] = []
     try:
-        opening = nfs_open(str(url), mount_port=mount_port, options=replace(options, reconnect=False))
-        filesystem = await opening
-    except (RpcRdmaError, OSError) as error:
-        abilities.notes.append(f"no file is known: {_in_words(error)}")
-        if write is not None:
-            raise
+        try:
+            async with opening() as filesystem:
+                with suppress(RpcRdmaError, OSError):
+                    abilities.given["directory"], _ = await filesystem.handle_of(".")
+                if write is None:
+                    await _find(filesystem, abilities)
+                else:
+                    made += [f"{name}-read", f"{name}-written"]
+                    await _make(filesystem, made, abilities)
+                    abilities.given["owner"] = run.encode()
+                    fresh = [f"{name}-fresh-{number}" for number in range(fresh_files)]
+                    made += fresh
+                    abilities.fresh_files = [await _fresh_file(filesystem, each) for each in fresh]
+        except (RpcRdmaError, OSError) as error:
+            abilities.notes.append(f"no file is known: {_in_words(error)}")
+            if write is not None:
+                raise
         yield abilities
-        return
-    async with filesystem:
-        with suppress(RpcRdmaError, OSError):
-            abilities.given["directory"], _ = await filesystem.handle_of(".")
-        if write is None:
-            await _find(filesystem, abilities)
-            yield abilities
-            return
-        run = f".rpcrdma-check-{secrets.token_hex(4)}"
-        name = f"{write.rstrip('/') or '.'}/{run}"
-        async with (
-            _new_file(filesystem, f"{name}-read"),
-            _new_file(filesystem, f"{name}-written"),
-            _fresh_files(filesystem, name, fresh_files) as fresh,
-        ):
-            await _take(filesystem, f"{name}-read", abilities)
-            handle, _ = await filesystem.handle_of(f"{name}-written")
-            abilities.given |= {"written": handle, "write_position": _write_position(handle, own_credential())}
-            abilities.given["owner"] = run.encode()
-            abilities.fresh_files = fresh
-            abilities.met.add("write")
-            yield abilities
-
-
-@asynccontextmanager
-async def _new_file(filesystem: NfsFilesystem, name: str) -> AsyncIterator[None]:
-    """A file that is removed at the end."""
-    await filesystem.write_bytes(name, bytes(index * 5 & 0xFF for index in range(_CONTENT_OCTETS)))
-    try:
-        yield
     finally:
-        await filesystem.unlink(name)
+        if made:
+            await _remove(opening, made, abilities)
 
 
-@asynccontextmanager
-async def _fresh_files(filesystem: NfsFilesystem, name: str, count: int) -> AsyncIterator[list[bytes]]:
-    """The handles of empty files that are removed at the end.
+async def _make(filesystem: NfsFilesystem, names: Sequence[str], abilities: Abilities) -> None:
+    for name in names:
+        await filesystem.write_bytes(name, bytes(index * 5 & 0xFF for index in range(_CONTENT_OCTETS)))
+    read, written = names
+    await _take(filesystem, read, abilities)
+    handle, _ = await filesystem.handle_of(written)
+    abilities.given |= {"written": handle, "write_position": _write_position(handle, own_credential())}
+    abilities.met.add("write")
 
-    Nothing is written to them: Linux keeps a written file open for seconds, and gives no delegation of it.
+
+async def _remove(
+    opening: Callable[[], AbstractAsyncContextManager[NfsFilesystem]], names: Sequence[str], abilities: Abilities
+) -> None:
+    left = list(names)
+    try:
+        async with opening() as filesystem:
+            for name in names:
+                with suppress(FileNotFoundError):
+                    await filesystem.unlink(name)
+                left.remove(name)
+    except (RpcRdmaError, OSError) as error:
+        if left:
+            abilities.notes.append(f"remove {' and '.join(left)}, which the checks could not: {_in_words(error)}")
+
+
+async def _fresh_file(filesystem: NfsFilesystem, path: str) -> bytes:
+    """The handle of a new empty file.
+
+    Nothing is written to it: Linux keeps a written file open for seconds, and gives no delegation of it.
     """
-    async with AsyncExitStack() as made:
-        handles = []
-        for number in range(count):
-            path = f"{name}-fresh-{number}"
-            async with await filesystem.open(path, "xb"):
-                made.push_async_callback(filesystem.unlink, path)
-            handle, _ = await filesystem.handle_of(path)
-            handles.append(handle)
-        yield handles
+    async with await filesystem.open(path, "xb"):
+        pass
+    handle, _ = await filesystem.handle_of(path)
+    return handle
 
 
 async def _find(filesystem: NfsFilesystem, abilities: Abilities) -> None:

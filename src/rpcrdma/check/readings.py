@@ -87,6 +87,11 @@ READINGS: Mapping[str, Reading] = MappingProxyType(
             "of a Read chunk that is longer than its count the rest is passed over; we refuse it",
             "RFC 8166 section 3.4.5.2 binds the requester alone",
         ),
+        "short-chunk-answered": Reading(
+            "a result that does not fit its chunk is answered with SYSTEM_ERR; we answer ERR_CHUNK",
+            "RFC 8166 section 4.5.4 has ERR_CHUNK and the end of the connection, RFC 5531 section 9 SYSTEM_ERR for "
+            "faults of the server; Linux svcrdma",
+        ),
         "unused-chunk-ignored": Reading(
             "a chunk that the procedure has no item for is passed over; we answer ERR_CHUNK",
             "RFC 8166 section 6.1, and A.1 of version 2's drafts, speak of reduced items, and of no chunk that stands "

@@ -43,6 +43,18 @@ def _reached(results: Sequence[Result]) -> dict[str, str]:
     return {name: found[name].value for name in STATEMENTS if name in found}
 
 
+def _coverage(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """Each statement that was tried: id, section, the worst verdict, and the checks with their verdicts."""
+    for name, worst in report["statements"].items():
+        statement = STATEMENTS[name]
+        tried: dict[str, list[str]] = {}
+        for row in report["checks"]:
+            if name in row["statements"] and row["verdict"] != Verdict.NOT_SEEN.value:
+                tried.setdefault(row["verdict"], []).append(row["id"])
+        checks = "; ".join(f"{verdict}: {', '.join(ids)}" for verdict, ids in tried.items())
+        yield name, f"{statement.source} {statement.section}", worst, checks
+
+
 def _row(result: Result) -> dict[str, Any]:
     check = result.check
     row: dict[str, Any] = {"id": check.id, "title": check.title, "verdict": result.verdict.value}
@@ -70,7 +82,10 @@ def _passage(passage: Passage, judged_side: str) -> dict[str, Any]:
 
 
 def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
-    """The report for people: counts, then each check that does not conform; `details`: with its messages."""
+    """The report for people: counts, then each check that does not conform.
+
+    `details`: with its messages, and at the end each statement that was tried with its checks.
+    """
     total = len(report["checks"])
     versions = report["versions"]
     yield f"{report['url']}: {total} checks, version{'s' * (len(versions) > 1)} {' and '.join(versions)}"
@@ -95,6 +110,12 @@ def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
     if causes:
         yield ""
         yield from (f"not seen: {count} checks, as {cause}" for cause, count in causes.items())
+    if details:
+        yield ""
+        yield "statements:"
+        for name, section, _, checks in _coverage(report):
+            yield f"  {name} ({section})"
+            yield f"    {checks}"
 
 
 def ladder_lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -177,4 +198,9 @@ def as_html(report: Mapping[str, Any]) -> str:
             f"<tr><td><code>{html.escape(row['id'])}</code><br>{html.escape(row['title'])}{cause}"
             f'<td class="v{rank}">{html.escape(row["verdict"])}<td>{where}'
         )
+    parts.append("</table><h2>Statements</h2><table><tr><th>Statement<th>Section<th>Worst verdict<th>Checks")
+    for name, section, worst, checks in _coverage(report):
+        rank = ranks.get(worst, len(order))
+        cells = f'<td>{name}<td>{section}<td class="v{rank}">{worst}<td>{checks}'
+        parts.append(f"<tr>{cells}")
     return "\n".join([*parts, "</table></html>", ""])

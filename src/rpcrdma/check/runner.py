@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -11,7 +12,9 @@ from rpcrdma.check.catalogue.reverse import WATCH
 from rpcrdma.check.entry import Check
 from rpcrdma.check.readings import READINGS
 from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, Result, Verdict
-from rpcrdma.scripted import LiveConversation, Outcome, RawTarget, open_conversation, run_conversation
+from rpcrdma.errors import LocalProtocolError, RpcError
+from rpcrdma.scripted import Failure, LiveConversation, Outcome, RawTarget, open_conversation, run_conversation
+from rpcrdma.scripted.form import check_conversation
 
 __all__ = ["FRESH_FILES", "Witness", "calling_programs", "recalled_delegations", "run_checks", "spoken_versions"]
 
@@ -19,14 +22,14 @@ FRESH_FILES = 2
 """A check is tried a second time after silence, then with another file."""
 
 _WHY_NOT_SEEN = {
-    "file": "no regular file of 5,001 octets or more is known; name a path in the URL that leads to one",
-    "nfs": "the program is not NFSv3",
-    "risky": "it is known to stop a server; --risky runs it",
-    "write": "nothing may be written; --write DIR names a directory",
     "1": "the server does not speak version 1",
     "2": "the server does not speak version 2 (draft -00)",
     "2-07": "the server does not speak version 2 (draft -07)",
     "frames": FRAMES_NOT_SEEN,
+    "nfs": "the program is not NFSv3",
+    "file": "no regular file of 5,001 octets or more is known; name a path in the URL that leads to one",
+    "risky": "it is known to stop a server; --risky runs it",
+    "write": "nothing may be written; --write DIR names a directory",
     "markers": "the server demands no markers",
     "recall": "the server has recalled no delegation of NFSv4.1 in a trial with a file of --write DIR",
     "watch": "the server has no program of `rpcrdma watch`, with which it would call",
@@ -34,10 +37,17 @@ _WHY_NOT_SEEN = {
     "continuation": "the server does not take requests in several transmissions in this version",
     "segments": "the server has no segments for bulk data in its receive buffers",
 }
-"""By need; those of one version are written as "2.segments"."""
+"""By need; those of one version are written as "2.segments". The first that is missing is told."""
 _TRIAL_XID = 0x0BAD_F11E
 _CALL = {"say": {"header": {"xid": {"given": "xid"}}, "rpc": {}}}
 _REPLY = {"hear": {"message": {"header": {"xid": {"given": "xid"}}, "rpc": {"accepted": 0}}}}
+_REPLY_OR_REFUSAL = {
+    "hear": [
+        _REPLY["hear"],
+        {"message": {"rpc": {"accepted": 1}}, "unmet": "it does not offer program {}"},
+        {"message": {"rpc": {"accepted": 2}}, "unmet": "it does not offer version {1} of program {0}"},
+    ]
+}
 _PROBES: Mapping[str, Mapping[str, Any]] = {
     "1": {"steps": [_CALL, _REPLY]},
     "2": {
@@ -55,16 +65,54 @@ _PROBES: Mapping[str, Mapping[str, Any]] = {
         ],
     },
 }
+_REFUSED_MAX = 5
+"""Connections in a row that the server refuses, or does not answer, before it is taken to have stopped."""
+_AGAIN_PLUS = 32
+"""The distance of the XIDs of a second try."""
+_BUSY_S = 0.5
+"""How often another connection makes a call while a check runs: more often than any server ends an idle one."""
 
 
 async def spoken_versions(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[str, Outcome]:
-    """The conversation in which the server has shown each version that it speaks.
+    """The conversation in which the server has shown each version that it speaks; one without the program is left out.
 
     Raises:
         OSError: the server cannot be reached.
+        RpcError: it speaks a version, but does not offer the program.
     """
-    outcomes = {name: await run_conversation(probe, target, given) for name, probe in _PROBES.items()}
-    return {name: outcome for name, outcome in outcomes.items() if outcome.failure is None}
+    spoken, refusals = {}, []
+    for name, probe in _PROBES.items():
+        start = probe["steps"] if name != "1" else ()
+        called = await _tried(target, {**probe, "steps": [*start, _CALL, _REPLY_OR_REFUSAL]}, given)
+        begun = await _tried(target, probe, given) if start else called
+        if called.failure is not None and called.failure.unmet:
+            refusals.append(called.failure.unmet)
+        elif begun.failure is None:
+            spoken[name] = begun
+    if refusals and not spoken:
+        raise RpcError(refusals[0].format(given["program"], given["program_version"]))
+    return spoken
+
+
+async def _tried(
+    target: RawTarget,
+    conversation: Mapping[str, Any],
+    given: Mapping[str, int | bytes],
+    fresh_files: Iterator[bytes] | None = None,
+) -> Outcome:
+    """The outcome of the conversation, or of a second try after silence; each try has a fresh file.
+
+    A server may have overlooked a message, as siw does when it comes at a bad time. Another call is meant.
+    """
+
+    def fresh() -> dict[str, bytes]:
+        return {} if fresh_files is None else {"fresh": next(fresh_files)}
+
+    outcome = await run_conversation(conversation, target, {**given, **fresh()})
+    if outcome.failure is not None and outcome.failure.silent:
+        again = {**given, "xid": int(given.get("xid", 0)) + _AGAIN_PLUS, **fresh()}
+        outcome = await run_conversation(conversation, target, again)
+    return outcome
 
 
 async def calling_programs(target: RawTarget, given: Mapping[str, int | bytes], version: str) -> set[str]:
@@ -101,30 +149,60 @@ async def _release(target: RawTarget, given: Mapping[str, int | bytes], xid: int
 
 
 class Witness:
-    """Another client, whose connection must survive each mistake of a check."""
+    """Another client, whose connection must survive each mistake of a check, with a call in flight meanwhile."""
 
-    def __init__(self, target: RawTarget, version: str, given: Mapping[str, int | bytes]) -> None:
+    def __init__(self, target: RawTarget, version: str, given: Mapping[str, int | bytes], first_xid: int) -> None:
         self._target = target
         self._version = version
         self._given = dict(given)
+        self._xid = first_xid
         self._live: LiveConversation | None = None
+        self._failure: Failure | None = None
+        """The wrong answer that has ended the last connection; None if the connection has ended, or nothing came."""
 
-    async def answered(self, xid: int) -> bool:
-        """Whether an empty call is answered, even wrongly, on the connection of the calls before, or on a new one."""
+    async def begin(self) -> bool:
+        """Whether the server answers before a check; if a connection that was idle has ended, on a new one."""
+        return await self.turn() or await self.turn()
+
+    async def turn(self) -> bool:
+        """Awaits the reply to the call in flight, and makes the next one; False: the next connection is new."""
         try:
             if self._live is None:
                 start = {**_PROBES[self._version], "steps": []}
-                self._live = await open_conversation(start, self._target, self._given)
+                self._live = live = await open_conversation(start, self._target, self._given)
                 if self._version != "1":
-                    await self._live.run(_PROBES[self._version]["steps"], xid=xid)
-            if await self._live.run([_CALL, _REPLY], xid=xid):
-                return True
+                    await live.run(_PROBES[self._version]["steps"], xid=self._xid)
+                await live.run([_CALL], xid=self._xid)
+            if await self._live.run([_REPLY], xid=self._xid):
+                self._xid = (self._xid + 1) & 0xFFFFFFFF
+                return await self._live.run([_CALL], xid=self._xid)
             failure = self._live.outcome.failure
+            self._failure = None if failure is None or failure.silent or failure.ended else failure
         except OSError:
-            failure = None
+            self._failure = None
         await self.close()
-        # An answer that is wrong, in its frames for example, is one.
-        return failure is not None and not (failure.silent or failure.ended)
+        return False
+
+    async def keep_busy(self) -> None:
+        """Makes a call, lest the connection ends as an idle one."""
+        if self._live is not None:
+            await self.turn()
+
+    async def fate(self) -> str:
+        """The fate of the connection after a check, in words; empty if its calls are answered."""
+        # The first reply may be older than the mistake.
+        if self._live is not None and await self.turn() and await self.turn():
+            return ""
+        wrong = self._failure
+        if wrong is not None:
+            if wrong.statement:
+                # A mistake in the frames is one of all answers, and is booked on its own statement.
+                return ""
+            return f"another connection is answered wrong after this: expected {wrong.expected}; found {wrong.found}"
+        # A first failure may be that of the connection alone; the second is that of the server.
+        alive = await self.begin() or self._failure is not None
+        told = "another connection ended" if alive else "the server answers no other connection any more"
+        return f"{told} after this"
 
     async def close(self) -> None:
         """Closes the connection."""
@@ -154,11 +232,16 @@ async def run_checks(
     results = []
     files = iter(fresh_files)
     version = next((name for name in ("1", "2", "2-07") if name in met), "1")
-    witness = Witness(target, version, given)
+    witness = Witness(target, version, given, first_xid ^ 1 << 31)
+    refused = 0
     try:
         for number, check in enumerate(checks):
             xid = (first_xid + 64 * number) & 0xFFFFFFFF
-            result = await _result(check, target, {**given, "xid": xid}, met, witness, files)
+            result = _unseen(check, target, met, refused)
+            if result is None:
+                own = {**given, "xid": xid}
+                result = await _result(check, target, own, witness, files if "recall" in check.needs else None)
+                refused = refused + 1 if result.refused else 0
             results.append(result)
             on_result(result)
         if any("recall" in result.check.needs and result.verdict is not Verdict.NOT_SEEN for result in results):
@@ -168,41 +251,46 @@ async def run_checks(
     return results
 
 
+def _unseen(check: Check, target: RawTarget, met: Collection[str], refused: int) -> Result | None:
+    """The result of a check that is not run."""
+    needs = {check.conversation.get("version", "1"), *check.needs}
+    if check.of_frames and target.provider is not None:
+        needs = {"frames"}
+    missing = {need.rpartition(".")[2] for need in needs if need not in met}
+    causes = [cause for need, cause in _WHY_NOT_SEEN.items() if need in missing]
+    if refused == _REFUSED_MAX:
+        causes.append(f"the server took none of {_REFUSED_MAX} connections in a row; it may have stopped")
+    return Result(check=check, verdict=Verdict.NOT_SEEN, cause=causes[0]) if causes else None
+
+
 async def _result(
     check: Check,
     target: RawTarget,
     given: Mapping[str, int | bytes],
-    met: Collection[str],
     witness: Witness,
-    fresh_files: Iterator[bytes],
+    fresh_files: Iterator[bytes] | None,
 ) -> Result:
-    version = check.conversation.get("version", "1")
-    needs = [version, *sorted(check.needs)]
-    if check.of_frames and target.provider is not None:
-        needs = ["frames"]
-    missing = [need for need in needs if need not in met]
-    if missing:
-        return Result(check=check, verdict=Verdict.NOT_SEEN, cause=_WHY_NOT_SEEN[missing[0].rpartition(".")[2]])
-
-    def fresh() -> dict[str, bytes]:
-        return {"fresh": next(fresh_files)} if "recall" in check.needs else {}
-
+    others_answered = await witness.begin()
+    running = asyncio.ensure_future(_tried(target, check.conversation, given, fresh_files))
     try:
-        outcome = await run_conversation(check.conversation, target, {**given, **fresh()})
-        if outcome.failure is not None and outcome.failure.silent:
-            # A server may have overlooked a message, as siw does when it comes at a bad time. Another call is meant.
-            again = {**given, "xid": int(given["xid"]) + 32, **fresh()}
-            outcome = await run_conversation(check.conversation, target, again)
+        while not (await asyncio.wait([running], timeout=_BUSY_S))[0]:
+            await witness.keep_busy()
+        result = _judged(check, running.result())
     except OSError as error:
-        return Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=f"no connection: {error}")
-    result = _judged(check, outcome)
-    if not await witness.answered(int(given["xid"]) + 63):
-        # A first failure may be that of the connection alone; the second is that of the server.
-        alive = await witness.answered(int(given["xid"]) + 62)
+        cause = f"no connection: {error}" if str(error) else f"no connection within {target.timeout_s:g} s"
+        return Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=cause, refused=True)
+    except LocalProtocolError as error:
+        # A message that the conversation goes on with may not have come.
+        check_conversation(check.conversation)
+        result = Result(check=check, verdict=Verdict.INCONCLUSIVE, cause=f"the check cannot go on: {error}")
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+    fate = await witness.fate() if others_answered else ""
+    if fate:
         result.others_ended = True
         result.verdict = Verdict.VIOLATES
-        told = "another connection ended" if alive else "the server answers no other connection any more"
-        result.cause = f"{told} after this{'; ' if result.cause else ''}{result.cause}"
+        result.cause = "; ".join(filter(None, [fate, result.cause]))
     return result
 
 

@@ -31,8 +31,9 @@ class Verdict(enum.Enum):
 class Result:
     """The verdict on one check; `cause` has the expected and the found answer, or why there is no verdict.
 
-    `readings` are names of `READINGS`; `others_ended`: another connection did not go on after the check. `broken` is
-    the statement that a mistake in the frames of an answer breaks, which the check may not have been about.
+    `readings` are names of `READINGS`; `others_ended`: another connection did not go on after the check, or was
+    answered wrong. `refused`: there was no connection for the check. `broken` is the statement that a mistake in the
+    frames of an answer breaks, which the check may not have been about.
     """
 
     check: Check
@@ -41,6 +42,7 @@ class Result:
     readings: Sequence[str] = ()
     passages: Sequence[Passage] = field(default_factory=list)
     others_ended: bool = False
+    refused: bool = False
     broken: str = ""
 
     @property

@@ -43,7 +43,8 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
     except ImportError:
         factory = None
     stopping = _Stopping()
-    with asyncio.Runner(loop_factory=factory) as runner:
+    # An exception at any point would leave a loop open while it is made or closed.
+    with stopping.handling(), asyncio.Runner(loop_factory=factory) as runner:
         try:
             return runner.run(stopping.run(main))
         except asyncio.CancelledError:
@@ -66,18 +67,29 @@ class _Stopping:
     def __init__(self) -> None:
         self.number: int | None = None
         """The number of the signal that came, if one did."""
+        self._cancel: Callable[[], object] = lambda: None
 
     async def run(self, main: Coroutine[Any, Any, T]) -> T:
-        with self._handling():
-            return await main
-
-    @contextmanager
-    def _handling(self) -> Iterator[None]:
         import asyncio  # noqa: PLC0415
 
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None, "called by a coroutine"
 
+        def cancel() -> None:
+            task.cancel()
+            # Wakes the loop if it waits for its sockets.
+            loop.call_soon_threadsafe(lambda: None)
+
+        self._cancel = cancel
+        try:
+            if self.number is not None:
+                cancel()
+            return await main
+        finally:
+            self._cancel = lambda: None
+
+    @contextmanager
+    def handling(self) -> Iterator[None]:
         def stop(number: int, _frame: FrameType | None) -> None:
             if self.number is not None:
                 if number == signal.SIGHUP:
@@ -87,9 +99,7 @@ class _Stopping:
                 os.write(2, b"error: aborted; unfinished files were not removed\n")
                 os._exit(128 + number)
             self.number = number
-            task.cancel()
-            # Wakes the loop if it waits for its sockets.
-            loop.call_soon_threadsafe(lambda: None)
+            self._cancel()
 
         before = {number: signal.signal(number, stop) for number in _heeded()}
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, Task, TaskID
     from rich.text import Text
 
-__all__ = ["Advance", "Bar", "progress_bar"]
+__all__ = ["Advance", "Bar", "progress_bar", "progress_line"]
 
 Advance = Callable[[int, int], None]
 """Takes the octets and the files moved since the last call."""
@@ -49,7 +50,7 @@ class Bar:
 @contextmanager
 def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
     """A bar for `total` octets (None: not known) as long as the context lasts; `rich` honours NO_COLOR."""
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    if not _can_be_written_over():
         yield Bar()
         return
     # `rich` takes longer to import than most commands take to run.
@@ -88,3 +89,29 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
     with Progress(*columns, console=terminal, refresh_per_second=_REFRESHES_PER_S, transient=True) as progress:
         task = progress.add_task(console.printable(description), total=total, files="")
         yield Bar(progress, task)
+
+
+@contextmanager
+def progress_line(total: int) -> Iterator[Callable[[str], None]]:
+    """A line with the count of steps out of `total`, as long as the context lasts; takes the name of each next step."""
+    if not _can_be_written_over():
+        yield lambda _: None
+        return
+    step = 0
+
+    def tell(name: str) -> None:
+        nonlocal step
+        step += 1
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write("\r\x1b[K" + console.printable(f"{step:,} of {total:,}: {name}")[:width])
+        sys.stderr.flush()
+
+    try:
+        yield tell
+    finally:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+
+
+def _can_be_written_over() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"

@@ -7,6 +7,7 @@ made by hand.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from rpcrdma.verbs import (
 
 __all__ = ["QueuePairPeer", "is_invalidation", "open_link"]
 
+_END_S = 5.0
+"""How long a device may take for the end of a connection before the next one is made all the same."""
 _RECEIVES = 96
 """Receives, which are posted again when they are taken: more than a check sends calls at once."""
 _RECEIVE_OCTETS = 36864
@@ -219,7 +222,9 @@ class QueuePairPeer:
             driver.protection_domain.invalidate(region)
         driver.queue_pair.abort("the conversation is over")
         driver.close()
-        await self._over.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_S):
+                await self._over.wait()
 
     def _turn(self) -> None:
         driver = self._driver

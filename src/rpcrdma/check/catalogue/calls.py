@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from rpcrdma.check.answers import ANSWERED, NULL, NULL_OCTETS, accepted, afterwards, either, error, hear, say
+from rpcrdma.check.answers import (
+    ANSWERED,
+    LONG_ANSWERED,
+    NULL,
+    NULL_OCTETS,
+    accepted,
+    afterwards,
+    answered,
+    either,
+    error,
+    hear,
+    reply_header,
+    say,
+)
 from rpcrdma.check.entry import Check, Step, check
 
 __all__ = ["CHECKS"]
@@ -23,7 +36,7 @@ _GRANTED = {"heard": "header.credit", "most": _CALLS_MAX}
 
 def _denied(status: int) -> dict[str, Any]:
     """MSG_DENIED."""
-    return {"message": {"header": {"type": 0, "xid": {"given": "xid"}}, "rpc": {"status": status}}}
+    return {"message": {"header": reply_header(), "rpc": {"xid": {"given": "xid"}, "status": status}}}
 
 
 def _long(name: str, title: str, statements: str, lengths: list[int], needs: str = "") -> Check:
@@ -35,8 +48,7 @@ def _long(name: str, title: str, statements: str, lengths: list[int], needs: str
         at += length
     memory = {"source": {"content": NULL_OCTETS}}
     said = say(header={"type": 1, "reads": reads})
-    answer = {"message": {**accepted()["message"], "invalidates": {"any": [None, {"given": "source.handle"}]}}}
-    return check(name, title, statements, said, *either(answer), needs=needs, memory=memory)
+    return check(name, title, statements, said, *either(LONG_ANSWERED), needs=needs, memory=memory)
 
 
 _UNREGISTERED: list[Step] = [
@@ -67,7 +79,7 @@ CHECKS: tuple[Check, ...] = (
               hear({"message": {"header": {"type": 0, "credit": {"min": 1}}, "rpc": {"accepted": 0}}})]}}),
     check("v1.message.1024", "A message of 1,024 octets is taken from a peer without private data", "V1-9",
           say(rpc={}, append={"zeros": 1024 - _NULL_MESSAGE_OCTETS}),
-          *either(accepted(), accepted(4)), startup={"data": ""}),
+          *either(answered(), answered(status=4)), startup={"data": ""}),
     _long("v1.nomsg.one-segment", "An empty call in a Position-Zero chunk is answered", "V1-32 V1-33 V1-37", [40]),
     _long("v1.nomsg.odd-segments", "A Position-Zero chunk in segments of odd lengths is joined in their order",
           "V1-92 V1-14", [1, 2, 3, 34]),
@@ -81,7 +93,7 @@ CHECKS: tuple[Check, ...] = (
     check("v1.writes.two-unused", "Two Write chunks for which there is no item are returned with lengths of zero",
           "V1-48 NF-12", say(header={"writes": [[{"memory": "sink"}], [{"memory": "sink"}]]}, rpc={}),
           *either(accepted(writes=[[_EMPTY], [_EMPTY]]), {**error(2), "reading": "chunk-list-too-complex"}),
-          memory=_SINK),
+          {"memory": {"sink": {"written": 0}}}, memory=_SINK),
     check("v1.writes.empty", "A Write chunk without segments is returned without segments", "V1-50",
           say(header={"writes": [[]]}, rpc={}),
           *either(accepted(writes=[[]]), {**error(2), "reading": "empty-write-chunk-refused"})),
@@ -90,7 +102,7 @@ CHECKS: tuple[Check, ...] = (
           *either(accepted(reply=[_EMPTY]),
                   {"message": {"header": {"type": 1, "reads": [], "writes": [], "xid": {"given": "xid"},
                                           "reply": [{**_EMPTY, "length": 24}]}}}),
-          memory=_REPLY_SINK),
+          {"memory": {"sink": {"written": {"any": [0, 24]}}}}, memory=_REPLY_SINK),
     check("v1.reads.ineligible", "A call with a Read chunk, for whose procedure nothing may be reduced, is refused",
           "V1-62", say(header={"reads": [{"position": 40, "memory": "source"}]}, rpc={}),
           *either(error(2), {**accepted(), "reading": "unused-chunk-ignored"}),

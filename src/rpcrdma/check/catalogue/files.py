@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["CALLER", "content", "getattr_call", "read_call", "segment", "write_call"]
+from rpcrdma.check.answers import accepted
+
+__all__ = ["CALLER", "content", "getattr_call", "read_answer", "read_call", "segment", "write_call"]
 
 CALLER = {"credential": {"given": "credential"}}
 
@@ -21,6 +23,16 @@ def getattr_call() -> dict[str, Any]:
 def read_call(count: int, file: str = "file", at: int = 0) -> dict[str, Any]:
     """The RPC message of READ."""
     return {"procedure": 6, "args": [{"opaque": {"given": file}}, {"longs": [at]}, {"words": [count]}], **CALLER}
+
+
+def read_answer(*, count: int | None = None, **header: Any) -> dict[str, Any]:
+    """The pattern of a successful reply of version 1, with these fields in its header; it may invalidate "sink".
+
+    That to a READ of `count` octets through a chunk has their number at its end, and neither data nor padding behind.
+    """
+    pattern = accepted(**header)["message"]
+    rpc = {**pattern["rpc"], "result_status": 0, **({} if count is None else {"results": {"ends": {"words": [count]}}})}
+    return {"message": {**pattern, "rpc": rpc, "invalidates": {"any": [None, {"given": "sink.handle"}]}}}
 
 
 def write_call(count: int, at: int = 0) -> dict[str, Any]:

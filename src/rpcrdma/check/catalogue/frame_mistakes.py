@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rpcrdma.check.answers import ANSWERED, NULL, NULL_OCTETS, accepted, afterwards, hear, say, terminated
+from rpcrdma.check.answers import (
+    ANSWERED,
+    LONG_ANSWERED,
+    NULL,
+    NULL_OCTETS,
+    afterwards,
+    answered,
+    hear,
+    say,
+    terminated,
+)
 from rpcrdma.check.entry import Check, Step, check
 
 __all__ = ["CHECKS", "MISTAKES", "NO_READS", "FrameMistake"]
@@ -143,7 +153,7 @@ UNTAGGED: tuple[FrameMistake, ...] = (
             terminated(0x1204, awaited=True), _call(cut=32, ddp={"last": 0}),
             {"payload": NULL_OCTETS, "ddp": {"number": 2, "offset": 36}}),
     _offset("ddp.offset.overlap", "Segments that overlap with the same octets are reported, or make the message",
-            "DDP-8 DDP-18", terminated(0x1204, other=(accepted(),)), {"rpc": {}, "cut": 32, "ddp": {"last": 0}},
+            "DDP-8 DDP-18", terminated(0x1204, other=(answered(),)), {"rpc": {}, "cut": 32, "ddp": {"last": 0}},
             {"payload": NULL_OCTETS, "ddp": {"number": 2, "offset": 28}}),
     _offset("ddp.message.too-long", "A message longer than the buffer for it is reported", "DDP-16 DDP-18 RD-15",
             terminated(0x1205, 0x1202, long=True), {"payload": {"zeros": 300_000}}),
@@ -233,7 +243,8 @@ ACCESSES: tuple[FrameMistake, ...] = tuple(
         _last("rdmap.response.without-last", "A Response is complete with its segment with L alone",
               "DDP-2 DDP-11 RD-8 RD-3",
               [{"quiet": {"milliseconds": 50}},
-               say(**_into_sink("read_response", {"words": NULL_OCTETS["words"][9:]}, _LENGTH - 4)), ANSWERED],
+               say(**_into_sink("read_response", {"words": NULL_OCTETS["words"][9:]}, _LENGTH - 4)),
+               hear(LONG_ANSWERED)],
               _into_sink("read_response", _FIRST_PART, last=0)),
         _offset("ddp.write.beyond", "An RDMA Write beyond the end of valid memory is reported",
                 "DDP-16 DDP-18 RD-15", terminated(0x1101, 0x1100, 0x1102),
@@ -245,8 +256,8 @@ ACCESSES: tuple[FrameMistake, ...] = tuple(
         # A server that takes the octets has them where other data may be by then.
         _handle("ddp.write.finished-read", "The memory of a finished RDMA Read cannot be written any more",
                 "RD-17 DDP-19",
-                [ANSWERED, say(**_into_sink("write", "00000000")), say(**_call()),
-                 *terminated(0x1100, 0x1102, other=[{**accepted(plus=1), "reading": "filled-memory-stays-open"}])],
+                [hear(LONG_ANSWERED), say(**_into_sink("write", "00000000")), say(**_call()),
+                 *terminated(0x1100, 0x1102, other=[{**answered(1), "reading": "filled-memory-stays-open"}])],
                 _into_sink("read_response", NULL_OCTETS), needs="risky"),
     )
 )  # fmt: skip

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rpcrdma.check.answers import ANSWERED, NULL, NULL_OCTETS, afterwards, ended, hear, say
+from rpcrdma.check.answers import ANSWERED, LONG_ANSWERED, NULL, NULL_OCTETS, afterwards, ended, hear, say
 from rpcrdma.check.catalogue import frame_mistakes
+from rpcrdma.check.catalogue.files import read_answer, read_call, segment
 from rpcrdma.check.entry import Check, Step, check
 
 __all__ = ["CHECKS"]
@@ -38,15 +39,8 @@ _PIECES = check(
     "ddp.segments.of-a-result",
     "Data is written by whole segments, of which the last one alone has L, before the Send that tells it",
     "DDP-2 DDP-8 DDP-10 DDP-5 RD-5 RD-12 MPA-3",
-    say(
-        header={"writes": [[{"memory": "sink"}]]},
-        rpc={
-            "procedure": 6,
-            "args": [{"opaque": {"given": "file"}}, {"longs": [0]}, {"words": [5000]}],
-            "credential": {"given": "credential"},
-        },
-    ),
-    hear({"message": {"header": {"type": 0}, "rpc": {"accepted": 0, "result_status": 0}}}),
+    say(header={"writes": [[segment(5000)]]}, rpc=read_call(5000)),
+    hear(read_answer(count=5000, writes=[[segment(5000)]])),
     {"memory": {"sink": {"written": 5000, "data": {"given": "content", "first": 5000}}}},
     needs="nfs file",
     memory={"sink": {"octets": 5000, "may": "write"}},
@@ -94,7 +88,7 @@ CHECKS: tuple[Check, ...] = (
         NULL,
         ANSWERED,
         *(say(payload={"words": [sink, 0, 0, 0, 0, 0, 0]}, ddp={"opcode": "read_request"}) for sink in (1, 2)),
-        *(hear({"read_response": {"handle": sink, "payload": "", "last": 1}}, frame_mistakes.NO_READS)
+        *(hear({"read_response": {"handle": sink, "offset": 0, "payload": "", "last": 1}}, frame_mistakes.NO_READS)
           for sink in (1, 2)),
     ),
     check(
@@ -102,7 +96,7 @@ CHECKS: tuple[Check, ...] = (
         "With a depth of 1, no second RDMA Read comes before the Response to the first",
         "RD-13 V1-89",
         say(header={"type": 1, "reads": [{"position": 0, **_part_of_source(at)} for at in (0, 10, 20, 30)]}),
-        ANSWERED,
+        hear(LONG_ANSWERED),
         memory={"source": {"content": NULL_OCTETS, "alone_ms": 30}},
         startup={"ird": 1, "ord": 1},
     ),

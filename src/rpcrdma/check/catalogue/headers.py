@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from rpcrdma.check.answers import NULL_OCTETS, accepted, discarded, either, error, hear, refused, say
+from rpcrdma.check.answers import NULL_OCTETS, accepted, answered, discarded, either, error, hear, refused, say
 from rpcrdma.check.catalogue.files import read_call, segment, write_call
 from rpcrdma.check.entry import Check, Step, check
 
@@ -31,8 +31,8 @@ OUTCOMES: Mapping[str, Callable[[], list[Step]]] = MappingProxyType(
         ],
         "ERR_CHUNK-or-discarded": lambda: [
             say(header={"xid": {"given": "xid", "plus": 1}}, rpc={}),
-            hear(error(2), {**accepted(plus=1), "reading": "long-message-without-payload-discarded", "last": True}),
-            hear(accepted(plus=1), {"end": {}, "reading": "ended-after-error"}),
+            hear(error(2), {**answered(1), "reading": "long-message-without-payload-discarded", "last": True}),
+            hear(answered(1), {"end": {}, "reading": "ended-after-error"}),
         ],
     }
 )
@@ -68,7 +68,7 @@ class Mistake(NamedTuple):
 
 
 def _first_or_second(reading: str) -> Step:
-    return hear(accepted(plus=1), {"message": {"header": {"type": 4}}, "reading": reading})
+    return hear(answered(1), {"message": {"header": {"type": 4}}, "reading": reading})
 
 
 def _call(**header: Any) -> dict[str, Any]:
@@ -143,10 +143,21 @@ def _of_memory() -> tuple[Mistake, ...]:
     nothing_there = {"result_status": 0, "results": {"ends": {"words": [0, 1, 0]}}}
     not_written = (
         say(header={"xid": {"given": "xid", "plus": 1}}, rpc=read_call(_COUNT, "written", _BEYOND_FILES)),
-        hear(accepted(plus=1, rpc=nothing_there), {"end": {}, "reading": "ended-after-error"}),
+        hear(
+            {"message": {**accepted(plus=1, rpc=nothing_there)["message"], "invalidates": None}},
+            {"end": {}, "reading": "ended-after-error"},
+        ),
     )
-    garbage = [error(2), accepted(4)]
+    garbage = [error(2), answered(status=4, invalidates={"any": [None, {"given": "source.handle"}]})]
     cut = {**_DONE, "reading": "long-read-chunk-cut", "last": True}
+    system_error = answered(status=5, invalidates={"any": [None, {"given": "sink.handle"}]})["message"]
+    # The chunk is returned as far as it is filled.
+    header = {name: value for name, value in system_error["header"].items() if name not in {"writes", "reply"}}
+    too_long = [
+        error(2),
+        {"end": {}},
+        {"message": {**system_error, "header": header}, "reading": "short-chunk-answered"},
+    ]
     none_beyond = {"memory": {"sink": {"written": {"max": 8}}}}
     return (
         *_unreachable("reads", "Read chunk", _COUNT, lambda made: write({"position": _DATA_AT, **made}), "nfs write"),
@@ -169,15 +180,16 @@ def _of_memory() -> tuple[Mistake, ...]:
                 write(_read_segment(_DATA_AT, _COUNT + 8)), [*garbage, cut], "V1-24 V1-61", needs="nfs write",
                 conversation={"memory": source}),
         Mistake("writes", "short", "Data beyond its Write chunk is refused, or ends the connection",
-                read(_COUNT, writes=[[segment(8)]]), [error(2), {"end": {}}], "V1-67 V1-77",
+                read(_COUNT, writes=[[segment(8)]]), too_long, "V1-67 V1-77",
                 needs="nfs file", conversation={"memory": sink}, then=(none_beyond,)),
         Mistake("reply", "short", "A reply beyond its chunk is refused, or ends the connection",
-                read(2000, reply=[segment(8)]), [error(2), {"end": {}}], "V1-67 V1-77", needs="nfs file",
+                read(2000, reply=[segment(8)]), too_long, "V1-67 V1-77", needs="nfs file",
                 conversation={"memory": sink, **small_peer}, then=(none_beyond,)),
     )  # fmt: skip
 
 
 _ALONE = {"memory": {"sink": {"octets": 1024, "may": "write"}}}
+_UNTOUCHED: Step = {"memory": {"sink": {"written": 0}}}
 
 MISTAKES: tuple[Mistake, ...] = (
     *(_version(number) for number in (0, 3, 0x7FFFFFFF, 0xFFFFFFFF)),
@@ -186,9 +198,9 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake("version", "unknown-in-an-error", "RDMA_ERROR of an unknown version is discarded",
             {"header": {"version": 9, "type": 4, "error": 2, "numbers": [0, 0]}}, "discarded", "V1-43"),
     Mistake("credit", "0", "A call that asks for no credits is answered, and grants one or more", _call(credit=0),
-            [accepted()], "V1-3"),
+            [answered()], "V1-3"),
     Mistake("credit", "largest", "A call that asks for all credits is answered, and grants one or more",
-            _call(credit=0xFFFFFFFF), [accepted()], "V1-3"),
+            _call(credit=0xFFFFFFFF), [answered()], "V1-3"),
     Mistake("xid", "other-than-rpc", "A call whose header has another XID is refused, or answered under that of the "
             "header", {"header": {}, "rpc": {"xid": 7}},
             [error(2), {"message": {"header": {"xid": {"given": "xid"}, "version": 1, "type": 0}}}], "V1-38 V1-55"),
@@ -198,10 +210,10 @@ MISTAKES: tuple[Mistake, ...] = (
             _call(type=1), "ERR_CHUNK", "V1-41 V1-60"),
     Mistake("type", "nomsg-with-reply-chunk-alone", "RDMA_NOMSG with a Reply chunk alone is refused",
             {"header": {"type": 1, "reply": [segment(1024)]}}, "ERR_CHUNK-or-discarded", "V1-41 V1-60",
-            conversation=_ALONE),
+            conversation=_ALONE, then=(_UNTOUCHED,)),
     Mistake("type", "nomsg-with-write-list-alone", "RDMA_NOMSG with a Write list alone is refused",
             {"header": {"type": 1, "writes": [[segment(1024)]]}}, "ERR_CHUNK-or-discarded", "V1-41 V1-60",
-            conversation=_ALONE),
+            conversation=_ALONE, then=(_UNTOUCHED,)),
     Mistake("type", "nomsg-with-position-40-alone", "RDMA_NOMSG with a Read chunk at Position 40 alone is refused",
             {"header": {"type": 1, "reads": [_read_segment(40, 64)]}}, "ERR_CHUNK", "V1-41 V1-60",
             conversation={"memory": {"source": {"octets": 64}}}),
@@ -247,7 +259,7 @@ MISTAKES: tuple[Mistake, ...] = (
               _call(reply={"count": count, "segments": [_SEGMENT]}), "ERR_CHUNK", "V1-60")
       for name, count in _COUNTS.items()),
     Mistake("reply", "count-0", "A Reply chunk without segments is returned, or refused", _call(reply=[]),
-            [accepted(reply=[]), error(2)], "V1-53"),
+            [answered(reply=[]), error(2)], "V1-53"),
     *_of_memory(),
 )  # fmt: skip
 """Each field of the header with each kind of mistake."""
@@ -270,7 +282,7 @@ _ALL_CHUNKS: dict[str, Any] = {"reads": [_ENTRY], "writes": [[_SEGMENT]], "reply
 
 def _check(row: Mistake) -> Check:
     if isinstance(row.outcome, str):
-        steps = OUTCOMES[row.outcome]()
+        steps = [*OUTCOMES[row.outcome](), *row.then]
     else:
         steps = [hear(*row.outcome), *row.then] if row.then else either(*row.outcome)
     return check(f"v1.{row.id}", row.title, row.statements, *row.before, say(**row.message), *steps, needs=row.needs,
@@ -285,7 +297,7 @@ def _cut(row: _Cut) -> Check:
 
 CHECKS: tuple[Check, ...] = (
     check("v1.null", "An empty call is answered with a header without chunks", "V1-36 V1-38 V1-40 V1-44 V1-85",
-          say(rpc={}), *either(accepted())),
+          say(rpc={}), *either(answered())),
     *map(_check, MISTAKES),
     *map(_cut, CUTS),
 )  # fmt: skip

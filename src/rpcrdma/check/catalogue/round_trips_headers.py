@@ -71,7 +71,8 @@ def write_request(draft: Draft, octets: int, *items: Mapping[str, Any], bulk: An
 def answered(draft: Draft) -> list[dict[str, Any]]:
     """Patterns of a successful answer without results, in a message of version 2 or in a Transmit Response."""
     header = {"type": RESPONSE, "xid": _XID, "count": 1, "items": [], **({"flags": 1} if draft.version == "2" else {})}
-    return [draft.accepted(), {"message": {"header": header, "rpc": {"xid": _XID, "direction": 1, "accepted": 0}}}]
+    rpc = {"xid": _XID, "direction": 1, "accepted": 0, "results": ""}
+    return [draft.answered(), {"message": {"header": header, "rpc": rpc, "invalidates": None}}]
 
 
 class _Rows:
@@ -79,6 +80,7 @@ class _Rows:
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
+        self._reply_flags = {"flags": 1} if draft.version == "2" else {}
         self._given = {
             name: {"given": f"{draft.version}.{name}"} for name in ("segment_octets", "segments", "requests_max")
         }
@@ -90,19 +92,24 @@ class _Rows:
         xid = {**_XID, "plus": plus}
         lead = {"any": [None, {"xid": _XID, "direction": 0, "number": 0}]} if leads else None
         header = {"type": REPORT, "version": 2, "xid": xid, "bad": {"xid": xid, "direction": 0, "number": number}}
-        flags = {"flags": 1} if self._draft.version == "2" else {}
-        exact = {**header, "fault": fault, "numbers": list(numbers), "lead": lead, **flags}
+        exact = {**header, "fault": fault, "numbers": list(numbers), "lead": lead, **self._reply_flags}
+        xids = {"any": [_XID, xid]}
         return [
             {"message": {"header": exact, "invalidates": None}},
-            {"message": {"header": {"type": REPORT}}, "reading": "other-report"},
-            {"message": {"header": {"type": 4}}, "reading": "error-in-place-of-report"},
+            {**self._of_type(REPORT, xids), "reading": "other-report"},
+            {**self._of_type(4, xids), "reading": "error-in-place-of-report"},
         ]
+
+    def _of_type(self, kind: int, xid: Any = _XID) -> dict[str, Any]:
+        """Any Report Error, or any RDMA2_ERROR."""
+        header = {"type": kind, "version": 2, "xid": xid, **self._reply_flags}
+        return {"message": {"header": header, "invalidates": None}}
 
     def _undecodable(self) -> Iterator[Mistake]:
         """Headers against the XDR, and places against the table of contexts (section 6.2)."""
         kinds = {"choice": CHOICE, "by-size": BY_SIZE, "too-short": TOO_SHORT, "no-item": NO_ITEM, "9": 9}
         # For places of results in a request, which decode, the draft has no number of a fault.
-        places_of_results = [{"message": {"header": {"type": kind}}} for kind in (4, REPORT)]
+        places_of_results = [self._of_type(4), self._of_type(REPORT)]
         for name, kind in kinds.items():
             outcome = places_of_results if kind in {TOO_SHORT, NO_ITEM} else "BAD_XDR"
             yield Mistake("items", name, f"An item of a request with the place of type {kind} is refused",
@@ -218,7 +225,7 @@ class _Rows:
             yield Mistake("items", kind, f"{title} is reported", message, self._reported(*fault), "RT-14 RT-5", needs,
                           name=f"place.{kind}")  # fmt: skip
         # The draft lets a report be missing for them, and has no number for the fault.
-        refused: list[dict[str, Any]] = [{"message": {"header": {"type": kind}}} for kind in (REPORT, 4)]
+        refused = [self._of_type(REPORT), self._of_type(4)]
         done = {**draft.done(), "reading": "unused-chunk-ignored"}
         usual = {"type": IN_SEGMENTS, "numbers": [0]}
         wrong: dict[str, tuple[str, list[dict[str, Any]], list[dict[str, Any]]]] = {

@@ -14,6 +14,7 @@ __all__ = ["CHECKS", "MISTAKES"]
 _REPLY_KEY = {"text": "MPA ID Rep Frame"}
 _NO_OTHER_FLAGS = {"any": [0x10, 0x50, 0x90, 0xD0]}
 _REPLY = {"key": _REPLY_KEY, "rejected": 0, "enhanced": 1, "revision": 2, "flags": _NO_OTHER_FLAGS}
+_UNENHANCED_REPLY = {"key": _REPLY_KEY, "rejected": 0, "enhanced": 0, "flags": {"any": [0x00, 0x40, 0x80, 0xC0]}}
 _CALL: Sequence[Step] = (NULL, ANSWERED)
 
 
@@ -102,7 +103,7 @@ MISTAKES: tuple[FrameMistake, ...] = (
         "no-flags",
         "A Request without S gets a Reply without queue depths",
         "EM-15",
-        {"startup": {"rejected": 0, "enhanced": 0}},
+        {"startup": _UNENHANCED_REPLY},
         {"startup": {"rejected": 1}, "reading": "unenhanced-rejected"},
         then=(),
         flags=0,
@@ -125,7 +126,7 @@ MISTAKES: tuple[FrameMistake, ...] = (
         "unenhanced",
         "A Request of revision 1 gets a Reply without queue depths",
         "EM-15 EM-2",
-        {"startup": {"rejected": 0, "enhanced": 0, "revision": 1}},
+        {"startup": {**_UNENHANCED_REPLY, "revision": 1}},
         {"startup": {"rejected": 1}, "reading": "unenhanced-rejected"},
         then=(),
         flags=0x40,

@@ -56,11 +56,21 @@ class Draft:
         rpc = {"xid": {**_XID, "plus": plus}, "direction": 1, "accepted": 0}
         return {"message": {"header": self.reply(plus, **fields), "rpc": rpc}}
 
+    def answered(self, plus: int = 0, *, status: int = 0) -> dict[str, Any]:
+        """The pattern of a reply without results; that to a call that names no handle invalidates nothing."""
+        message = self.accepted(plus)["message"]
+        return {
+            "message": {**message, "rpc": {**message["rpc"], "accepted": status, "results": ""}, "invalidates": None}
+        }
+
     def done(self, plus: int = 0, *, results: Any = None, **fields: Any) -> dict[str, Any]:
-        """The pattern of a reply of NFS whose status is 0; its results, if they are given, end with these octets."""
+        """The pattern of a reply of NFS whose status is 0; its results, if they are given, end with these octets.
+
+        The call has named no handle, and the reply invalidates none.
+        """
         message = self.accepted(plus, **fields)["message"]
         rpc = {**message["rpc"], "result_status": 0, **({} if results is None else {"results": {"ends": results}})}
-        return {"message": {**message, "rpc": rpc}}
+        return {"message": {**message, "rpc": rpc, "invalidates": None}}
 
     def unused(self) -> dict[str, Any]:
         """The pattern of an answer by a server that passes over a chunk that stands for no item."""
@@ -82,7 +92,7 @@ class Draft:
 
     def afterwards(self, plus: int = 1) -> list[Step]:
         """The connection goes on: an empty call is answered next."""
-        return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(self.accepted(plus))]
+        return [say(header={"xid": {**_XID, "plus": plus}}, rpc={}), hear(self.answered(plus))]
 
     def told(self, *properties: Any, **header: Any) -> Step:
         """The message that tells these properties."""
@@ -192,19 +202,20 @@ def _exhausted(draft: Draft, name: str, title: str, statements: str, xid: int) -
     server takes a credit.
     """
     small = [2, {"words": [_SMALL_OCTETS]}]
-    piece = {"header": {"xid": _XID, **_more(draft)}, "octets": {"max": _SMALL_OCTETS}}
-    steps = [hear({"message": piece}), hear({"message": piece}, {"quiet": {"milliseconds": 1000}}), {"quiet": _PAUSE}]
+    piece = _piece(draft, {"max": _SMALL_OCTETS})
+    steps = [hear(piece), hear(piece, {"quiet": {"milliseconds": 1000}}), {"quiet": _PAUSE}]
     told: tuple[dict[str, int], ...] = ({"credit": 1}, {"credit": 3}, {"credit": 4})
     if draft.version == "2":
         told = ({"give": 1}, {"give": 1}, {"give": 1})
     begin = [draft.told(small, **told[0]), draft.introduction[1], _read(_LONG_RESULT, **told[1])]
-    after = [_grant(draft, told[2], xid), hear({"message": piece}), {"quiet": _PAUSE}]
+    after = [_grant(draft, told[2], xid), hear(piece), {"quiet": _PAUSE}]
     return draft.first(name, title, statements, *begin, *steps, *after, needs="nfs file")
 
 
-def _more(draft: Draft) -> dict[str, int]:
-    """The fields of a piece of a reply that is not the last one."""
-    return {"flags": 3, "type": 0} if draft.version == "2" else {"type": 12}
+def _piece(draft: Draft, octets: Any) -> dict[str, Any]:
+    """The pattern of a piece of a reply that is not the last one, and has so many octets."""
+    header = draft.reply(flags=3) if draft.version == "2" else {"xid": _XID, "version": 2, "type": 12}
+    return {"message": {"header": header, "octets": octets, "invalidates": None}}
 
 
 def _chunk_lists(draft: Draft) -> Sequence[Check]:
@@ -230,7 +241,7 @@ def _chunk_lists(draft: Draft) -> Sequence[Check]:
                     hear(draft.accepted(writes=unused), draft.error("WRITE_CHUNKS", fewer),
                          draft.error("REPLY_RESOURCE", {"min": 1})), *draft.afterwards(), memory=sink),
         draft.check("long.null", "A Long Call with its segment at Position zero is answered", "V2-28",
-                    say(header={**long, list_name: [at_zero]}), hear(draft.accepted()), *draft.afterwards(),
+                    say(header={**long, list_name: [at_zero]}), hear(draft.answered()), *draft.afterwards(),
                     memory={"source": {"content": NULL_OCTETS}}),
         *_credits(draft),
     ]  # fmt: skip
@@ -243,7 +254,7 @@ def _pieces(draft: Draft) -> Sequence[Check]:
     call, answer = draft.afterwards(2)
     return [
         draft.check("pieces.two", "A call in two messages is joined", "V2-26 V2-2", draft.piece(_FIRST_WORDS, 32),
-                    say(header={}, body=_OTHER_WORDS), hear(draft.accepted())),
+                    say(header={}, body=_OTHER_WORDS), hear(draft.answered())),
         draft.check("pieces.other-xid", "A message of another call in the midst of one is refused", "V2-41",
                     draft.piece(_FIRST_WORDS, 32), say(header={"xid": _NEXT}, body=_OTHER_WORDS),
                     hear(draft.error("INVAL_CONT", plus=1)), *draft.afterwards(2)),
@@ -260,16 +271,15 @@ def _sizes(draft: Draft) -> Sequence[Check]:
     large = [draft.told([2, {"words": [1 << 16]}]), draft.introduction[1]]
     octets = {"octets": {"max": sent}}
     header = 36 if draft.version == "2" else 32
-    refused = {"message": {"header": draft.reply(), "rpc": {"direction": 1, "accepted": 4}}}
     return [
         draft.check("message.4096", "A message of 4,096 octets is taken", "V2-8",
-                    say(rpc={}, append={"zeros": 4096 - header - 40}), hear(draft.accepted(), refused),
+                    say(rpc={}, append={"zeros": 4096 - header - 40}), hear(draft.answered(), draft.answered(status=4)),
                     *draft.afterwards()),
         draft.first("read.maximum-send-size", "No message of a reply is longer than the server has told", "V2-72",
                     *large, _read(_LONG_RESULT),
                     hear({"message": {"header": draft.reply(), **octets}, "last": True},
-                         {"message": {"header": {"xid": _XID, **_more(draft)}, **octets}}),
-                    hear({"message": {"header": {"xid": _XID}, **octets}}), needs="nfs file"),
+                         _piece(draft, octets["octets"])),
+                    hear({"message": {"header": {"xid": _XID, "version": 2}, **octets}}), needs="nfs file"),
     ]  # fmt: skip
 
 
@@ -302,7 +312,7 @@ def _files(draft: Draft) -> Sequence[Check]:
                         {"memory": {"sink": {"written": count, "data": data}}}, *draft.afterwards(), needs="nfs file",
                         memory={"sink": {"octets": room, "may": "write"}})
         )  # fmt: skip
-    continued = {"message": {"header": {"xid": _XID, **_more(draft)}, "octets": {"max": 4096}}}
+    continued = _piece(draft, {"max": 4096})
     long = {"flags": 1, "type": 1, "reads": []} if draft.version == "2" else {"type": 11}
     large = {"sink": {"octets": 8192, "may": "write"}}
     source = {"source": {"content": {"pattern": _WRITTEN}}}

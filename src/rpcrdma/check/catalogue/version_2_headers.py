@@ -89,7 +89,7 @@ class _Rows:
                       _call(version=1), versions, "V2-A14 V2-13")  # fmt: skip
         for number, title in ((99, "An unknown type"), (3, "The type of RDMA_DONE")):
             yield Mistake("type", str(number), f"{title} is refused", _call(type=number), "INVAL_HTYPE", "V2-50")
-        answered = [draft.accepted()]
+        answered = [draft.answered()]
         if first:
             words = {"0": (0, "no"), "largest": (0xFFFF, "65,535")}
             for kind, (value, word) in words.items():
@@ -125,7 +125,7 @@ class _Rows:
         draft, first = self._draft, self._first
         misplaced = [*self._refused, draft.unused()]
         yield Mistake("invalidate", "foreign", "A handle for invalidation that is in no chunk is refused or not used",
-                      _call(invalidate=0xDEADBEEF), [*self._refused, draft.accepted()], "V2-78")  # fmt: skip
+                      _call(invalidate=0xDEADBEEF), [*self._refused, draft.answered()], "V2-78")  # fmt: skip
         yield Mistake("reads", "position-unaligned", "A Read chunk at Position 42 is refused",
                       _call(reads=[{**_ENTRY, "position": 42}]), misplaced, "V2-21 V2-52")  # fmt: skip
         yield Mistake("reads", "position-zero", "An inline call with a Read chunk at Position zero is refused",
@@ -227,7 +227,7 @@ class _Rows:
         draft = self._draft
         first = {"words": [_XID, 0]}
         rest = {"words": [2, {"given": "program"}, {"given": "program_version"}, 0, 0, 0, 0, 0]}
-        answers = [draft.accepted(), draft.error("INVAL_CONT"), draft.error("BAD_XDR")]
+        answers = [draft.answered(), draft.error("INVAL_CONT"), draft.error("BAD_XDR")]
         for kind, value in (("0", 0), ("small", 4), ("largest", 0xFFFFFFFF)):
             title = f"A call in two messages is answered, or refused, with {value:,} octets to remain"
             yield Mistake("remaining", kind, title,
@@ -279,11 +279,14 @@ def _properties(draft: Draft) -> Sequence[Check]:
         taken("backwards", "Properties come in any order", "V2-70", [4, {"words": [16]}], _RECEIVE_SIZE,
               [1, {"words": [4096]}]),
         draft.first("first.call", "A call as the first message is answered", "V2-93", say(rpc={}),
-                    hear(draft.accepted())),
+                    hear(draft.answered())),
     ]  # fmt: skip
     if draft.version == "2-07":
         # The first message takes the only credit, until the server grants more, alone or with its own properties.
-        granted = [{"message": {"header": {"type": kind, "credit": {"min": 3}}}} for kind in (5, 7)]
+        granted = [
+            {"message": {"header": {"version": 2, "type": kind, "credit": {"min": 3}}, "invalidates": None}}
+            for kind in (5, 7)
+        ]
         checks.append(
             draft.first("properties.middle", "Properties in two messages are taken", "V2-35",
                         draft.told([4, {"words": [16]}], type=6), hear(*granted), draft.told(_RECEIVE_SIZE),
@@ -304,7 +307,7 @@ def _cuts(draft: Draft) -> Sequence[Check]:
 
 def _all(draft: Draft) -> Iterator[Check]:
     yield draft.check("null", "An empty call is answered with a header without chunks", "V2-1 V2-38 V2-24", say(rpc={}),
-                      hear(draft.accepted()))  # fmt: skip
+                      hear(draft.answered()))  # fmt: skip
     yield from _properties(draft)
     yield from (_check(draft, row) for row in mistakes(draft))
     yield from _cuts(draft)

@@ -8,6 +8,7 @@ import contextlib
 import fnmatch
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TextIO
 
 from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
@@ -35,7 +36,8 @@ from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.definition import DefinitionText, read_text
 from rpcrdma.cli.options import connect_options
-from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.cli.progress import progress_line
+from rpcrdma.errors import ConnectFailed, LocalProtocolError, RpcError
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.scripted import Outcome, RawTarget
 from rpcrdma.verbs.device_config import VerbsConfig
@@ -46,6 +48,7 @@ _TIMEOUT_S = 3.0
 _CLIENT_S = 30.0
 """How long a client may leave its connection without a call."""
 _NFS = (100003, 3)
+_INTERRUPTED = "the command was interrupted before it"
 
 
 async def judge(args: argparse.Namespace) -> ExitStatus:
@@ -56,14 +59,27 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
     if args.list:
         _list(checks, json=args.json)
         return ExitStatus.DONE
-    if args.listen is not None:
-        return await _judge_client(args, checks)
-    wrong = _wrong_usage(args)
+    wrong = _wrong_usage(args) if args.listen is None else _wrong_usage_for_clients(args)
     if wrong:
         return console.error(*wrong, status=ExitStatus.USAGE)
     program = _NFS if args.program is None else _program(args)
     if program is None:
         return ExitStatus.FAILED
+    # A file that cannot be written is told before the run.
+    with contextlib.ExitStack() as stack:
+        files = {
+            name: stack.enter_context(path.open("w", encoding="utf-8"))
+            for name, path in (("junit", args.junit), ("html", args.html))
+            if path is not None
+        }
+        if args.listen is not None:
+            return await _judge_client(args, checks, files)
+        return await _judge_server(args, checks, program, files)
+
+
+async def _judge_server(
+    args: argparse.Namespace, checks: Sequence[Check], program: tuple[int, int], files: Mapping[str, TextIO]
+) -> ExitStatus:
     target = RawTarget(
         host=args.url.host,
         port=args.url.port,
@@ -88,9 +104,27 @@ async def judge(args: argparse.Namespace) -> ExitStatus:
         if fresh_files and "1" in versions:
             met |= await recalled_delegations(target, given, fresh_files.pop())
         met |= {"risky"} if args.risky else set()
-        first_xid = secrets.randbits(31)
-        results = await run_checks(checks, target, given, met, first_xid=first_xid, fresh_files=fresh_files)
-    return _report(args, str(args.url), list(versions), abilities.notes, results)
+        results: list[Result] = []
+        interrupted = None
+        with progress_line(len(checks)) as tell:
+
+            def on_result(result: Result) -> None:
+                results.append(result)
+                tell(result.check.id)
+
+            try:
+                first_xid = secrets.randbits(31)
+                await run_checks(checks, target, given, met, on_result, first_xid=first_xid, fresh_files=fresh_files)
+            except asyncio.CancelledError as error:
+                interrupted = error
+    left = checks[len(results) :]
+    results += [Result(check=check, verdict=Verdict.NOT_SEEN, cause=_INTERRUPTED) for check in left]
+    status = _report(args, files, str(args.url), list(versions), abilities.notes, results)
+    if interrupted is not None:
+        # The report is the one object on standard output.
+        console.errors_as_json(None)
+        raise interrupted
+    return status
 
 
 def _device(args: argparse.Namespace) -> Provider | None:
@@ -113,13 +147,16 @@ def _wrong_usage(args: argparse.Namespace) -> tuple[str, str] | None:
     return None
 
 
-async def _judge_client(args: argparse.Namespace, checks: Sequence[Check]) -> ExitStatus:
-    """Listens until the client has met all checks or the command is interrupted."""
+def _wrong_usage_for_clients(args: argparse.Namespace) -> tuple[str, str] | None:
     if args.url is not None:
-        return console.error("--listen judges clients, a URL a server", "leave out one", status=ExitStatus.USAGE)
+        return "--listen judges clients, a URL a server", "leave out one"
     if args.behind is not None and args.behind.scheme != "tcp":
-        told = f"{args.behind} is not reached over TCP", "write --behind tcp://HOST:PORT"
-        return console.error(*told, status=ExitStatus.USAGE)
+        return f"{args.behind} is not reached over TCP", "write --behind tcp://HOST:PORT"
+    return None
+
+
+async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files: Mapping[str, TextIO]) -> ExitStatus:
+    """Listens until the client has met all checks or the command is interrupted."""
     url: Url = args.listen
     timeout_s = args.timeout or _CLIENT_S
     options = TrialOptions(
@@ -139,7 +176,7 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check]) -> Ex
         console.talk(f"listening at rdma://{authority(host, port)}; each connection meets one of {trial.left} checks")
         with contextlib.suppress(asyncio.CancelledError):
             await trial.done.wait()
-    return _report(args, str(url), sorted(trial.versions), [], trial.results())
+    return _report(args, files, str(url), sorted(trial.versions), [], trial.results())
 
 
 def _chosen(args: argparse.Namespace) -> list[Check]:
@@ -200,6 +237,11 @@ async def _prepared(args: argparse.Namespace, program: tuple[int, int], fresh_fi
 async def _spoken(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[str, Outcome]:
     try:
         return await spoken_versions(target, given)
+    except RpcError as error:
+        error.add_note(
+            f"rpcrdma programs rdma://{authority(target.host, target.port)} lists the programs of the server"
+        )
+        raise
     except OSError as error:
         if isinstance(error.__cause__, ConnectFailed):
             raise error.__cause__ from error
@@ -209,20 +251,32 @@ async def _spoken(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[s
 
 
 def _report(
-    args: argparse.Namespace, url: str, versions: list[str], notes: list[str], results: list[Result]
+    args: argparse.Namespace,
+    files: Mapping[str, TextIO],
+    url: str,
+    versions: list[str],
+    notes: list[str],
+    results: list[Result],
 ) -> ExitStatus:
     report = as_json(url, versions, notes, results)
     try:
-        if args.junit is not None:
-            args.junit.write_text(as_junit(url, results), encoding="utf-8")
-        if args.html is not None:
-            args.html.write_text(as_html(report), encoding="utf-8")
-    except UnicodeEncodeError as error:
-        raise LocalProtocolError(f"the report cannot be written: {error}") from error
-    if args.json:
-        console.json_line(report)
-    else:
-        for line in summary_lines(report, details=args.details):
-            console.data(console.printable(line))
+        if args.json:
+            console.json_line(report)
+        else:
+            for line in summary_lines(report, details=args.details):
+                console.data(console.printable(line))
+    finally:
+        # Also where the reader of standard output has gone.
+        _write(files, as_junit(url, results), as_html(report))
     violated = any(result.verdict is Verdict.VIOLATES for result in results)
     return ExitStatus.FAILED if violated else ExitStatus.DONE
+
+
+def _write(files: Mapping[str, TextIO], junit: str, html: str) -> None:
+    try:
+        for name, text in (("junit", junit), ("html", html)):
+            if name in files:
+                files[name].write(text)
+                files[name].flush()
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError(f"the report cannot be written: {error}") from error

@@ -1,0 +1,222 @@
+"""The run of checks: conditions, refused connections, and the other connection that has to go on."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import pytest
+from fake_servers import OBLIGING, FakeServer, Frame, Version2, null_reply, serving
+
+from rpcrdma.check import CATALOGUE, Result, Verdict, run_checks, runner, spoken_versions
+from rpcrdma.check.catalogue.version_2 import DRAFTS
+from rpcrdma.errors import RpcError
+from rpcrdma.scripted import Outcome, run_conversation
+from support import raw_replies
+from support.raw_iwarp import fpdu
+
+GIVEN: dict[str, int | bytes] = {"program": 200_000, "program_version": 3, "credential": bytes(8)}
+OTHERS = 1 << 31
+"""XIDs of the other connection are not below it."""
+
+
+def checked(
+    server: FakeServer, *ids: str, met: Collection[str] = ("1",), given: Mapping[str, int | bytes] = GIVEN
+) -> list[Result]:
+    async def main() -> list[Result]:
+        async with serving(server) as target:
+            return await run_checks([each for each in CATALOGUE if each.id in ids], target, given, met)
+
+    return asyncio.run(main())
+
+
+def accepted(status: int, xid: int) -> bytes:
+    return null_reply(xid)[:-4] + struct.pack(">I", status)
+
+
+@pytest.mark.parametrize(
+    ("status", "told"), [(1, "it does not offer program 200000"), (2, "it does not offer version 3 of program 200000")]
+)
+def test_a_program_that_the_server_lacks_is_told(status: int, told: str) -> None:
+    async def main() -> None:
+        async with serving(FakeServer(lambda frame, _: accepted(status, frame.xid))) as target:
+            await spoken_versions(target, GIVEN)
+
+    with pytest.raises(RpcError, match=f"^{told}$"):
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize(("status", "spoken"), [(0, {"1", "2"}), (1, {"1"}), (2, {"1"}), (5, {"1", "2"})])
+def test_a_version_without_the_program_is_not_spoken(status: int, spoken: set[str]) -> None:
+    """A version in which the call is answered wrong is to be judged."""
+
+    def answer(frame: Frame, _received: int) -> bytes:
+        if frame.payload[4:8] == struct.pack(">I", 1):
+            return null_reply(frame.xid)
+        server = Version2(DRAFTS[0], lambda server, frame: server.refusal(frame))
+        if frame.payload[4:] != server.made({"header": {"xid": 0}, "rpc": {"xid": frame.xid}})[4:]:
+            return server.properties(frame)
+        return server.reply(frame)[:-4] + struct.pack(">I", status)
+
+    async def main() -> set[str]:
+        async with serving(FakeServer(answer)) as target:
+            return set(await spoken_versions(target, {**GIVEN, "program": 100_003}))
+
+    assert asyncio.run(main()) == spoken
+
+
+def test_a_version_is_tried_again_after_silence() -> None:
+    calls: list[int] = []
+
+    def first_overlooked(frame: Frame, _received: int) -> bytes | None:
+        if frame.segment[0] & 0x80:
+            return b""
+        calls.append(frame.xid)
+        return b"" if len(calls) == 1 else null_reply(frame.xid)
+
+    async def main() -> set[str]:
+        async with serving(FakeServer(first_overlooked)) as target:
+            return set(await spoken_versions(target, GIVEN))
+
+    assert "1" in asyncio.run(main())
+
+
+def test_the_program_is_told_before_the_files_that_it_lacks() -> None:
+    (result,) = checked(OBLIGING, "v1.read.inline")
+    assert (result.verdict, result.cause) == (Verdict.NOT_SEEN, "the program is not NFSv3")
+
+
+def test_after_five_refused_connections_no_more_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+
+    async def refused(*of: object) -> None:
+        tried.append(of)
+        if len(tried) != 3:
+            raise ConnectionRefusedError("connection refused")
+        raise TimeoutError
+
+    monkeypatch.setattr(runner, "run_conversation", refused)
+    ids = [check.id for check in CATALOGUE if not check.needs and check.conversation.get("version", "1") == "1"][:7]
+    results = checked(OBLIGING, *ids)
+    assert [result.verdict for result in results] == [Verdict.INCONCLUSIVE] * 5 + [Verdict.NOT_SEEN] * 2
+    causes = ["no connection: connection refused"] * 2 + ["no connection within 0.5 s"]
+    assert [result.cause for result in results[:3]] == causes
+    assert results[-1].cause == "the server took none of 5 connections in a row; it may have stopped"
+
+
+def test_a_check_that_waits_for_a_call_which_does_not_come_ends_no_run() -> None:
+    def twice(frame: Frame, received: int) -> list[bytes]:
+        plain = frame.is_plain_call(received)
+        return [null_reply(frame.xid)] if plain else [null_reply(frame.xid) + bytes(4)] * 2
+
+    server = FakeServer(twice)
+    given = {**GIVEN, "program": 100_003, "directory": b"handle"}
+    results = checked(
+        server, "v1.null", "v1.reverse.call", "v1.reverse.same-xid", met={"1", "nfs", "watch"}, given=given
+    )
+    assert [result.verdict for result in results] == [Verdict.CONFORMS, *[Verdict.INCONCLUSIVE] * 2]
+    assert "no value is given for 'call.xid'" in results[-1].cause
+
+
+# The other connection
+
+
+def test_another_connection_has_a_call_in_flight_when_a_check_begins() -> None:
+    heard: list[int] = []
+
+    def answer(frame: Frame, _received: int) -> bytes:
+        heard.append(frame.xid)
+        return null_reply(frame.xid)
+
+    assert checked(FakeServer(answer), "v1.null")[0].verdict is Verdict.CONFORMS
+    ours = next(index for index, xid in enumerate(heard) if xid < OTHERS)
+    assert [xid - OTHERS for xid in heard[:ours]] == [0x10_0000, 0x10_0001]
+    assert len(heard) > ours + 2
+
+
+def test_a_wrong_answer_elsewhere_after_a_mistake_is_a_violation_of_its_own() -> None:
+    mistakes: list[int] = []
+
+    def answer(frame: Frame, _received: int) -> bytes:
+        if frame.xid < OTHERS:
+            mistakes.append(frame.xid)
+        return accepted(5 if mistakes and frame.xid >= OTHERS else 0, frame.xid)
+
+    (result,) = checked(FakeServer(answer), "v1.null")
+    assert (result.verdict, result.others_ended) == (Verdict.VIOLATES, True)
+    assert result.cause.startswith("another connection is answered wrong after this: expected accepted 0; found")
+
+
+def test_a_mistake_in_the_frames_of_another_connection_is_none_of_the_check() -> None:
+    """As padding of siw, which is not always zero; here the reserved bits of DDP."""
+    ours: list[int] = []
+
+    def reserved_bits(payload: bytes, number: int) -> bytes:
+        xid = int.from_bytes(payload[:4])
+        ours.extend([xid] if xid < OTHERS else [])
+        segment = raw_replies.send(payload, number)
+        return fpdu(b"\x45" + segment[1:] if ours and xid >= OTHERS else segment)
+
+    server = FakeServer(lambda frame, _: null_reply(frame.xid), framed=reserved_bits)
+    (result,) = checked(server, "v1.null")
+    assert (result.verdict, result.cause) == (Verdict.CONFORMS, "")
+
+
+def test_a_server_that_always_answers_elsewhere_wrong_is_not_judged_by_it() -> None:
+    (result,) = checked(FakeServer(lambda frame, _: accepted(5 * (frame.xid >= OTHERS), frame.xid)), "v1.null")
+    assert (result.verdict, result.cause) == (Verdict.CONFORMS, "")
+
+
+def test_the_end_of_another_connection_is_a_violation() -> None:
+    mistakes: list[int] = []
+
+    def answer(frame: Frame, received: int) -> bytes | None:
+        if frame.xid < OTHERS:
+            mistakes.append(frame.xid)
+            return null_reply(frame.xid)
+        return None if mistakes and received > 2 else null_reply(frame.xid)
+
+    (result,) = checked(FakeServer(answer), "v1.null")
+    assert (result.verdict, result.cause) == (Verdict.VIOLATES, "another connection ended after this")
+
+
+def test_a_connection_that_has_ended_between_checks_is_replaced() -> None:
+    """As servers end connections that are idle."""
+    ended: list[int] = []
+    begun: list[int] = []
+
+    def answer(frame: Frame, received: int) -> bytes | None:
+        if frame.xid < OTHERS:
+            return null_reply(frame.xid)
+        begun.append(frame.xid)
+        if not ended and begun.count(frame.xid) == 1 and received == 4:
+            ended.append(frame.xid)
+            return None
+        return null_reply(frame.xid)
+
+    results = checked(FakeServer(answer), "v1.null", "v1.type.error-chunk")
+    assert ended
+    assert [result.others_ended for result in results] == [False, False]
+
+
+def test_another_connection_makes_calls_while_a_check_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "_BUSY_S", 0.001)
+    calls: list[int] = []
+    enough = asyncio.Event()
+
+    def answer(frame: Frame, _received: int) -> bytes:
+        calls.append(frame.xid)
+        if len(calls) == 6:
+            enough.set()
+        return null_reply(frame.xid)
+
+    async def long(*of: Any) -> Outcome:
+        await enough.wait()
+        return await run_conversation(*of)
+
+    monkeypatch.setattr(runner, "run_conversation", long)
+    (result,) = checked(FakeServer(answer), "v1.null")
+    assert result.verdict is Verdict.CONFORMS
+    assert min(calls[:6]) >= OTHERS
