@@ -81,6 +81,10 @@ def _passage(passage: Passage, judged_side: str) -> dict[str, Any]:
     }
 
 
+def _checks(count: int) -> str:
+    return "1 check" if count == 1 else f"{count} checks"
+
+
 def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
     """The report for people: counts, then each check that does not conform.
 
@@ -88,7 +92,7 @@ def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
     """
     total = len(report["checks"])
     versions = report["versions"]
-    yield f"{report['url']}: {total} checks, version{'s' * (len(versions) > 1)} {' and '.join(versions)}"
+    yield f"{report['url']}: {_checks(total)}, version{'s' * (len(versions) > 1)} {' and '.join(versions)}"
     yield ", ".join(f"{count} {verdict}" for verdict, count in report["verdicts"].items() if count)
     yield from (f"note: {note}" for note in report["notes"])
     for verdict in (Verdict.VIOLATES, Verdict.IGNORES, Verdict.DIFFERS, Verdict.INCONCLUSIVE):
@@ -109,7 +113,7 @@ def summary_lines(report: Mapping[str, Any], *, details: bool) -> Iterator[str]:
             causes[row["cause"]] = causes.get(row["cause"], 0) + 1
     if causes:
         yield ""
-        yield from (f"not seen: {count} checks, as {cause}" for cause, count in causes.items())
+        yield from (f"not seen: {_checks(count)}, as {cause}" for cause, count in causes.items())
     if details:
         yield ""
         yield "statements:"

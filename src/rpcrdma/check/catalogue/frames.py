@@ -88,7 +88,8 @@ CHECKS: tuple[Check, ...] = (
         NULL,
         ANSWERED,
         *(say(payload={"words": [sink, 0, 0, 0, 0, 0, 0]}, ddp={"opcode": "read_request"}) for sink in (1, 2)),
-        *(hear({"read_response": {"handle": sink, "offset": 0, "payload": "", "last": 1}}, frame_mistakes.NO_READS)
+        *(hear({"read_response": {"handle": sink, "offset": 0, "payload": "", "last": 1}}, frame_mistakes.NO_READS,
+               {"read_response": {"handle": sink}, "breaks": "RD-8"})
           for sink in (1, 2)),
     ),
     check(
