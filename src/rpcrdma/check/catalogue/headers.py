@@ -151,12 +151,13 @@ def _of_memory() -> tuple[Mistake, ...]:
     garbage = [error(2), answered(status=4, invalidates={"any": [None, {"given": "source.handle"}]})]
     cut = {**_DONE, "reading": "long-read-chunk-cut", "last": True}
     system_error = answered(status=5, invalidates={"any": [None, {"given": "sink.handle"}]})["message"]
-    # The chunk is returned as far as it is filled.
+    # The chunk is returned as far as it is filled, and Linux leaves the data behind the status.
     header = {name: value for name, value in system_error["header"].items() if name not in {"writes", "reply"}}
+    rpc = {name: value for name, value in system_error["rpc"].items() if name != "results"}
     too_long = [
         error(2),
         {"end": {}},
-        {"message": {**system_error, "header": header}, "reading": "short-chunk-answered"},
+        {"message": {**system_error, "header": header, "rpc": rpc}, "reading": "short-chunk-answered"},
     ]
     none_beyond = {"memory": {"sink": {"written": {"max": 8}}}}
     return (
