@@ -16,6 +16,10 @@ _NO_OTHER_FLAGS = {"any": [0x10, 0x50, 0x90, 0xD0]}
 _REPLY = {"key": _REPLY_KEY, "rejected": 0, "enhanced": 1, "revision": 2, "flags": _NO_OTHER_FLAGS}
 _UNENHANCED_REPLY = {"key": _REPLY_KEY, "rejected": 0, "enhanced": 0, "flags": {"any": [0x00, 0x40, 0x80, 0xC0]}}
 _CALL: Sequence[Step] = (NULL, ANSWERED)
+_READY_BY_WRITE = {"any": [0b1010, 0b1110, 0b1011, 0b1111]}
+"""The flags before the depths of a Reply in the peer-to-peer model: A and C, the RDMA Write."""
+_READY_OTHERWISE = {"any": [0b1100, 0b1001, 0b1101]}
+_READY_AND_CALL: Sequence[Step] = (say(payload="", ddp={"opcode": "write"}), *_CALL)
 
 
 def _row(
@@ -158,9 +162,11 @@ MISTAKES: tuple[FrameMistake, ...] = (
         "depths-largest",
         "Depths of 0x3FFF are answered with 0x3FFF, also with all flags before them",
         "EM-9 EM-11",
-        {"startup": {**_REPLY, "ird": 0x3FFF, "ord": 0x3FFF, "depth_flags": {"min": 9}}},
-        {"startup": {**_REPLY, "depth_flags": {"min": 9}}, "reading": "depth-not-negotiated"},
-        then=(),
+        {"startup": {**_REPLY, "ird": 0x3FFF, "ord": 0x3FFF, "depth_flags": _READY_BY_WRITE}},
+        {"startup": {**_REPLY, "depth_flags": _READY_BY_WRITE}, "reading": "depth-not-negotiated"},
+        {"startup": {**_REPLY, "ird": 0x3FFF, "ord": 0x3FFF, "depth_flags": _READY_OTHERWISE}, "last": True},
+        # siw listens no more where a connection ends right after its Reply.
+        then=_READY_AND_CALL,
         ird=0xFFFF,
         ord=0xFFFF,
     ),
@@ -178,10 +184,10 @@ MISTAKES: tuple[FrameMistake, ...] = (
         "peer-to-peer",
         "The Reply to a Request with A has A and a type of ready-to-receive message",
         "EM-11",
-        {"startup": {**_REPLY, "depth_flags": {"any": [0b1010, 0b1110, 0b1011, 0b1111]}}},
+        {"startup": {**_REPLY, "depth_flags": _READY_BY_WRITE}},
         # A server without C names the types that it takes: they have none in common.
-        {"startup": {**_REPLY, "depth_flags": {"any": [0b1100, 0b1001, 0b1101]}}, "last": True},
-        then=(say(payload="", ddp={"opcode": "write"}), *_CALL),
+        {"startup": {**_REPLY, "depth_flags": _READY_OTHERWISE}, "last": True},
+        then=_READY_AND_CALL,
         # A alone is in front of the inbound depth; C, the RDMA Write, in front of the outbound one.
         ird=0x8010,
         ord=0x8010,
