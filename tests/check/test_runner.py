@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
-from fake_servers import OBLIGING, FakeServer, Frame, Version2, null_reply, serving
+from fake_servers import OBLIGING, FakeServer, Frame, Version2, closing, null_reply, serving
 
 from rpcrdma.check import CATALOGUE, Result, Verdict, run_checks, runner, spoken_versions
 from rpcrdma.check.catalogue.version_2 import DRAFTS
@@ -65,6 +65,21 @@ def test_a_version_without_the_program_is_not_spoken(status: int, spoken: set[st
             return set(await spoken_versions(target, {**GIVEN, "program": 100_003}))
 
     assert asyncio.run(main()) == spoken
+
+
+class TerminateLostOnce(FakeServer):
+    """Its Terminate does not arrive the first time."""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await super().serve(reader, writer)
+        self._terminates = 0x1201
+
+
+def test_a_terminate_that_may_have_been_lost_is_awaited_once_more() -> None:
+    given = {**GIVEN, "program": 100_003}
+    for server, broken in ((FakeServer(closing), "RD-15"), (TerminateLostOnce(closing), "")):
+        (result,) = checked(server, "ddp.queue.3", given=given)
+        assert (result.verdict, result.broken) == (Verdict.VIOLATES if broken else Verdict.CONFORMS, broken)
 
 
 def test_a_version_is_tried_again_after_silence() -> None:

@@ -100,16 +100,18 @@ async def _tried(
     given: Mapping[str, int | bytes],
     fresh_files: Iterator[bytes] | None = None,
 ) -> Outcome:
-    """The outcome of the conversation, or of a second try after silence; each try has a fresh file.
+    """The outcome of the conversation, or of a second try after silence or a missing Terminate, with a fresh file each.
 
-    A server may have overlooked a message, as siw does when it comes at a bad time. Another call is meant.
+    A server may have overlooked a message, as siw does when it comes at a bad time: another call is meant. TCP may lose
+    a Terminate behind which a server closes.
     """
 
     def fresh() -> dict[str, bytes]:
         return {} if fresh_files is None else {"fresh": next(fresh_files)}
 
     outcome = await run_conversation(conversation, target, {**given, **fresh()})
-    if outcome.failure is not None and outcome.failure.silent:
+    failure = outcome.failure
+    if failure is not None and (failure.silent or (failure.ended and failure.statement)):
         again = {**given, "xid": int(given.get("xid", 0)) + _AGAIN_PLUS, **fresh()}
         outcome = await run_conversation(conversation, target, again)
     return outcome
