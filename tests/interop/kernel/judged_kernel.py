@@ -50,15 +50,21 @@ def steady_verdicts(report: str) -> dict[str, str]:
 
 
 def _as_recorded(report: str, system: str) -> None:
-    """Compares all verdicts but "not seen" with the recorded ones."""
+    """Compares all verdicts but "not seen" with the recorded ones.
+
+    A client need not make each kind of call in each run, and Linux 6.12 sends a LOOKUP without a name now and then.
+    """
     (judged,) = (each for each in tomllib.loads(VERDICTS.read_text())["judged"] if each["system"] == system)
     recorded = {name: verdict for verdict, names in judged.items() if isinstance(names, list) for name in names}
     found = {name: verdict for name, verdict in steady_verdicts(report).items() if verdict != "not seen"}
-    names = [name for name in {**recorded, **found} if recorded.get(name) != found.get(name)]
+    names = {name for name in {**recorded, **found} if recorded.get(name) != found.get(name)}
+    if system.startswith("client"):
+        nameless = {row["id"] for row in json.loads(report)["checks"] if "GARBAGE_ARGS" in (row["cause"] or "")}
+        names -= nameless | {name for name in names if {recorded.get(name), found.get(name)} == {"conforms", None}}
     equal(
         f"verdicts on the {system} that have changed",
-        {name: found.get(name, "not seen") for name in names},
-        {name: recorded.get(name, "not seen") for name in names},
+        {name: found.get(name, "not seen") for name in sorted(names)},
+        {name: recorded.get(name, "not seen") for name in sorted(names)},
     )
 
 
