@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
 from collections.abc import Callable, Sequence
@@ -53,27 +54,27 @@ def _judged(
     (export / "data").write_bytes(bytes(index * 7 & 0xFF for index in range(9001)))
 
     async def main() -> list[Result]:
-        state = open_state(directory / "state", os.urandom)
-        services = build_services([Export(name="/", directory=export, root_squash=False)], state=state)
-        options = ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=versions, provider=provider or "iwarp"))
-        listen = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
-        watch = WatchService(services.nfs.backend)
-        async with serve([*services, watch], listen, options=options) as server:
+        async with contextlib.AsyncExitStack() as stack:
+            state = stack.enter_context(contextlib.closing(open_state(directory / "state", os.urandom)))
+            services = build_services([Export(name="/", directory=export, root_squash=False)], state=state)
+            stack.enter_context(contextlib.closing(services.nfs))
+            watch = WatchService(services.nfs.backend)
+            stack.push_async_callback(watch.close)
+            options = ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=versions, provider=provider or "iwarp"))
+            listen = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
+            server = await stack.enter_async_context(serve([*services, watch], listen, options=options))
             rdma, tcp = (parse_url(text) for text in server.listening)
             target = RawTarget(host=rdma.host, port=rdma.port, timeout_s=timeout_s, provider=provider)
             opening = ConnectOptions(rpcrdma_version=versions, provider=provider or "iwarp")
-            async with prepared_export(rdma, opening, mount_port=tcp.port, write=write, fresh_files=1) as found:
-                found.given |= {"program": 100003, "program_version": 3}
-                spoken = {} if met else await spoken_versions(target, found.given)
-                found.add_spoken(spoken)
-                callers = await calling_programs(target, found.given, next(iter(spoken))) if spoken else set()
-                for file in found.fresh_files:
-                    callers |= await recalled_delegations(target, found.given, file)
-                results = await run_checks(checks, target, found.given, {"risky", *found.met, *callers, *met})
-        await watch.close()
-        services.nfs.close()
-        state.close()
-        return results
+            preparing = prepared_export(rdma, opening, mount_port=tcp.port, write=write, fresh_files=1)
+            found = await stack.enter_async_context(preparing)
+            found.given |= {"program": 100003, "program_version": 3}
+            spoken = {} if met else await spoken_versions(target, found.given)
+            found.add_spoken(spoken)
+            callers = await calling_programs(target, found.given, next(iter(spoken))) if spoken else set()
+            for file in found.fresh_files:
+                callers |= await recalled_delegations(target, found.given, file)
+            return await run_checks(checks, target, found.given, {"risky", *found.met, *callers, *met})
 
     return asyncio.run(main())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -25,12 +25,11 @@ ANYWHERE = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
 async def exported(tmp_path: Path, listen: list[str]) -> AsyncIterator[list[str]]:
     """The URLs of a server of the directory "export"."""
     (tmp_path / "export").mkdir(exist_ok=True)
-    state = open_state(tmp_path / "state", os.urandom)
-    services = build_services([Export(name="/", directory=tmp_path / "export", root_squash=False)], state=state)
-    async with serve(list(services), listen) as server:
-        yield list(server.listening)
-    services.nfs.close()
-    state.close()
+    with closing(open_state(tmp_path / "state", os.urandom)) as state:
+        services = build_services([Export(name="/", directory=tmp_path / "export", root_squash=False)], state=state)
+        with closing(services.nfs):
+            async with serve(list(services), listen) as server:
+                yield list(server.listening)
 
 
 def prepared(
