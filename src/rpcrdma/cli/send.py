@@ -77,6 +77,7 @@ def _given(text: str) -> tuple[str, int | bytes]:
 
 async def run(args: argparse.Namespace) -> int:
     """Runs the command."""
+    from rpcrdma.cli.connecting import connecting  # noqa: PLC0415
     from rpcrdma.scripted import RawTarget, run_conversation  # noqa: PLC0415
     from rpcrdma.scripted.form import check_conversation, names_wanted  # noqa: PLC0415
 
@@ -108,7 +109,7 @@ async def run(args: argparse.Namespace) -> int:
                 if missing:
                     told = f"the conversation needs values that are not given: {', '.join(sorted(missing))}"
                     return console.error(told, "--given NAME=VALUE; docs/send.md", status=ExitStatus.USAGE)
-                with _connecting(target):
+                with connecting(target):
                     outcome = await run_conversation(conversation, target, known)
         finally:
             capture.close()
@@ -138,6 +139,7 @@ async def _known(
     from rpcrdma.check import spoken_versions  # noqa: PLC0415
     from rpcrdma.check.abilities import Abilities  # noqa: PLC0415
     from rpcrdma.check.export_files import own_credential, prepared_export  # noqa: PLC0415
+    from rpcrdma.cli.connecting import connecting  # noqa: PLC0415
 
     given = dict(args.given)
     wanted = wanted - given.keys()
@@ -155,22 +157,9 @@ async def _known(
             for note in abilities.notes:
                 console.talk(console.printable(f"note: {note}"))
         if wanted - abilities.given.keys() - _OF_EXPORT:
-            with _connecting(target):
+            with connecting(target):
                 abilities.add_spoken(await spoken_versions(replace(target, capture=None), abilities.given))
         yield {**abilities.given, **given}, wanted - abilities.given.keys()
-
-
-@contextlib.contextmanager
-def _connecting(target: RawTarget) -> Iterator[None]:
-    """Tells why a connection to the server could not be made."""
-    from rpcrdma.aio.drivers.sockets import cannot_connect, unanswered  # noqa: PLC0415
-
-    try:
-        yield
-    except TimeoutError:
-        raise unanswered(target.host, target.port, target.timeout_s) from None
-    except OSError as error:
-        raise cannot_connect(target.host, target.port, error) from None
 
 
 def _read_conversation(file: str) -> dict[str, Any] | None:

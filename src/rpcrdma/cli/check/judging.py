@@ -12,7 +12,7 @@ from typing import TextIO
 
 from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.drivers.provider_choice import chosen_providers
-from rpcrdma.aio.drivers.sockets import authority, cannot_connect, cannot_listen, unanswered
+from rpcrdma.aio.drivers.sockets import authority, cannot_listen
 from rpcrdma.aio.urls import Url
 from rpcrdma.check import (
     CATALOGUE,
@@ -33,6 +33,7 @@ from rpcrdma.check import (
 from rpcrdma.check.export_files import prepared_export
 from rpcrdma.check.reports import as_html, as_json, as_junit, summary_lines
 from rpcrdma.cli import console
+from rpcrdma.cli.connecting import connecting
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.definition import DefinitionText, read_text
 from rpcrdma.cli.options import connect_options
@@ -236,18 +237,13 @@ async def _prepared(args: argparse.Namespace, program: tuple[int, int], fresh_fi
 
 async def _spoken(target: RawTarget, given: Mapping[str, int | bytes]) -> dict[str, Outcome]:
     try:
-        return await spoken_versions(target, given)
+        with connecting(target):
+            return await spoken_versions(target, given)
     except RpcError as error:
         error.add_note(
             f"rpcrdma programs rdma://{authority(target.host, target.port)} lists the programs of the server"
         )
         raise
-    except OSError as error:
-        if isinstance(error.__cause__, ConnectFailed):
-            raise error.__cause__ from error
-        if isinstance(error, TimeoutError):
-            raise unanswered(target.host, target.port, target.timeout_s) from error
-        raise cannot_connect(target.host, target.port, error) from error
 
 
 def _report(
