@@ -41,13 +41,16 @@ KERNEL_PACKAGES := qemu-system-x86 gcc make xz-utils iproute2
 # What clang links fuzz targets with.
 LIBFUZZER = libclang_rt.fuzzer_no_main-$$(uname -m).a
 
-.PHONY: help install demo test check check-native native-packages wheels gen fuzz mutate soak sim scale data-tools interop interop-packages kerberos-packages interop-kernel interop-verbs kernel-shell kernel-measure \
+.PHONY: help install demo test test-all test-stalled check check-native native-packages wheels gen fuzz mutate soak sim scale data-tools interop interop-packages kerberos-packages interop-kernel interop-verbs kernel-shell kernel-measure \
 	kernel-packages bench docs clean
 
 help:
 	@echo 'make install   set up $(VENV) with the rpcrdma command, and the native step where a C compiler is'
 	@echo 'make demo      install, then move a real file tree over RPC-over-RDMA in both directions'
-	@echo 'make test      install with the tools of tests, then run the whole fast test suite'
+	@echo 'make test      install with the tools of tests, then run those that need neither a process nor a network, and some'
+	@echo '               journeys of users: a minute'
+	@echo 'make test-all  all tests: hostile peers over sockets, each version and provider, models, worlds, documents'
+	@echo 'make test-stalled  all tests on a machine that stalls: none may depend on time'
 	@echo 'make check     lint, format, types, layers, ledger, generated code'
 	@echo 'make check-native  the suites of the software RNIC with a sanitized build of the native step; libFuzzer for a minute'
 	@echo 'make wheels    source distribution and manylinux wheel of the native step, in build/wheels'
@@ -92,15 +95,32 @@ demo: install
 
 # Bytecode is kept even where the environment forbids it: the suite starts some five hundred Python processes, and each
 # would compile the whole package, each worker every test besides. `make clean` removes it.
-test: export PYTHONDONTWRITEBYTECODE :=
+test test-all test-stalled: export PYTHONDONTWRITEBYTECODE :=
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# The others have targets of their own.
+SUITE := not interop and not scale and not data_tools
 test: $(DEV_STAMP)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not interop and not scale and not data_tools' --ledger 'make test'
+	$(PYTEST) -m 'not thorough and $(SUITE)'
+
+test-all: $(DEV_STAMP)
+	$(PYTEST) -m '$(SUITE)' --ledger 'make test-all'
+
+# `make test-stalled SEED=7 STALLS='0.02:0.08'`: probability and seconds of a stall, a run of the suite for each.
+test-stalled: STALLS := 0.02:0.08 0.002:1
+test-stalled: SEED := 1
+test-stalled: $(DEV_STAMP)
+	@set -e; for stalls in $(STALLS); do \
+		echo "== stalls $$stalls, seed $(SEED)"; \
+		$(PYTEST) --stalls $$stalls --stall-seed $(SEED) -m '$(SUITE)'; \
+	done
 
 check: $(DEV_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/house/test_layers.py tests/house/test_ledger.py tests/house/test_generated_code.py
+	@mkdir -p build && $(BIN)/python -m pytest --collect-only -q --ledger 'make test-all' -m '$(SUITE)' >build/collected.txt || \
+		{ tail -n 40 build/collected.txt; exit 1; }
 
 # $(call packages,CONDITION,PACKAGES,WHAT IS NEEDED): installs the Debian packages unless the shell finds the condition
 # true; without the right to install it says what is needed.

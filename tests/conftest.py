@@ -26,7 +26,7 @@ from support.host_pair import Hosts
 from support.simulated import Simulated, run_in_virtual_time
 
 # `pytester` runs the guard on suites of its own.
-pytest_plugins = ["ledger_guard", "pytester"]
+pytest_plugins = ["ledger_guard", "stalled_loops", "tiers", "pytester"]
 
 # Deadlines measure the machine's load; a test's time is bounded by pytest-timeout. Shared machines generate slowly now
 # and then; that is no property of the code.
@@ -80,6 +80,8 @@ def leave_out_what_lives() -> None:
 _DEVICE = os.environ.get("RPCRDMA_TEST_DEVICE")
 """The address of an RDMA device, which takes the place of the one in memory."""
 PROVIDERS = ("iwarp", "loopback", "simulated", "verbs")
+IN_PROCESS = ("simulated", "loopback")
+"""Providers without a network."""
 WITH_EXTENSION = "2-rtr"
 """Version 2, where the round-trip extension carries all bulk data that it can; in the others it is left to its rule."""
 VERSIONS = (*(choice for choice in VERSION_CHOICES if choice != "auto"), WITH_EXTENSION)
@@ -90,8 +92,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Runs a test of the API over RDMA in each version and over each provider, by the fixture that it uses.
 
     A fault of one provider in one version lies below the queue pair, where the tests of endpoints see it. So the first
-    provider runs in each version, the others in the last one. The marks `providers` and `versions` name those of a test
-    that is about some only.
+    provider runs in each version, the others in one. `make test` has the run over the simulated provider, or else over
+    the one in memory; all other runs are `thorough`. The marks `providers` and `versions` name those of a test that is
+    about some only.
     """
 
     def marked(mark: str, all_of_them: tuple[str, ...]) -> tuple[str, ...]:
@@ -99,8 +102,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return all_of_them if found is None else found.args
 
     versions = marked("versions", VERSIONS)
-    first, *others = marked("providers", PROVIDERS)
-    over_rdma = [f"{first}-{version}" for version in versions] + [f"{other}-{versions[-1]}" for other in others]
+    providers = marked("providers", PROVIDERS)
+    usual = "2" if "2" in versions else versions[-1]
+    over_rdma = [f"{providers[0]}-{version}" for version in versions] + [
+        f"{other}-{usual if other in IN_PROCESS else versions[-1]}" for other in providers[1:]
+    ]
+    quick = next((f"{name}-{usual}" for name in IN_PROCESS if name in providers), None)
     parameters = {
         "each_version": versions,
         "each_provider": over_rdma,
@@ -118,7 +125,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         del parameters["each_version"]
     for name, values in parameters.items():
         if name in metafunc.fixturenames and name not in set_by_test:
-            metafunc.parametrize(name, values, indirect=True)
+            in_process = {quick, f"rdma-{quick}"}
+            metafunc.parametrize(
+                name,
+                [value if value in in_process else pytest.param(value, marks=pytest.mark.thorough) for value in values],
+                indirect=True,
+            )
 
 
 def leave_choice_to(provider: str, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +192,10 @@ def scheme(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return str(name)
 
 
-@pytest.fixture(params=DRAFTS, ids=lambda draft: draft.NAME)
+@pytest.fixture(
+    params=[DRAFTS[0], *(pytest.param(draft, marks=pytest.mark.thorough) for draft in DRAFTS[1:])],
+    ids=lambda draft: draft.NAME,
+)
 def raw(request: pytest.FixtureRequest) -> Raw:
     """Encodes and decodes the messages of one draft of version 2; the test runs on each."""
     return request.param

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 
-import pytest
-
 from rpcrdma.errors import (
     DecodeError,
     HostAuthenticationFailed,
@@ -17,6 +15,7 @@ from rpcrdma.errors import (
     RpcRdmaError,
 )
 from rpcrdma.rpc.errors import ProgramMismatch
+from support.cases import each_case
 
 ERRORS = [
     DecodeError("field", 4, "a length", "7", rfc="4506 4.9"),
@@ -30,7 +29,7 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@each_case("error", ERRORS)
 def test_errors_can_be_copied_and_pickled(error: RpcRdmaError) -> None:
     for other in (copy.copy(error), pickle.loads(pickle.dumps(error))):
         assert other is not error

@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 import rpcrdma
 from rpcrdma import NfsFilesystem, connect, serve
 from rpcrdma.nfs import v3
@@ -20,6 +22,7 @@ class Nothing(Service):
     PROGRAM = v3.PROGRAM
 
 
+@pytest.mark.thorough
 def test_dir_shows_the_public_names_and_imports_none_of_them() -> None:
     program = """
 import sys
@@ -39,6 +42,7 @@ def test_help_describes_the_public_names() -> None:
         assert re.search(rf"^    {name}\(", text, re.MULTILINE), name
 
 
+@pytest.mark.thorough
 def test_a_connection_shows_its_url() -> None:
     async def work() -> None:
         async with serve([Nothing()], ["tcp://127.0.0.1:0"]) as server, connect(server.listening[0]) as connection:

@@ -19,6 +19,7 @@ from batches import (
 
 from rpcrdma.errors import DecodeError
 from rpcrdma.wire.buffers import Buffer
+from support.cases import each_case
 
 VECTORS: dict[str, list[dict[str, Any]]] = tomllib.loads(Path(__file__).with_name("messages.toml").read_text())
 
@@ -27,7 +28,7 @@ def decoded(data: Buffer) -> list[bytes]:
     return list(iterate_body(data))
 
 
-@pytest.mark.parametrize("vector", VECTORS["batch"], ids=lambda vector: vector["name"])
+@each_case("vector", VECTORS["batch"])
 def test_golden_bodies_both_ways(vector: dict[str, Any]) -> None:
     octets, messages = bytes.fromhex(vector["hex"]), [bytes.fromhex(one) for one in vector["messages"]]
     assert encode_body(messages) == encode_body([memoryview(one) for one in messages]) == octets
@@ -41,7 +42,7 @@ def test_golden_bodies_both_ways(vector: dict[str, Any]) -> None:
         decoded(octets + bytes(1))
 
 
-@pytest.mark.parametrize("vector", VECTORS["malformed"], ids=lambda vector: vector["name"])
+@each_case("vector", VECTORS["malformed"])
 def test_a_malformed_body_is_refused_with_field_and_offset(vector: dict[str, Any]) -> None:
     with pytest.raises(DecodeError) as caught:
         decoded(bytes.fromhex(vector["hex"]))

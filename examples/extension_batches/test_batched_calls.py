@@ -23,6 +23,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, in_worker
 from rpcrdma.transport import TransportConfig, TransportStatistics
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 
 NUMBER = 0x20CA115E
 BULK_MAX = 1 << 20
@@ -188,7 +189,7 @@ def test_a_call_alone_goes_alone(connected: Any) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("one_end", ["client", "server", "neither"])
+@each_case("one_end", ["client", "server", "neither"])
 def test_without_the_extension_at_both_ends_every_call_goes_alone(connected: Any, one_end: str) -> None:
     async def main() -> None:
         async with connected(client=one_end == "client", server=one_end == "server") as line:
@@ -257,7 +258,7 @@ def test_a_call_that_is_cancelled_before_its_turn_ends_is_never_sent(connected: 
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("credits_", [1, 4])
+@each_case("credits_", [1, 4])
 def test_few_credits_let_as_many_go_together_as_they_allow(connected: Any, credits_: int) -> None:
     async def main() -> None:
         async with connected(transport=TransportConfig(credits_granted=credits_)) as line:

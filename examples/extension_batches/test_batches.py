@@ -10,6 +10,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import RoundTrip
 from rpcrdma.testing.endpoint_pair import EndpointPair, calls_in, message
 from rpcrdma.transport import ReplyArrived, TransportConfig
+from support.cases import each_case
 
 BOTH_DRAFTS = pytest.mark.parametrize("version", ["2", "2-07"])
 
@@ -40,7 +41,7 @@ def test_alone_a_call_goes_as_in_a_connection_without(version: str) -> None:
 
 
 @BOTH_DRAFTS
-@pytest.mark.parametrize("limits", [(None, 64), (64, None), (None, None), (1, 64), (64, 1)])
+@each_case("limits", [(None, 64), (64, None), (None, None), (1, 64), (64, 1)])
 def test_where_one_end_takes_none_every_message_goes_alone(version: str, limits: tuple[int | None, int | None]) -> None:
     pair = BatchPair(*limits, version=version)
     before = pair.sends()
@@ -136,7 +137,7 @@ def test_a_call_abandoned_on_its_way_gives_its_credit_back_with_the_reply(versio
 
 
 @BOTH_DRAFTS
-@pytest.mark.parametrize("credits_", [1, 2, 3, 5])
+@each_case("credits_", [1, 2, 3, 5])
 def test_no_more_calls_go_than_credits_allow(version: str, credits_: int) -> None:
     config = TransportConfig(credits_requested=64, credits_granted=credits_)
     pair = BatchPair(version=version, config=config)

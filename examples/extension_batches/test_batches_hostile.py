@@ -12,6 +12,7 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import CallFailed, CallRefused, Closed, ReplyArrived, Role
+from support.cases import each_case
 
 BOTH_DRAFTS = pytest.mark.parametrize("version", ["2", "2-07"])
 CALL, REPLY = 0, 1
@@ -42,7 +43,7 @@ CALLS = {
 
 
 @BOTH_DRAFTS
-@pytest.mark.parametrize("name", CALLS)
+@each_case("name", CALLS)
 def test_of_calls_against_the_rules_none_runs(name: str, version: str) -> None:
     peer = BatchPeer(Role.SERVER, version=version)
     assert peer.refusal(peer.octets(CALLS[name], 7)) == (7, BAD_XDR)
@@ -81,7 +82,7 @@ def waiting(version: str, count: int = 3) -> tuple[BatchPeer, list[int]]:
 
 
 @BOTH_DRAFTS
-@pytest.mark.parametrize(
+@each_case(
     ("body", "failed"),
     [
         (words(3, 8, 7, REPLY, 8, 8, REPLY, 8, 9, CALL), [7, 8]),

@@ -11,6 +11,7 @@ import pytest
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import RpcRdmaError, TransportClosed
 from rpcrdma.nfs import v3
+from support.cases import each_case
 from support.raw_replies import HeardCall, header, rpc_reply, send
 from support.raw_socket import RawSocketPeer
 
@@ -45,7 +46,7 @@ async def fails(calling: asyncio.Task[Any], kind: type[Exception] = TransportClo
     return raised.value
 
 
-ENDS = pytest.mark.parametrize("how", ["close", "half", "reset"])
+ENDS = each_case("how", ["close", "half", "reset"])
 
 
 async def leave(peer: RawSocketPeer, how: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.limits import RDMA_STARTING_S
 
@@ -43,6 +45,7 @@ def test_who_has_most_displaces_its_own_connection_that_has_been_idle_longest() 
     assert it.full
 
 
+@pytest.mark.thorough
 def test_where_one_client_has_all_places_its_idle_connections_make_room_for_its_own() -> None:
     it = admission(connections_max=1024, busy=tuple(map(str, range(500))))
     for number in range(1024):

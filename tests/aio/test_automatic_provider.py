@@ -65,6 +65,7 @@ async def called(client: Connection) -> ProviderInUse:
     return ProviderInUse(client.negotiated.provider, client.negotiated.device)
 
 
+@pytest.mark.thorough
 def test_a_device_that_reaches_the_address_is_taken_at_both_ends(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_device_that_reaches_the_address_is_taken_at_both_ends(
     assert [line.count("provider verbs (memory0)") for line in caplog.messages if "version" in line] == [1, 1]
 
 
+@pytest.mark.thorough
 def test_both_kinds_of_clients_reach_one_address(device: DeviceInMemory) -> None:
     async def main() -> None:
         async with serving() as server:
@@ -90,6 +92,7 @@ def test_both_kinds_of_clients_reach_one_address(device: DeviceInMemory) -> None
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_an_address_that_no_device_reaches_is_the_software_rnics(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -105,6 +108,7 @@ def test_an_address_that_no_device_reaches_is_the_software_rnics(
     assert [line for line in caplog.messages if "not by provider verbs" in line] == []
 
 
+@pytest.mark.thorough
 def test_a_server_that_refuses_the_device_gets_the_software_rnic_at_once(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +123,7 @@ def test_a_server_that_refuses_the_device_gets_the_software_rnic_at_once(
     assert [line for line in caplog.messages if "by provider verbs: " in line and "refused" in line] != []
 
 
+@pytest.mark.thorough
 def test_a_server_that_does_not_answer_the_device_gets_the_software_rnic_after_its_head_start(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,6 +277,7 @@ def test_a_device_that_answers_slowly_is_not_silent(monkeypatch: pytest.MonkeyPa
     run_in_virtual_time(main())
 
 
+@pytest.mark.thorough
 def test_where_nothing_answers_both_causes_are_named(device: DeviceInMemory) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -302,6 +308,7 @@ def test_a_failure_that_both_would_share_ends_the_attempt(
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_a_listener_may_choose_its_provider(device: DeviceInMemory) -> None:
     async def main() -> None:
         urls = ["rdma://127.0.0.1:0?provider=verbs", "rdma://127.0.0.1:0?provider=iwarp"]
@@ -316,6 +323,7 @@ def test_a_listener_may_choose_its_provider(device: DeviceInMemory) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_a_wildcard_address_is_listened_at_by_both(device: DeviceInMemory) -> None:
     async def main() -> None:
         async with serving("rdma://0.0.0.0:0") as server:
@@ -324,6 +332,7 @@ def test_a_wildcard_address_is_listened_at_by_both(device: DeviceInMemory) -> No
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("provider", ["auto", "verbs"])
 def test_a_loopback_address_without_a_device_is_not_opened_to_the_network(
     device: DeviceInMemory, provider: str
@@ -342,6 +351,7 @@ def test_a_loopback_address_without_a_device_is_not_opened_to_the_network(
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_one_provider_is_enough_where_the_other_cannot_listen(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -360,6 +370,7 @@ def test_one_provider_is_enough_where_the_other_cannot_listen(
     assert [line for line in caplog.messages if "not by provider iwarp: address already in use" in line] != []
 
 
+@pytest.mark.thorough
 def test_a_machine_whose_devices_cannot_be_used_says_why(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,12 +7,13 @@ import asyncio
 import pytest
 
 from rpcrdma.aio.answering.buffer_pool import BufferPool, BufferShare, OutOfBuffers
+from support.cases import each_case
 
 KIB = 1 << 10
 MIB = 1 << 20
 
 
-@pytest.mark.parametrize("length", [0, 1, 4096, 4097, MIB, 4 * MIB, 4 * MIB + 1])
+@each_case("length", [0, 1, 4096, 4097, MIB, 4 * MIB, 4 * MIB + 1])
 def test_a_buffer_has_the_length_asked_for_and_can_be_written(length: int) -> None:
     pool = BufferPool()
     buffer = pool.acquire(length)
@@ -119,7 +120,8 @@ def taken(share: BufferShare, most: int = 10_000) -> list[memoryview]:
     return lent
 
 
-@pytest.mark.parametrize("clients", [1, 2, 5, 16, 31])
+@pytest.mark.thorough
+@each_case("clients", [1, 2, 5, 16, 31])
 def test_greedy_clients_leave_eight_ninths_each_of_what_they_find(clients: int) -> None:
     pool = BufferPool(octets_max=256 * MIB)
     for client in range(clients):
@@ -259,7 +261,7 @@ def test_the_end_of_a_connection_ends_its_waiting_and_its_client_is_forgotten_wi
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(("pooled", "size"), [(MIB, 8 * KIB), (0, 5000)])
+@each_case(("pooled", "size"), [(MIB, 8 * KIB), (0, 5000)])
 def test_reserved_memory_is_there_when_nothing_else_is_and_is_counted_as_the_buffer_takes_it(
     pooled: int, size: int
 ) -> None:

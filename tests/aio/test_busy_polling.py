@@ -13,6 +13,7 @@ from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.nfs import v3
 from rpcrdma.verbs.device_config import VerbsConfig
+from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.waiting import until
 
@@ -50,11 +51,13 @@ def notifications(busy_poll_s: float) -> int:
     return asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_a_connection_that_polls_is_not_woken_by_its_device() -> None:
     assert notifications(0.0) >= 2 * CALLS
     assert notifications(1.0) <= CALLS / 10
 
 
+@pytest.mark.thorough
 def test_a_connection_polls_for_its_time_and_then_sleeps_and_wakes_again() -> None:
     async def main() -> None:
         device = DeviceInMemory()
@@ -70,6 +73,7 @@ def test_a_connection_polls_for_its_time_and_then_sleeps_and_wakes_again() -> No
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_a_connection_looks_for_the_answer_to_its_own_call() -> None:
     """The device of this client is mute: its descriptor never becomes readable."""
 
@@ -87,7 +91,7 @@ def test_a_connection_looks_for_the_answer_to_its_own_call() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("busy_poll_s", [-1e-6, 1.1, float("nan")])
+@each_case("busy_poll_s", [-1e-6, 1.1, float("nan")])
 def test_the_time_has_a_bound(busy_poll_s: float) -> None:
     with pytest.raises(ValueError, match=r"from 0 to 1"):
         VerbsConfig(busy_poll_s=busy_poll_s)

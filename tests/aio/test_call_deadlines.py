@@ -13,6 +13,8 @@ from rpcrdma.errors import CallTimeout
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 
+pytestmark = pytest.mark.thorough
+
 HANDLE = v3.nfs_fh3(data=b"handle")
 NO_ATTRIBUTES = v3.post_op_attr(False, None)
 ACCESS = v3.ACCESS3args(HANDLE, 1)

@@ -89,6 +89,7 @@ async def recorded(scheme: str, *orders: tuple[Procedure[bytes, bytes], int]) ->
     return records
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("asked", "octets", "form"),
     [
@@ -113,6 +114,7 @@ def test_a_record_has_the_form_and_the_octets(asked: Procedure[bytes, bytes], oc
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 @not_simulated
 @pytest.mark.usefixtures("each_provider")
 def test_the_octets_are_those_of_the_rpc_messages_on_either_transport() -> None:

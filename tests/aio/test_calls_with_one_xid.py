@@ -13,6 +13,7 @@ from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 from support.programs import decode_word, encode_word
 
 NUMBER = 0x20000032
@@ -47,8 +48,8 @@ class Files(Service):
 
 # The octets that differ are in the argument: the way it takes is all that matters.
 @pytest.mark.versions("1", "2-rtr")
-@pytest.mark.parametrize("at", [0, OCTETS // 4 - 1, OCTETS // 2, OCTETS - 4])
-@pytest.mark.parametrize("stamp", [1764000000, 1])
+@each_case("at", [0, OCTETS // 4 - 1, OCTETS // 2, OCTETS - 4])
+@each_case("stamp", [1764000000, 1])
 def test_calls_that_differ_in_a_few_octets_are_both_carried_out(scheme: str, at: int, stamp: int) -> None:
     first = bytes(OCTETS)
     second = first[:at] + b"new!" + first[at + 4 :]

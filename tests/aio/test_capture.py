@@ -150,6 +150,7 @@ class OneFile(v3.NFS_V3_Service):
         return v3.READ3res(v3.nfsstat3.NFS3_OK, resok)
 
 
+@pytest.mark.thorough
 def test_bulk_that_is_received_many_frames_at_a_time_is_recorded_as_a_whole(tmp_path: Path) -> None:
     path = tmp_path / "x.pcap"
     data = random.Random(1).randbytes(1 << 20)

@@ -23,6 +23,9 @@ from rpcrdma.aio.client.metrics_page import read_page
 from rpcrdma.cli.main import main as rpcrdma
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
+from support.cases import each_case
+
+pytestmark = pytest.mark.thorough
 
 HANDLE = v3.nfs_fh3(data=b"handle")
 LOOKUP = v3.LOOKUP3args(v3.diropargs3(HANDLE, "x"))
@@ -107,7 +110,7 @@ def test_a_client_tells_its_calls_by_server_and_status() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("listen", BOTH)
+@each_case("listen", BOTH)
 def test_calls_back_are_told_at_both_ends(listen: str) -> None:
     async def main() -> None:
         with telling() as metrics:

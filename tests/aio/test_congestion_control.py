@@ -6,9 +6,13 @@ import asyncio
 import logging
 import socket
 
+import pytest
+
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.listener import Listener
 from rpcrdma.aio.drivers.sockets import connected_socket, tune
+
+pytestmark = pytest.mark.thorough
 
 
 def congestion_control(sock: socket.socket) -> bytes:

@@ -29,9 +29,12 @@ from rpcrdma.errors import ConnectFailed, TransportClosed
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.verbs.binding import DeviceEventKind, ManagerEvent, ManagerEventKind, WorkStatus
+from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.programs import procedure
 from support.waiting import until
+
+pytestmark = pytest.mark.thorough
 
 NUMBER = 0x20BADBEE
 ECHO, SLOW = procedure(NUMBER, 1, "echo"), procedure(NUMBER, 2, "slow")
@@ -103,8 +106,8 @@ REMOVALS: dict[str, Callable[[DeviceInMemory], None]] = {
 }
 
 
-@pytest.mark.parametrize("announced", [True, False], ids=["announced-again", "found-again"])
-@pytest.mark.parametrize("removal", REMOVALS)
+@each_case("announced", [True, False])
+@each_case("removal", REMOVALS)
 def test_a_call_survives_the_removal_and_the_return_of_the_device(
     removal: str, announced: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +179,7 @@ class FailingUser:
     on_port_down = on_turn = on_device_lost
 
 
-@pytest.mark.parametrize("fault", ["of-a-user", "of-the-owners"])
+@each_case("fault", ["of-a-user", "of-the-owners"])
 def test_a_fault_of_one_user_of_a_device_leaves_no_other_user_on_it(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,14 +342,14 @@ def test_a_port_that_comes_up_again_in_time_costs_no_connection(caplog: pytest.L
         run(main)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "words"),
     [
         (WorkStatus.RETRIES_EXCEEDED, "the peer does not answer any more: "),
         (WorkStatus.LOCAL_OPERATION, "the device cannot send: "),
     ],
 )
-@pytest.mark.parametrize("down", [True, False])
+@each_case("down", [True, False])
 def test_data_that_the_network_does_not_take_names_the_port_that_is_down(
     status: WorkStatus, words: str, down: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -573,7 +576,7 @@ def test_a_device_that_shares_its_address_with_another_is_used_unwatched(monkeyp
     run(main)
 
 
-@pytest.mark.parametrize("end", ["client", "server"])
+@each_case("end", ["client", "server"])
 def test_an_address_of_a_link_is_watched_where_the_link_is_known_and_else_used_unwatched(end: str) -> None:
     async def main() -> None:
         device = DeviceInMemory()

@@ -22,6 +22,7 @@ from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.testing.far_provider import FarProvider
+from support.cases import each_case
 
 HANDLE = v3.nfs_fh3(data=b"handle")
 NO_ATTRIBUTES = v3.post_op_attr(False, None)
@@ -68,6 +69,7 @@ async def write_of(connection: Connection) -> tuple[int, int, int]:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("provider", [SoftwareRnic, LoopbackProvider], ids=lambda kind: kind.name)
 @pytest.mark.parametrize("extension", ["auto", "off"])
 def test_a_busy_server_is_not_a_far_one(provider: type[SoftwareRnic | LoopbackProvider], extension: str) -> None:
@@ -80,7 +82,8 @@ def test_a_busy_server_is_not_a_far_one(provider: type[SoftwareRnic | LoopbackPr
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.thorough
+@each_case(
     ("round_trip_s", "extension", "takes"),
     [
         (None, "auto", (1, 0, 0)),
@@ -103,6 +106,7 @@ def test_what_the_driver_tells_decides_how_a_long_argument_goes(
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_the_kernel_measures_connections_of_this_machine() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as sock:
         accepted, _ = listener.accept()

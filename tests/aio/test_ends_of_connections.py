@@ -13,6 +13,7 @@ from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.iwarp_driver import IwarpDriver
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.verbs import SoftwareProtectionDomain
+from support.cases import each_case
 from support.raw_iwarp import startup_frame
 
 
@@ -47,10 +48,9 @@ async def ended_after(far: socket.socket, near: socket.socket, chatter_s: float 
     return await closed - begun_s
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("chatter_s", "last_s", "seconds"),
     [(None, 0.0, 0.5), (0.3, 1.0, 1.4), (0.3, 60.0, 2.0)],
-    ids=["silent", "silent at last", "sends on and on"],
 )
 def test_a_peer_that_leaves_its_end_open_is_awaited_while_it_sends_and_no_longer_than_it_may_take(
     chatter_s: float | None, last_s: float, seconds: float

@@ -138,6 +138,7 @@ def samples_of(text: str) -> Iterator[tuple[tuple[str, ...], float]]:
             yield (sample.name, *sample.labels.values()), sample.value
 
 
+@pytest.mark.thorough
 @not_simulated
 def test_prometheus_is_told_what_went_by_send() -> None:
     async def main() -> None:

@@ -18,6 +18,7 @@ from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.service import CallContext
+from support.cases import each_case
 from support.raw_calls import (
     HANDLE,
     READ_REQUEST,
@@ -31,6 +32,8 @@ from support.raw_calls import (
 )
 from support.raw_socket import RawSocketPeer
 from support.waiting import until
+
+pytestmark = pytest.mark.thorough
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20
@@ -88,7 +91,7 @@ async def serving(stalled_s: float) -> AsyncIterator[Rig]:
     assert server.pool.lent_octets == server.arguments.lent_octets == 0
 
 
-@pytest.mark.parametrize("sockets", [12, 60])
+@each_case("sockets", [12, 60])
 def test_sockets_that_read_no_replies_delay_no_other_call_of_their_address(sockets: int) -> None:
     async def main() -> None:
         async with serving(1e9) as rig:

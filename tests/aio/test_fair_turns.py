@@ -15,6 +15,8 @@ from rpcrdma.aio.server.serve import serve
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 
+pytestmark = pytest.mark.thorough
+
 BURST = 30
 HANDLE = v3.nfs_fh3(data=b"handle")
 

@@ -24,6 +24,8 @@ from support.raw_calls import file_handle, record, rpc
 from support.raw_socket import RawSocketPeer
 from support.waiting import until
 
+pytestmark = pytest.mark.thorough
+
 MISBEHAVING = Path(__file__).parents[1] / "soak" / "misbehaving.py"
 FLOODING = 40
 """Connections with 128 calls each: in the order of their arrival 5,120 would come first."""

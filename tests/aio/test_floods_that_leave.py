@@ -158,6 +158,7 @@ async def reply_xid(peer: RawSocketPeer) -> int:
 BEGUN, WAITING = 1, 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("joined", [False, True], ids=["later", "meanwhile"])
 def test_calls_that_are_repeated_after_their_connection_has_ended_run_once(joined: bool) -> None:
     """`joined`: the repeats come before the first connection ends."""
@@ -196,6 +197,7 @@ def test_calls_that_are_repeated_after_their_connection_has_ended_run_once(joine
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_a_call_whose_repeat_has_left_as_well_is_forgotten() -> None:
     async def main() -> None:
         slow = SlowAccess()

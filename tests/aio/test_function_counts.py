@@ -14,6 +14,8 @@ import pytest
 
 from rpcrdma.wire import native
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[2]
 LARGE = 1 << 20
 CUTS = 1.15

@@ -28,9 +28,12 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, execution_of
 from rpcrdma.transport import Call
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 from support.fake_gss import FakeMechanism
 from support.programs import decode_word, encode_word
 from support.waiting import until
+
+pytestmark = pytest.mark.thorough
 
 MIB = 1 << 20
 FLAVORS = ("krb5", "krb5i", "krb5p")
@@ -87,8 +90,8 @@ async def pair(
         yield connection, echo, server
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("flavor", FLAVORS)
+@each_case("transport", TRANSPORTS)
+@each_case("flavor", FLAVORS)
 def test_small_and_large_calls_come_back_whole_and_the_handler_sees_who_calls(transport: str, flavor: str) -> None:
     async def main() -> None:
         async with pair(transport, flavor, FakeMechanism()) as (connection, echo, _):
@@ -106,8 +109,8 @@ def test_small_and_large_calls_come_back_whole_and_the_handler_sees_who_calls(tr
 
 
 @pytest.mark.req("V1-80", "V1-82", "V1-83", "V2-65")
-@pytest.mark.parametrize("transport", TRANSPORTS[1:])
-@pytest.mark.parametrize("flavor", FLAVORS)
+@each_case("transport", TRANSPORTS[1:])
+@each_case("flavor", FLAVORS)
 def test_without_protection_of_data_items_are_placed_and_with_it_none_is(transport: str, flavor: str) -> None:
     travelled: dict[str, str] = {}
 
@@ -130,7 +133,7 @@ def test_without_protection_of_data_items_are_placed_and_with_it_none_is(transpo
 
 
 @pytest.mark.req("OR-13")
-@pytest.mark.parametrize("transport", ["tcp", "2"])
+@each_case("transport", ["tcp", "2"])
 def test_a_server_that_has_lost_its_contexts_gets_a_new_one_and_the_call_again(transport: str) -> None:
     async def main() -> None:
         mechanism = FakeMechanism()
@@ -209,7 +212,7 @@ def test_a_principal_that_the_server_refuses_is_told_why(caplog: pytest.LogCaptu
     assert "127.0.0.1 could not prove its user: the principal is refused" in caplog.text
 
 
-@pytest.mark.parametrize("legs", [1, 3])
+@each_case("legs", [1, 3])
 def test_concurrent_first_calls_wait_for_one_context_and_its_end_frees_it(legs: int) -> None:
     async def main() -> None:
         mechanism = FakeMechanism(legs=legs)
@@ -261,8 +264,8 @@ class Slow(Service):
         return bytes(args)
 
 
-@pytest.mark.parametrize("flavor", FLAVORS)
-@pytest.mark.parametrize("transport", ["tcp", "1", "2"])
+@each_case("flavor", FLAVORS)
+@each_case("transport", ["tcp", "1", "2"])
 def test_a_call_that_is_repeated_on_a_new_connection_runs_once_and_is_sealed_anew(transport: str, flavor: str) -> None:
     async def main() -> None:
         async with pair(transport, flavor, FakeMechanism(), reconnect_delay_max_s=0.01) as (connection, _, server):
@@ -296,8 +299,8 @@ def session_of(connection: Connection) -> GssSession:
     return session
 
 
-@pytest.mark.parametrize("flavor", FLAVORS)
-@pytest.mark.parametrize("transport", ["tcp", "2"])
+@each_case("flavor", FLAVORS)
+@each_case("transport", ["tcp", "2"])
 def test_a_kept_reply_is_sealed_for_the_repeat_and_only_for_its_own_principal(transport: str, flavor: str) -> None:
     async def main() -> None:
         mechanism = FakeMechanism()
@@ -355,7 +358,7 @@ class Anybodys(Back):
     ANY_SECURITY = True
 
 
-@pytest.mark.parametrize("transport", ["tcp", "1", "2"])
+@each_case("transport", ["tcp", "1", "2"])
 def test_a_client_with_kerberos_answers_a_server_in_the_clear_only_if_it_was_told_to(
     transport: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -412,8 +415,8 @@ class Gate:
         self._opened.set()
 
 
-@pytest.mark.parametrize("flavor", ["krb5i", "krb5p"])
-@pytest.mark.parametrize("transport", ["tcp", "1", "2"])
+@each_case("flavor", ["krb5i", "krb5p"])
+@each_case("transport", ["tcp", "1", "2"])
 def test_while_a_long_message_is_opened_or_sealed_other_clients_are_answered(transport: str, flavor: str) -> None:
     async def main() -> None:
         mechanism = FakeMechanism()
@@ -436,7 +439,7 @@ def test_while_a_long_message_is_opened_or_sealed_other_clients_are_answered(tra
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("transport", ["tcp", "1", "2"])
+@each_case("transport", ["tcp", "1", "2"])
 def test_calls_of_all_sizes_at_once_use_a_context_one_after_another(transport: str) -> None:
     async def main() -> None:
         async with pair(transport, "krb5p", FakeMechanism()) as (connection, echo, _):
@@ -449,7 +452,7 @@ def test_calls_of_all_sizes_at_once_use_a_context_one_after_another(transport: s
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("transport", ["tcp", "2"])
+@each_case("transport", ["tcp", "2"])
 def test_a_connection_that_is_cut_while_a_thread_works_for_it_leaves_nothing_behind(transport: str) -> None:
     async def main() -> None:
         mechanism = FakeMechanism()
@@ -471,7 +474,7 @@ def test_a_connection_that_is_cut_while_a_thread_works_for_it_leaves_nothing_beh
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("transport", ["tcp", "2"])
+@each_case("transport", ["tcp", "2"])
 def test_a_reply_that_comes_while_a_thread_seals_a_call_waits_for_it(transport: str) -> None:
     async def main() -> None:
         own = FakeMechanism()
@@ -564,7 +567,7 @@ class Giving(Echo):
         return bytes(args)
 
 
-@pytest.mark.parametrize("flavor", FLAVORS)
+@each_case("flavor", FLAVORS)
 def test_a_long_result_for_which_too_little_was_offered_comes_again_and_runs_once(flavor: str) -> None:
     async def main() -> None:
         async with pair("2", flavor, FakeMechanism(), service=Giving()) as (connection, giving, server):
@@ -584,7 +587,7 @@ class _ClockError(Exception):
     min_code = -1765328384 + 37
 
 
-@pytest.mark.parametrize("time", [b"20260231000000", b"00000101000000", b"20261231235960", b"99999999999999"])
+@each_case("time", [b"20260231000000", b"00000101000000", b"20261231235960", b"99999999999999"])
 def test_a_time_of_the_peer_that_does_not_exist_is_not_told(time: bytes) -> None:
     def step(_token: bytes) -> bytes:
         raise _ClockError

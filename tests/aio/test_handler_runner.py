@@ -21,6 +21,7 @@ from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import ProcedureUnavailable, Service, Surroundings, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload
+from support.cases import each_case
 
 
 def encode(enc: Encoder, value: int) -> None:
@@ -92,7 +93,7 @@ def test_an_inline_handler_is_done_at_once() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
+@each_case("error", [ValueError, asyncio.CancelledError])
 def test_an_inline_handler_that_fails_is_a_system_error(
     error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -222,7 +223,7 @@ def test_a_handler_that_finds_no_memory_in_its_thread_begins_again_in_the_event_
     assert seen == [(True, False), (False, True)] * 2
 
 
-@pytest.mark.parametrize("where", ["loop", "thread"])
+@each_case("where", ["loop", "thread"])
 def test_what_a_handler_raises_before_or_after_it_goes_to_a_thread_is_a_system_error(
     where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -252,7 +253,7 @@ def test_a_handler_that_never_says_that_it_would_block_is_not_taken_for_one_that
         inline_or_worker(handler)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("error", [ValueError("x"), SystemExit(3)])
+@each_case("error", [ValueError("x"), SystemExit(3)])
 def test_whatever_a_worker_raises_is_answered_and_logged_in_the_event_loop(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -273,8 +274,8 @@ def test_whatever_a_worker_raises_is_answered_and_logged_in_the_event_loop(
     assert caplog.records[0].exc_info is not None
 
 
-@pytest.mark.parametrize("where", ["inline", "worker", "task"])
-@pytest.mark.parametrize("error", [None, TransportClosed("it has ended")], ids=["buffer", "call back"])
+@each_case("where", ["inline", "worker", "task"])
+@each_case("error", [None, TransportClosed("it has ended")])
 def test_a_handler_whose_connection_has_ended_is_not_said_to_have_failed_or_been_answered(
     where: str, error: Exception | None, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -20,10 +20,11 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.rpc.service import Service
+from support.cases import each_case
 from support.raw_iwarp import startup_frame
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-LOOPS = pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+LOOPS = each_case("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
@@ -43,6 +44,7 @@ class Counter(Service):
     from rpcrdma.nfs.v3 import PROGRAM
 
 
+@pytest.mark.thorough
 @LOOPS
 @pytest.mark.providers("iwarp")
 @pytest.mark.parametrize("octets", [b"", b"MPA", startup_frame("Req", 0x50, 2, bytes(4))])
@@ -63,6 +65,7 @@ def test_a_server_lets_go_of_a_client_that_resets(loop_factory: LoopFactory, sch
     run(loop_factory, main())
 
 
+@pytest.mark.thorough
 @LOOPS
 @pytest.mark.parametrize("octets", [b"", b"\x80\x00\x01\x00abc"])
 def test_a_call_over_tcp_ends_when_the_server_resets(loop_factory: LoopFactory, octets: bytes) -> None:

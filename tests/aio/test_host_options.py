@@ -26,6 +26,7 @@ from rpcrdma.rpc.errors import ProgramUnavailable
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.transport import Role
 from rpcrdma.transport.authenticator import HostPolicy
+from support.cases import each_case
 from support.host_pair import Hosts
 
 
@@ -163,7 +164,7 @@ def test_a_file_that_may_not_be_read(hosts: Hosts, tmp_path: Path) -> None:
     assert f"cannot read {secret}: permission denied" in failure(of(hosts, Role.SERVER, key=secret))
 
 
-@pytest.mark.parametrize("name", ["*.example", "", "a b..c"])
+@each_case("name", ["*.example", "", "a b..c"])
 def test_unfit_names_are_told(hosts: Hosts, name: str) -> None:
     assert "is not the name of a host; write a whole DNS name" in failure(of(hosts, Role.SERVER, names=[name]))
 
@@ -179,6 +180,7 @@ def test_over_tcp_it_cannot_be_required(hosts: Hosts) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 def test_a_server_that_requires_it_offers_over_tcp_what_rdma_has_not(hosts: Hosts) -> None:
     """Anybody could call the rest without a certificate."""
 

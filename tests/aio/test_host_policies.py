@@ -20,6 +20,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport import TransportConfig, VersionRefused
+from support.cases import each_case
 from support.host_certificates import Authority
 from support.host_pair import Hosts
 from support.waiting import until
@@ -133,6 +134,7 @@ def test_a_chain_longer_than_a_message_is_continued(hosts: Hosts, tmp_path: Path
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 def test_a_chain_without_end_is_refused(hosts: Hosts, tmp_path: Path) -> None:
     long = tmp_path / "long.pem"
     other = Authority(tmp_path, "other")
@@ -149,6 +151,7 @@ def test_a_chain_without_end_is_refused(hosts: Hosts, tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 def test_the_host_of_the_url_is_the_name_that_is_asked_for(hosts: Hosts) -> None:
     right = hosts.authority.issue("127.0.0.1")
 
@@ -187,7 +190,8 @@ def test_a_client_that_the_server_does_not_know_is_told_why_and_logged(
     )
 
 
-@pytest.mark.parametrize("requiring", ["client", "server"])
+@pytest.mark.thorough
+@each_case("requiring", ["client", "server"])
 def test_version_1_has_none(hosts: Hosts, requiring: str) -> None:
     """Where one side speaks nothing else, the side that requires it refuses before a call is run."""
 
@@ -225,6 +229,7 @@ def test_what_is_required_cannot_be_had_in_version_1(hosts: Hosts) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 def test_a_lost_connection_is_authenticated_anew(hosts: Hosts) -> None:
     async def work() -> None:
         options = ConnectOptions(host_authentication=client_of(hosts), reconnect_delay_max_s=0.01)
@@ -244,6 +249,7 @@ def test_a_lost_connection_is_authenticated_anew(hosts: Hosts) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 def test_connections_end_when_their_authorities_are_replaced(hosts: Hosts, tmp_path: Path) -> None:
     authorities = tmp_path / "authorities.pem"
     authorities.write_bytes(hosts.authority.path.read_bytes())

@@ -9,6 +9,7 @@ from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.client.known_servers import KnownServers
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.transport import VERSION_CHOICES, TransportStatistics, offered, version_choice
+from support.cases import each_case
 
 SERVER = ("iwarp", "server", 20049)
 OTHER = ("iwarp", "server", 20050)
@@ -77,7 +78,7 @@ def test_only_so_many_servers_are_remembered() -> None:
     assert len(known) == 0
 
 
-@pytest.mark.parametrize("options", [ConnectOptions, RdmaServerConfig])
+@each_case("options", [ConnectOptions, RdmaServerConfig])
 def test_a_version_is_named_by_its_number_or_its_name(options: type[ConnectOptions] | type[RdmaServerConfig]) -> None:
     for choice in (*VERSION_CHOICES, 1):
         assert version_choice(options(rpcrdma_version=choice).rpcrdma_version) == str(choice)

@@ -20,6 +20,7 @@ from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import VERSION_CHOICES, ChunkRefused, TransportConfig
 from rpcrdma.xdr.language import compile_source
+from support.cases import each_case
 
 pytestmark = pytest.mark.usefixtures("each_provider")
 
@@ -145,7 +146,7 @@ def test_memory_of_the_caller_counts_for_more_than_the_cap(large: ModuleType) ->
 
 
 @pytest.mark.versions("1")
-@pytest.mark.parametrize("method", ["large_anything", "large_words", "large_fetch", "large_list"])
+@each_case("method", ["large_anything", "large_words", "large_fetch", "large_list"])
 def test_what_is_over_the_cap_is_refused_with_words_that_help(large: ModuleType, method: str) -> None:
     async def main() -> None:
         async with joined(large, reply_octets_max=1 << 16) as connection:
@@ -163,7 +164,7 @@ def test_what_is_over_the_cap_is_refused_with_words_that_help(large: ModuleType,
 
 
 @pytest.mark.versions(*NEWER, "2-rtr")
-@pytest.mark.parametrize("method", ["large_anything", "large_words", "large_fetch", "large_list"])
+@each_case("method", ["large_anything", "large_words", "large_fetch", "large_list"])
 def test_what_is_over_the_cap_comes_all_the_same_where_messages_may_be_long(large: ModuleType, method: str) -> None:
     async def main() -> None:
         async with joined(large, reply_octets_max=1 << 16) as connection:

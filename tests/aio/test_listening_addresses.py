@@ -12,6 +12,7 @@ from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.nfs import v3
+from support.cases import each_case
 
 
 class _Nothing(v3.NFS_V3_Service):
@@ -34,6 +35,7 @@ async def answers(url: str) -> bool:
     return True
 
 
+@pytest.mark.thorough
 @pytest.mark.providers("iwarp")
 def test_every_ipv6_address_means_every_ipv4_address_as_well(scheme: str) -> None:
     async def work() -> None:
@@ -47,6 +49,7 @@ def test_every_ipv6_address_means_every_ipv4_address_as_well(scheme: str) -> Non
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 def test_one_ipv6_address_means_itself() -> None:
     async def work() -> None:
         async with serve([_Nothing()], ["tcp://[::1]:0"]) as server:
@@ -57,7 +60,8 @@ def test_one_ipv6_address_means_itself() -> None:
     asyncio.run(work())
 
 
-@pytest.mark.parametrize("order", [("0.0.0.0", "[::]"), ("[::]", "0.0.0.0")])
+@pytest.mark.thorough
+@each_case("order", [("0.0.0.0", "[::]"), ("[::]", "0.0.0.0")])
 def test_both_families_may_be_named(order: tuple[str, str]) -> None:
     async def work() -> None:
         port = free_port()

@@ -22,6 +22,8 @@ from rpcrdma.rpc.service import CallContext, ReverseCaller, Service
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.programs import decode_word, encode_word
 
+pytestmark = pytest.mark.thorough
+
 MIB = 1 << 20
 LONG = 2 * MIB
 OVER = RPC_RECORD_OCTETS_MAX

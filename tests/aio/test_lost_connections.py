@@ -44,6 +44,8 @@ from rpcrdma.transport.refusals import CallRefused, ChunkRefused
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.programs import procedure
 
+pytestmark = pytest.mark.thorough
+
 NUMBER = 0x20BADBED
 ITEM_OCTETS = 6000
 

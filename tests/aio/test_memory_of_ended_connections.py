@@ -25,6 +25,8 @@ from support import raw_messages
 from support.raw_calls import send
 from support.raw_socket import RawSocketPeer
 
+pytestmark = pytest.mark.thorough
+
 MIB = 1 << 20
 UNFINISHED = (LAST_FRAGMENT | MIB).to_bytes(4, "big") + bytes(1_000_000)
 DEADLINE_S = 50

@@ -18,11 +18,14 @@ from rpcrdma.transport import CallRefused, ChunkRefused, TransportConfig
 from rpcrdma.xdr.codec import ReducedIneligibleItem
 from support import raw_messages as raw
 from support.both_drafts import Raw
+from support.cases import each_case
 from support.raw_calls import BOTH_PRIVATE, SEND, WRITE
 from support.raw_iwarp import tagged
 from support.raw_messages import CONNPROP, MORE, NOMSG, RESPONSE, HeardMessage
 from support.raw_replies import invalidating, rpc_reply, send
 from support.raw_socket import RawSocketPeer
+
+pytestmark = pytest.mark.thorough
 
 # Results go into Write chunks although they would fit messages.
 CHUNKS = TransportConfig(in_messages_octets_max=0, offered_send_octets=4096, offered_receive_octets=4096)
@@ -135,7 +138,7 @@ def test_an_older_version_on_the_same_connection_after_a_refusal(run: Scenes) ->
     run(test)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@each_case("seed", range(2))
 def test_garbage_for_an_answer_to_the_first_message(run: Scenes, seed: int) -> None:
     draw = random.Random(seed)
 
@@ -201,7 +204,7 @@ def test_a_server_that_does_not_finish_its_reply_loses_the_connection(run: Scene
     run(test)
 
 
-@pytest.mark.parametrize("code", [1, 5, 9])
+@each_case("code", [1, 5, 9])
 def test_each_error_fails_the_call_or_has_it_sent_again_and_the_connection_goes_on(run: Scenes, code: int) -> None:
     data = {1: (1, 1), 5: (0,), 6: (0,), 7: (1,), 8: (1, 9000), 9: (9000,)}.get(code, ())
 

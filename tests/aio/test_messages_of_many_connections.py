@@ -19,7 +19,7 @@ from support.raw_calls import HANDLE, file_handle, rpc, send
 from support.raw_socket import RawSocketPeer
 from support.waiting import until
 
-pytestmark = [pytest.mark.versions("2", "2-07"), pytest.mark.usefixtures("each_version")]
+pytestmark = [pytest.mark.versions("2", "2-07"), pytest.mark.usefixtures("each_version"), pytest.mark.thorough]
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20

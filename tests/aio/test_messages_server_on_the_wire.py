@@ -31,6 +31,8 @@ from support.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, He
 from support.raw_socket import RawSocketPeer
 from support.waiting import until
 
+pytestmark = pytest.mark.thorough
+
 Scenes = Callable[..., Any]
 MIB = 1 << 20
 BAD_XDR, INVAL_HTYPE, INVAL_FLAG, SYSTEM = 2, 3, 4, 10

@@ -29,6 +29,7 @@ from rpcrdma.errors import ConnectFailed, RpcError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure, null_procedure
 from rpcrdma.rpc.service import CallContext
+from support.cases import each_case
 from support.simulated import not_simulated
 
 OCTETS = 150_000
@@ -99,6 +100,7 @@ def labels(
     return procedure.name, str(procedure.program), side, status, transport, str(procedure.version)
 
 
+@pytest.mark.thorough
 @pytest.mark.versions("1", "2", "2-07")
 @pytest.mark.usefixtures("each_version")
 def test_a_server_counts_calls_connections_and_procedures() -> None:
@@ -120,6 +122,7 @@ def test_a_server_counts_calls_connections_and_procedures() -> None:
     with_server(work)
 
 
+@pytest.mark.thorough
 @not_simulated
 @pytest.mark.usefixtures("each_provider")
 def test_a_snapshot_does_not_change_afterwards() -> None:
@@ -134,6 +137,7 @@ def test_a_snapshot_does_not_change_afterwards() -> None:
     with_server(work)
 
 
+@pytest.mark.thorough
 @not_simulated
 @pytest.mark.versions("1", "2", "2-07")
 @pytest.mark.usefixtures("each_provider")
@@ -180,6 +184,7 @@ def status_of(url: str) -> tuple[int, bytes]:
             return error.code, error.read()
 
 
+@pytest.mark.thorough
 def test_health_is_whether_the_server_takes_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(Files):
         def __init__(self) -> None:
@@ -221,7 +226,8 @@ def test_health_is_whether_the_server_takes_calls(monkeypatch: pytest.MonkeyPatc
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0"])
+@pytest.mark.thorough
+@each_case("accept", ["", "application/openmetrics-text; version=1.0.0"])
 def test_a_scrape_gets_the_format_that_it_accepts(accept: str) -> None:
     async def work(server: Server) -> None:
         exporter = MetricsExporter(server)
@@ -244,6 +250,7 @@ def test_a_scrape_gets_the_format_that_it_accepts(accept: str) -> None:
     with_server(work)
 
 
+@pytest.mark.thorough
 def test_an_address_in_use_is_reported_with_its_remedy() -> None:
     async def work(server: Server) -> None:
         with socket.socket() as other:
@@ -255,6 +262,7 @@ def test_an_address_in_use_is_reported_with_its_remedy() -> None:
     with_server(work)
 
 
+@pytest.mark.thorough
 def test_a_missing_package_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
 
@@ -265,6 +273,7 @@ def test_a_missing_package_is_reported_with_its_remedy(monkeypatch: pytest.Monke
     with_server(work)
 
 
+@pytest.mark.thorough
 def test_prometheus_is_told_of_latency_by_procedure() -> None:
     async def work(server: Server) -> None:
         exporter = MetricsExporter(server)
@@ -291,6 +300,7 @@ def test_prometheus_is_told_of_latency_by_procedure() -> None:
     with_server(work, ServeOptions(count_calls=True))
 
 
+@pytest.mark.thorough
 def test_versions_of_a_program_with_procedures_of_one_name_are_counted_both() -> None:
     class Older(v3.NFS_V3_Service):
         PROGRAM = replace(
@@ -313,6 +323,7 @@ def test_versions_of_a_program_with_procedures_of_one_name_are_counted_both() ->
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_clients_cannot_make_more_series() -> None:
     async def work(server: Server) -> None:
         exporter = MetricsExporter(server)
@@ -339,6 +350,7 @@ def test_clients_cannot_make_more_series() -> None:
     with_server(work, ServeOptions(count_calls=True))
 
 
+@pytest.mark.thorough
 def test_every_metric_of_the_dashboard_is_exported() -> None:
     """The metrics of servers and clients: names and labels, also the labels of sums."""
     dashboard = json.loads(DASHBOARD.read_text())

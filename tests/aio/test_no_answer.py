@@ -45,6 +45,7 @@ async def failure(url: str, options: ConnectOptions | None = None) -> TransportC
         return raised.value
 
 
+@pytest.mark.thorough
 def test_what_hangs_up_each_time_is_no_server() -> None:
     async def work() -> None:
         async with taking_connections(None) as place:
@@ -60,6 +61,7 @@ def test_what_hangs_up_each_time_is_no_server() -> None:
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 def test_what_answers_with_something_else_breaks_the_protocol() -> None:
     async def work() -> None:
         async with taking_connections(b"HTTP/1.1 400 Bad Request\r\n\r\n") as place:
@@ -86,6 +88,7 @@ def test_a_server_that_has_answered_is_lost(scheme: str) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 def test_closing_on_this_side_is_no_missing_answer() -> None:
     async def work() -> None:
         async with serve([_Nothing()], ["tcp://127.0.0.1:0"]) as server:
@@ -98,6 +101,7 @@ def test_closing_on_this_side_is_no_missing_answer() -> None:
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 def test_a_process_that_ends_looks_names_up_without_its_threads() -> None:
     async def work() -> None:
         # As the interpreter leaves it when it ends, before the threads of event loops do.

@@ -25,6 +25,7 @@ from rpcrdma.rpc.record import RecordSender
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, in_worker
 from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder
+from support.cases import each_case
 from support.programs import decode_word, encode_word
 
 NUMBER = 0x20000031
@@ -203,9 +204,10 @@ def test_memory_that_is_read_only_is_refused_before_the_call_is_sent(scheme: str
 
 
 # The result is encoded above the transport.
+@pytest.mark.thorough
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("2")
-@pytest.mark.parametrize("kind", REFUSED)
+@each_case("kind", REFUSED)
 def test_a_result_that_shows_no_octets_costs_its_call_alone(
     scheme: str, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -228,8 +230,8 @@ def logged_faults(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
 
 
-@pytest.mark.parametrize("procedure", [GIVE_MISCOUNTED, GIVE_MISCOUNTED_LATE], ids=["in the loop", "in a thread"])
-@pytest.mark.parametrize("count", [10, LARGE])
+@each_case("procedure", [GIVE_MISCOUNTED, GIVE_MISCOUNTED_LATE])
+@each_case("count", [10, LARGE])
 def test_a_reply_of_another_length_than_it_says_ends_its_connection_alone(
     scheme: str, procedure: Procedure[Any, Any], count: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -252,7 +254,7 @@ def test_a_reply_of_another_length_than_it_says_ends_its_connection_alone(
     assert "a fault in the connection with 127.0.0.1" in fault
 
 
-@pytest.mark.parametrize("count", [10, LARGE])
+@each_case("count", [10, LARGE])
 def test_a_call_of_another_length_than_it_says_ends_its_connection_alone(
     scheme: str, count: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -276,9 +278,10 @@ def test_a_call_of_another_length_than_it_says_ends_its_connection_alone(
     assert "a fault in the connection with 127.0.0.1" in fault
 
 
+@pytest.mark.thorough
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("1")
-@pytest.mark.parametrize("end", ["client", "server"])
+@each_case("end", ["client", "server"])
 def test_octets_counted_wrong_while_they_leave_end_their_connection_alone(
     scheme: str, end: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from rpcrdma.aio.drivers import page_server
 from rpcrdma.aio.drivers.page_server import Answer, PageServer, Request, parse_request
 from rpcrdma.errors import RemoteProtocolError
+from support.cases import each_case
 
 DEADLINE_S = 15
 
@@ -56,7 +57,8 @@ def rest_of(sock: socket.socket) -> bytes:
     return octets
 
 
-@pytest.mark.parametrize(
+@pytest.mark.thorough
+@each_case(
     ("method", "target", "status", "body"),
     [
         ("GET", "/page", 200, b"GET text/plain"),
@@ -75,7 +77,8 @@ def test_known_pages_are_answered_and_all_else_is_not_found(method: str, target:
         assert ask(address, method, target, Accept="text/plain") == (status, body)
 
 
-@pytest.mark.parametrize("end", [b"\r\n\r\n", b"\n\n"])
+@pytest.mark.thorough
+@each_case("end", [b"\r\n\r\n", b"\n\n"])
 def test_a_request_that_comes_octet_by_octet_is_answered(end: bytes) -> None:
     with serving() as address, socket.create_connection(address, DEADLINE_S) as sock:
         for octet in b"GET /page HTTP/1.0" + end:
@@ -83,7 +86,8 @@ def test_a_request_that_comes_octet_by_octet_is_answered(end: bytes) -> None:
         assert rest_of(sock).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.thorough
+@each_case(
     ("request_octets", "status"),
     [
         (b"\r\n\r\n", b"400"),
@@ -106,6 +110,7 @@ def test_a_head_parses_or_is_a_protocol_error(head: bytes) -> None:
         parse_request(head)
 
 
+@pytest.mark.thorough
 def test_an_unfinished_request_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_server, "METRICS_REQUEST_S", 0.05)
     with serving() as address, socket.create_connection(address, DEADLINE_S) as sock:
@@ -113,6 +118,7 @@ def test_an_unfinished_request_ends_at_its_deadline(monkeypatch: pytest.MonkeyPa
         assert rest_of(sock) == b""
 
 
+@pytest.mark.thorough
 def test_an_answer_that_is_not_read_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_server, "METRICS_ANSWER_S", 0.05)
     body = bytes(32 << 20)
@@ -135,6 +141,7 @@ def test_an_answer_that_is_not_read_ends_at_its_deadline(monkeypatch: pytest.Mon
         server.close()
 
 
+@pytest.mark.thorough
 def test_of_connections_beyond_the_bound_the_oldest_ends_and_a_newcomer_is_answered() -> None:
     most = page_server.METRICS_CONNECTIONS_MAX
     with serving() as address, contextlib.ExitStack() as stack:
@@ -152,6 +159,7 @@ def test_of_connections_beyond_the_bound_the_oldest_ends_and_a_newcomer_is_answe
         assert rest_of(socks[-1]).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.thorough
 def test_a_page_that_fails_is_logged_and_the_server_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR), serving() as address:
         assert ask(address, "GET", "/broken") == (500, b"internal server error\n")
@@ -159,6 +167,7 @@ def test_a_page_that_fails_is_logged_and_the_server_goes_on(caplog: pytest.LogCa
     assert "the page /broken could not be made" in caplog.text
 
 
+@pytest.mark.thorough
 def test_the_end_of_the_server_ends_its_connections_and_its_thread() -> None:
     with serving() as address:
         threads = threading.active_count()

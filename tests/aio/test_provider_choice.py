@@ -21,6 +21,7 @@ from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
+from support.cases import each_case
 
 pytestmark = pytest.mark.usefixtures("each_version")
 
@@ -68,7 +69,8 @@ def test_a_program_brings_its_own_provider() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("choice", ["auto", "iwarp", SoftwareRnic()])
+@pytest.mark.thorough
+@each_case("choice", ["auto", "iwarp", SoftwareRnic()])
 def test_the_software_rnic_goes_by_either_name_and_as_an_object(choice: ProviderChoice) -> None:
     async def main() -> None:
         rnic = SoftwareRnic(IwarpConfig(inbound_reads=3, outbound_reads=5))

@@ -26,10 +26,13 @@ from client_calls import (
 )
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.nfs import v3
+from support.cases import each_case
 from support.raw_iwarp import fpdu, read_request, tagged, terminate
 from support.raw_replies import HeardCall, chunk, header, invalidating, read_result, rpc_reply, send
 from support.raw_socket import RawSocketPeer
 from support.waiting import until
+
+pytestmark = pytest.mark.thorough
 
 # Memory
 
@@ -81,7 +84,7 @@ BREACHES: dict[str, tuple[int, Callable[[Reading], list[bytes]]]] = {
 }
 
 
-@pytest.mark.parametrize("what", BREACHES)
+@each_case("what", BREACHES)
 def test_a_breach_gets_its_terminate_and_touches_nothing(run: Scenes, what: str) -> None:
     code, breach = BREACHES[what]
 

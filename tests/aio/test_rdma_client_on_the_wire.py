@@ -16,10 +16,13 @@ from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
 from rpcrdma.xdr.codec import ReducedIneligibleItem
+from support.cases import each_case
 from support.raw_calls import BOTH_PRIVATE
 from support.raw_iwarp import fpdu, read_request, startup_frame, tagged
 from support.raw_replies import HeardCall, chunk, header, invalidating, read_result, rpc_reply, send
 from support.raw_socket import RawSocketPeer
+
+pytestmark = pytest.mark.thorough
 
 # Closing at any octet
 
@@ -64,7 +67,7 @@ def test_cut_within_a_reply(run: Scenes, how: str) -> None:
 
 
 @ENDS
-@pytest.mark.parametrize("size", [64, 5000, 100_000])
+@each_case("size", [64, 5000, 100_000])
 def test_cut_while_a_result_is_written(run: Scenes, how: str, size: int) -> None:
     async def test(it: Any) -> None:
         lengths = range(0, 60, 7) if size == 64 else [1, 15, 16, 17, 2048, 4999, 5018]
@@ -102,7 +105,7 @@ def test_cut_while_an_argument_is_read(run: Scenes, how: str) -> None:
 # Garbage
 
 
-@pytest.mark.parametrize(
+@each_case(
     "frame",
     [
         b"",
@@ -141,7 +144,7 @@ def test_a_server_that_answers_no_start_up_frame(run: Scenes) -> None:
     run(test)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each_case("seed", range(3))
 def test_garbage_instead_of_a_reply(run: Scenes, seed: int) -> None:
     async def test(it: Any) -> None:
         client, peer = await it.pair()
@@ -157,7 +160,7 @@ def test_garbage_instead_of_a_reply(run: Scenes, seed: int) -> None:
     run(test)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@each_case("seed", range(2))
 def test_replies_with_octets_changed_at_random(run: Scenes, seed: int) -> None:
     draw = random.Random(seed)
     directory = v3.READDIRPLUS3args(FH, 0, bytes(8), 4096, 8192)
@@ -237,7 +240,7 @@ def test_a_late_result_finds_no_memory(run: Scenes) -> None:
 
 
 @pytest.mark.req("V1-59", "V1-60")
-@pytest.mark.parametrize("code", [1, 2])
+@each_case("code", [1, 2])
 def test_a_refusal(run: Scenes, code: int) -> None:
     async def test(it: Any) -> None:
         client, peer = await it.pair()
@@ -259,8 +262,8 @@ def test_a_refusal(run: Scenes, code: int) -> None:
 
 
 @pytest.mark.req("V1-63")
-@pytest.mark.parametrize("reconnect", [False, True])
-@pytest.mark.parametrize("left", [8, 4, 0], ids=["nothing taken out", "attributes taken out", "all taken out"])
+@each_case("reconnect", [False, True])
+@each_case("left", [8, 4, 0])
 def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(
     run: Scenes, left: int, reconnect: bool
 ) -> None:

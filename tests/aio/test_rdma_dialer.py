@@ -14,6 +14,7 @@ from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, TransportClosed
 from rpcrdma.transport import TransportStatistics
+from support.cases import each_case
 from support.simulated import run_in_virtual_time
 
 OLD, NEW = "1", "2"
@@ -110,9 +111,7 @@ def test_a_silent_server_is_met_in_the_older_version_after_some_time_and_then_at
     run_in_virtual_time(main())
 
 
-@pytest.mark.parametrize(
-    ("answer_s", "second_s"), [(0.1, 0.0), (4.9, 0.0), (5.4, 0.0), (5.9, 0.5), (9.0, 4.0), (9.0, 5.0)]
-)
+@each_case(("answer_s", "second_s"), [(0.1, 0.0), (4.9, 0.0), (5.4, 0.0), (5.9, 0.5), (9.0, 4.0), (9.0, 5.0)])
 def test_a_busy_server_is_met_in_the_newer_version_which_it_answers_first(answer_s: float, second_s: float) -> None:
     async def main() -> None:
         server = Server(new=answer_s, old=second_s)

@@ -14,6 +14,7 @@ import pytest
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import Listening, Provider, ProviderInUse
 from rpcrdma.aio.server.rdma_listeners import RdmaListeners
+from support.cases import each_case
 
 Asked = list[tuple[str, str, int]]
 
@@ -68,7 +69,7 @@ def listening(
 BOTH = [ProviderInUse("first", "first0"), ProviderInUse("second", "second0")]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("host", "port", "order"),
     [
         ("192.0.2.1", 5, ["first", "second"]),
@@ -106,7 +107,7 @@ def test_one_provider_is_enough(
     assert caplog.messages == told
 
 
-@pytest.mark.parametrize("host", ["192.0.2.1", "::"])
+@each_case("host", ["192.0.2.1", "::"])
 def test_where_none_can_the_last_ones_reason_counts(host: str) -> None:
     with pytest.raises(PermissionError):
         listening(host, 5, (errno.ENODEV, errno.EACCES))

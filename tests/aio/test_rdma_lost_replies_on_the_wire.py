@@ -16,10 +16,13 @@ from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport import TransportConfig
 from rpcrdma.verbs import MemoryRegion, SoftwareProtectionDomain
 from support import raw_calls
+from support.cases import each_case
 from support.raw_calls import BOTH_PRIVATE, READ_ARGS, is_null_reply, is_refusal, rpc, segment
 from support.raw_iwarp import fpdu, tagged
 from support.raw_replies import HeardCall, chunk, header, read_result, rpc_reply, send
 from support.raw_socket import RawSocketPeer
+
+pytestmark = pytest.mark.thorough
 
 Scenes = Callable[..., Any]
 NONE = v3.post_op_attr(False, None)
@@ -29,7 +32,7 @@ NONE = v3.post_op_attr(False, None)
 
 
 @pytest.mark.req("V1-78")
-@pytest.mark.parametrize("how", ["held up", "on the next connection"])
+@each_case("how", ["held up", "on the next connection"])
 def test_late_writes_for_a_call_that_was_sent_again_do_not_land(run: Scenes, how: str) -> None:
     """The call goes out again with its XID and fresh registrations: the memory of its old handles is out of reach."""
 
@@ -141,8 +144,8 @@ def test_a_repeat_is_answered_in_its_own_chunks_or_refused_if_they_cannot_hold_t
 
 
 @pytest.mark.req("V1-66")
-@pytest.mark.parametrize("always", [False, True], ids=["once", "always"])
-@pytest.mark.parametrize("refused", [False, True], ids=["reply", "refusal"])
+@each_case("always", [False, True])
+@each_case("refused", [False, True])
 def test_a_call_whose_memory_cannot_be_invalidated_ends_with_the_connection(
     run: Scenes, always: bool, refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,7 +207,7 @@ LIES: dict[str, Callable[[int, list[tuple[int, int, int]]], bytes]] = {
 
 
 @pytest.mark.req("V1-26", "V1-41", "V1-53")
-@pytest.mark.parametrize("what", LIES)
+@each_case("what", LIES)
 def test_lies_about_the_reply_chunk_fail_the_call_alone(run: Scenes, what: str) -> None:
     async def test(it: Any) -> None:
         client, peer = await it.pair(transport=TransportConfig(segment_octets_max=20_000))
@@ -223,7 +226,7 @@ def test_lies_about_the_reply_chunk_fail_the_call_alone(run: Scenes, what: str) 
 
 
 @pytest.mark.req("V1-26")
-@pytest.mark.parametrize("where", ["as offered", "another handle", "another offset"])
+@each_case("where", ["as offered", "another handle", "another offset"])
 def test_a_long_reply_is_taken_from_where_it_was_offered_and_nowhere_else(run: Scenes, where: str) -> None:
     async def test(it: Any) -> None:
         client, peer = await it.pair(transport=TransportConfig(segment_octets_max=20_000))

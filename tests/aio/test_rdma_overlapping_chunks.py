@@ -16,6 +16,7 @@ import pytest
 from client_calls import FH, read_into
 from rpcrdma.nfs import v3
 from support import raw_replies
+from support.cases import each_case
 from support.raw_calls import (
     BOTH_PRIVATE,
     READ_ARGS,
@@ -39,6 +40,8 @@ from support.raw_calls import (
 from support.raw_iwarp import tagged, untagged
 from support.raw_replies import HeardCall
 from support.raw_socket import HeardSegment, RawSocketPeer
+
+pytestmark = pytest.mark.thorough
 
 Scenes = Callable[..., Any]
 CONTENT = bytes(range(256)) * 40
@@ -115,7 +118,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@each_case("what", REFUSED)
 def test_chunks_that_overlap_in_the_stream_or_lead_past_memory_are_refused(scene: Scenes, what: str) -> None:
     async def main() -> None:
         async with scene() as it:
@@ -143,8 +146,8 @@ READS = {
 }
 
 
-@pytest.mark.parametrize("what", READS)
-@pytest.mark.parametrize("private_data", [b"", BOTH_PRIVATE], ids=["", "invalidation"])
+@each_case("what", READS)
+@each_case("private_data", [b"", BOTH_PRIVATE])
 def test_memory_may_be_read_twice_and_not_at_all(scene: Scenes, what: str, private_data: bytes) -> None:
     async def main() -> None:
         async with scene() as it:
@@ -175,8 +178,8 @@ WRITES = {
 
 
 @pytest.mark.req("V1-26", "V1-28", "V1-29", "V1-48", "V1-53")
-@pytest.mark.parametrize("what", WRITES)
-@pytest.mark.parametrize("reply", [False, True], ids=["", "the same handle in the Reply chunk"])
+@each_case("what", WRITES)
+@each_case("reply", [False, True])
 def test_memory_may_be_written_twice_and_not_at_all(scene: Scenes, what: str, reply: bool) -> None:
     given = WRITES[what]
     offered = chunk(*(segment(handle, length, offset) for handle, length, offset in given))
@@ -208,7 +211,7 @@ def test_memory_may_be_written_twice_and_not_at_all(scene: Scenes, what: str, re
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("where", ["Write list", "Reply chunk", "both"])
+@each_case("where", ["Write list", "Reply chunk", "both"])
 def test_what_is_read_may_be_named_for_writing_as_well(scene: Scenes, where: str) -> None:
     """The result of WRITE goes into no chunk: memory that was offered for that is left alone."""
     both = chunk(segment(7, 100))

@@ -18,12 +18,15 @@ from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport.refusals import ChunkRefused
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support import raw_calls
+from support.cases import each_case
 from support.raw_calls import NULL_CALL, is_null_reply, write_call
 from support.raw_iwarp import read_request, tagged
 from support.raw_replies import HeardCall, chunk, header, rpc_reply, send
 from support.raw_socket import RawSocketPeer
 
-RECONNECT = pytest.mark.parametrize("reconnect", [False, True], ids=["one connection", "reconnecting"])
+pytestmark = pytest.mark.thorough
+
+RECONNECT = each_case("reconnect", [False, True])
 SEND, READ_RESPONSE = 3, 2
 
 
@@ -39,8 +42,8 @@ async def answered_once(client: Any, peer: RawSocketPeer, xid: int, number: int)
 
 @pytest.mark.req("V1-64")
 @RECONNECT
-@pytest.mark.parametrize("length", [1, 4, 500, 900], ids=lambda length: f"{length} octets")
-@pytest.mark.parametrize("returned", ["unused", "as if it were written"])
+@each_case("length", [1, 4, 500, 900])
+@each_case("returned", ["unused", "as if it were written"])
 def test_a_result_inline_in_spite_of_a_free_write_chunk_fails_the_call_for_good(
     run: Scenes, length: int, returned: str, reconnect: bool
 ) -> None:
@@ -66,7 +69,7 @@ def test_a_result_inline_in_spite_of_a_free_write_chunk_fails_the_call_for_good(
 
 @pytest.mark.req("NF-12", "NF-13")
 @RECONNECT
-@pytest.mark.parametrize("refused", ["ERR_CHUNK", "GARBAGE_ARGS"])
+@each_case("refused", ["ERR_CHUNK", "GARBAGE_ARGS"])
 def test_a_call_whose_chunks_are_refused_fails_at_once_and_is_not_sent_again(
     run: Scenes, refused: str, reconnect: bool
 ) -> None:

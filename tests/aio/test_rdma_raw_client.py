@@ -13,7 +13,10 @@ from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
+from support.cases import each_case
 from support.raw_iwarp import fpdu, startup_frame, tagged, untagged
+
+pytestmark = pytest.mark.thorough
 
 XID = 0x0DEC0DED
 HANDLE, OFFSET = 0x00C0FFEE, 0x1122334455667000
@@ -118,7 +121,7 @@ INELIGIBLE = {
 
 
 @pytest.mark.req("V1-62", "V1-60", "V1-57")
-@pytest.mark.parametrize("what", INELIGIBLE)
+@each_case("what", INELIGIBLE)
 def test_an_ineligible_argument_in_a_chunk_is_answered_with_err_chunk_and_not_run(what: str) -> None:
     procedure, args, position, content = INELIGIBLE[what]
     files = Files()
@@ -170,7 +173,7 @@ UNDECODABLE: dict[str, tuple[int, bytes, int, bytes]] = {
 
 
 @pytest.mark.req("V1-61")
-@pytest.mark.parametrize("what", UNDECODABLE)
+@each_case("what", UNDECODABLE)
 def test_arguments_that_do_not_decode_are_answered_by_rpc_and_not_run(what: str) -> None:
     procedure, args, position, content = UNDECODABLE[what]
     files = Files()

@@ -30,6 +30,7 @@ from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.message import Kind, Outgoing
 from rpcrdma.transport.outbox import Outbox
 from rpcrdma.xdr.codec import Decoder
+from support.cases import each_case
 from support.simulated import not_simulated
 from support.waiting import until
 
@@ -203,6 +204,7 @@ def test_both_sides_agree_on_thresholds(each_provider: str, remote_invalidation:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 @on_sockets
 def test_one_side_that_wants_checksums_is_enough() -> None:
     async def main() -> None:
@@ -230,6 +232,7 @@ def test_errors_of_rpc_reach_the_caller() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 @pytest.mark.req("NF-3")
 @pytest.mark.providers("iwarp")
 def test_a_program_that_does_not_go_over_rdma_is_offered_over_tcp() -> None:
@@ -356,6 +359,7 @@ def test_a_worker_that_outlives_its_connection_keeps_its_buffers_until_it_is_don
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 @on_sockets
 def test_connecting_to_a_tcp_service_fails_with_a_hint() -> None:
     async def main() -> None:
@@ -367,6 +371,7 @@ def test_connecting_to_a_tcp_service_fails_with_a_hint() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_connecting_to_nobody_names_address_cause_and_remedy() -> None:
     async def main() -> None:
         with socket.socket() as taken:
@@ -387,6 +392,7 @@ def test_listening_where_somebody_listens_names_the_remedy() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 @on_sockets
 @pytest.mark.req("MPA-43", "MPA-45")
 def test_a_peer_that_says_nothing_is_let_go() -> None:
@@ -401,6 +407,7 @@ def test_a_peer_that_says_nothing_is_let_go() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 @on_sockets
 @pytest.mark.parametrize("octets", [b"", b"GET / HTTP/1.0\r\n\r\n", b"MPA ID Req Frame", bytes(5000)])
 def test_a_peer_that_talks_nonsense_harms_nobody(octets: bytes) -> None:
@@ -486,7 +493,7 @@ UNSENDABLE: dict[str, Any] = {
 
 
 @pytest.mark.req("V1-67")
-@pytest.mark.parametrize("where", UNSENDABLE)
+@each_case("where", UNSENDABLE)
 def test_a_reply_that_cannot_be_made_ends_the_connection(
     where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

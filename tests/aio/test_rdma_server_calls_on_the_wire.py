@@ -20,6 +20,7 @@ from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.rpc.service import Service
 from rpcrdma.transport import TransportConfig
+from support.cases import each_case
 from support.raw_calls import (
     BOTH_PRIVATE,
     NULL_CALL,
@@ -47,6 +48,8 @@ from support.raw_iwarp import fpdu, startup_frame, tagged
 from support.raw_socket import RawSocketPeer
 from support.waiting import until
 
+pytestmark = pytest.mark.thorough
+
 Scenes = Callable[..., Any]
 MIB = 1 << 20
 CONTENT = bytes(range(256)) * (MIB // 256)
@@ -62,7 +65,7 @@ REFUSED_WITH_ERR_CHUNK = {
 
 
 @pytest.mark.req("V1-55", "V1-60", "V1-69")
-@pytest.mark.parametrize("what", REFUSED_WITH_ERR_CHUNK)
+@each_case("what", REFUSED_WITH_ERR_CHUNK)
 def test_a_header_that_cannot_be_is_refused_and_the_connection_goes_on(scene: Scenes, what: str) -> None:
     async def main() -> None:
         async with scene() as it:
@@ -190,7 +193,7 @@ def test_a_peer_that_asks_and_never_reads_is_cut_off(scene: Scenes) -> None:
 
 
 @pytest.mark.req("V1-67")
-@pytest.mark.parametrize("stands", ["reads unanswered", "replies unread"])
+@each_case("stands", ["reads unanswered", "replies unread"])
 def test_a_peer_that_stands_still_while_we_hold_memory_is_cut_off(scene: Scenes, stands: str) -> None:
     """That memory is all clients': it must come back without the peer's help."""
 
@@ -210,7 +213,7 @@ def test_a_peer_that_stands_still_while_we_hold_memory_is_cut_off(scene: Scenes,
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("breach", [tagged(WRITE, 9, 0, b"x"), b"\x41", send(NULL_CALL, 77)])
+@each_case("breach", [tagged(WRITE, 9, 0, b"x"), b"\x41", send(NULL_CALL, 77)])
 def test_a_terminate_that_cannot_leave_does_not_keep_the_connection(scene: Scenes, breach: bytes) -> None:
     """The peer's window is closed: neither the replies nor the Terminate behind them go out."""
 
@@ -310,7 +313,7 @@ async def mounted(service: Service) -> bytes:
         return bytes(reply.value.fhandle)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@each_case("seed", range(2))
 def test_nfs_calls_with_octets_changed_at_random(scene: Scenes, tmp_path: Path, seed: int) -> None:
     """Every procedure, garbled: the file system stands, and nothing outside of it is touched."""
     root = tmp_path / "export"

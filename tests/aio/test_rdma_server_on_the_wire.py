@@ -12,6 +12,7 @@ import pytest
 
 from rpcrdma.nfs import v3
 from rpcrdma.transport import TransportConfig
+from support.cases import each_case
 from support.raw_calls import (
     BOTH_PRIVATE,
     HANDLE,
@@ -37,6 +38,8 @@ from support.raw_calls import (
 )
 from support.raw_iwarp import fpdu, read_request, startup_frame, tagged, untagged
 from support.waiting import until
+
+pytestmark = pytest.mark.thorough
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20
@@ -72,7 +75,7 @@ async def cut(held: Any, before: list[bytes], octets: bytes, how: str) -> None:
     await held.alone()
 
 
-ENDS = pytest.mark.parametrize("how", ["close", "half", "reset"])
+ENDS = each_case("how", ["close", "half", "reset"])
 
 
 @ENDS
@@ -104,7 +107,7 @@ def test_cut_within_a_call_with_a_read_chunk(scene: Scenes, how: str) -> None:
 
 
 @ENDS
-@pytest.mark.parametrize("size", [64, 20_000])
+@each_case("size", [64, 20_000])
 def test_cut_while_a_read_chunk_is_pulled(scene: Scenes, how: str, size: int) -> None:
     data = random.Random(1).randbytes(size)
 
@@ -193,7 +196,7 @@ def test_a_handler_may_let_go_of_its_buffer_and_keeps_none_once_it_is_answered(s
 # Garbage
 
 
-@pytest.mark.parametrize("seed", [1, 6])
+@each_case("seed", [1, 6])
 def test_garbage_instead_of_a_start_up_frame(scene: Scenes, seed: int) -> None:
     async def main() -> None:
         async with scene() as it:
@@ -204,7 +207,7 @@ def test_garbage_instead_of_a_start_up_frame(scene: Scenes, seed: int) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(
+@each_case(
     "frame",
     [
         startup_frame("Req", 0x50, 2, bytes(4)) + fpdu(send(NULL_CALL)),
@@ -223,7 +226,7 @@ def test_start_up_frames_that_are_wrong_are_answered_by_silence(scene: Scenes, f
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each_case("seed", range(3))
 def test_garbage_after_the_start_up(scene: Scenes, seed: int) -> None:
     async def main() -> None:
         async with scene() as it:
@@ -234,7 +237,7 @@ def test_garbage_after_the_start_up(scene: Scenes, seed: int) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("seed", range(2))
+@each_case("seed", range(2))
 def test_calls_with_octets_changed_at_random(scene: Scenes, seed: int) -> None:
     """Everything below the FPDU is garbled; in each case the connection is of use or ends."""
     draw = random.Random(seed)
@@ -272,7 +275,7 @@ LIES: dict[str, tuple[bytes, int]] = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
+@each_case("lie", LIES)
 def test_a_rule_broken_on_the_stream_gets_its_terminate(scene: Scenes, lie: str) -> None:
     octets, code = LIES[lie]
 
@@ -287,7 +290,7 @@ def test_a_rule_broken_on_the_stream_gets_its_terminate(scene: Scenes, lie: str)
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(("opcode", "size", "shift"), [(WRITE, 100, -1), (READ_RESPONSE, 8000, 1)])
+@each_case(("opcode", "size", "shift"), [(WRITE, 100, -1), (READ_RESPONSE, 8000, 1)])
 def test_one_octet_beyond_the_memory_that_the_server_named(scene: Scenes, opcode: int, size: int, shift: int) -> None:
     async def main() -> None:
         async with scene() as it:

@@ -26,6 +26,8 @@ from support.raw_calls import (
 from support.raw_iwarp import tagged
 from support.waiting import until
 
+pytestmark = pytest.mark.thorough
+
 Scenes = Callable[..., Any]
 MIB = 1 << 20
 CONTENT = bytes(range(256)) * (MIB // 256)

@@ -53,6 +53,7 @@ async def two_of(*, active: bool) -> tuple[RdmaConnection, RdmaConnection]:
     return ends[0], ends[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.req("MPA-43", "MPA-45")
 def test_two_responders_let_go_of_each_other_after_a_time() -> None:
     async def main() -> None:
@@ -69,6 +70,7 @@ def test_two_responders_let_go_of_each_other_after_a_time() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 @pytest.mark.req("MPA-43", "MPA-42")
 def test_two_initiators_notice_it_by_the_key() -> None:
     async def main() -> None:
@@ -80,6 +82,7 @@ def test_two_initiators_notice_it_by_the_key() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 @pytest.mark.req("MPA-45")
 def test_a_client_waits_for_the_reply_for_a_limited_time() -> None:
     async def main() -> None:
@@ -104,6 +107,7 @@ def test_a_client_waits_for_the_reply_for_a_limited_time() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_a_connection_on_which_nothing_is_said_yet_is_not_half_open() -> None:
     """The start-up is over when the Reply is out; the first call may come much later."""
 
@@ -126,6 +130,7 @@ def test_a_connection_on_which_nothing_is_said_yet_is_not_half_open() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_a_peer_that_owes_the_ready_to_receive_frame_is_told_from_one_that_never_started(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -163,6 +168,7 @@ def is_pausing(client: RdmaConnection) -> bool:
     return client._endpoint._session.state is State.SETTLING
 
 
+@pytest.mark.thorough
 def test_a_client_lets_some_time_pass_between_the_reply_and_its_first_message() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -184,6 +190,7 @@ def test_a_client_lets_some_time_pass_between_the_reply_and_its_first_message() 
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_a_connection_that_ends_during_the_pause_was_never_made() -> None:
     async def main() -> None:
         async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
@@ -205,6 +212,7 @@ def test_the_pause_is_shorter_than_the_time_for_starting_up() -> None:
         IwarpConfig(first_send_pause_s=10)
 
 
+@pytest.mark.thorough
 def test_a_server_that_overlooks_the_first_message_is_nudged_until_it_answers() -> None:
     """As Linux siw does: it looks when something more comes. An RDMA Write of nothing may be sent to anyone."""
 
@@ -251,6 +259,7 @@ class Files(v3.NFS_V3_Service):
         return v3.READ3res(v3.nfsstat3.NFS3_OK, v3.READ3resok(v3.post_op_attr(False, None), args.count, False, data))
 
 
+@pytest.mark.thorough
 @pytest.mark.req("MPA-46", "DDP-1")
 def test_an_orderly_close_is_reported_as_one() -> None:
     async def main() -> None:
@@ -268,6 +277,7 @@ def test_an_orderly_close_is_reported_as_one() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 @pytest.mark.req("V1-78", "RD-17")
 def test_handles_come_from_the_operating_systems_randomness(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: set[int] = set()

@@ -18,6 +18,7 @@ from rpcrdma.aio.server.serve import serve
 from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs import v3
 from support import raw_calls, raw_replies
+from support.cases import each_case
 from support.raw_calls import (
     BOTH_PRIVATE,
     NULL_CALL,
@@ -35,6 +36,8 @@ from support.raw_replies import HeardCall
 from support.raw_socket import RawSocketPeer
 from support.waiting import until
 
+pytestmark = pytest.mark.thorough
+
 Scenes = Callable[..., Any]
 MIB = 1 << 20
 CONTENT = bytes(range(256)) * (MIB // 256)
@@ -42,7 +45,7 @@ TERMINATE = terminate(0x0206)
 """An unexpected opcode, as the peer would have it."""
 
 WAYS = ("Terminate", "Terminate and FIN", "FIN", "RST")
-HOW = pytest.mark.parametrize("how", WAYS)
+HOW = each_case("how", WAYS)
 
 
 async def end(peer: RawSocketPeer, how: str, times: int = 1) -> None:
@@ -159,7 +162,7 @@ BY_CLIENT: list[Callable[[Any], Awaitable[RawSocketPeer]]] = [
 ]
 
 
-@pytest.mark.parametrize("moment", BY_CLIENT, ids=lambda moment: moment.__name__)
+@each_case("moment", BY_CLIENT)
 def test_a_client_ends_the_connection(scene: Scenes, moment: Callable[[Any], Awaitable[RawSocketPeer]]) -> None:
     async def main() -> None:
         async with scene() as it:
@@ -297,7 +300,7 @@ BY_SERVER: list[Callable[[Any], Awaitable[tuple[Any, RawSocketPeer]]]] = [
 ]
 
 
-@pytest.mark.parametrize("moment", BY_SERVER, ids=lambda moment: moment.__name__)
+@each_case("moment", BY_SERVER)
 def test_a_server_ends_the_connection(
     run: Scenes, moment: Callable[[Any], Awaitable[tuple[Any, RawSocketPeer]]]
 ) -> None:
@@ -323,7 +326,7 @@ def test_a_server_ends_the_connection(
 
 
 @HOW
-@pytest.mark.parametrize("said", [b"", startup_frame("Rep", 0x50, 2, bytes(4))[:20]], ids=["nothing", "half a frame"])
+@each_case("said", [b"", startup_frame("Rep", 0x50, 2, bytes(4))[:20]])
 def test_a_server_ends_the_connection_in_its_start_up(run: Scenes, how: str, said: bytes) -> None:
     async def test(it: Any) -> None:
         connecting = it.connecting()

@@ -18,6 +18,7 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.simulation.loop import now_s, run
 from rpcrdma.transport import Call, TransportStatistics
 from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
+from support.cases import each_case
 
 NULL = 0
 URL = parse_url("rdma://192.0.2.1")
@@ -336,7 +337,7 @@ REFUSALS = [ChunkRefused(), VersionRefused(2, 3), GarbageArguments(), RemoteSyst
 
 
 @pytest.mark.req("NF-13")
-@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: type(refusal).__name__)
+@each_case("refusal", REFUSALS)
 def test_a_refused_call_fails_at_once_and_is_never_repeated(refusal: Exception) -> None:
     async def main() -> None:
         peer = Peer(refusing(refusal))
@@ -356,7 +357,7 @@ def test_a_refused_call_fails_at_once_and_is_never_repeated(refusal: Exception) 
 
 
 @pytest.mark.req("NF-13")
-@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: type(refusal).__name__)
+@each_case("refusal", REFUSALS)
 def test_a_call_that_is_refused_on_the_next_connection_is_not_repeated_there(refusal: Exception) -> None:
     async def main() -> None:
         peer = Peer(silent, refusing(refusal))
@@ -469,7 +470,7 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: type(answer).__name__)
+@each_case("answer", ANSWERS)
 def test_any_answer_keeps_a_connection_alive_and_calls_make_asking_needless(answer: Exception) -> None:
     async def main() -> None:
         peer = Peer(lambda _line, number: answer if number == NULL else number)

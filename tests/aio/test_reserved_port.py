@@ -20,6 +20,8 @@ from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client.mount_client import mount_export
 from rpcrdma.rpc.service import CallContext
 
+pytestmark = pytest.mark.thorough
+
 FROM_RESERVED_PORT = ConnectOptions(reserved_port=True)
 
 

@@ -21,6 +21,7 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import Service, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload
+from support.cases import each_case
 from support.programs import WORD, procedure
 from support.waiting import until
 
@@ -119,7 +120,7 @@ def rest_in_worker(args: int, context: Any) -> Generator[None, None, Any]:
     return context.buffer(args)
 
 
-@pytest.mark.parametrize("handler", [inline, coroutine, worker, rest_in_worker])
+@each_case("handler", [inline, coroutine, worker, rest_in_worker])
 def test_any_number_of_calls_of_one_connection_have_memory_for_their_results_in_turn(handler: Any) -> None:
     calls = 40
 
@@ -225,7 +226,7 @@ def test_a_bound_that_raises_is_a_system_error(caplog: pytest.LogCaptureFixture)
     assert [record.getMessage() for record in caplog.records] == ["GET failed and was answered with SYSTEM_ERR"]
 
 
-@pytest.mark.parametrize("crowded", [False, True])
+@each_case("crowded", [False, True])
 def test_handlers_that_have_all_memory_reserved_may_wait_for_a_call_without_bulk_results(crowded: bool) -> None:
     """Also if both came when replies held all memory."""
 

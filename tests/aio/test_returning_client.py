@@ -15,6 +15,7 @@ from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import CallTimeout, TransportClosed
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import CallContext, Service
+from support.cases import each_case
 from support.programs import procedure
 from support.waiting import until
 
@@ -171,7 +172,7 @@ def test_a_client_that_stays_away_costs_a_call_its_time_out_only(scheme: str) ->
 
 
 @pytest.mark.req("BD-19")
-@pytest.mark.parametrize("wait_s", [3600.0, math.inf], ids=["an hour", "without end"])
+@each_case("wait_s", [3600.0, math.inf])
 def test_how_long_a_call_waits_for_the_client_is_a_setting_and_may_have_no_end(scheme: str, wait_s: float) -> None:
     async def main() -> None:
         async with rig(scheme) as (front, _, connection, _):

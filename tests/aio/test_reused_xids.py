@@ -16,6 +16,8 @@ from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 
+pytestmark = pytest.mark.thorough
+
 SIZE = 40_001
 FIRST = random.Random(1).randbytes(SIZE)
 XID = 0x0D15EA5E

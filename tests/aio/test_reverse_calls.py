@@ -187,6 +187,7 @@ def test_a_handler_calls_back_while_its_caller_waits(scheme: str) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("2")
 def test_more_calls_than_the_server_runs_at_once_may_all_wait_for_the_client(scheme: str) -> None:
@@ -197,6 +198,7 @@ def test_more_calls_than_the_server_runs_at_once_may_all_wait_for_the_client(sch
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_calls_beyond_what_is_held_are_left_unread_until_reverse_calls_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp_calls_taken, "RPC_OUTSTANDING_CALLS_MAX", 3)
     monkeypatch.setattr(tcp_calls_taken, "RPC_UNSENT_REPLY_OCTETS_MAX", 1000)

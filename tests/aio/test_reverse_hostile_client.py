@@ -12,9 +12,12 @@ import pytest
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
+from support.cases import each_case
 from support.raw_calls import SEND, chunk, file_handle, header, rpc, segment, send
 from support.raw_socket import RawSocketPeer
 from support.waiting import until
+
+pytestmark = pytest.mark.thorough
 
 Scenes = Callable[..., Any]
 ASK = 0xA5C
@@ -71,7 +74,7 @@ LIES: dict[str, Callable[[int], bytes]] = {
 
 
 @pytest.mark.req("BD-3", "BD-14", "V1-56")
-@pytest.mark.parametrize("what", LIES)
+@each_case("what", LIES)
 def test_what_answers_no_reverse_call_is_dropped_and_the_answer_after_it_counts(scene: Scenes, what: str) -> None:
     async def main() -> None:
         service = CallsBack(None)

@@ -13,10 +13,13 @@ from client_calls import Scenes, fails, null
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs import v3
+from support.cases import each_case
 from support.raw_calls import HANDLE, chunk, file_handle, read_segment, rpc, segment
 from support.raw_calls import header as call_header
 from support.raw_replies import HeardCall, header, rpc_reply, send
 from support.raw_socket import RawSocketPeer
+
+pytestmark = pytest.mark.thorough
 
 CALLED = 0xCA11
 
@@ -81,7 +84,7 @@ def test_a_flood_of_reverse_calls_ends_the_connection(run: Scenes) -> None:
 
 
 @pytest.mark.req("BD-9")
-@pytest.mark.parametrize(
+@each_case(
     "lists",
     [
         {"reads": read_segment(0, 7, 100)},
@@ -90,7 +93,6 @@ def test_a_flood_of_reverse_calls_ends_the_connection(run: Scenes) -> None:
         {"writes": chunk()},
         {"reply": chunk(segment(7, 100))},
     ],
-    ids=["Position Zero", "Read chunk", "Write chunk", "empty Write chunk", "Reply chunk"],
 )
 def test_reverse_calls_with_chunks_are_refused_and_not_run(run: Scenes, lists: dict[str, bytes]) -> None:
     async def test(it: Any) -> None:

@@ -20,6 +20,9 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.record import LAST_FRAGMENT
 from rpcrdma.rpc.service import Service
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
+
+pytestmark = pytest.mark.thorough
 
 
 def encode(enc: Encoder, value: Any) -> None:
@@ -134,7 +137,7 @@ def test_a_server_that_reads_no_answers_is_left() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(
+@each_case(
     "message",
     [
         b"\0",

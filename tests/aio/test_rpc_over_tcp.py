@@ -20,6 +20,9 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.record import LAST_FRAGMENT
 from rpcrdma.rpc.service import Service
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
+
+pytestmark = pytest.mark.thorough
 
 
 def encode(enc: Encoder, value: Any) -> None:
@@ -137,7 +140,7 @@ def test_a_request_in_one_octet_fragments_is_answered() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(
+@each_case(
     "garbage",
     [
         b"\xff\xff\xff\xff",
@@ -148,7 +151,6 @@ def test_a_request_in_one_octet_fragments_is_answered() -> None:
         b"GET / HTTP/1.1\r\n\r\n",
         b"\x16\x03\x01\x02\0\1\0\1\xfc\x03\x03",
     ],
-    ids=["4 GiB", "2 GiB and more to come", "empty", "empty fragments", "tiny fragments", "HTTP", "TLS"],
 )
 def test_what_is_no_record_ends_its_connection_after_the_answers_before_it(garbage: bytes) -> None:
     async def main() -> None:
@@ -281,7 +283,7 @@ def test_a_reply_cut_at_every_octet_ends_the_call() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("garbage", [b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\0" * 2000])
+@each_case("garbage", [b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\0" * 2000])
 def test_garbage_for_a_reply_ends_the_connection(garbage: bytes) -> None:
     with pytest.raises(TransportClosed, match="broke the record protocol"):
         asyncio.run(answered_by(lambda _: garbage))
@@ -296,7 +298,7 @@ def test_a_reply_over_the_callers_bound_ends_that_call_alone() -> None:
     assert raised.value.received
 
 
-@pytest.mark.parametrize("kind", [0, 2, 0xFFFFFFFF])
+@each_case("kind", [0, 2, 0xFFFFFFFF])
 def test_something_long_that_is_no_reply_ends_no_call(kind: int) -> None:
     def answer(xid: bytes) -> bytes:
         return record(xid + kind.to_bytes(4, "big") + bytes(100_000)) + reply_to(xid)

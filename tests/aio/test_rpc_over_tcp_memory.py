@@ -23,6 +23,8 @@ from rpcrdma.rpc.service import Service
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.waiting import until
 
+pytestmark = pytest.mark.thorough
+
 MIB = 1 << 20
 
 

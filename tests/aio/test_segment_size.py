@@ -13,10 +13,13 @@ from rpcrdma.errors import TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AuthNone
+from support.cases import each_case
 from support.raw_calls import BOTH_PRIVATE
 from support.raw_iwarp import read_request
 from support.raw_replies import HeardCall
 from support.raw_socket import RawSocketPeer
+
+pytestmark = pytest.mark.thorough
 
 SIZES = [600, 1001, 1400, 3333, 9000]
 """What the listening side says to be the longest segment that it takes; options of TCP come off that."""
@@ -30,7 +33,7 @@ def listening(segment_octets: int) -> socket.socket:
 
 
 @pytest.mark.req("MPA-28")
-@pytest.mark.parametrize("told", SIZES)
+@each_case("told", SIZES)
 def test_the_segment_size_is_that_of_the_connection(told: int) -> None:
     with listening(told) as listener, socket.create_connection(listener.getsockname()) as sock:
         size = maximum_segment_octets(sock)
@@ -40,7 +43,7 @@ def test_the_segment_size_is_that_of_the_connection(told: int) -> None:
 
 
 @pytest.mark.req("MPA-28", "MPA-26")
-@pytest.mark.parametrize("told", SIZES)
+@each_case("told", SIZES)
 def test_the_frames_of_a_connection_fill_its_segments(told: int) -> None:
     async def main() -> None:
         with listening(told) as listener:

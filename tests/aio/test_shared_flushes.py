@@ -21,6 +21,8 @@ from rpcrdma.rpc.service import CallContext
 from rpcrdma.wire.buffers import Buffer
 from support.waiting import until
 
+pytestmark = pytest.mark.thorough
+
 HANDLE = v3.nfs_fh3(data=b"handle")
 CALLS = 16
 OCTETS = 4 << 20

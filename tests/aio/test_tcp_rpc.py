@@ -21,7 +21,10 @@ from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 from support.programs import VOID, WORD, procedure
+
+pytestmark = pytest.mark.thorough
 
 NUMBER = 0x20000002
 MIB = 1 << 20
@@ -174,7 +177,7 @@ def test_answers_may_come_in_another_order_than_the_calls() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("length", [0, 1, 3, 5000, MIB])
+@each_case("length", [0, 1, 3, 5000, MIB])
 def test_a_bulk_result_arrives_whole(length: int) -> None:
     async def main() -> None:
         async with serving() as rig, await rig.caller() as caller:

@@ -27,6 +27,8 @@ from rpcrdma.xdr.codec import Decoder, Encoder
 from support.programs import WORD, procedure
 from support.waiting import until
 
+pytestmark = pytest.mark.thorough
+
 NUMBER = 0x20000004
 MIB = 1 << 20
 

@@ -36,6 +36,7 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service
 from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 from support.host_certificates import CLIENT_USE, SERVER_USE, Authority
 from support.host_pair import Hosts
 from support.waiting import until
@@ -113,8 +114,9 @@ def failure_of(hosts: Hosts, options: ConnectOptions, **served: Any) -> str:
     return asyncio.run(work())
 
 
+@pytest.mark.thorough
 @pytest.mark.req("TLS-6", "TLS-11", "TLS-14", "TLS-19", "TLS-28")
-@pytest.mark.parametrize("xprtsec", ["tls", "mtls"])
+@each_case("xprtsec", ["tls", "mtls"])
 def test_calls_in_tls_are_answered_and_tell_hosts_from_users(hosts: Hosts, xprtsec: XprtSec) -> None:
     async def work() -> None:
         async with (
@@ -130,6 +132,7 @@ def test_calls_in_tls_are_answered_and_tell_hosts_from_users(hosts: Hosts, xprts
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 @pytest.mark.req("TLS-1")
 def test_a_certificate_alone_offers_tls_beside_calls_in_the_clear(hosts: Hosts) -> None:
     async def work() -> None:
@@ -142,6 +145,7 @@ def test_a_certificate_alone_offers_tls_beside_calls_in_the_clear(hosts: Hosts) 
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 def test_bulk_data_of_every_size_arrives_in_both_directions(hosts: Hosts) -> None:
     """Sizes around those of TLS records, of the ciphertext buffer and of the parts that are encrypted at once."""
     sizes = [0, 1, 3, 16_379, 16_380, 16_384, 16_385, 32_768, 262_140, 262_144, 262_149, 1 << 20, (4 << 20) - 8]
@@ -170,6 +174,7 @@ def test_bulk_data_of_every_size_arrives_in_both_directions(hosts: Hosts) -> Non
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 def test_a_peer_that_reads_nothing_for_a_while_gets_everything(hosts: Hosts) -> None:
     """Replies wait in the sender, as TLS records, and in the socket."""
 
@@ -186,6 +191,7 @@ def test_a_peer_that_reads_nothing_for_a_while_gets_everything(hosts: Hosts) -> 
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 @pytest.mark.req("TLS-29")
 def test_the_server_calls_back_in_the_same_session(hosts: Hosts) -> None:
     async def work() -> None:
@@ -200,6 +206,7 @@ def test_the_server_calls_back_in_the_same_session(hosts: Hosts) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 def test_a_lost_connection_is_made_again_in_tls(hosts: Hosts) -> None:
     async def work() -> None:
         options = ConnectOptions(
@@ -216,6 +223,7 @@ def test_a_lost_connection_is_made_again_in_tls(hosts: Hosts) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 @pytest.mark.req("TLS-41")
 def test_a_server_that_comes_back_without_tls_gets_no_call(hosts: Hosts) -> None:
     """A certificate is taken from the server while a client is connected: its calls wait, and fail with the reason."""
@@ -242,6 +250,7 @@ def test_a_server_that_comes_back_without_tls_gets_no_call(hosts: Hosts) -> None
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 @pytest.mark.req("TLS-33", "TLS-13")
 def test_another_host_is_refused_by_its_names(hosts: Hosts) -> None:
     said = failure_of(hosts, options_of(hosts, names=["other.example"]))
@@ -252,6 +261,7 @@ def test_another_host_is_refused_by_its_names(hosts: Hosts) -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.req("TLS-35")
 def test_an_address_is_looked_for_among_the_addresses(hosts: Hosts) -> None:
     """The URL names 127.0.0.1, and so do the certificate's dNSName and its common name, which do not count."""
@@ -269,6 +279,7 @@ def test_an_address_is_looked_for_among_the_addresses(hosts: Hosts) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 @pytest.mark.req("TLS-34")
 def test_a_wildcard_stands_for_no_name(hosts: Hosts) -> None:
     wild = hosts.authority.issue("*.example.com")
@@ -276,6 +287,7 @@ def test_a_wildcard_stands_for_no_name(hosts: Hosts) -> None:
     assert "the peer is another host" in failure_of(hosts, options, certificate=wild)
 
 
+@pytest.mark.thorough
 @pytest.mark.req("TLS-32", "TLS-13")
 def test_unfit_certificates_of_the_server_are_refused_with_words(hosts: Hosts, tmp_path: Path) -> None:
     foreign = Authority(tmp_path, "foreign")
@@ -288,6 +300,7 @@ def test_unfit_certificates_of_the_server_are_refused_with_words(hosts: Hosts, t
         assert words in failure_of(hosts, options_of(hosts), certificate=certificate), words
 
 
+@pytest.mark.thorough
 @pytest.mark.req("TLS-36", "TLS-13", "TLS-37")
 def test_unfit_certificates_of_the_client_get_no_call_answered(hosts: Hosts, tmp_path: Path) -> None:
     foreign = Authority(tmp_path, "foreign")
@@ -309,6 +322,7 @@ def test_unfit_certificates_of_the_client_get_no_call_answered(hosts: Hosts, tmp
     asyncio.run(refused(hosts.client, names=["other.example"]))
 
 
+@pytest.mark.thorough
 @pytest.mark.req("TLS-13")
 def test_a_client_without_a_certificate_is_told_to_get_one(hosts: Hosts) -> None:
     async def work() -> None:
@@ -322,6 +336,7 @@ def test_a_client_without_a_certificate_is_told_to_get_one(hosts: Hosts) -> None
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 def test_calls_in_the_clear_are_refused_where_tls_is_asked_for(hosts: Hosts, caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         async with serving(hosts) as server, connecting(server, ConnectOptions(reconnect=False)) as connection:
@@ -335,6 +350,7 @@ def test_calls_in_the_clear_are_refused_where_tls_is_asked_for(hosts: Hosts, cap
     assert "in the clear: this server asks for tls (--xprtsec)" in caplog.text
 
 
+@pytest.mark.thorough
 @pytest.mark.req("TLS-40")
 def test_both_sides_log_the_protection_of_each_connection(hosts: Hosts, caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
@@ -351,6 +367,7 @@ def test_both_sides_log_the_protection_of_each_connection(hosts: Hosts, caplog: 
     assert secured[0]["cipher"].startswith("TLS_")
 
 
+@pytest.mark.thorough
 def test_renewed_certificates_count_for_the_next_connection(hosts: Hosts, tmp_path: Path) -> None:
     certificate = tmp_path / "server.pem"
     certificate.write_bytes(hosts.server.read_bytes())
@@ -373,6 +390,7 @@ def test_renewed_certificates_count_for_the_next_connection(hosts: Hosts, tmp_pa
     asyncio.run(work())
 
 
+@pytest.mark.thorough
 def test_connections_of_hosts_end_when_their_authorities_are_replaced(hosts: Hosts, tmp_path: Path) -> None:
     authorities = tmp_path / "authorities.pem"
     ours = hosts.authority.path.read_bytes()
@@ -444,7 +462,8 @@ def test_options_that_cannot_serve_are_refused_with_the_remedy(hosts: Hosts) -> 
         assert words in str(failed.value)
 
 
-@pytest.mark.parametrize(("xprtsec", "offered"), [("none", 0), ("mtls", 1)])
+@pytest.mark.thorough
+@each_case(("xprtsec", "offered"), [("none", 0), ("mtls", 1)])
 def test_required_hosts_are_offered_services_over_tcp_in_mutual_tls_alone(
     hosts: Hosts, xprtsec: XprtSec, offered: int
 ) -> None:
@@ -494,6 +513,7 @@ def record(octets: str) -> bytes:
     return (0x80000000 | len(message)).to_bytes(4, "big") + message
 
 
+@pytest.mark.thorough
 @pytest.mark.req("TLS-7", "TLS-41")
 def test_nothing_follows_an_answer_without_starttls(hosts: Hosts) -> None:
     """An attacker who strips the offer, a server without TLS, and servers of something else."""
@@ -517,6 +537,7 @@ def test_nothing_follows_an_answer_without_starttls(hosts: Hosts) -> None:
         assert after == b""
 
 
+@pytest.mark.thorough
 def test_a_server_that_hangs_up_on_the_probe_is_no_server_with_tls(hosts: Hosts) -> None:
     for reply in (list, lambda probe: [b"\x80\x00"]):
         said, after = asyncio.run(faked(lambda probe, reply=reply: reply(b""), options_of(hosts)))  # type: ignore[misc]
@@ -552,6 +573,7 @@ async def with_context(context: ssl.SSLContext, options: ConnectOptions) -> str:
     return "done"
 
 
+@pytest.mark.thorough
 @pytest.mark.req("TLS-17")
 def test_a_server_with_an_older_tls_is_refused(hosts: Hosts) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -560,6 +582,7 @@ def test_a_server_with_an_older_tls_is_refused(hosts: Hosts) -> None:
     assert "have no version of TLS in common" in asyncio.run(with_context(context, options_of(hosts)))
 
 
+@pytest.mark.thorough
 @pytest.mark.req("TLS-22")
 def test_the_client_names_sunrpc_and_refuses_another_protocol(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

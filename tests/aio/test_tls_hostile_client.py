@@ -28,6 +28,8 @@ from support.host_pair import Hosts
 from support.programs import procedure
 from support.waiting import until
 
+pytestmark = pytest.mark.thorough
+
 ADD = procedure(0x20000003, 1, "add")
 WAIT = procedure(0x20000003, 2, "wait")
 PROGRAM = Program(0x20000003, 1, "ADD_V1", {1: ADD, 2: WAIT})

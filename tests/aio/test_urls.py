@@ -6,9 +6,10 @@ import pytest
 
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.errors import LocalProtocolError
+from support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "url"),
     [
         ("rdma://server", Url(scheme="rdma", host="server", port=20049)),
@@ -32,7 +33,7 @@ def test_a_service_url_is_taken_apart(text: str, url: Url) -> None:
     assert parse_url(text) == url
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         *("server", "http://server", "rdma://", "rdma:///path", "rdma://user@server", "rdma://h:70000", "tcp://h:x"),
@@ -44,7 +45,7 @@ def test_what_is_no_service_url_is_refused_with_the_reason(text: str) -> None:
         parse_url(text)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "said"),
     [
         ("rdma://h/d?nfsport=7", r"'nfsport' means nothing in a URL.*\?mountport=PORT; write %3F"),
@@ -64,7 +65,7 @@ def test_a_query_that_means_nothing_is_refused_in_words(text: str, said: str) ->
         parse_url(text)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         *("rdma://[::1]:20049/x", "rdma://h:7/d?mountport=9", "tcp://h:7/a%25b%3Fc=d", "tcp://h:7/what?/a#b"),

@@ -24,6 +24,7 @@ from rpcrdma.verbs import ScatteredBuffer
 from rpcrdma.verbs.binding import WorkStatus
 from rpcrdma.wire.buffers import Buffer, PooledMemory
 from support import device_in_memory
+from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.late_accesses import Files
 from support.waiting import until
@@ -66,6 +67,7 @@ def over(
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("octets", [4096, OCTETS, 1 << 20])
 def test_calls_in_memory_of_pools_register_nothing_after_the_first_ones(octets: int) -> None:
     device = DeviceInMemory()
@@ -90,7 +92,8 @@ def test_calls_in_memory_of_pools_register_nothing_after_the_first_ones(octets: 
     over(device, use)
 
 
-@pytest.mark.parametrize(("kind", "registered"), [(bytearray, 3), (PooledMemory, 1)])
+@pytest.mark.thorough
+@each_case(("kind", "registered"), [(bytearray, 3), (PooledMemory, 1)])
 def test_a_callers_memory_is_registered_for_each_call_unless_it_is_made_for_more(
     kind: type[bytearray], registered: int
 ) -> None:
@@ -106,6 +109,7 @@ def test_a_callers_memory_is_registered_for_each_call_unless_it_is_made_for_more
     over(device, use)
 
 
+@pytest.mark.thorough
 def test_a_server_registers_its_pooled_memory_once_and_counts_it() -> None:
     async def use(client: rpcrdma.Connection, server: Any) -> None:
         for _ in range(5):
@@ -121,7 +125,8 @@ def test_a_server_registers_its_pooled_memory_once_and_counts_it() -> None:
     over(DeviceInMemory(), use)
 
 
-@pytest.mark.parametrize(("entries", "copied"), [(1, True), (2, False)])
+@pytest.mark.thorough
+@each_case(("entries", "copied"), [(1, True), (2, False)])
 def test_data_that_comes_by_send_stays_where_the_device_has_placed_it_unless_it_has_too_few_entries(
     entries: int, copied: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -151,7 +156,8 @@ def test_data_that_comes_by_send_stays_where_the_device_has_placed_it_unless_it_
     assert any("memory0 has no scatter lists" in line for line in caplog.messages) is copied
 
 
-@pytest.mark.parametrize("type_2", [False, True])
+@pytest.mark.thorough
+@each_case("type_2", [False, True])
 def test_without_memory_windows_remote_invalidation_is_not_offered_and_local_memory_is_kept(type_2: bool) -> None:
     device = DeviceInMemory(windows=0)
     device.attributes["type_2_windows"] = type_2
@@ -169,6 +175,7 @@ def test_without_memory_windows_remote_invalidation_is_not_offered_and_local_mem
     over(device, use)
 
 
+@pytest.mark.thorough
 def test_an_iwarp_device_is_not_asked_for_windows() -> None:
     device = DeviceInMemory()
     device.attributes["iwarp"] = True
@@ -182,6 +189,7 @@ def test_an_iwarp_device_is_not_asked_for_windows() -> None:
     over(device, use)
 
 
+@pytest.mark.thorough
 def test_a_call_without_a_further_window_fails_and_the_connection_goes_on() -> None:
     device = DeviceInMemory(windows=1)
 
@@ -195,6 +203,7 @@ def test_a_call_without_a_further_window_fails_and_the_connection_goes_on() -> N
     over(device, use)
 
 
+@pytest.mark.thorough
 def test_a_device_that_makes_no_domain_is_told_when_the_connection_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     device = DeviceInMemory()
 
@@ -211,6 +220,7 @@ def test_a_device_that_makes_no_domain_is_told_when_the_connection_is_made(monke
     over(device, use)
 
 
+@pytest.mark.thorough
 def test_a_device_without_room_for_a_connection_gets_it_from_kept_registrations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -237,6 +247,7 @@ def test_a_device_without_room_for_a_connection_gets_it_from_kept_registrations(
     over(device, use, provider)
 
 
+@pytest.mark.thorough
 def test_the_registrations_of_a_connection_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     managers: list[ConnectionManager] = []
     made = ConnectionManager.__init__
@@ -275,6 +286,7 @@ def test_blocks_of_files_and_copies_are_memory_that_stays_registered() -> None:
     assert {type(each) for each in fetched} == {PooledMemory}
 
 
+@pytest.mark.thorough
 def test_a_late_reply_to_a_write_that_was_given_up_costs_the_connection_and_no_other_call() -> None:
     """A device cannot keep the handle for the reply's Send with Invalidate once the memory is the caller's again."""
     gates: dict[int, asyncio.Event] = {}
@@ -303,6 +315,7 @@ def test_a_late_reply_to_a_write_that_was_given_up_costs_the_connection_and_no_o
     over(DeviceInMemory(), use, service=Slow())
 
 
+@pytest.mark.thorough
 def test_memory_of_calls_is_free_again_when_the_device_is_unplugged(monkeypatch: pytest.MonkeyPatch) -> None:
     device = DeviceInMemory(windows=0)
     # The sink of its Reads is registered for the call alone.

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
+from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.late_accesses import ATTACKS, late_access
 
+pytestmark = pytest.mark.thorough
 
-@pytest.mark.parametrize(("call", "target", "verb", "windows"), ATTACKS)
+
+@each_case(("call", "target", "verb", "windows"), ATTACKS)
 def test_a_late_access_breaks_the_connection_and_changes_nothing(
     call: Any, target: str, verb: str, windows: bool
 ) -> None:

@@ -18,6 +18,7 @@ from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.nfs import v3
+from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.waiting import until
 
@@ -41,6 +42,7 @@ def message_of_listening(provider: VerbsProvider) -> str:
     return asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_where_no_device_reaches_the_address_cause_and_remedy_are_named() -> None:
     message = message_of_connecting(VerbsProvider(DeviceInMemory()))
     assert "no RDMA device reaches it (address error: no such device)" in message
@@ -52,7 +54,7 @@ def test_where_the_module_is_missing_its_installation_is_named(monkeypatch: pyte
     assert "rpcrdma_verbs is not installed; install it" in message_of_connecting(VerbsProvider())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("number", "remedies"),
     [
         (errno.ENODEV, ("modprobe rdma_ucm", "ibverbs-providers")),
@@ -77,6 +79,7 @@ def test_where_no_connection_manager_is_its_module_or_its_rights_are_named(
     assert "port" not in told.replace("127.0.0.1:0", "")
 
 
+@pytest.mark.thorough
 def test_an_iwarp_device_that_waits_for_the_peer_holds_up_neither_the_loop_nor_a_cancellation() -> None:
     device, answers = DeviceInMemory(), threading.Event()
     device.attributes["iwarp"] = True
@@ -98,7 +101,8 @@ def test_an_iwarp_device_that_waits_for_the_peer_holds_up_neither_the_loop_nor_a
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("iwarp", [True, False])
+@pytest.mark.thorough
+@each_case("iwarp", [True, False])
 def test_a_connection_over_an_iwarp_device_takes_no_port_that_tcp_has(iwarp: bool) -> None:
     """An iWARP device would refuse to connect from it."""
     device = DeviceInMemory()

@@ -23,9 +23,12 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport import VersionRefused
+from support.cases import each_case
 from support.raw_calls import BOTH_PRIVATE
 from support.raw_replies import header, rpc_reply, send
 from support.raw_socket import RawSocketPeer
+
+pytestmark = pytest.mark.thorough
 
 OLD, NEW = "1", "2"
 NONE = v3.post_op_attr(False, None)
@@ -132,7 +135,7 @@ def test_both_versions_are_spoken_on_one_port_at_once() -> None:
     run(main)
 
 
-@pytest.mark.parametrize("settings", [{}, {"reconnect": False}])
+@each_case("settings", [{}, {"reconnect": False}])
 def test_a_server_that_is_known_to_speak_the_older_version_costs_nothing_extra(settings: dict[str, Any]) -> None:
     async def main() -> None:
         async with serving(OLD) as server:
@@ -190,7 +193,7 @@ def test_a_server_known_by_the_newer_version_may_be_replaced_by_an_older_one() -
     run(main)
 
 
-@pytest.mark.parametrize("client", [OLD, NEW])
+@each_case("client", [OLD, NEW])
 def test_a_version_that_the_server_does_not_speak_is_an_error_that_names_both(client: str) -> None:
     other = NEW if client == OLD else OLD
 
@@ -214,8 +217,8 @@ def test_a_version_that_the_server_does_not_speak_is_an_error_that_names_both(cl
 # Reconnecting
 
 
-@pytest.mark.parametrize(("before", "after"), [(OLD, NEW), (NEW, OLD), ("auto", OLD), (OLD, "auto")])
-@pytest.mark.parametrize("known_before", [True, False])
+@each_case(("before", "after"), [(OLD, NEW), (NEW, OLD), ("auto", OLD), (OLD, "auto")])
+@each_case("known_before", [True, False])
 def test_unanswered_calls_are_sent_again_in_the_version_of_the_server_that_follows(
     before: str, after: str, *, known_before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,7 +352,7 @@ QUIET = {"credential": AuthNone(), "iwarp": IwarpConfig(nudge_after_s=0)}
 
 
 @pytest.mark.req("V2-11", "V2-12", "V2-82")
-@pytest.mark.parametrize("words", [(), (1,)], ids=["28 octets", "32 octets"])
+@each_case("words", [(), (1,)])
 def test_a_version_error_in_either_layout_changes_the_version_of_the_connection(words: tuple[int, ...]) -> None:
     async def main() -> None:
         async with scripted(refuse(*words)) as heard:
@@ -390,10 +393,9 @@ def test_a_version_error_whose_range_holds_none_of_ours_ends_in_words() -> None:
 
 
 @pytest.mark.req("V2-83")
-@pytest.mark.parametrize(
+@each_case(
     ("answer", "settings"),
     [(hang_up, {}), (reset, {}), (say_nothing, {"connect_timeout_s": 0.8})],
-    ids=["hangs up", "resets", "says nothing"],
 )
 def test_a_server_that_does_not_answer_is_asked_once_more_in_the_older_version(
     answer: Answer, settings: dict[str, Any], caplog: pytest.LogCaptureFixture

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from rpcrdma.aio.answering.worker_pool import Worker, WorkerPool
+from support.cases import each_case
 
 
 class Loop:
@@ -98,7 +99,7 @@ def pool_of(workers: int) -> Iterator[Rig]:
         rig.pool.shutdown(wait=True)
 
 
-@pytest.mark.parametrize(("workers", "alone"), [(1, 1), (2, 1), (3, 2), (4, 3), (5, 3), (8, 6), (32, 30)])
+@each_case(("workers", "alone"), [(1, 1), (2, 1), (3, 2), (4, 3), (5, 3), (8, 6), (32, 30)])
 def test_one_connection_leaves_threads_to_another_and_one_client_to_another(workers: int, alone: int) -> None:
     with pool_of(workers) as rig:
         rig.call("a", "a1", 100)

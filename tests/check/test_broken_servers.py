@@ -44,11 +44,14 @@ from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.xdr import codec
 from rpcrdma.xdr.codec import BulkItem, Payload
 from support import raw_replies
+from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.raw_iwarp import fpdu, startup_frame, untagged
 
 if TYPE_CHECKING:
     from conftest import Judge
+
+pytestmark = pytest.mark.thorough
 
 GIVEN: dict[str, int | bytes] = {
     "file": b"handle",
@@ -411,7 +414,7 @@ MUTATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
+@each_case("name", MUTATIONS)
 def test_a_mistake_in_our_server_is_caught(judge: Judge, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     mutation = MUTATIONS[name]
     checks = chosen(*mutation.patterns)

@@ -30,6 +30,7 @@ from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
 from rpcrdma.scripted import make_message
 from rpcrdma.scripted.values import Names
 from support import raw_calls
+from support.cases import each_case
 from support.raw_iwarp import fpdu, terminate
 
 ENDED, OTHER_CODE, SWAPPED = "ended-without-terminate", "other-terminate-code", "terminate-nibbles-swapped"
@@ -117,7 +118,8 @@ def test_each_reading_of_each_check_of_clients_is_tried() -> None:
     assert set[tuple[str, str]]().union(*(rows_of(*row[1:]) for row in ROWS)) == places()
 
 
-@pytest.mark.parametrize(("client", "patterns", "reading"), ROWS)
+@pytest.mark.thorough
+@each_case(("client", "patterns", "reading"), ROWS)
 def test_another_reading_is_no_violation(client: Connecting, patterns: str, reading: str) -> None:
     checks = " ".join(name for name, _ in rows_of(patterns, reading))
     found = {each.check.id: (each.verdict, list(each.readings), each.cause) for each in before(client, checks)}

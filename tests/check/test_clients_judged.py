@@ -43,6 +43,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import Service
 from rpcrdma.scripted import RawTarget, ServingConversation, run_conversation
 from support import raw_calls
+from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.raw_iwarp import startup_frame
 
@@ -118,7 +119,8 @@ def judged_as_needed(versions: str, checks: Sequence[Check], provider: Provider 
     ]
 
 
-@pytest.mark.parametrize(("versions", "spoken"), [("auto", {"1", "2"}), ("2-07", {"2-07"})])
+@pytest.mark.thorough
+@each_case(("versions", "spoken"), [("auto", {"1", "2"}), ("2-07", {"2-07"})])
 def test_our_client_conforms(versions: str, spoken: set[str]) -> None:
     checks = [each for each in CLIENT_CATALOGUE if each.conversation.get("version", "1") in spoken]
     again = [each for each in checks if each.id.startswith("client.reverse.")]
@@ -127,6 +129,7 @@ def test_our_client_conforms(versions: str, spoken: set[str]) -> None:
     assert [(result.check.id, result.verdict.value, result.cause) for result in wrong] == []
 
 
+@pytest.mark.thorough
 def test_over_a_device_checks_above_frames_conform_and_others_are_not_seen() -> None:
     checks = [each for each in CLIENT_CATALOGUE if each.conversation.get("version", "1") != "2-07"]
     results = judged_as_needed("auto", checks, VerbsProvider(DeviceInMemory()))
@@ -135,6 +138,7 @@ def test_over_a_device_checks_above_frames_conform_and_others_are_not_seen() -> 
     assert found == {check.id: not_seen if check.of_frames else right for check in checks}
 
 
+@pytest.mark.thorough
 def test_a_conversation_with_a_mistake_ends_the_trial_in_words() -> None:
     mistaken = check("client.mistaken", "A mistake is told", "V1-60", {"hear": []})
 
@@ -154,13 +158,15 @@ def test_each_check_has_a_broken_client() -> None:
     assert {each.id for each in CLIENT_CATALOGUE} == set[str]().union(*(ids_of(each[2]) for each in ALL_CAUGHT))
 
 
-@pytest.mark.parametrize(("client", "patterns"), [row[1:] for row in ALL_CAUGHT], ids=[row[0] for row in ALL_CAUGHT])
+@pytest.mark.thorough
+@each_case(("client", "patterns"), [row[1:] for row in ALL_CAUGHT])
 def test_a_broken_client_is_caught(client: Connecting, patterns: str) -> None:
     missed = [each for each in before(client, patterns) if each.verdict not in {Verdict.VIOLATES, Verdict.IGNORES}]
     assert [(each.check.id, each.verdict.value, each.cause) for each in missed] == []
 
 
-@pytest.mark.parametrize(
+@pytest.mark.thorough
+@each_case(
     ("client", "patterns", "cause"),
     [
         (
@@ -182,11 +188,13 @@ def test_a_client_without_the_condition_of_a_check_is_not_judged(client: Connect
     assert {(each.verdict, each.cause) for each in results} == {(Verdict.NOT_SEEN, f"{cause} on 3 connections")}
 
 
+@pytest.mark.thorough
 def test_a_long_call_whose_chunk_has_no_call_is_caught() -> None:
     long: Message = {"header": {"type": 1, "reads": [{"position": 0, "memory": "source", "length": 4}]}}
     assert held("client.long-call", {"say": long}, UNTIL_THE_END, memory=SOURCE)[1] is Verdict.VIOLATES
 
 
+@pytest.mark.thorough
 def test_a_fault_of_the_checker_ends_its_check_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fails(*_: object) -> None:
         raise KeyError("a field")
@@ -200,22 +208,26 @@ def test_a_fault_of_the_checker_ends_its_check_alone(monkeypatch: pytest.MonkeyP
     assert calls.verdict is Verdict.CONFORMS
 
 
+@pytest.mark.thorough
 def test_a_client_that_demands_markers_gets_them() -> None:
     steps = ({"say": NULL}, REPLIED, OTHER, REPLIED)
     assert held("client.calls", *steps, startup={"flags": 0xD0}) == (None, Verdict.CONFORMS)
 
 
+@pytest.mark.thorough
 def test_a_client_may_take_as_many_reads_as_a_reply_asks_for() -> None:
     write: Message = {"header": {"xid": 1, "reads": [{"position": 44, "memory": "source"}]}, "rpc": {"procedure": 7}}
     steps = ({"say": NULL}, REPLIED, {"say": write}, UNTIL_THE_END)
     assert held("client.startup.depth", *steps, memory=SOURCE) == (None, Verdict.CONFORMS)
 
 
+@pytest.mark.thorough
 def test_a_broken_client_is_caught_over_a_device() -> None:
     _, verdict = held("client.calls", {"say": NO_CREDITS}, provider=VerbsProvider(DeviceInMemory()))
     assert verdict is Verdict.VIOLATES
 
 
+@pytest.mark.thorough
 def test_over_a_device_memory_of_the_client_is_written_and_invalidated() -> None:
     steps: tuple[Message, ...] = (
         {"say": READ_TO_SINK},
@@ -232,6 +244,7 @@ def test_a_trial_without_a_check_that_can_be_met_is_over() -> None:
     assert ClientTrial(checks, TrialOptions(timeout_s=1.0)).done.is_set()
 
 
+@pytest.mark.thorough
 def test_connections_without_a_check_do_not_end_the_check_of_another_one() -> None:
     async def main() -> Verdict:
         checks = [each for each in CLIENT_CATALOGUE if each.id == "client.startup.rejected"]

@@ -18,6 +18,8 @@ from rpcrdma.check.export_files import prepared_export
 from rpcrdma.nfs.client import NfsFilesystem
 from rpcrdma.nfs.server import Export, build_services, open_state
 
+pytestmark = pytest.mark.thorough
+
 ANYWHERE = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
 
 

@@ -24,6 +24,8 @@ from rpcrdma.check import CATALOGUE, Result, Verdict, run_checks
 from rpcrdma.scripted import conversation
 from rpcrdma.simulation.loop import run as in_virtual_time
 
+pytestmark = pytest.mark.thorough
+
 if TYPE_CHECKING:
     from conftest import Recorded
 

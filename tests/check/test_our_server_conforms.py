@@ -9,6 +9,7 @@ import pytest
 
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.check import CATALOGUE, Verdict
+from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 
 if TYPE_CHECKING:
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
 
     from conftest import Judge, Recorded
 
+pytestmark = pytest.mark.thorough
 
-@pytest.mark.parametrize(("versions", "spoken"), [("auto", {"1", "2"}), ("1", {"1"}), ("2-07", {"2-07"})])
+
+@each_case(("versions", "spoken"), [("auto", {"1", "2"}), ("1", {"1"}), ("2-07", {"2-07"})])
 def test_every_check_conforms(recorded: Callable[[str], Recorded], versions: str, spoken: set[str]) -> None:
     results = recorded(versions).results
     assert [result.check.id for result in results] == [check.id for check in CATALOGUE]

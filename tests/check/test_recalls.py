@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+import pytest
 from fake_servers import OBLIGING, FakeServer, Frame, serving
 from recalling_server import Recalling, closed
 
 from rpcrdma.check import CATALOGUE, FRESH_FILES, Check, Result, Verdict, recalled_delegations, run_checks
+
+pytestmark = pytest.mark.thorough
 
 CHECKS = [check for check in CATALOGUE if "recall" in check.needs]
 GIVEN: dict[str, int | bytes] = {"credential": bytes(8), "owner": b"check", "program": 100003, "program_version": 3}

@@ -15,7 +15,10 @@ from rpcrdma.check.catalogue.version_2 import DRAFTS
 from rpcrdma.errors import RpcError
 from rpcrdma.scripted import Outcome, run_conversation
 from support import raw_replies
+from support.cases import each_case
 from support.raw_iwarp import fpdu
+
+pytestmark = pytest.mark.thorough
 
 GIVEN: dict[str, int | bytes] = {"program": 200_000, "program_version": 3, "credential": bytes(8)}
 OTHERS = 1 << 31
@@ -36,7 +39,7 @@ def accepted(status: int, xid: int) -> bytes:
     return null_reply(xid)[:-4] + struct.pack(">I", status)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "told"), [(1, "it does not offer program 200000"), (2, "it does not offer version 3 of program 200000")]
 )
 def test_a_program_that_the_server_lacks_is_told(status: int, told: str) -> None:
@@ -48,7 +51,7 @@ def test_a_program_that_the_server_lacks_is_told(status: int, told: str) -> None
         asyncio.run(main())
 
 
-@pytest.mark.parametrize(("status", "spoken"), [(0, {"1", "2"}), (1, {"1"}), (2, {"1"}), (5, {"1", "2"})])
+@each_case(("status", "spoken"), [(0, {"1", "2"}), (1, {"1"}), (2, {"1"}), (5, {"1", "2"})])
 def test_a_version_without_the_program_is_not_spoken(status: int, spoken: set[str]) -> None:
     """A version in which the call is answered wrong is to be judged."""
 

@@ -14,9 +14,12 @@ from test_broken_servers import before, chosen, without_continuation
 from rpcrdma.check import Result, Verdict
 from rpcrdma.check.catalogue.version_2 import DRAFTS
 from rpcrdma.transport import responder
+from support.cases import each_case
 
 if TYPE_CHECKING:
     from conftest import Judge
+
+pytestmark = pytest.mark.thorough
 
 
 def found(results: list[Result]) -> set[tuple[str, Verdict, str]]:
@@ -97,7 +100,7 @@ def test_as_many_calls_are_sent_as_this_connection_was_granted(granted: int, sen
     assert found(results) == {("v1.credits.all-granted", Verdict.CONFORMS, "")}
 
 
-@pytest.mark.parametrize("needed", [64, 0])
+@each_case("needed", [64, 0])
 def test_a_server_need_not_know_which_write_chunk_is_too_short(
     judge: Judge, monkeypatch: pytest.MonkeyPatch, needed: int
 ) -> None:

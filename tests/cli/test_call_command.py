@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rpcrdma.rpc.loaded_interface import load_interface
+from support.cases import each_case
 
 if TYPE_CHECKING:
     from conftest import Answering, Command, Served, Serving
@@ -79,13 +80,15 @@ def over_fixture(request: pytest.FixtureRequest, urls: dict[str, str]) -> list[s
     return [*(["--rpcrdma-version", version] if version else []), "call", urls[scheme]]
 
 
+@pytest.mark.thorough
 def test_arguments_and_results_are_json(over: list[str], here: Path, command: Command) -> None:
     assert command.done(*over, "probe.x", "PROBEPROC_NULL").text == "null\n"
     assert command.done(*over, "probe.x", "echo", json.dumps(ALL)).json == ALL
     assert command.done(*over, "probe.x", "SUM", '{"arg1": 2, "arg2": "-0x5"}').json == -3
 
 
-@pytest.mark.parametrize("place", range(6))
+@pytest.mark.thorough
+@each_case("place", range(6))
 def test_options_may_stand_anywhere(place: int, urls: dict[str, str], here: Path, command: Command) -> None:
     words = ["call", urls["tcp"], "probe.x", "sum", '{"arg1": 1, "arg2": 2}']
     assert command.done(*words[:place], "--timeout", "30", *words[place:]).json == 3
@@ -93,6 +96,7 @@ def test_options_may_stand_anywhere(place: int, urls: dict[str, str], here: Path
     assert (ran.status, ran.err.splitlines()[0]) == (2, "error: unrecognized arguments: 4")
 
 
+@pytest.mark.thorough
 def test_bulk_data_come_from_files_and_go_to_files(over: list[str], here: Path, command: Command) -> None:
     sent = bytes(range(256)) * 2048
     (here / "in.bin").write_bytes(sent)
@@ -107,6 +111,7 @@ def test_bulk_data_come_from_files_and_go_to_files(over: list[str], here: Path, 
     assert (here / "back.bin").read_bytes() == sent
 
 
+@pytest.mark.thorough
 def test_arguments_come_from_standard_input(
     urls: dict[str, str], here: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +131,7 @@ def test_standard_input_that_is_no_text_is_refused(
     assert (ran.status, ran.err) == (2, "error: arguments: not UTF-8 text\n")
 
 
+@pytest.mark.thorough
 def test_results_larger_than_there_is_room_for_are_refused(urls: dict[str, str], here: Path, command: Command) -> None:
     """Messages of version 2 bring items without a chunk; in version 1 and over TCP the option is the bound."""
     for words in (["--rpcrdma-version", "1", "call", urls["rdma"]], ["call", urls["tcp"]]):
@@ -135,6 +141,7 @@ def test_results_larger_than_there_is_room_for_are_refused(urls: dict[str, str],
         assert (here / "made").stat().st_size == 200_000
 
 
+@pytest.mark.thorough
 def test_a_chosen_version_that_is_not_offered_is_named(urls: dict[str, str], here: Path, command: Command) -> None:
     ran = command.run("call", urls["rdma"], "probe.x", "null", "--program-version", "1")
     assert (ran.status, ran.err) == (
@@ -225,7 +232,8 @@ BAD_USE: dict[str, tuple[list[str], int, str]] = {
 }
 
 
-@pytest.mark.parametrize(("words", "status", "said"), BAD_USE.values(), ids=BAD_USE)
+@pytest.mark.thorough
+@each_case(("words", "status", "said"), BAD_USE.values())
 def test_what_cannot_be_called_is_told_before_a_connection_is_made(
     words: list[str], status: int, said: str, here: Path, command: Command, nobody_listens: int
 ) -> None:
@@ -234,17 +242,20 @@ def test_what_cannot_be_called_is_told_before_a_connection_is_made(
     assert (ran.status, ran.err) == (status, said)
 
 
+@pytest.mark.thorough
 def test_nobody_listening_is_status_3(here: Path, command: Command, nobody_listens: int) -> None:
     for scheme in ("tcp", "rdma"):
         assert command.run("call", f"{scheme}://127.0.0.1:{nobody_listens}", "probe.x", "null").status == 3
 
 
+@pytest.mark.thorough
 def test_definitions_with_directives_can_be_called(urls: dict[str, str], here: Path, command: Command) -> None:
     (here / "macro.x").write_text(PROBE.replace("0x20000d01", "NUMBER"))
     ran = command.done("call", urls["tcp"], "macro.x", "-D", "NUMBER=0x20000d01", "null")
     assert ran.json is None
 
 
+@pytest.mark.thorough
 def test_data_that_a_result_lacks_are_missed_and_files_that_cannot_be_written_named(
     urls: dict[str, str], here: Path, command: Command
 ) -> None:
@@ -258,6 +269,7 @@ def test_data_that_a_result_lacks_are_missed_and_files_that_cannot_be_written_na
     assert ran.err == "error: none/raw.bin: no such file or directory\n"
 
 
+@pytest.mark.thorough
 def test_results_that_do_not_decode_are_one_line(over: list[str], here: Path, command: Command) -> None:
     """The server answers with another definition's result."""
     (here / "other.x").write_text(PROBE.replace("all PROBEPROC_ECHO(all)", "colour PROBEPROC_ECHO(all)"))
@@ -285,7 +297,8 @@ GARBAGE = {
 }
 
 
-@pytest.mark.parametrize("reply", GARBAGE.values(), ids=GARBAGE)
+@pytest.mark.thorough
+@each_case("reply", GARBAGE.values())
 def test_garbage_is_told_in_one_line(reply: bytes, here: Path, command: Command, answering: Answering) -> None:
     with answering(reply) as url:
         ran = command.run("call", url, "probe.x", "colour", "--timeout", "10", "--json")
@@ -296,6 +309,7 @@ def test_garbage_is_told_in_one_line(reply: bytes, here: Path, command: Command,
     assert told["error"]["exit_status"] == ran.status
 
 
+@pytest.mark.thorough
 def test_what_is_no_rdma_server_is_told_in_two_lines(here: Path, command: Command, answering: Answering) -> None:
     with answering(GARBAGE["text"]) as url:
         ran = command.run("call", url.replace("tcp", "rdma"), "probe.x", "colour", "--timeout", "10")
@@ -304,6 +318,7 @@ def test_what_is_no_rdma_server_is_told_in_two_lines(here: Path, command: Comman
     assert len(ran.err.splitlines()) <= 2
 
 
+@pytest.mark.thorough
 def test_files_are_read_and_written_through_the_nfs_definition(server: Served, here: Path, command: Command) -> None:
     (server.root / "called").write_bytes(b"as NFSv3 has it" * 100)
     words = ["call", server.urls["tcp"], "mount3.x", "mnt", '"/"']
@@ -320,6 +335,7 @@ def test_files_are_read_and_written_through_the_nfs_definition(server: Served, h
     assert command.run(*nfs, "null").err == "error: nfs3.x defines no program\n", "a file of the name comes first"
 
 
+@pytest.mark.thorough
 def test_malformed_definitions_are_taken_on_request_with_warnings(
     urls: dict[str, str], here: Path, command: Command
 ) -> None:

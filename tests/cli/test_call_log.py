@@ -14,6 +14,7 @@ from rpcrdma.cli.call_log import call_logger
 from rpcrdma.cli.main import main
 from rpcrdma.cli.options import connect_options
 from rpcrdma.transport import TransportConfig
+from support.cases import each_case
 from support.command_process import run_command
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def one(found: list[re.Match[str]], procedure: str) -> re.Match[str]:
     return next(match for match in found if match["procedure"] == f"NFSPROC3_{procedure}")
 
 
+@pytest.mark.thorough
 def test_each_call_is_shown_with_its_form_and_octets(
     remote: Remote, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -61,6 +63,7 @@ def test_each_call_is_shown_with_its_form_and_octets(
     assert int(one(found, "WRITE")["received"]) < 400
 
 
+@pytest.mark.thorough
 def test_long_replies_are_shown_as_such(remote: Remote, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "rpcrdma")
     for number in range(100):
@@ -79,6 +82,7 @@ def test_long_replies_are_shown_as_such(remote: Remote, tmp_path: Path, caplog: 
         assert link["form"] == ("read chunk" if remote.version == "1" else "short")
 
 
+@pytest.mark.thorough
 def test_connections_and_mounts_are_shown(remote: Remote, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "rpcrdma")
     remote.done("stat", remote.url())
@@ -93,7 +97,8 @@ def test_connections_and_mounts_are_shown(remote: Remote, caplog: pytest.LogCapt
     assert calls(caplog) == []
 
 
-@pytest.mark.parametrize(("option", "level"), [("-v", "INFO"), ("-vv", "DEBUG")])
+@pytest.mark.thorough
+@each_case(("option", "level"), [("-v", "INFO"), ("-vv", "DEBUG")])
 def test_it_goes_to_standard_error(server: Served, option: str, level: str) -> None:
     done = run_command("ping", "-c", "2", option, "--json", server.urls["rdma"])
     assert done.returncode == 0
@@ -102,6 +107,7 @@ def test_it_goes_to_standard_error(server: Served, option: str, level: str) -> N
     assert done.stderr.count("DEBUG xid ") == (2 if level == "DEBUG" else 0)
 
 
+@pytest.mark.thorough
 def test_calls_without_an_answer_are_shown(remote: Remote, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "rpcrdma")
     remote.run("ping", "-c", "1", "--timeout", "0.000001", remote.base)
@@ -123,6 +129,7 @@ def test_nobody_is_told_where_nobody_asks(caplog: pytest.LogCaptureFixture) -> N
     assert connect_options(args).on_call is not None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["ls", "stat", "cat", "get", "put", "rm", "mkdir", "mv", "ping", "watch"])
 def test_every_command_that_connects_records_its_packets(remote: Remote, tmp_path: Path, command: str) -> None:
     (remote.local / "file").write_text("remember")

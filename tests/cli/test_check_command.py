@@ -17,6 +17,7 @@ import pytest
 from fake_servers import OBLIGING, FakeServer, Frame, null_reply, serving
 
 from rpcrdma.check import CATALOGUE
+from support.cases import each_case
 from support.command_process import CommandProcess
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def broken() -> Iterator[str]:
         yield url
 
 
+@pytest.mark.thorough
 def test_a_server_that_conforms_ends_with_0_and_a_summary(command: Command, ours: tuple[str, Path]) -> None:
     lines = command.done("check", ours[0]).lines
     assert lines[0] == f"{ours[0]}: {len(CATALOGUE)} checks, versions 1 and 2"
@@ -73,6 +75,7 @@ def test_a_server_that_conforms_ends_with_0_and_a_summary(command: Command, ours
     assert "ignores" not in "\n".join(lines)
 
 
+@pytest.mark.thorough
 def test_violations_end_with_1_and_show_cause_section_and_messages(command: Command, broken: str) -> None:
     ran = command.run("check", broken, "--only", "v1.type.5", "--only", "v1.null", "--details")
     assert ran.status == 1
@@ -84,6 +87,7 @@ def test_violations_end_with_1_and_show_cause_section_and_messages(command: Comm
     assert "  V1-60 (RFC 8166 4.5.2)\n    violates a MUST: v1.type.5\n" in reached
 
 
+@pytest.mark.thorough
 def test_the_report_as_json_junit_and_html(command: Command, broken: str, tmp_path: Path) -> None:
     junit, page = tmp_path / "report.xml", tmp_path / "report.html"
     arguments = ["check", broken, "--only", "v1.type.*", "--only", "v1.read.inline", "--json"]
@@ -117,6 +121,7 @@ def test_checks_are_chosen_by_pattern_and_listed(command: Command) -> None:
     assert rows[0]["conversation"]["steps"][0]["say"]["header"] == {"type": 5}
 
 
+@pytest.mark.thorough
 def test_what_may_stop_a_server_needs_leave(command: Command, ours: tuple[str, Path]) -> None:
     report = command.done("check", ours[0], "--only", "v1.nomsg.*", "--json").json
     unseen = [row for row in report["checks"] if row["verdict"] == "not seen"]
@@ -124,6 +129,7 @@ def test_what_may_stop_a_server_needs_leave(command: Command, ours: tuple[str, P
     assert "--risky" in unseen[0]["cause"]
 
 
+@pytest.mark.thorough
 def test_a_program_of_ones_own_is_judged_by_its_empty_procedure(
     command: Command, ours: tuple[str, Path], tmp_path: Path
 ) -> None:
@@ -147,6 +153,7 @@ def test_a_program_that_the_server_lacks_is_told_with_the_remedy(
     )
 
 
+@pytest.mark.thorough
 def test_a_report_that_cannot_be_written_is_told_before_the_run(
     command: Command, nobody_listens: int, tmp_path: Path
 ) -> None:
@@ -155,6 +162,7 @@ def test_a_report_that_cannot_be_written_is_told_before_the_run(
     assert "absent/a.xml: no such file or directory" in ran.err
 
 
+@pytest.mark.thorough
 def test_an_interrupted_run_has_its_report(tmp_path: Path) -> None:
     last = threading.Event()
 
@@ -183,6 +191,7 @@ def test_an_interrupted_run_has_its_report(tmp_path: Path) -> None:
     assert len(ET.fromstring(junit.read_text()).findall("testcase")) == 3
 
 
+@pytest.mark.thorough
 def test_writing_leaves_the_directory_as_it_was(command: Command, ours: tuple[str, Path]) -> None:
     before = sorted(ours[1].iterdir())
     report = command.done("check", ours[0], "--write", ".", "--risky", "--only", "v1.*", "--json").json
@@ -191,6 +200,7 @@ def test_writing_leaves_the_directory_as_it_was(command: Command, ours: tuple[st
     assert sorted(ours[1].iterdir()) == before
 
 
+@pytest.mark.thorough
 def test_a_client_is_judged_by_a_server_that_listens() -> None:
     chosen = ["--only", "client.calls", "--only", "client.reply.done"]
     command = ["check", "--listen", "rdma://127.0.0.1:0", "--json", *chosen]
@@ -215,19 +225,22 @@ def test_a_client_is_judged_by_a_server_that_listens() -> None:
     }
 
 
+@pytest.mark.thorough
 def test_a_used_port_is_refused_with_the_remedy(command: Command, ours: tuple[str, Path]) -> None:
     ran = command.run("check", "--listen", ours[0].partition("/?")[0])
     assert ran.status == 3
     assert "address already in use\nhint: stop what listens there" in ran.err
 
 
+@pytest.mark.thorough
 def test_a_path_that_is_not_there_is_told_in_words(command: Command, ours: tuple[str, Path]) -> None:
     url = ours[0].replace("/?", "/absent?")
     (note,) = command.done("check", url, "--only", "v1.null", "--json").json["notes"]
     assert note == "no file is known: /absent: no such file or directory"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.thorough
+@each_case(
     ("arguments", "status", "said"),
     [
         (["check"], 2, "no server is named"),

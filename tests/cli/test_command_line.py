@@ -13,6 +13,7 @@ from rpcrdma.cli import main as command
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.main import build_parser, main
 from rpcrdma.cli.options import connect_options
+from support.cases import each_case
 
 COMMANDS = [
     "demo",
@@ -56,7 +57,7 @@ def usage_error(argv: list[str], capsys: pytest.CaptureFixture[str]) -> list[str
     return said.err.splitlines()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each_case("name", COMMANDS)
 def test_help_of_each_command_has_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
@@ -68,7 +69,7 @@ def test_help_of_each_command_has_examples(name: str, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.req("MPA-20")
-@pytest.mark.parametrize("words", [["serve", "--help"], ["help", "connection"]], ids=" ".join)
+@each_case("words", [["serve", "--help"], ["help", "connection"]])
 def test_who_turns_the_crc_off_is_told_what_it_takes(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with contextlib.suppress(SystemExit):
         main(words)
@@ -76,7 +77,7 @@ def test_who_turns_the_crc_off_is_told_what_it_takes(words: list[str], capsys: p
     assert "--no-crc do not ask for the software RNIC's CRC32C, where another layer protects the data as well" in told
 
 
-@pytest.mark.parametrize("name", ["get", "ls", "ping"])
+@each_case("name", ["get", "ls", "ping"])
 def test_commands_show_their_own_options_and_where_the_others_are(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,7 +99,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert [name for name in COMMANDS if f"\n    {name} " not in shown] == []
 
 
-@pytest.mark.parametrize(("words", "shown"), [(["help"], ["--help"]), (["help", "get"], ["get", "--help"])])
+@each_case(("words", "shown"), [(["help"], ["--help"]), (["help", "get"], ["get", "--help"])])
 def test_help_as_a_command_is_help_as_an_option(
     words: list[str], shown: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,6 +112,7 @@ def test_help_as_a_command_is_help_as_an_option(
     assert outputs[0] == outputs[1] != ""
 
 
+@pytest.mark.thorough
 def test_help_loads_nothing_that_it_does_not_need() -> None:
     script = (
         "import sys; from rpcrdma.cli.main import build_parser; build_parser().format_help(); "
@@ -127,7 +129,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("rpcrdma ")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line",
     [
         "demo --source /tmp --pcap f.pcap --keep /tmp/x --limit-bytes 5M --json",
@@ -177,7 +179,7 @@ def test_shared_options_say_how_to_connect() -> None:
     assert (told.reserved_port, told.iwarp.crc) == (True, False)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "said"),
     [
         ("", "COMMAND"),
@@ -210,7 +212,7 @@ def test_wrong_usage_says_what_is_wrong_and_what_to_do(
     assert advice.endswith("--help shows how to use it")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "program"),
     [
         (f"ls --bogus {URL}", "rpcrdma ls"),
@@ -227,7 +229,7 @@ def test_a_wrong_option_leads_to_the_help_of_its_command(
     assert advice == f"hint: {program} --help shows how to use it"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "said"),
     [
         ("serve", "nothing to serve"),
@@ -302,14 +304,15 @@ print(status, len(gc.get_objects()) < 100)
 """
 
 
+@pytest.mark.thorough
 def test_what_is_imported_is_left_out_of_garbage_collections() -> None:
     """Of those while the command works, and of those of the interpreter's end."""
     done = subprocess.run([sys.executable, "-c", _WATCHED], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("True True\n0 True\n", "")
 
 
-@pytest.mark.parametrize("buffering", [1, 1 << 16], ids=["a line", "all"])
-@pytest.mark.parametrize("words", ["--help", "ls --help", "--version", "help connection"])
+@each_case("buffering", [1, 1 << 16])
+@each_case("words", ["--help", "ls --help", "--version", "help connection"])
 def test_standard_output_that_takes_nothing_is_named(
     words: str, buffering: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

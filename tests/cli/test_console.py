@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.cli import console
+from support.cases import each_case
 
 
 class Terminal(io.StringIO):
@@ -28,7 +29,7 @@ def test_names_cannot_drive_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert console.shown("a\x1b[2Jb\nc\x7f\x9b") == "a\\x1b[2Jb\\x0ac\\x7f\\x9b"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "told"),
     [
         (b"\x9b2J", "\\x9b2J"),
@@ -132,7 +133,7 @@ def test_a_failure_is_told_though_standard_output_takes_no_object(
     assert capsys.readouterr().err == "error: it is full\n"
 
 
-@pytest.mark.parametrize("name", ["stdin", "stdout", "stderr"])
+@each_case("name", ["stdin", "stdout", "stderr"])
 def test_a_closed_stream_becomes_the_empty_device(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Its number may be that of a file of the program."""
     monkeypatch.setattr(sys, name, None)

@@ -16,11 +16,12 @@ from rpcrdma.nfs.client import NotCarried
 from rpcrdma.nfs.client.trees.tree_work import CopyReport
 from rpcrdma.nfs.errors import nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
+from support.cases import each_case
 
 LONG = "/start" + "/d" * 5000 + "/end"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "error", "told"),
     [
         ("in/a", PermissionError(errno.EACCES, "Permission denied", "a"), "in/a: permission denied"),

@@ -222,6 +222,7 @@ def test_the_dissector_for_wireshark_is_printed(monkeypatch, capsys) -> None:
     assert ("ROPT_XMTREQ" in first, "ROPT_XMTREQ" in last) == (True, True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", ["1", "2", "2-07"])
 def test_every_message_of_the_demo_is_understood(tmp_path: Path, command: Command, version: str) -> None:
     tree, file = tmp_path / "tree", tmp_path / "demo.pcap"

@@ -29,6 +29,7 @@ def tree(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", [choice for choice in VERSION_CHOICES if choice != "auto"])
 def test_the_demo_moves_a_tree_both_ways(
     tree: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], version: str
@@ -73,6 +74,7 @@ def test_the_demo_serves_at_the_address_that_is_asked_for(tree: Path, capfd: pyt
     assert "cannot listen at rdma://192.0.2.1:0: " in capfd.readouterr().err
 
 
+@pytest.mark.thorough
 def test_the_demo_prints_a_table(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
     command = ["demo", "--source", str(tree), "--limit-bytes", "20k", "--rpcrdma-version", "2", "--extension", "rtr"]
     assert main(command) == 0
@@ -86,6 +88,7 @@ def test_the_demo_prints_a_table(tree: Path, capfd: pytest.CaptureFixture[str]) 
     assert int(values["went inline"]) + int(values["went by Send"]) == int(values["calls"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", [choice for choice in VERSION_CHOICES if choice.startswith("2")])
 def test_the_demo_counts_continued_messages_and_grants_of_both_sides(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], version: str
@@ -115,6 +118,7 @@ def test_the_demo_counts_continued_messages_and_grants_of_both_sides(
     assert "client 0," not in lines["continued"]
 
 
+@pytest.mark.thorough
 def test_the_demo_fails_where_a_file_differs(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SUBJECTS = ["software_rnic", "data_path", "rdma_devices", "kernel_modules", "memory_lock", "open_files", "listening"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", [choice for choice in VERSION_CHOICES if choice != "auto"])
 def test_the_machine_is_examined(tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str) -> None:
     assert main(["doctor", "--json", "--root", str(tmp_path), "--rpcrdma-version", version]) == ExitStatus.DONE
@@ -42,6 +43,7 @@ def test_the_machine_is_examined(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert loopback["call_us"] > 0
 
 
+@pytest.mark.thorough
 def test_a_machine_with_a_device_is_examined_for_its_use(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,6 +66,7 @@ def test_a_machine_with_a_device_is_examined_for_its_use(
     assert findings["rdma_device"]["capabilities"]["outbound_reads"] == 16
 
 
+@pytest.mark.thorough
 def test_people_get_one_line_a_finding_and_remedies_below(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,6 +78,7 @@ def test_people_get_one_line_a_finding_and_remedies_below(
     assert lines[-1].split("-> ")[1].startswith("that is right if a server runs already")
 
 
+@pytest.mark.thorough
 def test_a_server_that_answers(remote: Remote, tmp_path: Path) -> None:
     report = remote.done("doctor", "--json", "--root", str(tmp_path), remote.base).json
     way, server = report["findings"][-2:]
@@ -85,6 +89,7 @@ def test_a_server_that_answers(remote: Remote, tmp_path: Path) -> None:
     assert (server["provider"], server["device"]) == ("iwarp" if remote.version else None, None)
 
 
+@pytest.mark.thorough
 def test_a_bare_address_means_rdma(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -96,6 +101,7 @@ def test_a_bare_address_means_rdma(capsys: pytest.CaptureFixture[str]) -> None:
     assert "-> check that the server runs and listens there; RoCE and InfiniBand servers" in lines[-1]
 
 
+@pytest.mark.thorough
 def test_a_name_without_an_address_is_a_problem_of_the_server_alone(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +117,7 @@ def test_a_name_without_an_address_is_a_problem_of_the_server_alone(
     assert [finding["subject"] for finding in findings] == [*SUBJECTS, "server"]
 
 
+@pytest.mark.thorough
 def test_a_machine_without_the_software_rnic_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +135,7 @@ def test_the_way_out_is_asked_of_the_kernel() -> None:
     assert network.interface_towards("127.0.0.1") == "lo"
 
 
+@pytest.mark.thorough
 def test_a_port_is_free_until_somebody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -141,6 +149,7 @@ def test_what_is_no_place_is_wrong_usage() -> None:
     assert ended.value.code == ExitStatus.USAGE
 
 
+@pytest.mark.thorough
 def test_the_software_rnic_is_tried_out_without_certificates(tmp_path: Path) -> None:
     """Those of `--tls-cert` are for the server that is examined."""
     options = ConnectOptions(host_authentication=HostAuthentication(certificate=tmp_path / "none"))

@@ -30,6 +30,7 @@ from rpcrdma.cli.doctor.devices import (
 )
 from rpcrdma.cli.doctor.verbs_trial import try_verbs
 from rpcrdma.verbs.binding import DeviceAttributes
+from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 
 RELEASE = "6.1.0-test"
@@ -326,7 +327,7 @@ def test_locked_memory_matters_to_devices_alone(siw: Path) -> None:
     assert (unlimited.mark, unlimited.facts) == (Mark.OK, {"limit_bytes": None})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("soft", "hard", "mark", "remedy"),
     [
         (1024, 4096, Mark.OK, ""),

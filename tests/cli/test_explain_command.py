@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.cli.main import main
+from support.cases import each_case
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
@@ -151,7 +152,7 @@ def test_programs_of_other_definitions_are_read(capsys, capture, tmp_path) -> No
     assert xids(out) == [0x10, 0x11, 0x12, 0x14], "a status that is not zero is an error"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "message"),
     [
         (None, "no such file"),
@@ -169,7 +170,7 @@ def test_a_definition_that_is_of_no_use_is_refused(capsys, capture, tmp_path, te
         assert message in err.lower()
 
 
-@pytest.mark.parametrize("xid", ["x", "-1", "0x100000000"])
+@each_case("xid", ["x", "-1", "0x100000000"])
 def test_an_xid_has_32_bits(capsys, capture, xid: str) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["explain", f"--xid={xid}", str(capture)])

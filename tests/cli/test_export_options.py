@@ -9,6 +9,7 @@ import pytest
 
 from rpcrdma.cli.export_options import Exported, parse_export
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
+from support.cases import each_case
 
 
 def parsed(text: str) -> Exported:
@@ -38,7 +39,7 @@ def test_options_are_read_from_the_end_and_a_directory_keeps_its_colons(
     assert parsed(text) == export
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "words"),
     [
         ("/home:sec=krb6", "'krb6' is no security flavor: choose from sys, krb5, krb5i, krb5p"),

@@ -13,11 +13,13 @@ import pytest
 
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli.main import main
+from support.cases import each_case
 
 if TYPE_CHECKING:
     from conftest import Remote, StartServer
 
 
+@pytest.mark.thorough
 def test_exports_are_listed_with_those_who_may_mount_them(
     start: StartServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -48,6 +50,7 @@ def test_exports_are_listed_with_those_who_may_mount_them(
         assert served.stop() == 0
 
 
+@pytest.mark.thorough
 def test_df_has_what_statvfs_has(remote: Remote) -> None:
     (facts,) = remote.done("df", "--json", remote.url()).json_lines
     found = os.statvfs(remote.local)
@@ -60,6 +63,7 @@ def test_df_has_what_statvfs_has(remote: Remote) -> None:
     assert remote.run("df", remote.url("/missing")).status == 1
 
 
+@pytest.mark.thorough
 def test_names_alone_are_listed_without_attributes(remote: Remote, caplog: pytest.LogCaptureFixture) -> None:
     def calls(*arguments: str) -> tuple[list[str], set[str]]:
         caplog.clear()
@@ -75,7 +79,8 @@ def test_names_alone_are_listed_without_attributes(remote: Remote, caplog: pytes
         assert calls(option)[1] == {"NFSPROC3_READDIRPLUS"}
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.thorough
+@each_case("shell", ["bash", "zsh", "fish"])
 def test_completion_comes_from_the_parser(shell: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
@@ -116,6 +121,7 @@ def test_zsh_and_fish_are_told_where_paths_may_stand(capsys: pytest.CaptureFixtu
     assert "__fish_complete_path" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_bash_completes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["completion", "bash"]) == 0
     (tmp_path / "script").write_text(capsys.readouterr().out)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 
-import pytest
-
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.failures import as_json, describe
 from rpcrdma.errors import (
@@ -20,9 +18,10 @@ from rpcrdma.errors import (
     TransportClosed,
     UserAuthenticationFailed,
 )
+from support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("error", "status"),
     [
         (ConnectFailed("cannot connect to h:1: refused; start it"), ExitStatus.NOT_CONNECTED),

@@ -15,9 +15,12 @@ import pytest
 
 from rpcrdma.cli.remote import TOLD_MAX
 from rpcrdma.nfs.client.procedures import NfsProcedures
+from support.cases import each_case
 
 if TYPE_CHECKING:
     from conftest import Remote
+
+pytestmark = pytest.mark.thorough
 
 SOME_OCTETS = random.Random(1).randbytes((3 << 20) + 17)
 
@@ -104,7 +107,7 @@ def test_stat_shows_a_link_or_what_it_leads_to(remote: Remote) -> None:
     assert "size      7 bytes" in remote.done("stat", remote.url("/a")).text
 
 
-@pytest.mark.parametrize("size", [0, 1, len(SOME_OCTETS)])
+@each_case("size", [0, 1, len(SOME_OCTETS)])
 def test_cat_prints_a_file(remote: Remote, size: int) -> None:
     (remote.local / "a").write_bytes(SOME_OCTETS[:size])
     assert remote.done("cat", remote.url("/a")).out == SOME_OCTETS[:size]

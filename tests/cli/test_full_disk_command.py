@@ -15,6 +15,8 @@ import pytest
 if TYPE_CHECKING:
     from conftest import Served
 
+pytestmark = pytest.mark.thorough
+
 MIB = 1 << 20
 FILES, FILE_OCTETS, ROOM = 10, 4 * MIB, 13 * MIB
 

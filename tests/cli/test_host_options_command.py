@@ -60,6 +60,7 @@ def test_a_file_that_is_not_there_is_told_at_start(
         ]
 
 
+@pytest.mark.thorough
 def test_a_failure_has_a_kind_of_its_own(
     start: StartServer, capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_failure_has_a_kind_of_its_own(
     assert "--tls-cert" in error["hint"]
 
 
+@pytest.mark.thorough
 def test_hosts_that_know_each_other(
     start: StartServer, capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from rpcrdma.cli import definition, preprocessor
 from rpcrdma.cli.main import main
+from support.cases import each_case
 
 HOSTILE = "\x1b[2J\x9b1A\u202e"
 SAVE_X = "program P { version V { void STORE(opaque_) = 1; } = 1; } = 9; typedef opaque opaque_<>;"
@@ -36,6 +37,7 @@ def test_remarks_hold_no_control_characters(
     assert "\\x1b[2J" in said_in_printable(capsys)
 
 
+@pytest.mark.thorough
 @needs_cpp
 def test_line_markers_put_no_control_characters_on_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -48,6 +50,7 @@ def test_line_markers_put_no_control_characters_on_the_terminal(
     assert ":5:11: constant A is defined by itself" in said
 
 
+@pytest.mark.thorough
 @needs_cpp
 @pytest.mark.parametrize("named", ["/dev/zero", "pipe", "/dev/stdin", "a\\0b"])
 def test_files_that_line_markers_name_are_read_only_if_they_have_an_end(
@@ -75,6 +78,7 @@ def test_a_definition_without_end_is_read_in_part(
     assert capsys.readouterr().err == "error: -: longer than 1 MiB\n"
 
 
+@pytest.mark.thorough
 @needs_cpp
 def test_files_that_include_each_other_come_to_an_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.x"
@@ -86,6 +90,7 @@ def test_files_that_include_each_other_come_to_an_end(tmp_path: Path, capsys: py
     ]
 
 
+@pytest.mark.thorough
 def test_a_preprocessor_that_does_not_end_is_ended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +113,7 @@ def test_a_preprocessor_that_does_not_end_is_ended(
         assert ended, "the process of the compiler goes on"
 
 
+@pytest.mark.thorough
 @needs_cpp
 def test_the_preprocessor_does_not_wait_for_a_pipe(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -120,7 +126,7 @@ def test_the_preprocessor_does_not_wait_for_a_pipe(
     assert said_in_printable(capsys).startswith("error: cpp: ")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("document", "complaint"),
     [
         ("@\0", r'arguments: "@\u0000": no file can have this name'),

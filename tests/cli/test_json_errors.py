@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rpcrdma.cli.main import main
+from support.cases import each_case
 from support.command_process import run_command
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def errors(out: str) -> list[dict[str, Any]]:
     return objects
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["ls", "stat", "rm", "mkdir", "watch"])
 def test_a_missing_file_is_an_object(remote: Remote, command: str) -> None:
     ran = remote.run(command, "--json", remote.url("/none/x" if command == "mkdir" else "/none"))
@@ -40,6 +42,7 @@ def test_a_missing_file_is_an_object(remote: Remote, command: str) -> None:
     assert ran.err == f"error: {path}: no such file or directory\n"
 
 
+@pytest.mark.thorough
 def test_mv_reports_each_failure_by_itself(remote: Remote) -> None:
     (remote.local / "b").touch()
     (remote.local / "d").mkdir()
@@ -51,6 +54,7 @@ def test_mv_reports_each_failure_by_itself(remote: Remote) -> None:
     assert third["error"]["errno"] == "EINVAL"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["ls", "ping", "get", "put", "doctor", "watch"])
 def test_a_server_that_is_not_there_is_an_object(
     command: str, nobody_listens: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -69,7 +73,7 @@ def test_a_server_that_is_not_there_is_an_object(
     assert error["hint"] == "check that the server runs and listens there"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line",
     [
         *("ls --json", "ls --json --bogus rdma://h", "rm --json rdma://h/", "get --json a b", "put --json a b"),
@@ -87,6 +91,7 @@ def test_wrong_usage_is_an_object(line: str, capsys: pytest.CaptureFixture[str])
     assert said.err.startswith(f"error: {error['message']}\n")
 
 
+@pytest.mark.thorough
 def test_a_protocol_violation_is_an_object(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -125,12 +130,14 @@ def test_lint_of_a_file_that_is_not_there_is_an_object(tmp_path: Path, capsys: p
     assert said.err == f"error: {error['message']}\n"
 
 
+@pytest.mark.thorough
 def test_without_json_errors_are_talk_alone(remote: Remote) -> None:
     assert remote.run("ls", "--json", remote.url("/none")).out
     ran = remote.run("ls", remote.url("/none"))
     assert (ran.status, ran.out) == (1, b"")
 
 
+@pytest.mark.thorough
 def test_put_lists_what_failed_and_what_was_left_out(remote: Remote, tmp_path: Path) -> None:
     source = tmp_path / "tree"
     source.mkdir()
@@ -154,6 +161,7 @@ def test_put_lists_what_failed_and_what_was_left_out(remote: Remote, tmp_path: P
     assert (second["path"], second["errno"]) == (str(tmp_path / "none"), "ENOENT")
 
 
+@pytest.mark.thorough
 def test_get_lists_what_failed_and_what_was_left_out(remote: Remote, tmp_path: Path) -> None:
     top = remote.local / "tree"
     top.mkdir()
@@ -174,6 +182,7 @@ def test_get_lists_what_failed_and_what_was_left_out(remote: Remote, tmp_path: P
     ]
 
 
+@pytest.mark.thorough
 def test_names_that_are_no_utf_8_come_back_whole(remote: Remote) -> None:
     """Valid JSON in UTF-8, the octets beside it, and a URL that leads to the file."""
     name = b"caf\xe9 %\xff"

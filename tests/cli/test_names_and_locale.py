@@ -8,8 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from conftest import Served
+
+pytestmark = pytest.mark.thorough
 
 NAMES = ["é".encode(), "日本".encode(), b"\xff\x80", b"plain"]
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

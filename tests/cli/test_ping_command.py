@@ -7,6 +7,8 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
+import pytest
+
 from rpcrdma.transport import Properties
 from rpcrdma.wire.native import DATA_PATH
 from support.command_process import CommandProcess
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from conftest import Remote, Served
 
 
+@pytest.mark.thorough
 def test_ping_reports_as_json(remote: Remote) -> None:
     report = remote.done("ping", "-c", "20", "--json", remote.base).json
     assert (report["calls"], report["lost"]) == (20, 0)
@@ -46,6 +49,7 @@ def test_ping_reports_as_json(remote: Remote) -> None:
         assert [report[name] for name in agreed] == [None] * len(agreed)
 
 
+@pytest.mark.thorough
 def test_ping_shows_a_histogram(remote: Remote) -> None:
     lines = remote.done("ping", "-c", "20", "--interval", "0.001", remote.base).lines
     assert [line.rpartition(" ")[0].rpartition(" ")[0] for line in lines[:20]] == [
@@ -57,6 +61,7 @@ def test_ping_shows_a_histogram(remote: Remote) -> None:
     assert sum(int(line.split()[3]) for line in lines if line.startswith("  <")) == 20
 
 
+@pytest.mark.thorough
 def test_ping_shows_what_was_negotiated(remote: Remote) -> None:
     text = remote.done("ping", "-c", "1", remote.base).text
     if remote.base.startswith("rdma"):
@@ -76,6 +81,7 @@ def test_ping_shows_what_was_negotiated(remote: Remote) -> None:
         assert text.endswith("RPC over TCP\n")
 
 
+@pytest.mark.thorough
 def test_ping_shows_counters_with_linux_names(remote: Remote) -> None:
     report = remote.done("ping", "-c", "7", "--stats", "--json", remote.base).json
     (null,) = report["operations"]
@@ -101,6 +107,7 @@ def test_ping_shows_counters_with_linux_names(remote: Remote) -> None:
         assert lines[-1] == "no further counters: they are kept of RDMA connections"
 
 
+@pytest.mark.thorough
 def test_ping_of_an_rdma_port_over_tcp_says_that_it_may_be_the_wrong_one(remote: Remote) -> None:
     url = f"tcp://{remote.base.partition('://')[2]}"
     ran = remote.run("ping", url)

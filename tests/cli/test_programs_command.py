@@ -14,9 +14,12 @@ from rpcrdma.nfs import mount, port_mapper, v3
 from rpcrdma.nfs.port_mapper import binding, binding_entry, mapping, mapping_entry
 from rpcrdma.rpc.program import Program, null_procedure
 from rpcrdma.rpc.service import ProcedureUnavailable, Service
+from support.cases import each_case
 
 if TYPE_CHECKING:
     from conftest import Answering, Command, Serving
+
+pytestmark = pytest.mark.thorough
 
 
 class Nfs(v3.NFS_V3_Service):
@@ -120,7 +123,7 @@ def test_registered_programs_are_asked_where_they_are(
 
 
 @pytest.mark.req("V1-84")
-@pytest.mark.parametrize(
+@each_case(
     ("host", "any_host", "own", "others"), [("127.0.0.1", "0.0.0.0", "rdma", "rdma6"), ("[::1]", "::", "rdma6", "rdma")]
 )
 def test_the_netids_of_rdma_lead_to_services_of_either_family_of_addresses(

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from rpcrdma.cli.progress import progress_bar, progress_line
+from support.cases import each_case
 
 
 class Terminal(io.StringIO):
@@ -32,7 +33,7 @@ def test_a_terminal_sees_what_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "1.0/1.0 kB" in text
 
 
-@pytest.mark.parametrize("columns", [10, 40, 69, 70, 79, 80, 100, 200])
+@each_case("columns", [10, 40, 69, 70, 79, 80, 100, 200])
 def test_its_line_is_no_longer_than_the_terminal_is_wide(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", str(columns))

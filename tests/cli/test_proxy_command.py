@@ -28,6 +28,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.simulation.worlds.faults import Side
 from rpcrdma.simulation.worlds.scenario import ScenarioError
 from rpcrdma.wire.checksum import crc32c
+from support.cases import each_case
 from support.command_process import CommandProcess
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
@@ -125,7 +126,7 @@ def test_the_scenarios_of_the_worlds_are_read() -> None:
         assert left_out
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "message"),
     [
         ("", "fault: need tables of the form [[fault]]"),
@@ -274,6 +275,7 @@ def proxied(peer: Served, tmp_path: Path) -> Proxied:
     return run
 
 
+@pytest.mark.thorough
 def test_a_file_is_copied_through_delays_and_a_cut(proxied: Proxied, peer: Served, tmp_path: Path) -> None:
     rules = """
         [[fault]]
@@ -295,6 +297,7 @@ def test_a_file_is_copied_through_delays_and_a_cut(proxied: Proxied, peer: Serve
     assert max(event["connection"] for event in events) > 1, "the client has connected again"
 
 
+@pytest.mark.thorough
 def test_a_dropped_write_is_noticed_as_missing_data(proxied: Proxied, peer: Served, tmp_path: Path) -> None:
     with proxied('[[fault]]\nkind = "drop"\noperation = "write"\nprocedure = "READ"\n') as (url, events):
         assert main(["get", f"{url}/file", str(tmp_path / "copy")]) == 0
@@ -304,6 +307,7 @@ def test_a_dropped_write_is_noticed_as_missing_data(proxied: Proxied, peer: Serv
     assert (tmp_path / "copy").read_bytes() != (peer.root / "file").read_bytes(), "nothing below the file can notice it"
 
 
+@pytest.mark.thorough
 def test_a_wrong_digest_ends_the_connection(proxied: Proxied, capsys) -> None:
     rules = '[[fault]]\nkind = "flip"\nside = "server"\noperation = "send"\n'
     with proxied(rules) as (url, events):
@@ -312,6 +316,7 @@ def test_a_wrong_digest_ends_the_connection(proxied: Proxied, capsys) -> None:
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_without_a_match_nothing_changes(proxied: Proxied, peer: Served, tmp_path: Path) -> None:
     for name, rules in (("one", '[[fault]]\nkind = "drop"\nprocedure = "REMOVE"\n'), ("none", "")):
         with proxied(rules) as (url, events):
@@ -328,6 +333,7 @@ def test_both_urls_are_of_rdma(tmp_path: Path, capsys) -> None:
     assert "is not rdma://" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_a_port_in_use_is_told_with_advice(capsys) -> None:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
@@ -339,6 +345,7 @@ def test_a_port_in_use_is_told_with_advice(capsys) -> None:
     assert advice.startswith("hint: stop what listens there")
 
 
+@pytest.mark.thorough
 def test_a_signal_ends_the_proxy_in_words_beside_an_open_connection(peer: Served, tmp_path: Path) -> None:
     """Its connections end, and rules that no message has met are named."""
     file = tmp_path / "rules.toml"
@@ -357,6 +364,7 @@ def test_a_signal_ends_the_proxy_in_words_beside_an_open_connection(peer: Served
     assert complaints == "warning: no message met fault[0] (drop)\n"
 
 
+@pytest.mark.thorough
 def test_a_server_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.nfs import v3
+from support.cases import each_case
 from support.command_process import run_command
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ NOT_IDEMPOTENT = (v3.CREATE, v3.RENAME, v3.MKDIR, v3.SYMLINK)
 CHANGING = (*NOT_IDEMPOTENT, v3.LINK, v3.WRITE, v3.SETATTR, v3.COMMIT)
 PUT_S = 60.0
 # Up to six processes start one after the other, each a second's work of a machine that has nothing else to do.
-pytestmark = pytest.mark.timeout(90)
+pytestmark = [pytest.mark.timeout(90), pytest.mark.thorough]
 
 
 class Restarting:
@@ -220,7 +221,7 @@ def put_over_restarts(
     return killed
 
 
-@pytest.mark.parametrize("procedure", NOT_IDEMPOTENT, ids=lambda procedure: procedure.name.removeprefix("NFSPROC3_"))
+@each_case("procedure", NOT_IDEMPOTENT)
 def test_a_put_whose_call_ran_before_the_server_was_killed_goes_on(
     start: StartServer, tmp_path: Path, procedure: v3.Procedure
 ) -> None:
@@ -240,7 +241,7 @@ def test_a_put_whose_call_ran_before_the_server_was_killed_goes_on(
     assert put_over_restarts(start, tmp_path, "tcp", arm, again=procedure is v3.SYMLINK) == 1
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@each_case("seed", [1, 2])
 def test_a_put_over_servers_that_are_killed_at_any_call_goes_on(start: StartServer, tmp_path: Path, seed: int) -> None:
     choose = random.Random(seed)
     fatal = sorted(choose.sample(range(20, 160), 3))
@@ -255,7 +256,7 @@ def test_a_put_over_servers_that_are_killed_at_any_call_goes_on(start: StartServ
     assert put_over_restarts(start, tmp_path, "tcp", arm, again=False, seed=seed) == len(fatal)
 
 
-@pytest.mark.parametrize("seed", [1])
+@each_case("seed", [1])
 def test_a_put_over_rdma_to_servers_that_are_killed_at_any_octet_goes_on(
     start: StartServer, tmp_path: Path, seed: int
 ) -> None:

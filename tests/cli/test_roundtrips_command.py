@@ -13,6 +13,7 @@ from rpcrdma.cli import latency_plot, roundtrips
 from rpcrdma.simulation.latency_curves import Curves
 from rpcrdma.simulation.measured_calls import OPERATIONS, VARIANTS
 from rpcrdma.simulation.model import PROFILES
+from support.cases import each_case
 
 if TYPE_CHECKING:
     from conftest import Command
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 BATCHES = Path(__file__).parents[2] / "examples" / "extension_batches" / "batches.py"
 
 
+@pytest.mark.thorough
 def test_the_table_has_a_row_and_a_path_for_each_operation_and_variant(command: Command) -> None:
     ran = command.done("roundtrips", "--miles", "1", "--size", "4Ki", "--paths")
     blocks = ran.text.strip().split("\n\n")
@@ -34,6 +36,7 @@ def test_the_table_has_a_row_and_a_path_for_each_operation_and_variant(command: 
         assert all(path.rpartition(", ")[2].startswith("return ") for path in paths)
 
 
+@pytest.mark.thorough
 def test_the_json_has_counts_times_and_paths_and_an_extension_of_the_user_is_one_more_variant(command: Command) -> None:
     extension = f"{BATCHES}:batches_extension"
     found = command.done("roundtrips", "--profile", "campus", "--json", "--add-extension", extension).json
@@ -53,7 +56,7 @@ def test_profiles_are_those_of_the_simulation() -> None:
     assert tuple(PROFILES) == roundtrips._PROFILES
 
 
-@pytest.mark.parametrize("name", ["nowhere.py:make", f"{BATCHES}:nothing", "batches_extension"])
+@each_case("name", ["nowhere.py:make", f"{BATCHES}:nothing", "batches_extension"])
 def test_an_extension_that_is_not_there_is_named_with_the_remedy(command: Command, name: str) -> None:
     ran = command.run("roundtrips", "--add-extension", name)
     assert ran.status == 1
@@ -61,7 +64,7 @@ def test_an_extension_that_is_not_there_is_named_with_the_remedy(command: Comman
     assert "hint: name a Python file" in ran.err
 
 
-@pytest.mark.parametrize("miles", ["-1", "12501", "nan", "far"])
+@each_case("miles", ["-1", "12501", "nan", "far"])
 def test_a_distance_is_a_number_of_miles(command: Command, miles: str) -> None:
     ran = command.run("roundtrips", f"--miles={miles}")
     assert ran.status == 2
@@ -88,6 +91,7 @@ def test_a_plot_is_an_svg_file(command: Command) -> None:
     assert "hint: choose a name that ends in .svg" in ran.err
 
 
+@pytest.mark.thorough
 def test_a_plot_is_drawn_of_each_operation_by_distance_and_by_size(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

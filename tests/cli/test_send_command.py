@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rpcrdma.cli.main import main
+from support.cases import each_case
 
 if TYPE_CHECKING:
     from conftest import Served, StartServer
@@ -46,7 +47,7 @@ def sent(peer: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ca
     return send
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda path: path.stem)
+@each_case("path", sorted(EXAMPLES.glob("*.json")))
 def test_the_examples_come_out_as_they_expect(path: Path, sent, start: StartServer, tmp_path: Path) -> None:
     conversation = json.loads(path.read_text())
     if conversation.get("version") != "2-07":
@@ -132,7 +133,7 @@ def test_the_capture_is_kept_where_pcap_says(sent, tmp_path: Path, capsys) -> No
     assert capsys.readouterr().out == out
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("conversation", "message"),
     [
         ("{", "not JSON"),
@@ -162,6 +163,7 @@ def test_what_is_no_conversation_is_refused_with_the_place(sent, conversation: o
     assert message in err
 
 
+@pytest.mark.thorough
 def test_checks_find_their_files_and_limits_as_rpcrdma_check_does(start: StartServer, tmp_path: Path, capsys) -> None:
     """Each of these refers to values of another kind: an export's, those of --write, and those of the server."""
     root = tmp_path / "root"
@@ -203,6 +205,7 @@ def test_headers_need_rdma(sent, peer: Served) -> None:
     assert "rdma://" in err
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_not_there(sent, nobody_listens: int) -> None:
     status, _, _ = sent({"steps": []}, url=f"rdma://127.0.0.1:{nobody_listens}")
     assert status == 3

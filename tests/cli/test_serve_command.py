@@ -23,6 +23,7 @@ import pytest
 from rpcrdma.cli.main import main
 from rpcrdma.limits import METRICS_CONNECTIONS_MAX
 from rpcrdma.transport import VERSION_CHOICES
+from support.cases import each_case
 from support.command_process import CommandProcess, run_command
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def names(served: Served) -> list[str]:
     return [event["event"] for event in served.events]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@each_case("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_serve_stops_in_order_on_a_signal(
     start: StartServer, number: signal.Signals, data: Path, tmp_path: Path
 ) -> None:
@@ -75,6 +76,7 @@ def test_serve_stops_in_order_on_a_signal(
     }
 
 
+@pytest.mark.thorough
 def test_serve_tells_of_connections(start: StartServer, data: Path, tmp_path: Path) -> None:
     served = start(data, tmp_path / "state")
     with served:
@@ -100,6 +102,7 @@ def test_serve_tells_of_connections(start: StartServer, data: Path, tmp_path: Pa
     assert {"messages_continued", "pieces_sent", "grants_received", "resent_larger"} <= counters.keys()
 
 
+@pytest.mark.thorough
 def test_serve_goes_on_when_its_events_are_not_read(data: Path, tmp_path: Path) -> None:
     command = ["serve", str(data), "--json", "--state-dir", str(tmp_path / "state")]
     with CommandProcess([*command, "--listen", "tcp://127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as process:
@@ -137,6 +140,7 @@ def test_a_server_whose_events_are_never_read_ends_all_the_same(data: Path, tmp_
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", [choice for choice in VERSION_CHOICES if choice != "auto"])
 def test_serve_speaks_the_version_that_it_is_told_alone(
     start: StartServer, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str
@@ -158,6 +162,7 @@ def test_serve_speaks_the_version_that_it_is_told_alone(
     assert set(connected) == {version}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["rdma", "tcp"])
 def test_serve_ends_idle_connections_when_told(start: StartServer, data: Path, tmp_path: Path, scheme: str) -> None:
     with start(data, tmp_path / "state", "--idle-timeout", "0.2", "--memory", "8Mi") as served:
@@ -169,6 +174,7 @@ def test_serve_ends_idle_connections_when_told(start: StartServer, data: Path, t
     assert ended["reason"] == "idle for 0.2 s"
 
 
+@pytest.mark.thorough
 def test_serve_never_ends_idle_connections_when_told(start: StartServer, data: Path, tmp_path: Path) -> None:
     with start(data, tmp_path / "state", "--idle-timeout", "0") as served:
         assert main(["ls", served.urls["rdma"], "--mount-port", served.urls["tcp"].rpartition(":")[2]]) == 0
@@ -176,7 +182,7 @@ def test_serve_never_ends_idle_connections_when_told(start: StartServer, data: P
     assert not [event for event in served.events if "idle" in event.get("reason", "")]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("option", "value", "complaint"),
     [
         ("--idle-timeout", "-1", "'-1' is not a positive number of seconds, nor 0 for never"),
@@ -191,6 +197,7 @@ def test_serve_refuses_bounds_that_are_none(option: str, value: str, complaint: 
     assert complaint in ran.stderr
 
 
+@pytest.mark.thorough
 def test_serve_without_json_says_where_it_listens(data: Path, tmp_path: Path) -> None:
     command = ["serve", "--state-dir", str(tmp_path / "state"), str(data)]
     command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
@@ -242,6 +249,7 @@ def ended_inputs(directory: Path) -> Iterator[tuple[str, int]]:
     yield "a terminal that is gone", gone
 
 
+@pytest.mark.thorough
 def test_serve_stops_when_its_standard_input_ends_whatever_that_is(
     data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -253,6 +261,7 @@ def test_serve_stops_when_its_standard_input_ends_whatever_that_is(
         assert capfd.readouterr().out.count("listening at ") == 2, what
 
 
+@pytest.mark.thorough
 def test_serve_stops_when_it_has_no_standard_input(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number 0 is then that of a file, or a socket, of the server's own, which is not read."""
     monkeypatch.setattr(sys, "__stdin__", None)
@@ -270,6 +279,7 @@ def test_serve_stops_when_it_has_no_standard_input(data: Path, tmp_path: Path, m
         assert main(command) == 0
 
 
+@pytest.mark.thorough
 def test_a_port_in_use_is_told_with_advice(data: Path, tmp_path: Path) -> None:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
@@ -309,6 +319,7 @@ def test_a_state_directory_that_cannot_be_made_is_told(data: Path) -> None:
     assert advice == "hint: name another place with --state-dir"
 
 
+@pytest.mark.thorough
 def test_a_missing_mount_service_is_told(
     start: StartServer, data: Path, tmp_path: Path, nobody_listens: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -322,6 +333,7 @@ def test_a_missing_mount_service_is_told(
     assert advice == f"hint: {remedy}"
 
 
+@pytest.mark.thorough
 def test_exports_are_apart_and_read_only_where_told(
     start: StartServer, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -343,6 +355,7 @@ def test_exports_are_apart_and_read_only_where_told(
         assert served.stop() == 0
 
 
+@pytest.mark.thorough
 def test_hosts_that_are_not_allowed_cannot_mount(
     start: StartServer, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -360,6 +373,7 @@ def test_hosts_that_are_not_allowed_cannot_mount(
     assert "refused 127.0.0.1" not in served.said
 
 
+@pytest.mark.thorough
 def test_serve_records_what_it_sends_and_receives(start: StartServer, data: Path, tmp_path: Path) -> None:
     capture = tmp_path / "serve.pcap"
     served = start(data, tmp_path / "state", "--pcap", str(capture))
@@ -370,6 +384,7 @@ def test_serve_records_what_it_sends_and_receives(start: StartServer, data: Path
     assert capture.stat().st_size > 1000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["rdma", "tcp"])
 def test_nobody_there_has_a_status_of_its_own(
     scheme: str, nobody_listens: int, capfd: pytest.CaptureFixture[str]
@@ -381,6 +396,7 @@ def test_nobody_there_has_a_status_of_its_own(
         assert advice.startswith("hint: ")
 
 
+@pytest.mark.thorough
 def test_a_protocol_violation_has_a_status_of_its_own(start: StartServer, capfd: pytest.CaptureFixture[str]) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -423,6 +439,7 @@ def test_ping_ends_with_what_it_has_when_interrupted(server: Served) -> None:
     assert json.loads(out)["calls"] == 1
 
 
+@pytest.mark.thorough
 def test_serve_offers_metrics(start: StartServer, data: Path, tmp_path: Path) -> None:
     served = start(data, tmp_path / "state", "--metrics", "127.0.0.1:0")
     with served:
@@ -435,13 +452,14 @@ def test_serve_offers_metrics(start: StartServer, data: Path, tmp_path: Path) ->
         assert served.said == ""
 
 
-@pytest.mark.parametrize("where", ["9400", "host:", ":1", "host:65536", "[::1]"])
+@each_case("where", ["9400", "host:", ":1", "host:65536", "[::1]"])
 def test_serve_refuses_a_place_for_metrics_that_is_none(where: str) -> None:
     ran = serve_and_end("--metrics", where, ".")
     assert ran.returncode == 2
     assert "is not HOST:PORT" in ran.stderr
 
 
+@pytest.mark.thorough
 def test_serve_says_when_it_cannot_offer_metrics(data: Path, tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -453,6 +471,7 @@ def test_serve_says_when_it_cannot_offer_metrics(data: Path, tmp_path: Path) -> 
     assert "hint: choose another address" in ran.stderr
 
 
+@pytest.mark.thorough
 def test_unfinished_requests_for_metrics_take_neither_threads_nor_descriptors(
     start: StartServer, data: Path, tmp_path: Path
 ) -> None:
@@ -476,6 +495,7 @@ def test_unfinished_requests_for_metrics_take_neither_threads_nor_descriptors(
         assert served.said == ""
 
 
+@pytest.mark.thorough
 def test_threads_of_the_server_make_way_for_each_other_soon(data: Path, tmp_path: Path) -> None:
     """A call waits after each of its system calls for every thread that computes."""
     before_s = sys.getswitchinterval()

@@ -13,6 +13,7 @@ from rpcrdma.aio.client import connect
 from rpcrdma.aio.urls import DEFAULT_PORTS, parse_url
 from rpcrdma.cli.main import main
 from rpcrdma.nfs.client import mount_client
+from support.cases import each_case
 
 if TYPE_CHECKING:
     from conftest import Remote, Served, StartServer
@@ -36,7 +37,8 @@ def in_url(served: Served, scheme: str, path: str) -> str:
     return f"{served.urls[scheme]}{path}?mountport={parse_url(served.urls['tcp']).port}"
 
 
-@pytest.mark.parametrize("one_state", [True, False])
+@pytest.mark.thorough
+@each_case("one_state", [True, False])
 def test_a_mount_service_of_another_server_is_named(
     start: StartServer,
     tmp_path: Path,
@@ -67,6 +69,7 @@ def test_a_mount_service_of_another_server_is_named(
         assert capfd.readouterr().out.split() == ["in-second"] * 3
 
 
+@pytest.mark.thorough
 def test_an_export_that_another_server_lacks_names_who_was_asked(
     named: Served, server: Served, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,6 +85,7 @@ def test_an_export_that_another_server_lacks_names_who_was_asked(
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["rdma", "tcp"])
 def test_exports_are_listed_where_there_is_nothing_else(
     named: Served, scheme: str, capfd: pytest.CaptureFixture[str]
@@ -102,6 +106,7 @@ def test_exports_are_listed_where_there_is_nothing_else(
     assert team.split() == ["d?????????", "?", "?", "?", "?", "?", "team"]
 
 
+@pytest.mark.thorough
 def test_exports_are_told_from_directories_in_json(named: Served, capfd: pytest.CaptureFixture[str]) -> None:
     import json
 
@@ -114,6 +119,7 @@ def test_exports_are_told_from_directories_in_json(named: Served, capfd: pytest.
     assert team == {"path": "/team", "type": "directory"}
 
 
+@pytest.mark.thorough
 def test_what_no_export_has_is_an_error_that_names_the_exports(
     named: Served, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -124,6 +130,7 @@ def test_what_no_export_has_is_an_error_that_names_the_exports(
         assert advice == "hint: the server exports /data, /team/a, /team/b"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("command", "path"),
     [
@@ -141,6 +148,7 @@ def test_errors_name_the_path_of_the_url(
     assert capfd.readouterr().err.startswith(f"error: {path}: no such file or directory")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["stat", "cat", "ls"])
 def test_links_without_end_are_named_by_the_path_of_the_url(
     named: Served, command: str, capfd: pytest.CaptureFixture[str]
@@ -150,6 +158,7 @@ def test_links_without_end_are_named_by_the_path_of_the_url(
     assert capfd.readouterr().err == "error: /data/self/below: too many levels of symbolic links\n"
 
 
+@pytest.mark.thorough
 def test_copies_name_the_path_of_the_url(named: Served, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["get", in_url(named, "rdma", "/data/none"), str(tmp_path / "copy")]) == 1
     assert capfd.readouterr().err == "error: /data/none: no such file or directory\n"
@@ -162,6 +171,7 @@ def test_copies_name_the_path_of_the_url(named: Served, tmp_path: Path, capfd: p
     assert "/team/a" in capfd.readouterr().err
 
 
+@pytest.mark.thorough
 def test_tcp_at_an_rdma_port_is_told_as_such(server: Served, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """No call ever ran: nothing may sound as if one had."""
     place = parse_url(server.urls["rdma"]).authority
@@ -181,6 +191,7 @@ def test_tcp_at_an_rdma_port_is_told_as_such(server: Served, tmp_path: Path, cap
         )
 
 
+@pytest.mark.thorough
 def test_rdma_at_a_tcp_port_is_told_as_such(server: Served, capfd: pytest.CaptureFixture[str]) -> None:
     place = parse_url(server.urls["tcp"]).authority
     assert main(["ls", f"rdma://{place}/"]) == 3
@@ -189,6 +200,7 @@ def test_rdma_at_a_tcp_port_is_told_as_such(server: Served, capfd: pytest.Captur
     assert advice == "hint: check that an NFS/RDMA server with iWARP listens on this port"
 
 
+@pytest.mark.thorough
 def test_a_refused_default_port_leads_to_the_one_of_serve(
     nobody_listens: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -210,6 +222,7 @@ def test_serve_is_where_the_hint_says() -> None:
     assert [parse_url(url).port for url in DEFAULT_LISTEN if url.startswith("tcp://")] == [connect._SERVE_TCP_PORT]
 
 
+@pytest.mark.thorough
 def test_ls_l_shows_where_links_lead(remote: Remote) -> None:
     (remote.local / "here").symlink_to("some/where else")
     (remote.local / "file").touch()

@@ -223,6 +223,7 @@ def test_a_hangup_does_not_abort_a_stop_that_has_begun(monkeypatch: pytest.Monke
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_a_server_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
     line = ["serve", "--json", "--state-dir", str(tmp_path / "state"), str(tmp_path)]
     line += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
@@ -240,6 +241,7 @@ def test_a_server_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
     assert said[-2:] == ["stopping", "stopped"]
 
 
+@pytest.mark.thorough
 def test_the_end_of_its_terminal_stops_a_server_in_an_orderly_way(tmp_path: Path) -> None:
     """Both the signal and the loss of standard output and error."""
     state = tmp_path / "state"

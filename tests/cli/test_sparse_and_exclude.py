@@ -10,6 +10,7 @@ import pytest
 
 from rpcrdma.nfs.client.trees.local_files import filled_parts
 from rpcrdma.nfs.client.trees.tree_walk import Exclusion
+from support.cases import each_case
 
 if TYPE_CHECKING:
     from conftest import Remote
@@ -31,6 +32,7 @@ def used(path: Path) -> int:
     return path.stat().st_blocks * 512
 
 
+@pytest.mark.thorough
 def test_holes_survive_a_round_trip(remote: Remote, tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     content = holed(tmp_path / "tree" / "large")
@@ -56,6 +58,7 @@ def test_holes_survive_a_round_trip(remote: Remote, tmp_path: Path) -> None:
     assert (remote.local / "one").read_bytes() == content
 
 
+@pytest.mark.thorough
 def test_a_hole_is_passed_over_in_one_step(remote: Remote, tmp_path: Path) -> None:
     """A terabyte of nothing, which would take minutes to read a block at a time."""
     with (tmp_path / "vast").open("wb") as file:
@@ -70,6 +73,7 @@ def test_a_hole_is_passed_over_in_one_step(remote: Remote, tmp_path: Path) -> No
         assert file.read(4) == b"data"
 
 
+@pytest.mark.thorough
 def test_a_tree_goes_on_under_the_name_that_it_was_given(remote: Remote, tmp_path: Path) -> None:
     """Each command is the one that was broken off, word for word."""
     make_tree(tmp_path / "here")
@@ -97,6 +101,7 @@ def test_a_tree_goes_on_under_the_name_that_it_was_given(remote: Remote, tmp_pat
         assert (ran.status, words in ran.err) == (1, True), ran.err
 
 
+@pytest.mark.thorough
 def test_hard_links_survive_a_round_trip(remote: Remote, tmp_path: Path) -> None:
     make_tree(tmp_path / "here")
     for name in ("first", "below/second", "below/deep/third"):
@@ -116,7 +121,7 @@ def test_hard_links_survive_a_round_trip(remote: Remote, tmp_path: Path) -> None
     assert (tmp_path / "part/first").stat().st_nlink == 3
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("filled", "hole", "parts"),
     [
         ([], 4096, []),
@@ -163,6 +168,7 @@ def test_patterns() -> None:
     assert not Exclusion([]).covers("x", lambda: "x")
 
 
+@pytest.mark.thorough
 def test_what_is_excluded_is_not_copied(remote: Remote, tmp_path: Path) -> None:
     make_tree(tmp_path / "here")
     report = remote.done("put", "--json", *EXCLUDE, str(tmp_path / "here"), remote.url("/there")).json
@@ -174,6 +180,7 @@ def test_what_is_excluded_is_not_copied(remote: Remote, tmp_path: Path) -> None:
     assert files_in(tmp_path / "back") == KEPT | {"cache/e"}
 
 
+@pytest.mark.thorough
 def test_what_is_excluded_is_not_removed(remote: Remote) -> None:
     make_tree(remote.local / "tree")
     ran = remote.done("rm", "-r", "--exclude", "*.o", "--exclude", "below/deep", remote.url("/tree"))

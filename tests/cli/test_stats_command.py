@@ -18,6 +18,7 @@ from rpcrdma.aio.client import metrics_page
 from rpcrdma.aio.client.metrics_page import Times, read_page, since
 from rpcrdma.cli.main import main
 from rpcrdma.errors import RemoteProtocolError
+from support.cases import each_case
 from support.command_process import CommandProcess
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def row(report: dict[str, Any], procedure: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thorough
 def test_stats_shows_all_since_the_start(metrics: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     url, rdma = metrics
     assert main(["ping", "-c", "20", rdma]) == 0
@@ -61,6 +63,7 @@ def test_stats_shows_all_since_the_start(metrics: tuple[str, str], capsys: pytes
     assert line.split()[:4] == ["NFSPROC3_NULL", "rdma", str(null["ops"]), "0"]
 
 
+@pytest.mark.thorough
 def test_watch_shows_each_interval_until_it_is_interrupted(metrics: tuple[str, str]) -> None:
     url, rdma = metrics
     command = ["stats", "--watch", "--interval", "0.05", "--json", url]
@@ -83,6 +86,7 @@ def test_watch_shows_each_interval_until_it_is_interrupted(metrics: tuple[str, s
     assert (process.returncode, said) == (0, "")
 
 
+@pytest.mark.thorough
 def test_a_terminal_is_cleared_for_each_table(
     metrics: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +101,7 @@ def test_a_terminal_is_cleared_for_each_table(
         assert out.count("ops/s") == 2
 
 
+@pytest.mark.thorough
 def test_a_command_tells_of_its_own_calls_while_it_runs(
     metrics: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,6 +126,7 @@ def test_a_command_tells_of_its_own_calls_while_it_runs(
             process.kill()
 
 
+@pytest.mark.thorough
 def test_an_address_in_use_for_client_metrics_is_told_with_its_remedy(
     metrics: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,7 +145,8 @@ rpcrdma_procedure_ops_total{%(two)s,status="SUCCESS"} 4
 """
 
 
-@pytest.mark.parametrize("columns", [66, 80, 120, 200])
+@pytest.mark.thorough
+@each_case("columns", [66, 80, 120, 200])
 def test_a_table_is_no_wider_than_the_terminal(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +198,8 @@ def http_server(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[s
             thread.join()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.thorough
+@each_case(
     ("body", "status", "exit_status", "complaint"),
     [
         (b"<html>", 200, 4, "not in the format of Prometheus"),
@@ -210,6 +218,7 @@ def test_an_answer_of_another_kind_of_server(
     assert "Traceback" not in said
 
 
+@pytest.mark.thorough
 def test_an_answer_without_end_is_not_read(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_page, "METRICS_PAGE_OCTETS_MAX", 1000)
     with answering(b"#" * 1001) as url:
@@ -217,6 +226,7 @@ def test_an_answer_without_end_is_not_read(capsys: pytest.CaptureFixture[str], m
     assert "more than 1000 octets" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_an_answer_that_never_ends_is_given_up(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +255,7 @@ def test_an_answer_that_never_ends_is_given_up(
     assert hint == "hint: check that this is the URL of `rpcrdma serve --metrics`"
 
 
+@pytest.mark.thorough
 def test_no_server_is_reported_with_its_remedy(nobody_listens: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stats", f"http://127.0.0.1:{nobody_listens}"]) == 3
     complaint, hint = capsys.readouterr().err.splitlines()
@@ -252,7 +263,7 @@ def test_no_server_is_reported_with_its_remedy(nobody_listens: int, capsys: pyte
     assert "--metrics" in hint
 
 
-@pytest.mark.parametrize("url", ["rdma://127.0.0.1", "127.0.0.1:9400", "http://"])
+@each_case("url", ["rdma://127.0.0.1", "127.0.0.1:9400", "http://"])
 def test_a_url_of_another_kind_is_refused_with_its_remedy(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["stats", url])
@@ -260,6 +271,7 @@ def test_a_url_of_another_kind_is_refused_with_its_remedy(url: str, capsys: pyte
     assert "rpcrdma serve --metrics" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_names_from_the_other_side_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     labels = 'side="server",transport="rdma",program="1",version="1",procedure="\x1b[2J",status="\x1b[1A"'
     name = f"rpcrdma_procedure_ops_total{{{labels}}} 1\n"
@@ -297,7 +309,7 @@ def test_no_calls_have_no_percentiles() -> None:
     assert since(read_page(page(3, 3, 3, 3)), read_page(page(3, 3, 3, 3))) == {}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text", [HEAD + 'rpcrdma_procedure_ops_total{status="SUCCESS"} 1\n', HEAD + "rpcrdma_procedure_ops_total{ 1"]
 )
 def test_a_broken_page_is_the_peers_fault(text: str) -> None:

@@ -18,6 +18,7 @@ from rpcrdma.cli.options import XPRTSEC, connect_options
 from rpcrdma.rpc.auth import AuthStat
 from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES
+from support.cases import each_case
 from support.command_process import run_command
 from support.host_pair import Hosts
 
@@ -29,7 +30,7 @@ def test_choices_are_those_of_the_library() -> None:
     assert XPRTSEC == XPRTSEC_CHOICES
 
 
-@pytest.mark.parametrize("prefix", ["tls", "host"])
+@each_case("prefix", ["tls", "host"])
 def test_both_names_of_the_certificate_options_mean_the_same(prefix: str) -> None:
     given = [f"--{prefix}-cert=c", f"--{prefix}-key=k", f"--{prefix}-ca=a", f"--{prefix}-name=n"]
     options = connect_options(build_parser().parse_args(["ls", "--xprtsec=mtls", *given, "tcp://h/"]))
@@ -38,6 +39,7 @@ def test_both_names_of_the_certificate_options_mean_the_same(prefix: str) -> Non
     assert (hosts.certificate, hosts.key, hosts.authorities, hosts.names) == (Path("c"), Path("k"), Path("a"), ("n",))
 
 
+@pytest.mark.thorough
 def test_files_go_over_tls_and_exports_ask_for_it(
     start: StartServer, capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
 ) -> None:
@@ -79,6 +81,7 @@ def test_files_go_over_tls_and_exports_ask_for_it(
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_mount_in_the_clear_gives_handles_that_nfs_in_the_clear_refuses(
     start: StartServer, capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
 ) -> None:
@@ -100,6 +103,7 @@ def test_mount_in_the_clear_gives_handles_that_nfs_in_the_clear_refuses(
     assert len(secured) == 1, "NFS alone is in TLS"
 
 
+@pytest.mark.thorough
 def test_a_server_whose_mount_has_no_tls_is_told_of(
     start: StartServer, capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
 ) -> None:
@@ -165,6 +169,7 @@ def test_the_weakest_export_decides_which_calls_are_answered_at_all() -> None:
         assert serve_protection.least_of(args, args.export) == least
 
 
+@pytest.mark.thorough
 def test_sighup_has_the_certificates_read_again(
     start: StartServer, capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
 ) -> None:
@@ -190,9 +195,7 @@ def test_sighup_has_the_certificates_read_again(
     assert "(the certificates that were read before stay in use)" in told[0]["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("terminals", "outcome"), [([True, False], "stop"), ([True, True], "renew"), ([False], "renew")]
-)
+@each_case(("terminals", "outcome"), [([True, False], "stop"), ([True, True], "renew"), ([False], "renew")])
 def test_a_server_whose_terminal_is_gone_stops(
     monkeypatch: pytest.MonkeyPatch, terminals: list[bool], outcome: str
 ) -> None:
@@ -208,6 +211,7 @@ def test_a_server_whose_terminal_is_gone_stops(
     assert asyncio.run(work()) == outcome
 
 
+@pytest.mark.thorough
 def test_programs_without_an_event_loop_and_data_tools_take_the_same_options(
     start: StartServer, hosts: Hosts, tmp_path: Path
 ) -> None:
@@ -238,6 +242,7 @@ def test_the_port_mapper_is_not_asked_in_the_clear(capfd: pytest.CaptureFixture[
         assert "error: the port mapper has no TLS\nhint: " in capfd.readouterr().err
 
 
+@pytest.mark.thorough
 def test_doctor_tries_its_own_rnic_without_tls(capfd: pytest.CaptureFixture[str], nobody_listens: int) -> None:
     main(["doctor", "--json", "--xprtsec", "tls", f"tcp://127.0.0.1:{nobody_listens}"])
     told = json.loads(capfd.readouterr().out)

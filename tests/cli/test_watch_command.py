@@ -14,6 +14,7 @@ import pytest
 
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.options import connect_options
+from support.cases import each_case
 from support.command_process import CommandProcess
 
 if TYPE_CHECKING:
@@ -66,11 +67,13 @@ def test_changes_are_printed_as_json(remote: Remote) -> None:
         assert process.wait(10) == 0
 
 
+@pytest.mark.thorough
 def test_it_ends_when_the_time_is_up(remote: Remote) -> None:
     ran = remote.done("watch", "--seconds", "0.2", remote.url())
     assert (ran.lines, ran.err) == ([], f"watching {remote.url()}\n")
 
 
+@pytest.mark.thorough
 def test_what_is_no_directory_is_not_watched(remote: Remote) -> None:
     (remote.local / "file").touch()
     ran = remote.run("watch", remote.url("/file"))
@@ -115,7 +118,7 @@ def test_a_server_that_is_started_again_is_watched_on(start: StartServer, tmp_pa
                 process.kill()
 
 
-@pytest.mark.parametrize("word", [[], ["--changes-in-clear"]])
+@each_case("word", [[], ["--changes-in-clear"]])
 def test_changes_that_kerberos_does_not_protect_are_asked_for_by_name(word: list[str]) -> None:
     options = connect_options(build_parser().parse_args(["watch", "--sec=krb5p", *word, "rdma://h/"]))
     assert options.services_in_clear is bool(word)

@@ -10,6 +10,7 @@ import pytest
 
 from rpcrdma.cli.main import main
 from rpcrdma.xdr.language import compile_source
+from support.cases import each_case
 
 COUNTER = "struct counter { int number; };\n"
 UNBOUNDED = "struct name {\n    string text<>;\n};\n"
@@ -83,7 +84,7 @@ def test_a_default_limit_makes_up_for_missing_ones(here: Path) -> None:
     assert (here / "name.py").read_text() == generated(UNBOUNDED, "name.x", default_limit=16)
 
 
-@pytest.mark.parametrize("limit", ["-1", "many", "4294967296"])
+@each_case("limit", ["-1", "many", "4294967296"])
 def test_a_limit_that_is_none_is_wrong_usage(here: Path, limit: str) -> None:
     with pytest.raises(SystemExit) as raised:
         run("compile", "name.x", f"--default-limit={limit}")

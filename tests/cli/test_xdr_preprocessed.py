@@ -37,6 +37,7 @@ def here_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_directives_are_carried_out(here: Path) -> None:
     assert main(["xdr", "compile", "--cpp", "-Iinclude", "host.x"]) == 0
     plain = (here / "host.py").read_text()
@@ -46,6 +47,7 @@ def test_directives_are_carried_out(here: Path) -> None:
     assert "dec.count(4, " in (here / "more.py").read_text()
 
 
+@pytest.mark.thorough
 def test_diagnostics_name_the_lines_of_the_files(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["xdr", "lint", "-Iinclude", "-DWITH_ALIASES", "host.x"]) == 1
     assert capsys.readouterr().err == (
@@ -57,6 +59,7 @@ def test_diagnostics_name_the_lines_of_the_files(here: Path, capsys: pytest.Capt
     assert '"file": "include/sizes.x", "line": 3, "column": 16,' in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_standard_input_is_preprocessed(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +68,7 @@ def test_standard_input_is_preprocessed(
     assert capsys.readouterr().err == ("error: -:7:2: type none is not defined\n  \tnone unix;\n  \t^^^^\n")
 
 
+@pytest.mark.thorough
 def test_what_the_preprocessor_refuses_is_told_in_a_line(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ async def listening(provider: Provider) -> AsyncIterator[tuple[LinkListener, tup
         listener.close()
 
 
+@pytest.mark.thorough
 def test_a_driver_tells_a_round_trip_that_it_has_measured_or_none(provider: Provider) -> None:
     async def main() -> None:
         async with joined(provider) as ends:
@@ -137,6 +138,7 @@ async def joined(provider: Provider) -> AsyncIterator[tuple[Owner, Owner]]:
                 end.driver.close()
 
 
+@pytest.mark.thorough
 def test_links_know_their_addresses_and_who_connects(provider: Provider) -> None:
     async def main() -> None:
         async with joined(provider) as (client, server):
@@ -148,6 +150,7 @@ def test_links_know_their_addresses_and_who_connects(provider: Provider) -> None
     run(provider, main)
 
 
+@pytest.mark.thorough
 def test_private_data_and_depths_reach_the_other_end(provider: Provider) -> None:
     async def main() -> None:
         async with joined(provider) as (client, server):
@@ -166,6 +169,7 @@ def test_private_data_and_depths_reach_the_other_end(provider: Provider) -> None
     run(provider, main)
 
 
+@pytest.mark.thorough
 def test_what_is_posted_goes_when_it_is_flushed(provider: Provider) -> None:
     async def main() -> None:
         async with joined(provider) as (client, server):
@@ -191,6 +195,7 @@ async def fill(client: Owner, server: Owner) -> int:
     return server.turns - before
 
 
+@pytest.mark.thorough
 def test_many_messages_arrive_in_order_and_several_in_one_turn(provider: Provider) -> None:
     async def main() -> None:
         async with joined(provider) as (client, server):
@@ -209,6 +214,7 @@ def test_work_in_memory_leaves_the_event_loop_to_others_in_between() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_an_orderly_end_comes_after_what_was_posted_and_closes_both_ends_once(provider: Provider) -> None:
     async def main() -> None:
         async with joined(provider) as (client, server):
@@ -229,6 +235,7 @@ def test_an_orderly_end_comes_after_what_was_posted_and_closes_both_ends_once(pr
     run(provider, main)
 
 
+@pytest.mark.thorough
 def test_an_end_at_once_is_heard_of_at_the_other_end(provider: Provider) -> None:
     async def main() -> None:
         async with joined(provider) as (client, server):
@@ -245,6 +252,7 @@ def test_an_end_at_once_is_heard_of_at_the_other_end(provider: Provider) -> None
     run(provider, main)
 
 
+@pytest.mark.thorough
 def test_who_is_turned_away_hears_of_it(provider: Provider) -> None:
     async def main() -> None:
         async with listening(provider) as (_, address, links):
@@ -258,6 +266,7 @@ def test_who_is_turned_away_hears_of_it(provider: Provider) -> None:
     run(provider, main)
 
 
+@pytest.mark.thorough
 def test_where_nothing_listens_any_more_connecting_is_refused(provider: Provider) -> None:
     async def main() -> None:
         async with listening(provider) as (listener, address, _):
@@ -295,6 +304,7 @@ def test_a_simulated_request_that_comes_to_no_listener_or_after_its_end_makes_no
     run_in_virtual_time(main())
 
 
+@pytest.mark.thorough
 def test_an_address_is_taken_once(provider: Provider) -> None:
     async def main() -> None:
         async with listening(provider) as (listener, (host, port), _):

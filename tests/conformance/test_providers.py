@@ -15,6 +15,7 @@ from rpcrdma.testing.pair_under_test import Deviations
 from rpcrdma.testing.provider_suite import CHECKS, Check, PairParts
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.device_pairs import DEVICE_DEVIATIONS, IWARP_DEVIATIONS, DevicePairs
 
@@ -54,12 +55,12 @@ def simulated_pair(
 
 
 @pytest.mark.req("V2-3")
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@each_case("check", CHECKS)
 def test_loopback_provider(check: Check) -> None:
     check(loopback_pair)
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@each_case("check", CHECKS)
 def test_simulated_provider(check: Check) -> None:
     check(simulated_pair)
 
@@ -77,8 +78,8 @@ def device(deviations: Deviations, windows: int) -> DeviceInMemory:
     return made
 
 
-@pytest.mark.parametrize("deviations", [DEVICE_DEVIATIONS, IWARP_DEVIATIONS], ids=["infiniband", "iwarp"])
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@each_case("deviations", [DEVICE_DEVIATIONS, IWARP_DEVIATIONS])
+@each_case("check", CHECKS)
 def test_provider_of_devices(check: Check, deviations: Deviations) -> None:
     for windows in (0,) if deviations.tells_of_no_fault else (1000, 0):
         pairs = DevicePairs(device(deviations, windows), "127.0.0.1", quiet_s=0.0, deviations=deviations)
@@ -86,7 +87,7 @@ def test_provider_of_devices(check: Check, deviations: Deviations) -> None:
         pairs.close()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("deviation", "of"),
     [
         *((name, DEVICE_DEVIATIONS) for name, reason in dataclasses.asdict(DEVICE_DEVIATIONS).items() if reason),

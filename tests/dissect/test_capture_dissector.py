@@ -5,13 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 
-import pytest
-
 from rpcrdma import file_limits
 from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import CaptureDamaged, CapturedPacket
 from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.fields import Message
+from support.cases import each_case
 from support.raw_iwarp import fpdu, startup_frame, untagged
 
 SYN = 2
@@ -61,7 +60,7 @@ def test_connections_are_told_apart_and_times_count_from_the_first_packet() -> N
     assert not any(message.faults for message in messages)
 
 
-@pytest.mark.parametrize("started", [True, False])
+@each_case("started", [True, False])
 def test_a_syn_with_another_number_begins_another_connection(started: bool) -> None:
     packets = [packet(9, flags=SYN)] if started else []
     packets += [packet(10, REQUEST + sends(1, 2)), packet(7000, flags=SYN), packet(7000, flags=SYN)]
@@ -108,7 +107,7 @@ def test_a_lost_segment_changes_the_time_of_no_other_message() -> None:
     assert protocols == ["mpa", "tcp", "rdmap", "rdmap", "mpa"], "the answer comes behind all that its sender has got"
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["the end of the capture", "a new connection"])
+@each_case("again", [False, True])
 def test_octets_that_never_made_a_message_are_told_at_the_end_of_their_connection(again: bool) -> None:
     part = fpdu(untagged(3, 0, 1, b"abc", last=False)) + fpdu(untagged(1, 1, 1))[:9]
     packets = [packet(9, flags=SYN), packet(10, REQUEST + part, time_s=3.0), packet(7000, flags=SYN, time_s=4.0)]

@@ -10,6 +10,7 @@ import pytest
 
 from rpcrdma import file_limits
 from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, CapturedPacket, capture_form, read_packets
+from support.cases import each_case
 
 
 def read(data: bytes) -> list[CapturedPacket]:
@@ -45,8 +46,8 @@ def enhanced(order: str, number: int, ticks: int, octets: bytes, length: int) ->
     return block(order, 6, head + octets)
 
 
-@pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize(("magic", "ticks"), [(0xA1B2C3D4, 500_000), (0xA1B23C4D, 500_000_000)])
+@each_case("order", ["<", ">"])
+@each_case(("magic", "ticks"), [(0xA1B2C3D4, 500_000), (0xA1B23C4D, 500_000_000)])
 def test_pcap_of_either_order_and_resolution(order: str, magic: int, ticks: int) -> None:
     assert read(pcap(order, magic, (7, ticks, b"abc", 3), (8, 0, b"", 5))) == [
         CapturedPacket(7.5, 101, b"abc", 0),
@@ -54,7 +55,7 @@ def test_pcap_of_either_order_and_resolution(order: str, magic: int, ticks: int)
     ]
 
 
-@pytest.mark.parametrize("order", ["<", ">"])
+@each_case("order", ["<", ">"])
 def test_pcapng_with_all_blocks_that_carry_packets(order: str) -> None:
     nanoseconds = struct.pack(f"{order}HHB3x", 9, 1, 9)
     halves = struct.pack(f"{order}HHB3x", 9, 1, 0x81) + struct.pack(f"{order}HHq", 14, 8, 100) + bytes(4)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.cli.main import main
+from support.cases import each_case
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "captures"
 sys.path.insert(0, str(FOLDER))
@@ -25,7 +26,8 @@ def test_each_kind_has_a_capture_and_a_ladder() -> None:
     assert captures == ladders == set(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.thorough
+@each_case("name", NAMES)
 def test_a_capture_is_explained_as_its_golden_text(name: str, capsys) -> None:
     status, out = explained(name, capsys)
     assert out == (FOLDER / f"{name}.txt").read_text(), "record.py --explain writes the ladders anew"
@@ -67,7 +69,7 @@ def test_the_messages_of_a_long_call_belong_to_it(capsys) -> None:
     assert call["results"] == {"octets": 6001}
 
 
-@pytest.mark.parametrize("name", ["v2-continued-call", "v2-07-continued-call", "v2-continued-reply"])
+@each_case("name", ["v2-continued-call", "v2-07-continued-call", "v2-continued-reply"])
 def test_the_pieces_of_a_continued_message_belong_to_its_call(name: str, capsys) -> None:
     _, out = explained(name, capsys, "--json")
     (call,) = [found for found in map(json.loads, out.splitlines()) if found["xid"] is not None]

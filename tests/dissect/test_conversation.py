@@ -16,6 +16,7 @@ from rpcrdma.dissect.fields import Message
 from rpcrdma.dissect.hex_text import hex_messages
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
+from support.cases import each_case
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
@@ -316,7 +317,7 @@ BROKEN_00 = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN_00)
+@each_case("name", BROKEN_00)
 def test_each_broken_rule_of_the_first_draft_is_told_with_its_section(name: str) -> None:
     octets, reason, section = BROKEN_00[name]
 
@@ -370,7 +371,7 @@ BROKEN_1 = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN_1)
+@each_case("name", BROKEN_1)
 def test_each_broken_rule_of_version_1_is_told_with_its_section(name: str) -> None:
     octets, reason, section = BROKEN_1[name]
     (found,) = hex_messages(octets, Settings("2", NAMES), iwarp=False)
@@ -435,7 +436,7 @@ BROKEN_07 = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN_07)
+@each_case("name", BROKEN_07)
 def test_each_broken_rule_of_the_last_draft_is_told_with_its_section(name: str) -> None:
     octets, reason, section = BROKEN_07[name]
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from rpcrdma.dissect.connection import IwarpConnection, Settings
 from rpcrdma.dissect.hex_text import hex_messages
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
+from support.cases import each_case
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 FRAMES = tomllib.loads((VECTORS / "linux/messages.toml").read_text())["message"]
@@ -18,7 +17,7 @@ REVERSE = tomllib.loads((VECTORS / "transport/linux_reverse.toml").read_text())[
 SETTINGS = Settings("2", ProgramNames([v3.PROGRAM]))
 
 
-@pytest.mark.parametrize("vector", FRAMES, ids=lambda vector: vector["name"])
+@each_case("vector", FRAMES)
 def test_frames_of_the_kernel(vector) -> None:
     octets = bytes.fromhex(vector["hex"])
     connection = IwarpConnection(SETTINGS)
@@ -41,7 +40,7 @@ def test_frames_of_the_kernel(vector) -> None:
         )
 
 
-@pytest.mark.parametrize("vector", REVERSE, ids=lambda vector: vector["name"])
+@each_case("vector", REVERSE)
 def test_messages_in_both_directions(vector) -> None:
     (message,) = hex_messages(bytes.fromhex(vector["hex"]), SETTINGS, iwarp=False)
     assert message.faults == []

@@ -26,6 +26,7 @@ from rpcrdma.rtr.messages import (
 )
 from rpcrdma.rtr.properties import encode_buffer_structure
 from rpcrdma.transport import Segment
+from support.cases import each_case
 from support.octets import words
 from transmission_talk import (
     CALL,
@@ -319,7 +320,7 @@ BROKEN: dict[str, tuple[list[tuple[int, bytes]], tuple[str, str, str]]] = {
 
 
 @EACH_DRAFT
-@pytest.mark.parametrize("name", BROKEN)
+@each_case("name", BROKEN)
 def test_each_broken_rule_is_told_once_with_its_section(name: str, version: str) -> None:
     talk = Talk(version)
     said, expected = BROKEN[name]
@@ -385,7 +386,7 @@ def test_in_the_last_draft_properties_come_in_several_sets_and_grants_within_gro
     assert rest.facts["message"] == "call"
 
 
-@pytest.mark.parametrize("kind", [9, 10, 12, 13])
+@each_case("kind", [9, 10, 12, 13])
 def test_in_the_last_draft_a_message_within_a_group_is_told(kind: int) -> None:
     talk = Talk("2-07")
     talk.say(CLIENT, request(count=2, payload=CALL[:20]))
@@ -422,7 +423,7 @@ def test_missing_octets_make_groups_unsure() -> None:
     assert [name for name, _, _ in behind(rest)] == ["payload", "data"]
 
 
-@pytest.mark.parametrize(("begun_by", "flags"), [(XMTREQ, 1), (XMTRESP, 0)])
+@each_case(("begun_by", "flags"), [(XMTREQ, 1), (XMTRESP, 0)])
 def test_response_is_held_against_the_type_of_a_group_that_was_not_seen_to_begin(begun_by: int, flags: int) -> None:
     talk = Talk()
     talk.conversation.lose()
@@ -457,7 +458,7 @@ def test_what_the_receiver_does_not_take_is_told() -> None:
     assert len(talk.say(CLIENT, request()).faults) == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "numbers", "said"),
     [
         (ReportCode.HEADER_TYPE, (XMTCONT, 0), "OPTRERR_BADHMT, {}: ROPT_XMTCONT was expected, RDMA2_MSG came"),
@@ -503,7 +504,7 @@ STRUCTURES = {
 }
 
 
-@pytest.mark.parametrize("reason", STRUCTURES)
+@each_case("reason", STRUCTURES)
 def test_a_structure_that_makes_no_sense_is_told_and_left_alone(reason: str) -> None:
     value = STRUCTURES[reason]
     talk = Talk(told=False)

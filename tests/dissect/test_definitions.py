@@ -14,6 +14,7 @@ from rpcrdma.rtr import messages, properties
 from rpcrdma.rtr.messages import ReportCode, Way
 from rpcrdma.transport.dialects import header_v1, header_v2_00, header_v2_07
 from rpcrdma.xdr.language import compile_source, model
+from support.cases import each_case
 
 FOLDER = Path(definition.__wrapped__.__code__.co_filename).parent
 NAMES = sorted(path.stem for path in FOLDER.glob("*.x"))
@@ -21,7 +22,7 @@ TYPEDEFS_OF_RPC = {"hex32"}
 EXTENSION = "rpcrdma_rtr"
 DESCRIBED = [(name,) for name in NAMES if name != EXTENSION]
 DESCRIBED += [(name, EXTENSION) for name in ("rpcrdma2_00", "rpcrdma2_07")]
-each = pytest.mark.parametrize("names", DESCRIBED, ids="+".join)
+each = each_case("names", DESCRIBED)
 
 
 def test_there_is_one_for_each_version_for_an_extension_and_for_rpc() -> None:
@@ -65,7 +66,7 @@ def test_every_member_and_every_code_has_a_meaning_and_a_section(names: tuple[st
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_every_typedef_has_a_format(name: str) -> None:
     text = (FOLDER / f"{name}.x").read_text()
     assert set(re.findall(r"^typedef .* (\w+);", text, re.MULTILINE)) <= FORMATS.keys()

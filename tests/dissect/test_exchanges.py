@@ -18,6 +18,7 @@ from rpcrdma.dissect.exchanges import Exchange, Exchanges
 from rpcrdma.dissect.fields import Field, Message
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
+from support.cases import each_case
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
@@ -112,9 +113,7 @@ def test_each_direction_has_its_own_xids(grouped) -> None:
     assert (forward.requester, forward.responder) == (reverse.responder, reverse.requester)
 
 
-@pytest.mark.parametrize(
-    "limit", [("EXPLAINED_MESSAGES_MAX", 3), ("EXPLAINED_HELD_OCTETS_MAX", 40_000)], ids=["messages", "octets"]
-)
+@each_case("limit", [("EXPLAINED_MESSAGES_MAX", 3), ("EXPLAINED_HELD_OCTETS_MAX", 40_000)])
 def test_no_more_messages_are_held_than_the_bounds(grouped, monkeypatch, limit) -> None:
     monkeypatch.setattr(file_limits, *limit)
 
@@ -186,7 +185,7 @@ def test_names_from_the_wire_reach_neither_the_terminal_nor_the_page_as_they_are
     assert max(map(len, lines)) <= 72
 
 
-@pytest.mark.parametrize("limit", [("EXPLAINED_PAGE_MESSAGES_MAX", 3), ("EXPLAINED_PAGE_FILE_OCTETS_MAX", 9_000)])
+@each_case("limit", [("EXPLAINED_PAGE_MESSAGES_MAX", 3), ("EXPLAINED_PAGE_FILE_OCTETS_MAX", 9_000)])
 def test_a_page_leaves_out_calls_beyond_its_bounds_and_says_so(grouped, monkeypatch, limit) -> None:
     monkeypatch.setattr(file_limits, *limit)
 

@@ -10,11 +10,12 @@ import pytest
 
 from rpcrdma import file_limits
 from rpcrdma.dissect.hex_text import TEXT_MAX, NotHex, read_hex
+from support.cases import each_case
 
 OCTETS = bytes.fromhex("0a0b0c0d 00000002 00200020 00000000 00000000 deadbeef")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         OCTETS.hex(),
@@ -40,8 +41,9 @@ DUMPS = {
 }
 
 
-@pytest.mark.parametrize("name", DUMPS)
-@pytest.mark.parametrize("length", [1, 15, 16, 17, 100, 1000])
+@pytest.mark.thorough
+@each_case("name", DUMPS)
+@each_case("length", [1, 15, 16, 17, 100, 1000])
 def test_dumps_of_other_programs(name: str, length: int) -> None:
     command = DUMPS[name]
     if shutil.which(command[0]) is None:
@@ -71,7 +73,7 @@ WIRESHARK = """\
 """
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "form"),
     [
         (XXD, "a dump of xxd"),
@@ -90,7 +92,7 @@ def test_characters_that_look_like_digits_are_no_octets(text: str, form: str) ->
     assert found.form == form
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "reason"),
     [
         ("", "no hex digit"),

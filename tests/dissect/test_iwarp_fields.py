@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import struct
 
-import pytest
-
 from rpcrdma.dissect.connection import IwarpConnection, Settings, cut_off
 from rpcrdma.dissect.fields import Field, octets_shown
 from rpcrdma.dissect.header_table import Table
@@ -20,6 +18,7 @@ from rpcrdma.dissect.iwarp_fields import (
 from rpcrdma.iwarp import segments
 from rpcrdma.iwarp.startup import HEADER_OCTETS
 from rpcrdma.iwarp.terminate import TerminateMessage, encode_terminate
+from support.cases import each_case
 from support.raw_iwarp import fpdu, tagged, terminate, untagged
 
 TABLES = [STARTUP_ROWS, TAGGED_ROWS, UNTAGGED_ROWS, READ_REQUEST_ROWS, TERMINATE_ROWS]
@@ -32,7 +31,7 @@ def values(table: Table, octets: bytes) -> dict[str, object]:
     return {field.name: field.value for field in group.fields}
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.title)
+@each_case("table", TABLES)
 def test_every_bit_of_a_header_belongs_to_one_row(table: Table) -> None:
     covered = [0] * table.size
     for row in table.rows:
@@ -84,7 +83,7 @@ def test_opcodes_belong_to_the_queues_of_the_rnic() -> None:
     assert OPCODES[segments.WRITE & 15].queue is OPCODES[segments.READ_RESPONSE & 15].queue is None
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.title)
+@each_case("table", TABLES)
 def test_a_header_that_is_cut_off_is_shown_up_to_there(table: Table) -> None:
     for length in range(table.size):
         group, faults = table.read(bytes(length))
@@ -142,7 +141,7 @@ def test_fields_as_json() -> None:
     assert octets_shown(b"") == "empty"
 
 
-@pytest.mark.parametrize("table", TABLES)
+@each_case("table", TABLES)
 def test_a_header_of_which_nothing_is_left_has_no_octets(table: Table) -> None:
     group, faults = table.read(b"1234", 4)
     assert group.size == 0

@@ -15,6 +15,7 @@ from rpcrdma.dissect.exchanges import Exchange, Exchanges
 from rpcrdma.dissect.headers import MemorySegment
 from rpcrdma.dissect.long_messages import LongMessage, Room
 from rpcrdma.dissect.rpc_header import ProgramNames
+from support.cases import each_case
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
@@ -185,7 +186,7 @@ def sealed(service: int, body: bytes) -> bytes:
     return wrapped + words(4, 0xC0C0C0C0) if service == KRB5I else wrapped
 
 
-@pytest.mark.parametrize(("service", "readable"), [(KRB5, True), (KRB5I, True), (KRB5P, False), (9, None)])
+@each_case(("service", "readable"), [(KRB5, True), (KRB5I, True), (KRB5P, False), (9, None)])
 def test_bodies_under_rpcsec_gss_are_read_unless_they_are_private(
     talk: Talk, service: int, readable: bool | None
 ) -> None:

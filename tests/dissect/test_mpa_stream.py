@@ -13,6 +13,7 @@ from rpcrdma.iwarp.framing import build_marked_fpdu
 from rpcrdma.iwarp.startup import FrameKind
 from rpcrdma.scripted.frames import make_fpdu
 from rpcrdma.scripted.values import Names
+from support.cases import each_case
 from support.raw_iwarp import fpdu, startup_frame, untagged
 
 VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors/iwarp/frames.toml").read_text())
@@ -29,8 +30,8 @@ def running(terms: MpaTerms | None = None) -> MpaHalf:
     return half
 
 
-@pytest.mark.parametrize("vector", VECTORS["startup"], ids=lambda vector: vector["name"])
-@pytest.mark.parametrize("step", [1, 1000])
+@each_case("vector", VECTORS["startup"])
+@each_case("step", [1, 1000])
 def test_start_up_frames_in_any_pieces(vector, step: int) -> None:
     octets = bytes.fromhex(vector["hex"])
     (seen,) = feed(MpaHalf(MpaTerms()), octets, step)
@@ -89,7 +90,7 @@ def test_padding_that_is_not_zero_is_told() -> None:
     assert (unit.trailer[0].name, unit.trailer[0].value) == ("PAD", b"\0\0\7")
 
 
-@pytest.mark.parametrize("step", [1, 7, 100_000])
+@each_case("step", [1, 7, 100_000])
 def test_fpdus_in_any_pieces(step: int) -> None:
     units = feed(running(), b"".join(map(fpdu, SEGMENTS)), step)
     assert [unit.ulpdu[2:] for unit in units if isinstance(unit, Fpdu)] == SEGMENTS
@@ -112,8 +113,9 @@ def marked(segments: list[bytes]) -> bytes:
     return stream
 
 
-@pytest.mark.parametrize("step", [1, 3, 100_000])
-@pytest.mark.parametrize("end", [0, 1])
+@pytest.mark.thorough
+@each_case("step", [1, 3, 100_000])
+@each_case("end", [0, 1])
 def test_markers_are_taken_out_where_the_other_side_asked_for_them(end: int, step: int) -> None:
     halves = started(0x40 | 0x80 * end, 0x40 | 0x80 * (1 - end))
     units = feed(halves[end], marked(SEGMENTS), step)
@@ -123,7 +125,7 @@ def test_markers_are_taken_out_where_the_other_side_asked_for_them(end: int, ste
     assert [unit.ulpdu[2:] for unit in plain if isinstance(unit, Fpdu)] == SEGMENTS
 
 
-@pytest.mark.parametrize(("place", "bit", "requirement"), [(515, 4, "MPA-13"), (515, 1, "MPA-10"), (513, 1, "MPA-10")])
+@each_case(("place", "bit", "requirement"), [(515, 4, "MPA-13"), (515, 1, "MPA-10"), (513, 1, "MPA-10")])
 def test_a_marker_with_other_bits_is_told(place: int, bit: int, requirement: str) -> None:
     stream = bytearray(marked(SEGMENTS))
     stream[place] ^= bit

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import struct
 
-import pytest
-
 from rpcrdma.dissect.packets import RoceDatagram, TcpSegment, address_text, transport_unit
+from support.cases import each_case
 
 TCP = struct.pack(">HHIIBBHHH", 1000, 2000, 7, 8, 5 << 4, 0x18, 0, 0, 0)
 A4, B4 = bytes([192, 0, 2, 1]), bytes([192, 0, 2, 2])
@@ -40,7 +39,7 @@ PACKETS = {
 }
 
 
-@pytest.mark.parametrize("name", PACKETS)
+@each_case("name", PACKETS)
 def test_a_tcp_segment_is_found(name: str) -> None:
     link_type, packet = PACKETS[name]
     segment = transport_unit(link_type, packet)
@@ -51,7 +50,7 @@ def test_a_tcp_segment_is_found(name: str) -> None:
     assert (segment.acknowledged, segment.missing) == (8, 0)
 
 
-@pytest.mark.parametrize("name", PACKETS)
+@each_case("name", PACKETS)
 def test_a_packet_that_is_cut_off_raises_nothing(name: str) -> None:
     link_type, packet = PACKETS[name]
     for length in range(len(packet)):
@@ -92,7 +91,7 @@ def test_octets_that_were_not_captured_are_counted() -> None:
     assert (segment.data, segment.missing) == (b"d", 3)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("link_type", "packet"),
     [
         (101, ipv4(TCP, protocol=17)),

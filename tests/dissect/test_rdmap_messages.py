@@ -7,6 +7,7 @@ import pytest
 from rpcrdma import file_limits
 from rpcrdma.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms
 from rpcrdma.dissect.rdmap_messages import RdmapHalf, RdmapMessage
+from support.cases import each_case
 from support.raw_iwarp import fpdu, read_request, tagged, terminate, untagged
 
 
@@ -59,7 +60,7 @@ def test_a_read_request_shows_its_header() -> None:
     assert message.faults == []
 
 
-@pytest.mark.parametrize("read_header", [False, True])
+@each_case("read_header", [False, True])
 def test_a_terminate_shows_what_it_quotes(read_header: bool) -> None:
     stream = MpaHalf(MpaTerms())
     stream.expect_fpdus_unless_startup(b"")
@@ -78,7 +79,7 @@ def test_a_terminate_shows_what_it_quotes(read_header: bool) -> None:
 SEND = untagged(3, 0, 1, b"a")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("segments", "told"),
     [
         ([untagged(3, 0, 1, b"a", ddp_version=2)], ("DV", "RFC 5041 4.1")),

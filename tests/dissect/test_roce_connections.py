@@ -340,6 +340,7 @@ def test_packets_that_waited_come_in_their_order() -> None:
     assert answer.facts["answers"] == call.number
 
 
+@pytest.mark.thorough
 def test_any_octets_raise_nothing() -> None:
     chance = random.Random(4791)
     made = conversation()

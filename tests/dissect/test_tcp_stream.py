@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcrdma import file_limits
 from rpcrdma.dissect.tcp_stream import Gap, Piece, TcpHalf
+from support.cases import each_case
 
 SPACE = 1 << 32
 OCTETS = bytes(range(1, 201))
@@ -60,7 +60,7 @@ def test_of_what_came_after_a_gap_the_nearest_is_first_also_where_numbers_wrap()
     assert octets(half.finish()) == [9, b"before", 9, b"after"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("size", "segments"),
     [
         (1 << 16, file_limits.CAPTURE_OUT_OF_ORDER_OCTETS_MAX // (1 << 16)),

@@ -12,11 +12,12 @@ from rpcrdma.dissect.headers import header_versions, walk_header
 from rpcrdma.errors import DecodeError
 from rpcrdma.rtr.messages import DirectionSet, Explicit, InSegments, Item, NotPlaced, Report, ResultDirection, Way
 from rtr_vectors import DECODERS, HEADER_TYPES, MESSAGES, VECTORS, octets_of
+from support.cases import each_case
 
 VERSION = header_versions()["2"]
 PREFIX_OCTETS = 20
 CASES = [
-    pytest.param(kind, octets_of(vector), id=vector["name"])
+    (kind, octets_of(vector))
     for table in (*MESSAGES, "malformed")
     for vector in VECTORS[table]
     for kind in [vector.get("type", table)]
@@ -67,14 +68,15 @@ def compare(kind: str, body: bytes) -> None:
             assert int.from_bytes(octets[one.offset : one.offset + one.size]) == one.value
 
 
-@pytest.mark.parametrize(("kind", "body"), CASES)
+@each_case(("kind", "body"), CASES)
 def test_vectors_whole_cut_off_and_with_more_behind(kind: str, body: bytes) -> None:
     for length in range(len(body) + 1):
         compare(kind, body[:length])
     compare(kind, body + b"payload.")
 
 
-@pytest.mark.parametrize(("kind", "body"), CASES)
+@pytest.mark.thorough
+@each_case(("kind", "body"), CASES)
 def test_vectors_with_each_word_changed(kind: str, body: bytes) -> None:
     for at in range(0, len(body), 4):
         for word in (*range(8), 77, 0x7FFFFFFF, 0xFFFFFFFF):

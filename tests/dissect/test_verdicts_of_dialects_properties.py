@@ -43,6 +43,7 @@ def compare(version: str, octets: bytes) -> None:
     assert message.faults, octets.hex()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("version", "octets"), CASES)
 def test_vectors_with_and_without_an_rpc_message_and_with_each_word_changed(version: str, octets: bytes) -> None:
     for payload in (b"", rpc(octets[:4], 0), rpc(octets[:4], 1), rpc(b"abcd", 0)):

@@ -12,6 +12,8 @@ import pytest
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.nfs.server import Export, build_services, open_state
 
+pytestmark = pytest.mark.thorough
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "copy_tree.py"
 
 

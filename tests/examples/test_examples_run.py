@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tool_runs import TOOLS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -32,6 +34,7 @@ def test_every_example_is_run_by_a_test() -> None:
     assert {str(path.relative_to(EXAMPLES)) for path in programs} - IMPORTED == RUN_HERE | RUN_ELSEWHERE
 
 
+@pytest.mark.thorough
 def test_the_blob_store_moves_a_blob_over_rdma_and_tcp() -> None:
     assert printed("blob_store/run.py") == [
         "rdma: 1024000 octets came back into the caller's own buffer",
@@ -39,6 +42,7 @@ def test_the_blob_store_moves_a_blob_over_rdma_and_tcp() -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_the_auction_calls_its_clients_back_over_rdma_and_tcp() -> None:
     assert printed("callback/run.py") == [
         "Bob hears that Ann bids 50, and stays",
@@ -47,6 +51,7 @@ def test_the_auction_calls_its_clients_back_over_rdma_and_tcp() -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_the_extension_of_batches_sends_calls_together() -> None:
     assert printed("extension_batches/run.py") == [
         "64 calls without the extension: 64 messages",
@@ -54,6 +59,7 @@ def test_the_extension_of_batches_sends_calls_together() -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_the_extension_of_probes_works_beside_those_of_the_library() -> None:
     announced, backwards, round_trip, large, refused = printed("probe_extension.py")
     assert announced == "the server echoes up to 100,000 octets"

@@ -27,6 +27,9 @@ from rpcrdma.fsspec import BufferedNfsFile, HeldFile, RdmaFileSystem
 from rpcrdma.nfs.client import FileOptions, NfsFile
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
+from support.cases import each_case
+
+pytestmark = pytest.mark.thorough
 
 BLOCK = 1 << 20
 LARGE = bytes(range(256)) * (41 * BLOCK // 1024)
@@ -65,7 +68,7 @@ def test_files_come_and_go_through_one_url(served: Served, protocol: str, top: P
     assert list(top.iterdir()) == []
 
 
-@pytest.mark.parametrize("count", [4, 1 << 20])
+@each_case("count", [4, 1 << 20])
 def test_files_take_octets_in_memory_of_any_format(fs: Any, top: Path, count: int) -> None:
     numbers = array.array("d", bytes(8 * (count - 1)) + b"12345678")
     with fs.open(at(top, "written"), "wb") as file:
@@ -472,7 +475,7 @@ def test_files_are_copied_between_file_systems(served: Served, top: Path) -> Non
     assert (top / "copy").read_bytes() == LARGE
 
 
-@pytest.mark.parametrize("mode", ["w+b", "r+b", "a+b", "x+b", "r+", "b"])
+@each_case("mode", ["w+b", "r+b", "a+b", "x+b", "r+", "b"])
 def test_a_mode_that_is_none_of_fsspecs_harms_nothing(fs: Any, top: Path, mode: str) -> None:
     (top / "file").write_bytes(b"123")
     for name in ("file", "new"):

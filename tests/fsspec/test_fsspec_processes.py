@@ -16,6 +16,8 @@ import pytest
 from fsspec_server import Served
 from rpcrdma.fsspec import mounts
 
+pytestmark = pytest.mark.thorough
+
 ALONE = (sys.executable, "-W", "default", "-W", "ignore::DeprecationWarning", "-c")
 IN_ITS_OWN_PROCESS = """
 import asyncio, os, sys

@@ -22,6 +22,8 @@ from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.streams.open_state import parse_open_mode
 from rpcrdma.nfs.client.volume import TransferSizes
 
+pytestmark = pytest.mark.thorough
+
 PAGE = 4096
 BLOCK = 16 * PAGE
 MIB = 1 << 20

@@ -22,6 +22,8 @@ from rpcrdma import ConnectFailed
 from rpcrdma.fsspec import mounts
 from rpcrdma.nfs.client import NfsFile, NfsFilesystem, Stat
 
+pytestmark = pytest.mark.thorough
+
 LARGE = secrets.token_bytes((1 << 20) + 5)
 
 

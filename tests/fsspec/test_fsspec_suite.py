@@ -10,6 +10,8 @@ from fsspec.tests import abstract
 
 from fsspec_server import Served
 
+pytestmark = pytest.mark.thorough
+
 
 class _Here(abstract.AbstractFixtures):
     @pytest.fixture

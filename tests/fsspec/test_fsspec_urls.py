@@ -10,9 +10,12 @@ from fsspec.registry import known_implementations
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.fsspec import RdmaFileSystem, TcpFileSystem
+from support.cases import each_case
+
+pytestmark = pytest.mark.thorough
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("url", "path"),
     [
         ("rdma://server/data/x.csv", "server/data/x.csv"),
@@ -47,7 +50,7 @@ def test_a_url_is_stripped_to_a_path_that_keeps_its_server(url: str, path: str) 
     assert RdmaFileSystem._get_kwargs_from_urls(url) == {}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "parent"),
     [
         *(("/data/x", "/data"), ("/data", "/"), ("/", "/"), ("server:7/data/x", "server:7/data")),
@@ -63,7 +66,7 @@ def test_above_all_paths_of_a_server_is_the_server(path: str, parent: str) -> No
     assert RdmaFileSystem._parent(path) == parent
 
 
-@pytest.mark.parametrize("url", ["rdma://server:port/a", "rdma://server/a?mountport=none", "rdma://me@server/a"])
+@each_case("url", ["rdma://server:port/a", "rdma://server/a?mountport=none", "rdma://me@server/a"])
 def test_a_url_that_is_none_is_refused_in_words(url: str) -> None:
     with pytest.raises(LocalProtocolError, match=r"port|host"):
         fsspec.open(url)
@@ -98,7 +101,7 @@ def test_urls_of_all_servers_lead_to_one_file_system() -> None:
         assert shared.place("two/a").server.key == first.place("rdma://two:20049/b").server.key != fs.server.key
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "url"),
     [
         ("/a", "rdma://one:7+8/a"),

@@ -19,6 +19,8 @@ from fsspec_server import Served
 from rpcrdma import nfs_open, sync
 from rpcrdma.nfs.client import NfsFile
 
+pytestmark = pytest.mark.thorough
+
 PIECE = bytes(range(256)) * 2460
 PIECES = 10
 """6.3 MB: more than a block, and less than the blocks that may be in flight."""

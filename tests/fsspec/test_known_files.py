@@ -22,6 +22,7 @@ from rpcrdma.nfs.client import DirEntry
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfstime3, specdata3
+from support.cases import each_case
 
 LARGE = secrets.token_bytes((1 << 20) + 5)
 VALID_S = 60.0
@@ -84,6 +85,7 @@ def replace(path: Path, data: bytes) -> None:
     new.rename(path)
 
 
+@pytest.mark.thorough
 def test_a_question_is_asked_once_and_a_small_file_comes_with_its_opening(
     make: Callable[..., Any], top: Path, calls: Counter[str]
 ) -> None:
@@ -103,6 +105,7 @@ def test_a_question_is_asked_once_and_a_small_file_comes_with_its_opening(
     assert calls == {"lookup": 1, "read": 2, "getattr": 1}
 
 
+@pytest.mark.thorough
 def test_an_empty_file_is_asked_for_its_attributes(make: Callable[..., Any], top: Path, calls: Counter[str]) -> None:
     fs, path = make(), at(top, "small")
     (top / "small").write_bytes(b"")
@@ -112,6 +115,7 @@ def test_an_empty_file_is_asked_for_its_attributes(make: Callable[..., Any], top
     assert fs.open(path).read() == b"no longer"
 
 
+@pytest.mark.thorough
 def test_a_larger_file_is_opened_by_its_handle(make: Callable[..., Any], top: Path, calls: Counter[str]) -> None:
     fs, path = make(), at(top, "large")
     fs.info(path)
@@ -123,6 +127,7 @@ def test_a_larger_file_is_opened_by_its_handle(make: Callable[..., Any], top: Pa
     assert calls == {"lookup": 1, "access": 3, "read": 2}
 
 
+@pytest.mark.thorough
 def test_what_has_its_index_at_its_end_comes_with_that(
     make: Callable[..., Any], top: Path, calls: Counter[str]
 ) -> None:
@@ -156,6 +161,7 @@ def zipped(data: bytes) -> bytes:
     return file.getvalue()
 
 
+@pytest.mark.thorough
 def test_what_was_listed_needs_no_question(make: Callable[..., Any], top: Path, calls: Counter[str]) -> None:
     fs = make()
     assert sorted(fs.find(at(top))) == [at(top, "large"), at(top, "small")]
@@ -165,6 +171,7 @@ def test_what_was_listed_needs_no_question(make: Callable[..., Any], top: Path, 
     assert calls == {"read": 1}
 
 
+@pytest.mark.thorough
 def test_an_answer_is_the_callers_own(make: Callable[..., Any], top: Path) -> None:
     fs = make()
     fs.info(at(top, "small"))["size"] = 99
@@ -172,6 +179,7 @@ def test_an_answer_is_the_callers_own(make: Callable[..., Any], top: Path) -> No
     assert {fs.info(at(top, name))["size"] for name in ("small", "large")} == {5, len(LARGE)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "change",
     [
@@ -202,6 +210,7 @@ def test_own_changes_are_seen_at_once(make: Callable[..., Any], top: Path, chang
             other.open(path)
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_being_written_is_asked_for_each_time(make: Callable[..., Any], top: Path) -> None:
     fs, path = make(), at(top, "small")
     with fs.open(path, "wb") as file:
@@ -214,7 +223,8 @@ def test_a_file_that_is_being_written_is_asked_for_each_time(make: Callable[...,
     assert fs.open(path).read() == b"12"
 
 
-@pytest.mark.parametrize("name", ["small", "large"])
+@pytest.mark.thorough
+@each_case("name", ["small", "large"])
 def test_opening_sees_what_others_have_changed(make: Callable[..., Any], top: Path, name: str) -> None:
     fs, path = make(), at(top, name)
     for change, data in (
@@ -235,6 +245,7 @@ def test_opening_sees_what_others_have_changed(make: Callable[..., Any], top: Pa
             use(path)
 
 
+@pytest.mark.thorough
 def test_answers_are_believed_for_so_long(make: Callable[..., Any], top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     fs, path = make(attributes_valid_s=2.0), at(top, "small")
@@ -252,6 +263,7 @@ def test_answers_are_believed_for_so_long(make: Callable[..., Any], top: Path, m
     assert not fs.isfile(path)
 
 
+@pytest.mark.thorough
 def test_a_cache_that_is_invalidated_is_empty(make: Callable[..., Any], top: Path, calls: Counter[str]) -> None:
     fs, path = make(), at(top, "small")
     for forgotten in (None, path, at(top)):
@@ -266,6 +278,7 @@ def test_a_cache_that_is_invalidated_is_empty(make: Callable[..., Any], top: Pat
     assert not calls
 
 
+@pytest.mark.thorough
 def test_a_checksum_and_a_time_are_the_present_ones(make: Callable[..., Any], top: Path) -> None:
     fs, path = make(), at(top, "small")
     before = (fs.checksum(path), fs.modified(path))
@@ -274,6 +287,7 @@ def test_a_checksum_and_a_time_are_the_present_ones(make: Callable[..., Any], to
     assert fs.modified(path) != before[1]
 
 
+@pytest.mark.thorough
 def test_without_close_to_open_consistency_what_is_known_is_used(
     make: Callable[..., Any], top: Path, calls: Counter[str]
 ) -> None:
@@ -293,6 +307,7 @@ def test_without_close_to_open_consistency_what_is_known_is_used(
         file.read(9)
 
 
+@pytest.mark.thorough
 def test_symbolic_links_are_followed_anew(make: Callable[..., Any], top: Path) -> None:
     fs = make(close_to_open=False)
     (top / "link").symlink_to("small")
@@ -304,6 +319,7 @@ def test_symbolic_links_are_followed_anew(make: Callable[..., Any], top: Path) -
     assert fs.open(at(top, "link")).read() == LARGE
 
 
+@pytest.mark.thorough
 def test_a_small_file_is_read_only_and_tells_of_itself(make: Callable[..., Any], top: Path) -> None:
     fs, path = make(), at(top, "small")
     with fs.open(path) as file:
@@ -376,6 +392,7 @@ def test_what_is_below_a_path_is_forgotten_with_it() -> None:
     assert [path for path in ("/d", "/d/a", "/d/a/b", "/d/ab", "/e") if known.find(path, 1e9)] == ["/d/ab", "/e"]
 
 
+@pytest.mark.thorough
 def test_a_child_process_begins_with_nothing(make: Callable[..., Any], top: Path) -> None:
     fs = make()
     fs.info(at(top, "small"))
@@ -419,6 +436,7 @@ def parts(top: Path, count: int = 6) -> list[str]:
     return [at(top, f"part-{number}") for number in range(count)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("question", ["info", "cat_file", "open"])
 def test_files_that_are_asked_for_one_by_one_come_with_a_page_of_their_directory(
     make: Callable[..., Any], top: Path, asked: Counter[str], question: str
@@ -435,6 +453,7 @@ def test_files_that_are_asked_for_one_by_one_come_with_a_page_of_their_directory
     assert asked == {"lookup": 2, "page": 1}
 
 
+@pytest.mark.thorough
 def test_files_that_are_asked_for_at_once_wait_for_one_page(
     make: Callable[..., Any], top: Path, asked: Counter[str]
 ) -> None:
@@ -443,6 +462,7 @@ def test_files_that_are_asked_for_at_once_wait_for_one_page(
     assert asked == {"lookup": 2, "page": 1}
 
 
+@pytest.mark.thorough
 def test_a_page_of_a_directory_has_no_links_and_no_changes_that_came_after_it(
     make: Callable[..., Any], top: Path, asked: Counter[str]
 ) -> None:
@@ -460,7 +480,8 @@ def test_a_page_of_a_directory_has_no_links_and_no_changes_that_came_after_it(
     assert asked["page"] == 1
 
 
-@pytest.mark.parametrize("error", [PermissionError(13, "no"), RemoteProtocolError("faulty")])
+@pytest.mark.thorough
+@each_case("error", [PermissionError(13, "no"), RemoteProtocolError("faulty")])
 def test_a_directory_that_cannot_be_listed_is_searched(
     make: Callable[..., Any], top: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -472,6 +493,7 @@ def test_a_directory_that_cannot_be_listed_is_searched(
     assert [fs.info(path)["size"] for path in parts(top)] == [*range(1, 7)]
 
 
+@pytest.mark.thorough
 def test_no_page_is_read_where_nothing_is_kept(make: Callable[..., Any], top: Path, asked: Counter[str]) -> None:
     fs, paths = make(attributes_valid_s=0), parts(top)
     for path in paths:

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from fuzz_targets import TARGETS
+from support.cases import each_case
+
+pytestmark = pytest.mark.thorough
 
 CORPUS = Path(__file__).parent / "corpus"
 KEPT_OCTETS_MAX = 300_000
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@each_case("target", TARGETS)
 def test_a_target_takes_its_corpus(target) -> None:
     assert target.seeds
     cases = [path.read_bytes() for path in sorted((CORPUS / target.name).iterdir())]

@@ -3,6 +3,7 @@
 With `--ledger COMMAND` the session is the judge that the ledger calls COMMAND: at its end, every row that is `done` and
 names this judge needs a test that bears its id, was executed and has passed. A test skipped, expected to fail, or only
 collected counts for nothing. It works across the processes of pytest-xdist: the ids travel with each test's report.
+With `--collect-only` besides, it needs a test that is there and is neither skipped nor expected to fail.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-DEFAULT_JUDGE = "make test"
+DEFAULT_JUDGE = "make test-all"
 """Judges the rows that name no judge of their own."""
 JUDGES = (DEFAULT_JUDGE, "make interop")
 
@@ -44,6 +45,14 @@ class LedgerGuard:
         self._marked.update((identifier, report.nodeid) for identifier in ids)
         if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
             self._proved.update(ids)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if session.config.option.collectonly:
+            for item in session.items:
+                ids = {value for name, value in item.user_properties if name == _PROPERTY}
+                self._marked.update((str(identifier), item.nodeid) for identifier in ids)
+                if not any(mark.name in {"skip", "xfail"} for mark in item.iter_markers()):
+                    self._proved.update(map(str, ids))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from support.cases import each_case
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "rpcrdma"
@@ -17,6 +17,6 @@ def test_there_are_rooms() -> None:
     assert {"wire", "transport", "aio/drivers"} <= set(ROOMS)
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@each_case("room", ROOMS)
 def test_every_folder_is_named(room: str) -> None:
     assert room in NAMED or room.rpartition("/")[2] in NAMED

@@ -39,6 +39,7 @@ def faults(name: str) -> list[str]:
     return found
 
 
+@pytest.mark.thorough
 def test_exports_exist_once_and_in_order() -> None:
     exporting = sorted(module_name(path) for path in PACKAGE.rglob("*.py") if declares_exports(path))
     wrong = [fault for name in exporting for fault in faults(name)]

@@ -8,6 +8,8 @@ import graphlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -110,6 +112,7 @@ def test_every_layer_has_its_rank() -> None:
     assert layers <= set(RANKS), "give a new layer its rank here and its room in ARCHITECTURE.md"
 
 
+@pytest.mark.thorough
 def test_imports_go_downward() -> None:
     wrong = []
     for path in MODULES:

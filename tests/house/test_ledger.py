@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ledger_guard import JUDGES, read_rows
+from support.cases import each_case
 
 ROOT = Path(__file__).parents[2]
 ROWS = read_rows(ROOT / "specs" / "requirements")
@@ -41,7 +42,7 @@ STATUSES = {"open", "done", "deviation", "not-applicable"}
 FIELDS = {"id", "source", "section", "level", "statement", "status"}
 
 
-@pytest.mark.parametrize("name", IDS)
+@each_case("name", IDS)
 def test_each_ledger_has_all_its_rows_in_order(name: str) -> None:
     assert [row["id"] for file, row in ROWS if file == name] == IDS[name]
 
@@ -54,7 +55,7 @@ def test_ids_are_unique() -> None:
     assert [identifier for identifier, times in Counter(row["id"] for _, row in ROWS).items() if times > 1] == []
 
 
-@pytest.mark.parametrize("name", IDS)
+@each_case("name", IDS)
 def test_entries_are_well_formed(name: str) -> None:
     for row in [row for file, row in ROWS if file == name]:
         identifier = row["id"]

@@ -23,7 +23,7 @@ class Suite:
     def rows(self, *statuses: str, more: str = "") -> None:
         self.ledger.write_text("".join(ROW.format(f"A-{n}", s) for n, s in enumerate(statuses, 1)) + more)
 
-    def run(self, source: str, *options: str, judge: str = "make test") -> tuple[int, str]:
+    def run(self, source: str, *options: str, judge: str = "make test-all") -> tuple[int, str]:
         self.pytester.makepyfile("import pytest\n" + source)
         result = self.pytester.runpytest_inprocess("-p", "no:cacheprovider", "--ledger", judge, *options)
         return int(result.ret), result.stdout.str()
@@ -64,6 +64,7 @@ def test_what_was_not_executed_or_has_not_passed_proves_nothing(suite: Suite, so
     assert "A-1 is done, but no test that bears it was executed and has passed" in said
 
 
+@pytest.mark.thorough
 def test_the_verdict_spans_the_processes_of_xdist(suite: Suite) -> None:
     suite.rows("done", "done")
     status, said = suite.run(PROVED + NOT_PROVED["skipped"].replace("A-1", "A-2").replace("it()", "two()"), "-n", "2")
@@ -83,6 +84,12 @@ def test_one_passed_case_of_many_is_enough_and_marks_on_modules_and_cases_count(
     assert status == 0
 
 
+def test_a_collection_asks_for_tests_that_are_not_skipped(suite: Suite) -> None:
+    assert suite.run(PROVED.replace("pass", "assert False"), "--collect-only")[0] == 0
+    for cause in ("skipped", "expected to fail", "on a helper", "under if False", "no test"):
+        assert suite.run(NOT_PROVED[cause], "--collect-only")[0] == 1, cause
+
+
 def test_an_id_without_a_row_is_noticed(suite: Suite) -> None:
     suite.rows("open")
     status, said = suite.run(PROVED.replace("A-1", "A-7"))
@@ -99,7 +106,7 @@ def test_nothing_is_proved_of_what_does_not_apply_but_parts_of_a_deviation_may_b
     assert suite.run(PROVED)[0] == 0
 
 
-@pytest.mark.parametrize(("judge", "expected"), [("make test", 0), ("make interop", 1)])
+@pytest.mark.parametrize(("judge", "expected"), [("make test-all", 0), ("make interop", 1)])
 def test_a_row_is_judged_by_the_command_that_it_names(suite: Suite, judge: str, expected: int) -> None:
     suite.rows("open", more=ROW.format("A-2", "done") + 'judge = "make interop"\n')
     status, said = suite.run("def test_other(): pass", judge=judge)

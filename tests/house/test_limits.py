@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
+from support.cases import each_case
 
 PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
-EACH_MODULE = pytest.mark.parametrize(
-    "path", [PACKAGE / "limits.py", PACKAGE / "file_limits.py"], ids=lambda path: path.stem
-)
+EACH_MODULE = each_case("path", [PACKAGE / "limits.py", PACKAGE / "file_limits.py"])
 
 
 @EACH_MODULE

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 SOURCES = Path(__file__).parents[2] / "src" / "rpcrdma"
 ROOMS = ("aio", "nfs", "cli")
 NAMES = {"buffer", "data", "region"}
@@ -41,6 +43,7 @@ def names_of_memory(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
             yield from ((node.lineno, target.id, "") for target in node.targets if isinstance(target, ast.Name))
 
 
+@pytest.mark.thorough
 def test_memory_is_called_a_buffer_a_region_or_data() -> None:
     wrong = [
         f"{path.relative_to(SOURCES)}:{line}: {name}"
@@ -89,6 +92,7 @@ def public_classes() -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.thorough
 def test_a_class_of_the_protocol_has_its_name_alone() -> None:
     every = public_classes()
     rooms = tuple(f"{room}/" for room in PROTOCOL_ROOMS)

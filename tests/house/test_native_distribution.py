@@ -125,6 +125,7 @@ def test_where_no_headers_are_one_line_says_so(
     )
 
 
+@pytest.mark.thorough
 def test_a_build_that_fails_leaves_its_output_in_a_log(
     install: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

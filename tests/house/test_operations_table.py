@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[2]
 EXTENDED = "2, by Send"
 PAGES = [ROOT / "docs" / name for name in ("versions.md", "round-trips.md")]

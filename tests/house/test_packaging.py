@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hatchling.builders.sdist import SdistBuilder
 
+from support.cases import each_case
+
 ROOT = Path(__file__).parents[2]
 CORPUS = Path("tests/fuzz/corpus")
 MADE = {"__pycache__", "findings", "build", "rpcrdma_native.egg-info"}
@@ -25,8 +27,9 @@ def ran(directory: Path, *command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no program make")
-@pytest.mark.parametrize(
+@each_case(
     ("target", "installed"),
     [("install", {"."}), ("demo", {"."}), ("test", {".", "'.[dev]'"}), ("check", {".", "'.[dev]'"})],
 )

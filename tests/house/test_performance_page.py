@@ -41,6 +41,7 @@ def written_part() -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines() if line.startswith("|")]
 
 
+@pytest.mark.thorough
 def test_the_page_has_the_measures_and_subjects_of_the_program(module: Any) -> None:
     report, subjects = module("performance_report"), module("subjects")
     table = written_part()
@@ -60,6 +61,7 @@ def test_the_page_shows_its_plots() -> None:
         assert (PAGE.parent / name).read_text().lstrip().startswith("<?xml")
 
 
+@pytest.mark.thorough
 def test_every_kind_of_call_is_made_once_by_each_of_our_subjects_and_by_the_floor(module: Any, tmp_path: Path) -> None:
     names = ["NULL x32", "READ 4 KiB x1, memory", "READ 64 KiB x16, disk", "WRITE 4 KiB x16, memory"]
     names += ["READ 16 MiB x1, memory", "NULL x1"]
@@ -89,6 +91,7 @@ def test_every_kind_of_call_is_made_once_by_each_of_our_subjects_and_by_the_floo
         assert f"- {subject}: " in part
 
 
+@pytest.mark.thorough
 def test_missing_subjects_are_named_with_the_way_to_install_them(tmp_path: Path) -> None:
     told = bench("--subjects", "iperf3", "libfabric", "floor", *ONE_CALL_EACH, "--disk", tmp_path, path=str(tmp_path))
     assert "missing: iperf3: apt-get install iperf3" in told
@@ -96,6 +99,7 @@ def test_missing_subjects_are_named_with_the_way_to_install_them(tmp_path: Path)
     assert "missing: floor: apt-get install gcc" in told
 
 
+@pytest.mark.thorough
 def test_a_subject_that_fails_is_left_out(tmp_path: Path) -> None:
     program = tmp_path / "iperf3"
     program.write_text("#!/bin/sh\nexit 1\n")
@@ -106,6 +110,7 @@ def test_a_subject_that_fails_is_left_out(tmp_path: Path) -> None:
     assert [row["subject"] for row in told["rows"]] == ["echo"]
 
 
+@pytest.mark.thorough
 def test_no_batch_begins_when_the_time_is_up(tmp_path: Path) -> None:
     arguments = ["--subjects", "echo", "--only", "NULL x1", *ONE_CALL_EACH, "--minutes", "0", "--disk", tmp_path]
     assert json.loads(bench("--json", *arguments))["rows"] == []
@@ -130,6 +135,7 @@ def test_figures_and_ratios_are_medians_of_rounds_with_their_spread(module: Any)
     assert report.cell(first) == ["30.0 ±132%", "10,000", "5+6"]
 
 
+@pytest.mark.thorough
 def test_the_processor_time_of_a_call_is_compared_with_that_of_another_source(tmp_path: Path) -> None:
     command = [
         sys.executable,

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from support.cases import each_case
 from support.command_process import CommandProcess, run_command
 
 ROOT = Path(__file__).parents[2]
@@ -95,13 +96,15 @@ def run(line: str, directory: Path, who: Sequence[str] = ()) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("line", [line for line in SHOWN if line.startswith("rpcrdma ")])
+@pytest.mark.thorough
+@each_case("line", [line for line in SHOWN if line.startswith("rpcrdma ")])
 def test_commands_parse(line: str) -> None:
     from rpcrdma.cli.main import build_parser
 
     build_parser().parse_args(shlex.split(line)[1:])
 
 
+@pytest.mark.thorough
 def test_commands_run_alone(directory: Path) -> None:
     assert commands("alone")
     for line in dict.fromkeys(commands("alone")):
@@ -124,6 +127,7 @@ def who(request: pytest.FixtureRequest) -> Sequence[str]:
     return USER
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(60)  # fifteen processes, each of which takes its time on a busy machine
 def test_commands_run_against_the_server(directory: Path, who: Sequence[str]) -> None:
     """At free ports instead of the printed ones, which another process may use."""
@@ -164,6 +168,7 @@ def test_commands_run_against_the_server(directory: Path, who: Sequence[str]) ->
     assert list((directory / "shared" / "archive" / "reports" / "2026").iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_certificates_made_as_documented_authenticate_hosts(directory: Path) -> None:
     from rpcrdma import HostAuthentication
     from rpcrdma.transport import Role
@@ -196,7 +201,7 @@ def test_certificates_made_as_documented_authenticate_hosts(directory: Path) -> 
 IMPORTING = "\n".join(path.read_text() for path in PAGES if path.name != RUN_WHOLE)
 
 
-@pytest.mark.parametrize("body", [body for _, body in blocks("python", IMPORTING)])
+@each_case("body", [body for _, body in blocks("python", IMPORTING)])
 def test_python_imports_what_exists(body: str) -> None:
     tree = ast.parse(body)
     for tool in DATA_TOOLS & {
@@ -222,7 +227,7 @@ def test_python_imports_what_exists(body: str) -> None:
     assert [f"{owner}.{name}" for owner, name in used if not hasattr(aliases[owner], name)] == []
 
 
-@pytest.mark.parametrize("target", sorted(set(re.findall(r"`?make (\w[\w-]*)", DOCUMENTS))))
+@each_case("target", sorted(set(re.findall(r"`?make (\w[\w-]*)", DOCUMENTS))))
 def test_make_targets_exist(target: str) -> None:
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 

@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "round-trip-analysis.md"
 SECTIONS = ["1.2", "2.1", "2.2", "2.3", "3.1", "3.2", "3.3", "3.4", "3.5", "4", "5"]
 
 
+@pytest.mark.thorough
 def test_the_page_has_the_results_that_are_measured(tmp_path: Path) -> None:
     copy = Path(shutil.copy(PAGE, tmp_path))
     program = ROOT / "benchmarks" / "round_trip_analysis.py"

@@ -12,6 +12,7 @@ import pytest
 from rpcrdma.cli.main import build_parser
 from rpcrdma.cli.options import VERSIONS
 from rpcrdma.transport import VERSION_CHOICES
+from support.cases import each_case
 
 COUNT = """
 import json, sys
@@ -51,7 +52,8 @@ def imported(*words: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-@pytest.mark.parametrize("words", [("--help",), ("ping", "--help"), ("ls", "--help")], ids=" ".join)
+@pytest.mark.thorough
+@each_case("words", [("--help",), ("ping", "--help"), ("ls", "--help")])
 def test_help_imports_little(words: tuple[str, ...]) -> None:
     modules = imported(*words)
     assert modules & SLOW == set()
@@ -60,6 +62,7 @@ def test_help_imports_little(words: tuple[str, ...]) -> None:
     assert modules & others == set()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["cat", "ls", "stat"])
 def test_a_short_command_imports_the_client_alone(command: str) -> None:
     modules = imported(command, "rdma://127.0.0.1:1/name", "--mount-port", "1")

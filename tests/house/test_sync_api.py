@@ -6,11 +6,10 @@ import inspect
 import re
 from typing import Any
 
-import pytest
-
 import rpcrdma
 from rpcrdma import sync
 from rpcrdma.nfs import client
+from support.cases import each_case
 
 PAIRS = [
     (client.NfsFilesystem, sync.NfsFilesystem),
@@ -52,7 +51,7 @@ def parameters(function: Any) -> list[tuple[str, Any, Any]]:
     return [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
 
 
-@pytest.mark.parametrize(("asynchronous", "waiting"), PAIRS, ids=lambda cls: cls.__name__)
+@each_case(("asynchronous", "waiting"), PAIRS)
 def test_both_have_the_same_names_and_arguments(asynchronous: type, waiting: type) -> None:
     own_classes = [cls for cls in waiting.__mro__ if cls.__module__.startswith("rpcrdma")]
     own = {name for cls in own_classes for name in public_of(cls) | set_at_first(cls)}
@@ -71,7 +70,7 @@ def test_both_have_the_same_names_and_arguments(asynchronous: type, waiting: typ
         assert not inspect.isasyncgenfunction(mine), f"{name} would have to be iterated over asynchronously"
 
 
-@pytest.mark.parametrize("name", ["connect", "nfs_open"])
+@each_case("name", ["connect", "nfs_open"])
 def test_both_open_with_the_same_arguments(name: str) -> None:
     assert parameters(getattr(sync, name)) == parameters(getattr(rpcrdma, name))
 

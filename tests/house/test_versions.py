@@ -53,6 +53,7 @@ def relative(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
+@pytest.mark.thorough
 def test_no_version_is_named() -> None:
     found = [
         f"{relative(path)}:{line}: {name}"

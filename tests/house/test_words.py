@@ -6,7 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
+from support.cases import each_case
 
 ROOT = Path(__file__).parents[2]
 LONGEST_MODULE = 600
@@ -49,7 +49,7 @@ def test_there_are_texts_to_look_at() -> None:
     assert {path.suffix for path in TEXTS} >= {".py", ".md", ".toml"}
 
 
-@pytest.mark.parametrize("pattern", [UNFINISHED, OWN_MACHINE], ids=["unfinished", "paths of one machine"])
+@each_case("pattern", [UNFINISHED, OWN_MACHINE])
 def test_no_text_holds(pattern: re.Pattern[str]) -> None:
     assert matches(pattern, TEXTS) == []
 

@@ -13,7 +13,8 @@ from support import raw_iwarp
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.get_closest_marker("in_python") is None:
-        metafunc.parametrize("receiving", ["in Python", "natively"], indirect=True)
+        natively = pytest.param("natively", marks=pytest.mark.thorough)
+        metafunc.parametrize("receiving", ["in Python", natively], indirect=True)
 
 
 @pytest.fixture(autouse=True)

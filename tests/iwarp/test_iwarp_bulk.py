@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 import random
 
-import pytest
-
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import JoinedPair
 from rpcrdma.verbs import Access, SoftwareProtectionDomain
+from support.cases import each_case
 
 EMSS = 1030
 PAYLOAD_OCTETS = 1008
@@ -21,7 +20,7 @@ def domain(seed: int) -> SoftwareProtectionDomain:
     return SoftwareProtectionDomain(lambda bits: next(numbers) << 4 & (1 << bits) - 1)
 
 
-@pytest.mark.parametrize("read", [False, True])
+@each_case("read", [False, True])
 def test_bulk_whose_last_frame_is_small(read: bool) -> None:
     for gather_octets in (1, 3000, 1 << 18):
         for last in (0, 1, 4, 511, 512, 513, 1000):

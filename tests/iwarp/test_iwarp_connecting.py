@@ -21,6 +21,7 @@ from rpcrdma.verbs import (
     Status,
     Verb,
 )
+from support.cases import each_case
 from support.raw_iwarp import (
     RawPeer,
     completions_of,
@@ -34,7 +35,7 @@ from support.raw_iwarp import (
 
 Draws = Callable[[int], int]
 WORDS = bytes.fromhex("00200020")
-both_cuts = pytest.mark.parametrize("chunking", [whole, byte_by_byte])
+both_cuts = each_case("chunking", [whole, byte_by_byte])
 SEND_X = fpdu(untagged(3, 0, 1, b"x"))
 
 
@@ -165,7 +166,7 @@ def test_a_rejection_is_a_reply_with_r_and_then_the_end() -> None:
 
 
 @pytest.mark.req("MPA-40")
-@pytest.mark.parametrize("revision", [1, 2])
+@each_case("revision", [1, 2])
 def test_a_rejected_initiator_ends_in_order(revision: int) -> None:
     raw = peer(MpaRole.INITIATOR)
     raw.take()
@@ -178,8 +179,8 @@ def test_a_rejected_initiator_ends_in_order(revision: int) -> None:
     assert raw.qp.wants_close
 
 
-@pytest.mark.parametrize("answer", ["accept", "reject"])
-@pytest.mark.parametrize("role", list(MpaRole))
+@each_case("answer", ["accept", "reject"])
+@each_case("role", list(MpaRole))
 def test_nobody_can_be_answered_who_did_not_ask(role: MpaRole, answer: str) -> None:
     raw = peer(role)
     with pytest.raises(LocalProtocolError, match="no peer asks"):
@@ -228,7 +229,7 @@ def test_a_malformed_reply_closes(octets: bytes, reason: str) -> None:
 
 
 @pytest.mark.req("MPA-36", "MPA-38")
-@pytest.mark.parametrize("answered", [False, True])
+@each_case("answered", [False, True])
 def test_octets_behind_a_request_before_the_reply_break_the_rules(answered: bool) -> None:
     raw = peer(MpaRole.RESPONDER)
     raw.give(startup_frame("Req", 0x50, 2, WORDS))
@@ -259,7 +260,7 @@ STEPS: dict[str, tuple[MpaRole, list[bytes], bool]] = {
 
 
 @pytest.mark.req("EM-14", "MPA-41", "MPA-45")
-@pytest.mark.parametrize("step", STEPS)
+@each_case("step", STEPS)
 def test_a_driver_can_break_start_up_off_and_no_frame_is_sent_that_may_not_be_yet(step: str) -> None:
     role, given, answered = STEPS[step]
     raw = peer(role)
@@ -277,7 +278,7 @@ def test_a_driver_can_break_start_up_off_and_no_frame_is_sent_that_may_not_be_ye
 
 
 @pytest.mark.req("MPA-36", "MPA-38", "MPA-40")
-@pytest.mark.parametrize("role", list(MpaRole))
+@each_case("role", list(MpaRole))
 def test_the_stream_may_end_at_every_octet_of_start_up(role: MpaRole) -> None:
     frame = startup_frame("Rep" if role is MpaRole.INITIATOR else "Req", 0x50, 2, WORDS + b"data")
     for length in range(len(frame)):
@@ -301,7 +302,7 @@ READY = {
 
 
 @pytest.mark.req("EM-1", "EM-10", "EM-12")
-@pytest.mark.parametrize("frame", list(ReadyFrame))
+@each_case("frame", list(ReadyFrame))
 def test_an_initiator_sends_the_agreed_ready_frame_first(frame: ReadyFrame) -> None:
     raw = peer(MpaRole.INITIATOR, IwarpConfig(peer_to_peer=True))
     assert raw.take() == startup_frame("Req", 0x50, 2, bytes.fromhex("c020c020"))
@@ -317,7 +318,7 @@ def test_an_initiator_sends_the_agreed_ready_frame_first(frame: ReadyFrame) -> N
 
 
 @pytest.mark.req("EM-11", "MPA-41")
-@pytest.mark.parametrize("frame", list(ReadyFrame))
+@each_case("frame", list(ReadyFrame))
 def test_a_responder_is_connected_by_the_ready_frame_and_may_speak_first(frame: ReadyFrame) -> None:
     raw = peer(MpaRole.RESPONDER, IwarpConfig(ready_frames=frame))
     raw.give(startup_frame("Req", 0x50, 2, bytes.fromhex("c001c001")))
@@ -358,7 +359,7 @@ NOT_READY = {
 
 
 @pytest.mark.req("EM-12")
-@pytest.mark.parametrize("name", NOT_READY)
+@each_case("name", NOT_READY)
 def test_another_first_frame_than_the_agreed_one_is_refused(name: str) -> None:
     raw = peer(MpaRole.RESPONDER)
     raw.give(startup_frame("Req", 0x50, 2, bytes.fromhex("c0018001")))
@@ -374,9 +375,7 @@ def test_another_first_frame_than_the_agreed_one_is_refused(name: str) -> None:
 
 
 @pytest.mark.req("EM-12")
-@pytest.mark.parametrize(
-    "segment", [untagged(3, 0, 1, b"x"), untagged(3, 0, 1, last=False), tagged(0, 1, 0)], ids=["data", "more", "Write"]
-)
+@each_case("segment", [untagged(3, 0, 1, b"x"), untagged(3, 0, 1, last=False), tagged(0, 1, 0)])
 def test_a_ready_send_is_one_empty_segment(segment: bytes) -> None:
     raw = peer(MpaRole.RESPONDER, IwarpConfig(ready_frames=ReadyFrame.SEND))
     raw.give(startup_frame("Req", 0x50, 2, bytes.fromhex("c0010001")))
@@ -405,7 +404,7 @@ def test_a_ready_read_must_ask_for_nothing() -> None:
 
 
 @pytest.mark.req("EM-7", "EM-8", "EM-12")
-@pytest.mark.parametrize(
+@each_case(
     ("config", "words", "code"),
     [
         (IwarpConfig(), "00010021", 0x2006),

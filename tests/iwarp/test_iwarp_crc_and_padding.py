@@ -11,6 +11,7 @@ from rpcrdma.testing.endpoint_pair import counted_bits
 from rpcrdma.testing.joined_pair import Chunking, byte_by_byte, sizes, whole
 from rpcrdma.verbs import Access, Disconnected, SoftwareProtectionDomain, Status
 from rpcrdma.wire import crc32c
+from support.cases import each_case
 from support.raw_iwarp import (
     RawPeer,
     completions_of,
@@ -24,10 +25,8 @@ from support.raw_iwarp import (
 )
 
 WORDS = bytes.fromhex("00200020")
-cuts = pytest.mark.parametrize(
-    "chunking", [whole, byte_by_byte, sizes(random.Random(7).randint)], ids=["whole", "1", "random"]
-)
-roles = pytest.mark.parametrize("role", list(MpaRole))
+cuts = each_case("chunking", [whole, byte_by_byte, sizes(random.Random(7).randint)])
+roles = each_case("role", list(MpaRole))
 
 
 def peer(role: MpaRole, *, crc: bool, chunking: Chunking = whole) -> RawPeer:
@@ -45,7 +44,7 @@ def connected(role: MpaRole, *, mine: bool, peers: bool, chunking: Chunking = wh
 
 @pytest.mark.req("MPA-22", "MPA-25", "MPA-34")
 @roles
-@pytest.mark.parametrize(("mine", "peers"), [(False, True), (True, False), (True, True)])
+@each_case(("mine", "peers"), [(False, True), (True, False), (True, True)])
 def test_a_crc_that_one_side_demands_is_made_and_checked_to_the_end(role: MpaRole, mine: bool, peers: bool) -> None:
     raw = connected(role, mine=mine, peers=peers)
     region = raw.pd.register(bytearray(range(100)), Access.REMOTE_READ | Access.REMOTE_WRITE)
@@ -116,7 +115,7 @@ def test_padding_of_any_content_is_taken_for_padding(chunking: Chunking, octets:
 
 @pytest.mark.req("MPA-5")
 @roles
-@pytest.mark.parametrize("revision", [1, 2])
+@each_case("revision", [1, 2])
 def test_each_revision_that_is_spoken_brings_version_1_of_ddp(role: MpaRole, revision: int) -> None:
     config = IwarpConfig(enhanced=revision == 2)
     raw = RawPeer(role, SoftwareProtectionDomain(counted_bits()), config)

@@ -9,6 +9,7 @@ import pytest
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import JoinedPair
 from rpcrdma.verbs import ConnectRequested, Disconnected, Established, ReceivePool, SoftwareProtectionDomain
+from support.cases import each_case
 from support.raw_iwarp import events_of
 
 pytestmark = pytest.mark.in_python
@@ -45,7 +46,7 @@ def drained(pair: IwarpQueuePair) -> int:
 
 
 @pytest.mark.req("MPA-45")
-@pytest.mark.parametrize("role", MpaRole)
+@each_case("role", MpaRole)
 def test_a_start_up_has_an_end(role: MpaRole) -> None:
     pair = queue_pair(role)
     assert pair.timed

@@ -12,6 +12,7 @@ from rpcrdma.iwarp.states import State
 from rpcrdma.testing.joined_pair import whole
 from rpcrdma.verbs import Access, Completion, Disconnected, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.checksum import crc32c
+from support.cases import each_case
 from support.draws import draws
 from support.raw_iwarp import (
     RawPeer,
@@ -96,7 +97,7 @@ ENDS: dict[str, Callable[[RawPeer], object]] = {
 
 
 @pytest.mark.req("RD-14", "DDP-14", "RD-15")
-@pytest.mark.parametrize("stage", STAGES)
+@each_case("stage", STAGES)
 def test_every_end_in_every_stage_is_reported_once(stage: str) -> None:
     for first, then in itertools.product(ENDS.values(), ENDS.values()):
         role, reach = STAGES[stage]
@@ -200,7 +201,7 @@ def test_the_end_of_the_stream_is_told_by_where_it_comes(octets: int, reason: st
 
 
 @pytest.mark.req("RD-15", "RD-14", "RD-11")
-@pytest.mark.parametrize("form", ["RFC", "siw"])
+@each_case("form", ["RFC", "siw"])
 def test_an_inbound_terminate_is_told_in_words_and_not_answered(form: str) -> None:
     raw = connected(MpaRole.RESPONDER)
     raw.qp.post_receive("in", memoryview(bytearray(8)))
@@ -216,7 +217,7 @@ def test_an_inbound_terminate_is_told_in_words_and_not_answered(form: str) -> No
     assert [completion.status for completion in completions_of(raw.qp)] == [Status.FLUSHED] * 2
 
 
-@pytest.mark.parametrize("payload", [b"", bytes.fromhex("0101e000"), bytes.fromhex("1101c000 0012 c140")])
+@each_case("payload", [b"", bytes.fromhex("0101e000"), bytes.fromhex("1101c000 0012 c140")])
 def test_an_unintelligible_terminate_ends_the_connection_too(payload: bytes) -> None:
     raw = connected(MpaRole.RESPONDER)
     raw.give(fpdu(untagged(7, 2, 1, payload)))
@@ -227,7 +228,7 @@ def test_an_unintelligible_terminate_ends_the_connection_too(payload: bytes) -> 
 
 
 @pytest.mark.req("RD-15")
-@pytest.mark.parametrize(
+@each_case(
     ("code", "segment", "status"),
     [
         (0x0100, b"read", {"read": Status.REMOTE_ACCESS}),
@@ -300,8 +301,8 @@ def test_memory_withdrawn_during_a_read_is_not_shown_any_more(sent: int) -> None
 
 
 @pytest.mark.req("MPA-24", "RD-12")
-@pytest.mark.parametrize("markers", [False, True])
-@pytest.mark.parametrize("step", [1, 3, 7, 100, 131, 132, 133, 300])
+@each_case("markers", [False, True])
+@each_case("step", [1, 3, 7, 100, 131, 132, 133, 300])
 def test_memory_that_changes_while_it_is_read_is_sent_with_the_right_crc(step: int, markers: bool) -> None:
     raw = peer(MpaRole.RESPONDER, emss=150)
     raw.connect(markers=markers)

@@ -20,6 +20,7 @@ from rpcrdma.iwarp.outbound import build_tagged_run
 from rpcrdma.iwarp.segments import LAST, TAGGED, TAGGED_CONTROL, WRITE
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
+from support.cases import each_case
 
 pytestmark = pytest.mark.in_python
 
@@ -27,13 +28,13 @@ VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors/iwarp/frames.toml"
 
 
 @pytest.mark.req("MPA-24", "DDP-1")
-@pytest.mark.parametrize("vector", VECTORS["crc"])
+@each_case("vector", VECTORS["crc"])
 def test_the_digest_is_crc_32c(vector: dict[str, Any]) -> None:
     assert crc32c(bytes.fromhex(vector["data"])) == vector["value"]
 
 
 @pytest.mark.req("MPA-1", "MPA-7", "MPA-8", "MPA-24")
-@pytest.mark.parametrize("vector", VECTORS["fpdu"], ids=lambda vector: vector["name"])
+@each_case("vector", VECTORS["fpdu"])
 def test_frames_are_the_golden_octets(vector: dict[str, Any]) -> None:
     octets = bytes.fromhex(vector["hex"])
     length = 2 + int.from_bytes(octets[:2], "big")
@@ -44,7 +45,7 @@ def test_frames_are_the_golden_octets(vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.req("MPA-10", "MPA-11", "MPA-12", "MPA-13", "MPA-15", "MPA-16", "MPA-24")
-@pytest.mark.parametrize("vector", VECTORS["marked"], ids=lambda vector: vector["name"])
+@each_case("vector", VECTORS["marked"])
 def test_markers_are_the_golden_octets(vector: dict[str, Any]) -> None:
     ulpdu = bytes.fromhex(vector["ulpdu"])
     body = [len(ulpdu).to_bytes(2, "big"), ulpdu[:18], ulpdu[18:]]
@@ -117,7 +118,7 @@ def test_the_pad_fills_up_to_a_multiple_of_four(octets: int) -> None:
     assert pieces[-1][:-4] == bytes(-octets % 4)
 
 
-@pytest.mark.parametrize("position", [0, 4, 508])
+@each_case("position", [0, 4, 508])
 def test_every_octet_of_a_marked_frame_is_digested_once(monkeypatch: pytest.MonkeyPatch, position: int) -> None:
     digested: list[bytes] = []
 
@@ -132,7 +133,7 @@ def test_every_octet_of_a_marked_frame_is_digested_once(monkeypatch: pytest.Monk
 
 
 @pytest.mark.req("MPA-2", "MPA-3", "MPA-26", "MPA-27", "MPA-28", "DDP-1")
-@pytest.mark.parametrize(
+@each_case(
     ("emss", "plain", "marked"),
     [
         (1460, 1454, 1442),
@@ -169,7 +170,7 @@ def test_a_run_is_the_fpdus_of_its_message_one_by_one(octets: int, crc: bool) ->
     assert len(pieces) == 3 * len(sizes)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("room", "frames"),
     [((-1, 9), 1), ((0, 0), 1), ((1019, 9), 1), ((1020, 9), 2), ((1 << 20, 9), 3), ((1 << 20, 7), 3)],
 )

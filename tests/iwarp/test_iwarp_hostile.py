@@ -11,6 +11,7 @@ import pytest
 from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.testing.joined_pair import Chunking, byte_by_byte, sizes, whole
 from rpcrdma.verbs import Access, Disconnected, Established, SoftwareProtectionDomain, Status
+from support.cases import each_case
 from support.draws import draws
 from support.raw_iwarp import (
     RawPeer,
@@ -134,11 +135,11 @@ def assert_terminated(victim: Victim, expected: bytes) -> None:
 
 
 in_random_sizes = sizes(random.Random(3).randint)
-cuts = pytest.mark.parametrize("chunking", [whole, byte_by_byte, in_random_sizes], ids=["whole", "1", "random"])
+cuts = each_case("chunking", [whole, byte_by_byte, in_random_sizes])
 
 
 @pytest.mark.req("DDP-16", "DDP-17", "DDP-18", "RD-15", "RD-16", "RD-11", "RD-4", "DDP-15", "RD-10", "RD-14")
-@pytest.mark.parametrize("name", UNTAGGED)
+@each_case("name", UNTAGGED)
 @cuts
 def test_untagged_segments_against_the_rules(name: str, chunking: Chunking) -> None:
     victim = Victim(chunking)
@@ -151,7 +152,7 @@ def test_untagged_segments_against_the_rules(name: str, chunking: Chunking) -> N
 
 
 @pytest.mark.req("DDP-16", "DDP-17", "DDP-18", "DDP-19", "RD-15", "RD-16", "MPA-49")
-@pytest.mark.parametrize("name", TAGGED)
+@each_case("name", TAGGED)
 @cuts
 def test_tagged_segments_against_the_rules(name: str, chunking: Chunking) -> None:
     victim = Victim(chunking)
@@ -171,7 +172,7 @@ READS = {
 
 
 @pytest.mark.req("RD-7", "RD-16", "RD-4", "RD-15", "DDP-20")
-@pytest.mark.parametrize("name", READS)
+@each_case("name", READS)
 @cuts
 def test_reads_of_what_may_not_be_read(name: str, chunking: Chunking) -> None:
     victim = Victim(chunking)
@@ -221,7 +222,7 @@ SEQUELS = {
 
 
 @pytest.mark.req("DDP-5", "DDP-6", "DDP-8", "DDP-16", "DDP-18")
-@pytest.mark.parametrize("name", SEQUELS)
+@each_case("name", SEQUELS)
 @cuts
 def test_later_segments_of_a_send_against_the_rules(name: str, chunking: Chunking) -> None:
     victim = Victim(chunking)
@@ -264,7 +265,7 @@ BULK_CODES = {"DDP version": 0x1104, "RDMAP version": 0x0205, "opcode": 0x0206, 
 
 
 @pytest.mark.req("MPA-25", "MPA-49", "DDP-5", "DDP-16", "RD-16")
-@pytest.mark.parametrize("name", BULK_FLAWS)
+@each_case("name", BULK_FLAWS)
 def test_bulk_in_its_course_is_checked_as_anything_else(name: str) -> None:
     for wrong, lead in itertools.product(range(1, 6), (0, 100)):
         assert_bulk_checked(name, wrong, lead, whole)
@@ -302,7 +303,7 @@ def assert_bulk_checked(name: str, wrong: int, lead: int, chunking: Chunking) ->
 
 
 @pytest.mark.req("DDP-16", "DDP-17")
-@pytest.mark.parametrize("lead", [0, 100])
+@each_case("lead", [0, 100])
 @cuts
 def test_bulk_for_a_handle_that_names_nothing_is_told_by_its_first_segment(lead: int, chunking: Chunking) -> None:
     victim = Victim(chunking)
@@ -314,7 +315,7 @@ def test_bulk_for_a_handle_that_names_nothing_is_told_by_its_first_segment(lead:
 
 
 @pytest.mark.req("RD-8", "RD-16", "DDP-16")
-@pytest.mark.parametrize("gap", [0, 1])
+@each_case("gap", [0, 1])
 def test_bulk_of_a_read_response_stays_within_what_was_asked(gap: int) -> None:
     for wrong, lead in itertools.product(range(1, 5), (0, 100)):
         assert_response_bounded(gap, wrong, lead, whole)
@@ -356,7 +357,7 @@ RESPONSES = {
 
 
 @pytest.mark.req("RD-8", "RD-16", "DDP-16", "DDP-18")
-@pytest.mark.parametrize("name", RESPONSES)
+@each_case("name", RESPONSES)
 @cuts
 def test_read_responses_that_do_not_answer_the_request(name: str, chunking: Chunking) -> None:
     victim = Victim(chunking)
@@ -378,7 +379,7 @@ LONG_RESPONSES = {
 
 
 @pytest.mark.req("RD-8", "RD-16", "DDP-5", "DDP-16", "DDP-18")
-@pytest.mark.parametrize("name", LONG_RESPONSES)
+@each_case("name", LONG_RESPONSES)
 @cuts
 def test_later_segments_of_a_read_response_against_the_rules(name: str, chunking: Chunking) -> None:
     victim = Victim(chunking)
@@ -390,9 +391,7 @@ def test_later_segments_of_a_read_response_against_the_rules(name: str, chunking
 
 
 @pytest.mark.req("RD-8", "RD-16", "DDP-16")
-@pytest.mark.parametrize(
-    ("code", "other", "ahead"), [(0x1100, True, 0), (0x1101, False, 1)], ids=["other memory", "other place"]
-)
+@each_case(("code", "other", "ahead"), [(0x1100, True, 0), (0x1101, False, 1)])
 @cuts
 def test_an_empty_segment_leads_a_read_response_nowhere_else(
     code: int, other: bool, ahead: int, chunking: Chunking
@@ -420,7 +419,7 @@ def test_a_read_response_for_memory_that_was_withdrawn() -> None:
 
 
 @pytest.mark.req("DDP-20", "RD-17", "DDP-17")
-@pytest.mark.parametrize("at", [16, 100, 5000, 9015])
+@each_case("at", [16, 100, 5000, 9015])
 def test_memory_withdrawn_while_a_segment_arrives_is_not_touched_any_more(at: int) -> None:
     victim = Victim()
     segment = tagged(0, WRITABLE, START, b"x" * 9000)
@@ -436,7 +435,7 @@ def test_memory_withdrawn_while_a_segment_arrives_is_not_touched_any_more(at: in
 
 
 @pytest.mark.req("MPA-25", "MPA-30", "MPA-47", "MPA-49", "MPA-50", "MPA-4")
-@pytest.mark.parametrize(
+@each_case(
     "segment",
     [
         untagged(3, 0, 1, b"x"),
@@ -473,7 +472,7 @@ def test_a_flaw_in_any_octet_is_found() -> None:
 
 
 @pytest.mark.req("MPA-47")
-@pytest.mark.parametrize("length", [0, 1, 13])
+@each_case("length", [0, 1, 13])
 @cuts
 def test_frames_without_room_for_a_header(length: int, chunking: Chunking) -> None:
     victim = Victim(chunking)
@@ -481,7 +480,7 @@ def test_frames_without_room_for_a_header(length: int, chunking: Chunking) -> No
     assert_terminated(victim, terminate(0x1000))
 
 
-@pytest.mark.parametrize("length", [14, 17])
+@each_case("length", [14, 17])
 @cuts
 def test_untagged_frames_without_room_for_their_header(length: int, chunking: Chunking) -> None:
     victim = Victim(chunking)
@@ -523,7 +522,7 @@ def test_a_first_frame_against_the_rules_is_answered_if_its_crc_is_right() -> No
 
 
 @pytest.mark.req("MPA-49", "RD-15", "RD-17")
-@pytest.mark.parametrize("seed", range(0, 200, 50))
+@each_case("seed", range(0, 200, 50))
 def test_random_octets_never_do_anything_but_end_the_connection(seed: int) -> None:
     for each in range(seed, seed + 50):
         assert_random_octets_end_it(each)
@@ -547,7 +546,7 @@ def assert_random_octets_end_it(seed: int) -> None:
 
 
 @pytest.mark.req("MPA-38", "MPA-40", "MPA-44")
-@pytest.mark.parametrize("role", list(MpaRole))
+@each_case("role", list(MpaRole))
 def test_random_octets_during_start_up_end_the_connection_or_wait_for_more(role: MpaRole) -> None:
     for seed in range(100):
         assert_start_up_ends(role, seed)

@@ -13,6 +13,7 @@ from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import Chunking, JoinedPair, byte_by_byte, feed, sizes, whole
 from rpcrdma.verbs import Access, Completion, Disconnected, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.buffers import Buffer, gather_length
+from support.cases import each_case
 from support.draws import draws
 from support.raw_iwarp import (
     RawPeer,
@@ -30,9 +31,7 @@ VECTORS = {
     for vector in tomllib.loads((Path(__file__).parents[1] / "vectors/iwarp/frames.toml").read_text())["fpdu"]
 }
 REMOTE = Access.REMOTE_READ | Access.REMOTE_WRITE
-cuts = pytest.mark.parametrize(
-    "chunking", [whole, byte_by_byte, sizes(random.Random(7).randint)], ids=["whole", "1", "random"]
-)
+cuts = each_case("chunking", [whole, byte_by_byte, sizes(random.Random(7).randint)])
 
 
 def connected(role: MpaRole = MpaRole.INITIATOR, config: IwarpConfig | None = None, **options: object) -> RawPeer:
@@ -185,7 +184,7 @@ def test_empty_messages_are_one_segment() -> None:
 
 
 @pytest.mark.req("MPA-28", "MPA-3")
-@pytest.mark.parametrize(("emss", "frame"), [(1460, 1460), (1448, 1448), (65483, 64772)])
+@each_case(("emss", "frame"), [(1460, 1460), (1448, 1448), (65483, 64772)])
 def test_full_frames_fill_a_tcp_segment(emss: int, frame: int) -> None:
     raw = connected(emss=emss)
     raw.qp.post_write(None, [bytes(200_000)], 7, 0)
@@ -221,7 +220,7 @@ def unmarked(stream: bytes) -> bytes:
 
 
 @pytest.mark.req("MPA-11", "MPA-12", "MPA-13", "MPA-15", "MPA-16", "MPA-17", "MPA-33", "MPA-26")
-@pytest.mark.parametrize("role", list(MpaRole))
+@each_case("role", list(MpaRole))
 def test_markers_are_inserted_for_a_peer_that_wants_them(role: MpaRole) -> None:
     raw = connected(role, markers=True)
     region = raw.pd.register(bytearray(pattern(5000)), Access.REMOTE_READ)
@@ -425,10 +424,11 @@ def test_sends_are_delivered_whole_and_in_order_however_the_stream_is_cut(chunki
     assert [bytes(buffers[0][:5]), bytes(buffers[3][:7])] == [data[:5], data[:7]]
 
 
+@pytest.mark.thorough
 @pytest.mark.req("DDP-7", "DDP-16", "RD-5", "MPA-29")
 @cuts
-@pytest.mark.parametrize("crc", [True, False])
-@pytest.mark.parametrize("segment", [1, 5, 1428, 2100, 5000, 64754])
+@each_case("crc", [True, False])
+@each_case("segment", [1, 5, 1428, 2100, 5000, 64754])
 def test_writes_are_placed_however_they_are_segmented(chunking: Chunking, crc: bool, segment: int) -> None:
     raw = connected(MpaRole.RESPONDER, IwarpConfig(crc=crc), chunking=chunking, crc=crc)
     octets = min(segment * 40, 140_000 if chunking is not byte_by_byte else 20_000) + 3
@@ -466,7 +466,7 @@ def test_the_payload_goes_straight_into_the_memory() -> None:
 
 
 @pytest.mark.req("RD-10", "DDP-12", "DDP-5")
-@pytest.mark.parametrize("opcode", [4, 6])
+@each_case("opcode", [4, 6])
 @cuts
 def test_a_send_with_invalidate_ends_the_handle_at_delivery(opcode: int, chunking: Chunking) -> None:
     raw = connected(MpaRole.RESPONDER, chunking=chunking)
@@ -480,7 +480,7 @@ def test_a_send_with_invalidate_ends_the_handle_at_delivery(opcode: int, chunkin
 
 
 @pytest.mark.req("RD-2")
-@pytest.mark.parametrize("opcode", [3, 5])
+@each_case("opcode", [3, 5])
 def test_other_sends_leave_the_invalidation_word_alone(opcode: int) -> None:
     raw = connected(MpaRole.RESPONDER)
     region = raw.pd.register(bytearray(8), REMOTE)

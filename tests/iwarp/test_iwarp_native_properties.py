@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from rpcrdma.verbs import Completion, Status, Verb
 from rpcrdma.wire.native import DATA_PATH, native
+from support.cases import each_case
 from support.raw_iwarp import fpdu, read_request, tagged, untagged
 from support.two_receivers import POOL_OCTETS, READ_OCTETS, End, compare
 
@@ -67,8 +68,8 @@ def test_the_crc_of_a_placed_payload_may_arrive_in_two_parts() -> None:
         assert ends[1].outcome == ends[0].outcome
 
 
-@pytest.mark.parametrize("crc", [True, False])
-@pytest.mark.parametrize("by_socket", [True, False])
+@each_case("crc", [True, False])
+@each_case("by_socket", [True, False])
 def test_usual_fpdus_do_not_leave_the_native_step(*, crc: bool, by_socket: bool) -> None:
     end = End(native=True, crc=crc, plain_octets=POOL_OCTETS, by_socket=by_socket)
     target, sink, source = end.regions
@@ -98,6 +99,7 @@ def test_usual_fpdus_do_not_leave_the_native_step(*, crc: bool, by_socket: bool)
     assert len([each for each in end.outcome if isinstance(each, Completion)]) == 6
 
 
+@pytest.mark.thorough
 def test_the_native_receiver_keeps_no_memory() -> None:
     """Of references that were not given back, the objects stay."""
 

@@ -7,6 +7,7 @@ import pytest
 from rpcrdma.iwarp.config import READS_MAX, ULPDU_OCTETS_MAX, ULPDU_OCTETS_MIN, IwarpConfig, ReadyFrame
 from rpcrdma.iwarp.startup import FrameKind, StartupFrame, answer, ask
 from rpcrdma.iwarp.terminate import Code, TerminateMessage
+from support.cases import each_case
 
 pytestmark = pytest.mark.in_python
 
@@ -67,7 +68,7 @@ def test_codes_have_the_numbers_of_the_specifications() -> None:
     assert {code.name: code.value for code in Code} == numbers
 
 
-@pytest.mark.parametrize("code", Code)
+@each_case("code", Code)
 def test_each_code_has_words_of_its_own(code: Code) -> None:
     words = TerminateMessage(code=code).words
     assert words.endswith(f" ({code >> 12}/{code >> 8 & 15}/{code & 255:02x})")
@@ -84,7 +85,7 @@ def test_limits_are_those_of_the_specifications() -> None:
     assert (ULPDU_OCTETS_MIN, ULPDU_OCTETS_MAX) == (128, 64768)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "settings",
     [
         {"inbound_reads": 0},
@@ -99,14 +100,13 @@ def test_limits_are_those_of_the_specifications() -> None:
         {"peer_to_peer": True, "enhanced": True},
         {"peer_to_peer": False, "enhanced": False},
     ],
-    ids=str,
 )
 def test_a_setting_at_its_bound_is_taken(settings: dict[str, object]) -> None:
     config = IwarpConfig(**settings)  # type: ignore[arg-type]
     assert {name: getattr(config, name) for name in settings} == settings
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("settings", "name"),
     [
         ({"inbound_reads": -1}, "inbound_reads"),
@@ -119,14 +119,13 @@ def test_a_setting_at_its_bound_is_taken(settings: dict[str, object]) -> None:
         ({"ready_frames": ReadyFrame(0)}, "ready_frames"),
         ({"peer_to_peer": True, "enhanced": False}, "peer_to_peer"),
     ],
-    ids=str,
 )
 def test_a_setting_beyond_its_bound_is_named(settings: dict[str, object], name: str) -> None:
     with pytest.raises(ValueError, match=f"^{name}"):
         IwarpConfig(**settings)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("reject", [False, True])
+@each_case("reject", [False, True])
 def test_an_answer_rejects_only_if_it_is_told_to(reject: bool) -> None:
     config = IwarpConfig()
     asked = ask(config, b"asked")

@@ -9,6 +9,7 @@ from rpcrdma.iwarp.segments import ReadHeader
 from rpcrdma.iwarp.sender import ReadWork, Work
 from rpcrdma.verbs import Access, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.checksum import crc32c
+from support.cases import each_case
 
 pytestmark = pytest.mark.in_python
 
@@ -69,7 +70,7 @@ def test_a_new_one_is_empty() -> None:
     assert out.cut() == 0
 
 
-@pytest.mark.parametrize("shown", ["c", "ccc", *SHOWN])
+@each_case("shown", ["c", "ccc", *SHOWN])
 def test_wherever_sending_stops_the_rest_is_what_was_not_sent(shown: str) -> None:
     octets = FRAME_OCTETS * len(shown)
     for first in range(1, octets + 1):
@@ -123,7 +124,7 @@ def test_memory_that_changes_is_sent_with_the_right_crc_wherever_sending_stops(s
             assert_frames(sent + scene.rest)
 
 
-@pytest.mark.parametrize("shown", SHOWN)
+@each_case("shown", SHOWN)
 def test_without_crcs_nothing_is_renewed(shown: str) -> None:
     scene = Scene(shown)
     scene.change()
@@ -173,8 +174,8 @@ def test_other_memory_under_the_same_handle_does_not_count() -> None:
     assert scene.out.renew(crc=True) is not None
 
 
-@pytest.mark.parametrize("withdrawn", [False, True])
-@pytest.mark.parametrize("shown", ["c", "cc", *SHOWN])
+@each_case("withdrawn", [False, True])
+@each_case("shown", ["c", "cc", *SHOWN])
 def test_a_cut_keeps_the_frame_that_is_partly_sent(shown: str, withdrawn: bool) -> None:
     octets = FRAME_OCTETS * len(shown)
     for sent in range(octets + 1):
@@ -208,7 +209,7 @@ def test_a_cut_lets_further_frames_follow() -> None:
     assert (scene.out.pieces, scene.out.sent) == ([], 40)
 
 
-@pytest.mark.parametrize("shown", ["c", "m"])
+@each_case("shown", ["c", "m"])
 def test_all_pieces_go_with_the_last_octet(shown: str) -> None:
     out = Scene(shown).out
     for octets in (5, 4, 7):
@@ -235,7 +236,7 @@ def test_octets_are_counted_from_the_start_up_frame_on() -> None:
     assert b"".join(out.pieces) == b"woabcd"
 
 
-@pytest.mark.parametrize("shown", SHOWN)
+@each_case("shown", SHOWN)
 def test_a_clear_drops_all_and_begins_behind_it(shown: str) -> None:
     scene = Scene(shown)
     out = scene.out

@@ -10,6 +10,7 @@ from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import Chunking, JoinedPair, sizes, whole
 from rpcrdma.testing.provider_suite import CHECKS, Check, MakePair, PairParts
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from support.cases import each_case
 from support.draws import draws
 
 
@@ -46,7 +47,7 @@ KINDS = {
 
 
 @pytest.mark.req("DDP-19", "DDP-20", "RD-12", "RD-17", "DDP-3", "MPA-21", "RD-10", "V2-3", "V2-64")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@each_case("kind", KINDS)
+@each_case("check", CHECKS)
 def test_the_software_rnic_is_a_provider(kind: str, check: Check) -> None:
     check(KINDS[kind])

@@ -23,6 +23,7 @@ from rpcrdma.verbs import (
     Verb,
 )
 from rpcrdma.verbs.receive_pool import ReceivePool
+from support.cases import each_case
 from support.raw_iwarp import completions_of, events_of, fpdu, read_request, startup_frame, tagged, untagged
 
 pytestmark = pytest.mark.in_python
@@ -125,7 +126,7 @@ def responder() -> IwarpQueuePair:
 # Start-up.
 
 
-@pytest.mark.parametrize("role", list(MpaRole))
+@each_case("role", list(MpaRole))
 def test_a_new_one_awaits_the_peers_frame(role: MpaRole) -> None:
     config = IwarpConfig(crc=False, inbound_reads=3, outbound_reads=4)
     qp = queue_pair(role, config)
@@ -135,7 +136,7 @@ def test_a_new_one_awaits_the_peers_frame(role: MpaRole) -> None:
     assert qp._nudge_after_s == (0.03 if role is MpaRole.INITIATOR else 0.0)
 
 
-@pytest.mark.parametrize("role", list(MpaRole))
+@each_case("role", list(MpaRole))
 def test_a_start_up_frame_may_come_octet_by_octet(role: MpaRole) -> None:
     qp = queue_pair(role)
     kind = "Rep" if role is MpaRole.INITIATOR else "Req"
@@ -175,7 +176,7 @@ def test_an_fpdu_before_the_first_of_the_initiator_comes_too_early() -> None:
     assert send(qp) == b""
 
 
-@pytest.mark.parametrize("reach", [requested, replying])
+@each_case("reach", [requested, replying])
 def test_so_does_an_fpdu_before_the_reply(reach: Callable[[], IwarpQueuePair]) -> None:
     qp = reach()
     give(qp, b"x")
@@ -210,7 +211,7 @@ def test_a_responder_is_connected_by_the_last_octet_of_its_reply() -> None:
     assert send(qp) == fpdu(untagged(3, 0, 1, b"hello"))
 
 
-@pytest.mark.parametrize("frame", list(ReadyFrame))
+@each_case("frame", list(ReadyFrame))
 def test_a_responder_of_the_peer_to_peer_model_is_connected_by_the_ready_frame(frame: ReadyFrame) -> None:
     qp = awaiting_ready(frame)
     assert events_of(qp) == []
@@ -253,7 +254,7 @@ def test_another_ready_frame_than_agreed_ends_the_connection(agreed: ReadyFrame,
     assert qp.wants_close
 
 
-@pytest.mark.parametrize("frame", list(ReadyFrame))
+@each_case("frame", list(ReadyFrame))
 def test_an_initiator_of_the_peer_to_peer_model_sends_the_ready_frame_first(frame: ReadyFrame) -> None:
     qp = queue_pair(MpaRole.INITIATOR, IwarpConfig(peer_to_peer=True, ready_frames=frame))
     assert send(qp) == startup_frame("Req", 0x50, 2, READY_WORDS[frame])
@@ -293,7 +294,7 @@ STARTING: dict[str, Callable[[], IwarpQueuePair]] = {
 }
 
 
-@pytest.mark.parametrize("name", STARTING)
+@each_case("name", STARTING)
 def test_each_state_of_the_start_up_has_the_deadline(name: str) -> None:
     qp = STARTING[name]()
     events_of(qp)
@@ -308,7 +309,7 @@ def test_each_state_of_the_start_up_has_the_deadline(name: str) -> None:
     assert qp.next_deadline_s(NOW_S) is None
 
 
-@pytest.mark.parametrize("reach", [mute, responder])
+@each_case("reach", [mute, responder])
 def test_a_connected_responder_has_none(reach: Callable[[], IwarpQueuePair]) -> None:
     qp = reach()
     qp.post_send(1, [b"x"])
@@ -343,7 +344,7 @@ def test_an_initiator_nudges_after_twice_as_long_each_time() -> None:
     assert not qp.timed
 
 
-@pytest.mark.parametrize("name", STARTING)
+@each_case("name", STARTING)
 def test_nothing_is_nudged_before_it_is_connected(name: str) -> None:
     qp = STARTING[name]()
     before = len(qp._sender.send_queue)
@@ -456,7 +457,7 @@ REACH: dict[str, tuple[Callable[[], IwarpQueuePair], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REACH)
+@each_case("name", REACH)
 def test_the_end_of_the_stream_is_the_end(name: str) -> None:
     reach, where = REACH[name]
     qp = reach()
@@ -475,7 +476,7 @@ def test_the_end_of_the_stream_is_the_end(name: str) -> None:
     assert state_of(qp) is State.CLOSED
 
 
-@pytest.mark.parametrize("name", REACH)
+@each_case("name", REACH)
 def test_an_abort_is_the_end_by_this_side(name: str) -> None:
     qp = REACH[name][0]()
     events_of(qp)
@@ -486,7 +487,7 @@ def test_an_abort_is_the_end_by_this_side(name: str) -> None:
     assert qp.next_gather(1 << 16) == []
 
 
-@pytest.mark.parametrize("name", REACH)
+@each_case("name", REACH)
 def test_a_disconnect_waits_only_where_something_can_be_sent(name: str) -> None:
     qp = REACH[name][0]()
     events_of(qp)

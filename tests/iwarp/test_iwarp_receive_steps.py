@@ -12,6 +12,7 @@ from rpcrdma.iwarp.states import State
 from rpcrdma.testing.joined_pair import feed
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceivePool, ScatteredBuffer
+from support.cases import each_case
 from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, terminate, untagged
 
 pytestmark = pytest.mark.in_python
@@ -90,7 +91,7 @@ def test_octet_by_octet_a_small_frame_takes_place_in_the_buffer() -> None:
     assert scene.memory[:41] == b"\x55" * 40 + b"\0"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("payload", "arrived", "offers"),
     [
         # 3020 octets in all: direct while 2048 or more are to come.
@@ -128,7 +129,7 @@ def test_the_payload_of_a_large_frame_is_received_into_its_place(payload: int, a
     assert scene.memory[: payload + 1] == b"\x55" * payload + b"\0"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("payload", "last", "behind"),
     [
         (4076, False, 20),
@@ -147,7 +148,7 @@ def test_behind_bulk_there_is_room_for_its_end_and_the_next_header_alone(payload
     assert scene.step(scene.write(payload, last=last)[:16]) == [payload, behind]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("payload", "last", "offers"),
     [(4076, False, 16), (4072, False, IDLE), (4076, True, IDLE), (6000, False, 16), (6000, True, IDLE)],
 )
@@ -221,7 +222,7 @@ def test_a_buffer_that_is_full_of_whole_frames_makes_room_for_many() -> None:
 # Sends.
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("payload", "arrived", "offers"),
     [
         (5000, 16, [IDLE - 16]),
@@ -252,7 +253,7 @@ def test_the_payload_of_a_large_send_is_received_into_its_place(payload: int, ar
     assert scene.at_rest
 
 
-@pytest.mark.parametrize(("arrived", "offered"), [(15, IDLE), (16, FULL), (17, FULL), (19, FULL)])
+@each_case(("arrived", "offered"), [(15, IDLE), (16, FULL), (17, FULL), (19, FULL)])
 def test_the_length_of_a_send_counts_from_its_sixteenth_octet_on(arrived: int, offered: int) -> None:
     scene = Scene()
     buffer = bytearray(9000)
@@ -287,7 +288,7 @@ def test_a_segment_of_a_send_goes_to_its_offset() -> None:
     assert other == b"other\0\0\0"
 
 
-@pytest.mark.parametrize("arrived", [20, 21, 120, 121, 1020, 1021, 1500])
+@each_case("arrived", [20, 21, 120, 121, 1020, 1021, 1500])
 def test_a_scattered_send_is_received_piece_by_piece(arrived: int) -> None:
     scene = Scene()
     parts = [bytearray(octets) for octets in (100, 900, 2000, 5000)]
@@ -351,7 +352,7 @@ def test_the_rest_of_a_payload_of_abandoned_memory_vanishes() -> None:
     assert state_of(scene.qp) is State.OPEN
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("segment", "code"),
     [
         (untagged(3, 0, 2, bytes(5000)), 0x1203),
@@ -363,7 +364,6 @@ def test_the_rest_of_a_payload_of_abandoned_memory_vanishes() -> None:
         (tagged(2, 1, 0, bytes(5000)), 0x0206),
         (tagged(0, 1, 0, bytes(5000), ddp_version=2), 0x1104),
     ],
-    ids=["number", "offset", "length", "version", "queue", "handle", "opcode", "tagged version"],
 )
 def test_a_broken_rule_is_told_when_the_frame_is_complete(segment: bytes, code: int) -> None:
     scene = Scene()
@@ -384,8 +384,8 @@ def test_a_broken_rule_is_told_when_the_frame_is_complete(segment: bytes, code: 
     assert buffer == bytes(6000)
 
 
-@pytest.mark.parametrize("direct", [False, True])
-@pytest.mark.parametrize("payload", [5000, 5001])
+@each_case("direct", [False, True])
+@each_case("payload", [5000, 5001])
 def test_a_wrong_crc_is_told_and_nothing_is_delivered(payload: int, direct: bool) -> None:
     scene = Scene()
     scene.qp.post_receive("in", memoryview(bytearray(6000)))
@@ -408,7 +408,7 @@ def test_a_length_without_room_for_a_header_is_told_at_once() -> None:
         assert scene.raw.take() == terminate(0x1000)
 
 
-@pytest.mark.parametrize("length", [14, 15, 17, 18])
+@each_case("length", [14, 15, 17, 18])
 def test_a_length_with_room_for_a_header_is_waited_for(length: int) -> None:
     for first in (b"\xc1\x40", b"\x41\x43"):
         scene = Scene()
@@ -460,7 +460,7 @@ class CountedPool(ReceivePool):
         return super().take()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("segments", "plain", "drawn"),
     [
         ([untagged(3, 0, 1, b"x" * 32)], 1, 0),
@@ -470,7 +470,6 @@ class CountedPool(ReceivePool):
         ([untagged(3, 0, 1, b"x", last=False), untagged(3, 0, 1, b"y", offset=1)], 0, 1),
         ([untagged(3, 0, 1, b"x"), untagged(3, 0, 2, b"x" * 20), untagged(3, 0, 3, b"x" * 64)], 2, 1),
     ],
-    ids=["32", "0", "33", "solicited", "two segments", "three messages"],
 )
 def test_a_short_message_of_one_segment_takes_no_buffer(segments: list[bytes], plain: int, drawn: int) -> None:
     scene = Scene()
@@ -524,7 +523,7 @@ def test_a_bulk_message_that_ends_in_the_buffer_awaits_no_header() -> None:
 
 
 # Lengths of 0x2336 and 0x2805 octets.
-@pytest.mark.parametrize("payload", [9000, 10_231])
+@each_case("payload", [9000, 10_231])
 def test_a_long_frame_after_bulk_in_a_large_buffer_has_its_rest_there(payload: int) -> None:
     scene = Scene()
     first = scene.write(4076)

@@ -10,6 +10,7 @@ from rpcrdma.testing.joined_pair import feed
 from rpcrdma.verbs import Access, Disconnected, Established, MemoryRegion, SoftwareProtectionDomain
 from rpcrdma.verbs.receive_pool import ReceivePool, ScatteredBuffer
 from rpcrdma.wire.checksum import crc32c
+from support.cases import each_case
 from support.raw_iwarp import RawPeer, events_of, fpdu, read_request, startup_frame, tagged, untagged
 
 pytestmark = pytest.mark.in_python
@@ -42,7 +43,7 @@ def test_only_a_valid_fpdu_is_heard() -> None:
     assert not other.qp._receiver.heard
 
 
-@pytest.mark.parametrize("payload", [3000, 5001])
+@each_case("payload", [3000, 5001])
 def test_a_header_alone_is_noted_before_any_payload(payload: int) -> None:
     raw = initiator()
     frame = fpdu(tagged(0, HANDLE, OFFSET, bytes(payload)))
@@ -68,8 +69,8 @@ def test_the_header_of_a_send_alone_is_noted_too() -> None:
     assert direct.digest == crc32c(frame[:20])
 
 
-@pytest.mark.parametrize("opcode", [0, 2])
-@pytest.mark.parametrize("queue", [0, 1])
+@each_case("opcode", [0, 2])
+@each_case("queue", [0, 1])
 def test_an_untagged_segment_writes_no_memory(opcode: int, queue: int) -> None:
     raw = initiator()
     memory = bytearray(64)
@@ -113,7 +114,7 @@ def test_a_part_of_a_send_is_noted_with_its_header() -> None:
     assert not receiver.untagged.receives
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
+@each_case("count", [1, 2, 3])
 def test_reads_of_the_peer_are_noted_in_order(count: int) -> None:
     raw = initiator()
     region = MemoryRegion(5, 100, memoryview(bytearray(64)), Access.REMOTE_READ)
@@ -127,7 +128,7 @@ def test_reads_of_the_peer_are_noted_in_order(count: int) -> None:
     assert raw.qp._receiver.untagged.numbers == [1, 1 + count, 1]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "said"),
     [
         ({"payload": bytes(27)}, "an RDMA Read Request of 27 octets"),
@@ -164,7 +165,7 @@ def test_reads_beyond_the_agreed_depth_are_refused() -> None:
     assert "more than 2 RDMA Reads outstanding" in str(event)
 
 
-@pytest.mark.parametrize("position", [0, 1440])
+@each_case("position", [0, 1440])
 def test_the_place_where_a_response_broke_off_is_named(position: int) -> None:
     raw = initiator()
     region = MemoryRegion(5, 1000, memoryview(bytearray(4000)), Access.REMOTE_READ)
@@ -226,7 +227,7 @@ def test_segments_of_a_send_are_written_behind_one_another() -> None:
     assert (completion.wr, completion.length) == ("in", 73)
 
 
-@pytest.mark.parametrize("arrived", [20, 21, 500, 2000])
+@each_case("arrived", [20, 21, 500, 2000])
 def test_what_has_come_of_a_large_send_is_written_at_its_start(arrived: int) -> None:
     raw = initiator()
     buffer, memory = noting(6000)
@@ -335,8 +336,8 @@ def test_an_end_lets_go_of_all_receives() -> None:
     assert [completion.wr for completion in raw.qp.completions] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("payload", [0, 1, 3000, 5000])
-@pytest.mark.parametrize("last", [False, True])
+@each_case("payload", [0, 1, 3000, 5000])
+@each_case("last", [False, True])
 def test_a_write_that_is_no_ready_frame_connects_nobody(payload: int, last: bool) -> None:
     raw = RawPeer(MpaRole.RESPONDER, SoftwareProtectionDomain(lambda bits: 0), IwarpConfig())
     raw.give(startup_frame("Req", 0x50, 2, bytes.fromhex("80208020")))
@@ -367,7 +368,7 @@ def test_the_first_fpdu_is_heard_before_the_next_one_is_begun() -> None:
     assert receiver.tagged.opened is None
 
 
-@pytest.mark.parametrize("length", [13, 14, 256, 257, 269, 512, 13 << 8])
+@each_case("length", [13, 14, 256, 257, 269, 512, 13 << 8])
 def test_the_length_of_an_fpdu_has_two_octets(length: int) -> None:
     raw = initiator()
     feed(raw.qp, length.to_bytes(2, "big"))

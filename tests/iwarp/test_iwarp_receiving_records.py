@@ -13,6 +13,7 @@ from rpcrdma.iwarp.sender import ReadWork, Sender
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceivePool, ScatteredBuffer
 from rpcrdma.wire.checksum import crc32c
+from support.cases import each_case
 from support.raw_iwarp import fpdu, read_request, tagged, untagged
 
 pytestmark = pytest.mark.in_python
@@ -315,7 +316,7 @@ def test_the_record_of_reads_of_the_peer() -> None:
     ]
 
 
-@pytest.mark.parametrize("direct", [False, True])
+@each_case("direct", [False, True])
 def test_the_record_of_responses_to_two_reads(direct: bool) -> None:
     scene = Receiving()
     first = ReadWork("first", 0x41, 6000, 9, 5000, HANDLE, BASE)

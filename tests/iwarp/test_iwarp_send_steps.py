@@ -18,6 +18,7 @@ from rpcrdma.iwarp.sender import ReadWork, Sender, Work
 from rpcrdma.iwarp.terminate import Code, TerminateFault, TerminateMessage
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.buffers import Buffer
+from support.cases import each_case
 from support.raw_iwarp import fpdu, read_request, tagged, terminate, untagged
 
 pytestmark = pytest.mark.in_python
@@ -138,7 +139,7 @@ def test_a_new_sender_has_nothing_and_may_not_speak() -> None:
     assert len(sender.send_queue) == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("emss", "limit", "markers", "sizes"),
     [
         (1460, None, False, (1440, 1436, 1460)),
@@ -179,8 +180,8 @@ def test_a_send_is_one_message_with_the_next_number() -> None:
         assert scene.once() == b""
 
 
-@pytest.mark.parametrize("length", [0, 1, 111, 112, 113, 224, 225, 512, 513, 600, 672])
-@pytest.mark.parametrize("pieces", [1, 2])
+@each_case("length", [0, 1, 111, 112, 113, 224, 225, 512, 513, 600, 672])
+@each_case("pieces", [1, 2])
 def test_a_write_is_cut_to_the_segment_size(length: int, pieces: int) -> None:
     scene = Scene()
     data = pattern(length)
@@ -194,7 +195,7 @@ def test_a_write_is_cut_to_the_segment_size(length: int, pieces: int) -> None:
     assert scene.done == ["first", "second"]
 
 
-@pytest.mark.parametrize("length", [100, 300, 600])
+@each_case("length", [100, 300, 600])
 def test_one_frame_at_a_time_is_the_same_message(length: int) -> None:
     data = pattern(length)
     ways: list[tuple[Callable[[Scene], object], bytes]] = [
@@ -234,7 +235,7 @@ PIECES = [
 ]
 
 
-@pytest.mark.parametrize(("lengths", "steps"), PIECES)
+@each_case(("lengths", "steps"), PIECES)
 def test_pieces_of_a_gather_list_are_taken_in_order(lengths: list[int], steps: list[int]) -> None:
     sender = Scene().sender
     data = pattern(sum(lengths), 5)
@@ -252,7 +253,7 @@ def test_pieces_of_a_gather_list_are_taken_in_order(lengths: list[int], steps: l
     assert sender._pieces(gather, 0) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("gather", "lengths"),
     [
         # Short payload is one piece with its headers.
@@ -264,7 +265,6 @@ def test_pieces_of_a_gather_list_are_taken_in_order(lengths: list[int], steps: l
         ([10] * 60, [20, *[10] * 60, 4]),
         ([10] * 61, [20, 610, 2 + 4]),
     ],
-    ids=["512", "512 in two", "513", "600 in two", "60 pieces", "61 pieces"],
 )
 def test_the_pieces_of_a_gather_are_few(gather: list[int], lengths: list[int]) -> None:
     scene = Scene(1454)
@@ -276,7 +276,7 @@ def test_the_pieces_of_a_gather_are_few(gather: list[int], lengths: list[int]) -
     assert scene.sender.out.built == sum(lengths)
 
 
-@pytest.mark.parametrize(("length", "pieces"), [(512, 1), (513, 3)])
+@each_case(("length", "pieces"), [(512, 1), (513, 3)])
 def test_a_long_write_of_one_buffer_is_not_copied(length: int, pieces: int) -> None:
     scene = Scene(1454)
     data = pattern(length)
@@ -287,8 +287,8 @@ def test_a_long_write_of_one_buffer_is_not_copied(length: int, pieces: int) -> N
     assert pieces == 1 or (isinstance(gather[1], memoryview) and gather[1].obj is data)
 
 
-@pytest.mark.parametrize("crc", [True, False])
-@pytest.mark.parametrize("length", [5, 600])
+@each_case("crc", [True, False])
+@each_case("length", [5, 600])
 def test_crcs_are_made_if_they_were_agreed_on(crc: bool, length: int) -> None:
     scene = Scene(1454, crc=crc)
     data = pattern(length)
@@ -377,8 +377,8 @@ def test_messages_can_be_handed_out_one_by_one() -> None:
     ]
 
 
-@pytest.mark.parametrize("length", [0, 50])
-@pytest.mark.parametrize("first", ["response", "send", "write", "read"])
+@each_case("length", [0, 50])
+@each_case("first", ["response", "send", "write", "read"])
 def test_the_first_message_of_all_is_handed_out_by_itself(first: str, length: int) -> None:
     scene = Scene(one_message=True)
     data = bytes(length)
@@ -493,8 +493,8 @@ def test_completions_come_with_the_last_octet_unless_they_are_unwanted() -> None
 # Responses.
 
 
-@pytest.mark.parametrize("markers", [False, True])
-@pytest.mark.parametrize("length", [0, 1, 111, 112, 113, 224, 300])
+@each_case("markers", [False, True])
+@each_case("length", [0, 1, 111, 112, 113, 224, 300])
 def test_a_response_shows_the_memory_and_is_then_over(length: int, markers: bool) -> None:
     scene = Scene(markers=markers)
     scene.asked(length, start=20, sink_offset=(1 << 64) - 50)
@@ -516,8 +516,8 @@ def test_a_response_shows_the_memory_and_is_then_over(length: int, markers: bool
     assert not scene.sender.under_way
 
 
-@pytest.mark.parametrize("frames", [0, 1, 2])
-@pytest.mark.parametrize("markers", [False, True])
+@each_case("frames", [0, 1, 2])
+@each_case("markers", [False, True])
 def test_a_response_without_its_memory_breaks_off_with_the_rest_of_the_read(frames: int, markers: bool) -> None:
     scene = Scene(markers=markers)
     sink_offset = (1 << 64) - 150

@@ -17,6 +17,7 @@ from rpcrdma.iwarp.sender import ReadWork, Sender, Work
 from rpcrdma.iwarp.terminate import TerminateMessage
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.checksum import crc32c
+from support.cases import each_case
 from support.raw_iwarp import fpdu, read_request, tagged, terminate, untagged
 
 pytestmark = pytest.mark.in_python
@@ -343,7 +344,7 @@ def test_the_record_while_a_response_with_markers_goes_out() -> None:
     }
 
 
-@pytest.mark.parametrize("markers", [False, True])
+@each_case("markers", [False, True])
 def test_the_record_of_an_end_in_the_middle(markers: bool) -> None:
     scene = Sending(markers=markers)
     front = 4 * markers
@@ -384,7 +385,7 @@ def test_the_record_of_a_sender_that_is_stopped() -> None:
     assert scene.watch.changes() == {"frames": [], "start": 10, "built": 10, "pieces": []}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("handle", "past", "status"),
     [
         (0x81828384, 0, Status.REMOTE_ACCESS),
@@ -407,7 +408,7 @@ def test_a_terminate_refuses_the_write_that_it_quotes(handle: int, past: int, st
     assert (send.status, write.status) == (Status.FLUSHED, status)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "refused"),
     [
         (0x00FF, False),

@@ -10,6 +10,7 @@ import pytest
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole, Scratch
 from rpcrdma.testing.joined_pair import Chunking, byte_by_byte, feed, sizes, whole
 from rpcrdma.verbs import Access, MemoryRegion, SoftwareProtectionDomain
+from support.cases import each_case
 from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, startup_frame, tagged, untagged
 
 pytestmark = pytest.mark.in_python
@@ -42,7 +43,8 @@ class Sharing(RawPeer):
         self.stream = memoryview(b"".join([*sends[:6], write, *sends[6:]]))
 
 
-@pytest.mark.parametrize("chunking", [byte_by_byte, whole, sizes(random.Random(3).randint)])
+@pytest.mark.thorough
+@each_case("chunking", [byte_by_byte, whole, sizes(random.Random(3).randint)])
 def test_each_gets_its_own_octets_whatever_comes_between_them(chunking: Chunking) -> None:
     scratch = Scratch()
     peers = [Sharing(number, scratch) for number in range(PEERS)]

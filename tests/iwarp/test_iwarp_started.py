@@ -11,6 +11,7 @@ from rpcrdma.iwarp.sender import Work
 from rpcrdma.iwarp.states import State
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Disconnected, Established, Verb
+from support.cases import each_case
 from support.raw_iwarp import RawPeer, events_of, fpdu, startup_frame, tagged, untagged
 
 DRAWN = 0x9E3779B97F4A7C15F39CC0605CEDC835
@@ -51,7 +52,7 @@ def test_an_initiator_is_open_with_the_reply() -> None:
     assert raw.take() == fpdu(untagged(3, 0, 1, b"said"))
 
 
-@pytest.mark.parametrize("role", MpaRole)
+@each_case("role", MpaRole)
 def test_both_ends_hear_once_that_the_connection_is_there(role: MpaRole) -> None:
     raw = peer(role)
     raw.connect()
@@ -77,7 +78,7 @@ def test_a_message_of_any_number_of_pieces_is_sent_whole(pieces: int, octets: in
     assert payload == b"".join(gather)
 
 
-@pytest.mark.parametrize("frames", [1, 2, 5])
+@each_case("frames", [1, 2, 5])
 def test_the_send_queue_is_empty_when_everything_is_sent(frames: int) -> None:
     raw = peer(MpaRole.INITIATOR)
     raw.connect()

@@ -26,12 +26,13 @@ from rpcrdma.iwarp.startup import (
     size_startup_frame,
 )
 from rpcrdma.iwarp.terminate import Code
+from support.cases import each_case
 from support.raw_iwarp import startup_frame
 
 pytestmark = pytest.mark.in_python
 
 VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors/iwarp/frames.toml").read_text())["startup"]
-by_name = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
+by_name = each_case("vector", VECTORS)
 ALL = ReadyFrame.SEND | ReadyFrame.WRITE | ReadyFrame.READ
 NONE = ReadyFrame(0)
 KEY = FrameKind.REQUEST.value
@@ -81,7 +82,7 @@ def test_trailing_octets_are_no_part_of_a_frame(vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.req("MPA-32")
-@pytest.mark.parametrize("length", range(1, 17))
+@each_case("length", range(1, 17))
 def test_a_wrong_key_shows_at_its_first_wrong_octet(length: int) -> None:
     octets = KEY[: length - 1] + b"~"
     with pytest.raises(RemoteProtocolError, match="not an MPA start-up frame"):
@@ -89,7 +90,7 @@ def test_a_wrong_key_shows_at_its_first_wrong_octet(length: int) -> None:
 
 
 @pytest.mark.req("MPA-43", "MPA-42")
-@pytest.mark.parametrize("kind", list(FrameKind))
+@each_case("kind", list(FrameKind))
 def test_two_of_the_same_role_are_told_apart_by_the_key(kind: FrameKind) -> None:
     other = kind.other.value
     assert size_startup_frame(kind, other[:15]) == 20
@@ -98,7 +99,7 @@ def test_two_of_the_same_role_are_told_apart_by_the_key(kind: FrameKind) -> None
 
 
 @pytest.mark.req("MPA-35", "MPA-48")
-@pytest.mark.parametrize("revision", [0, 3, 255])
+@each_case("revision", [0, 3, 255])
 def test_other_revisions_are_incompatible(revision: int) -> None:
     with pytest.raises(RemoteProtocolError, match=f"revision {revision}"):
         size_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0x40, revision)[:18])
@@ -133,7 +134,7 @@ def test_without_a_the_rtr_bits_are_ignored() -> None:
 
 
 @pytest.mark.req("EM-13")
-@pytest.mark.parametrize("kind", list(FrameKind))
+@each_case("kind", list(FrameKind))
 def test_each_bit_of_the_words_has_its_meaning(kind: FrameKind) -> None:
     for bits in range(16):
         peer_to_peer = bool(bits & 8)
@@ -156,8 +157,8 @@ def reply(enhanced: Enhanced | None, *, crc: bool = False, markers: bool = False
 
 
 @pytest.mark.req("MPA-34", "MPA-22", "MPA-23", "MPA-20")
-@pytest.mark.parametrize("mine", [False, True])
-@pytest.mark.parametrize("peers", [False, True])
+@each_case("mine", [False, True])
+@each_case("peers", [False, True])
 def test_either_side_turns_the_crc_on(mine: bool, peers: bool) -> None:
     config = IwarpConfig(crc=mine)
     told, agreed = answer(request(None, crc=peers), config, b"")
@@ -175,7 +176,7 @@ def test_the_default_demands_crcs_and_no_markers() -> None:
 
 
 @pytest.mark.req("MPA-33")
-@pytest.mark.parametrize("wanted", [False, True])
+@each_case("wanted", [False, True])
 def test_markers_are_what_the_other_side_wants(wanted: bool) -> None:
     told, agreed = answer(request(None, markers=wanted), IwarpConfig(), b"")
     assert (told.markers, agreed.markers) == (False, wanted)
@@ -204,7 +205,7 @@ def test_a_responder_fits_its_read_depths_to_the_initiators(
 
 
 @pytest.mark.req("EM-8", "EM-9")
-@pytest.mark.parametrize(
+@each_case(
     ("told", "inbound", "outbound"),
     [
         ((4, 8), 8, 4),
@@ -242,7 +243,7 @@ def test_plain_requests_ask_for_nothing() -> None:
 
 
 @pytest.mark.req("EM-11")
-@pytest.mark.parametrize(
+@each_case(
     ("offered", "supported", "chosen"),
     [
         (ALL, ALL, ReadyFrame.WRITE),
@@ -262,7 +263,7 @@ def test_a_responder_repeats_a_and_chooses_one_rtr_frame(
 
 
 @pytest.mark.req("EM-12")
-@pytest.mark.parametrize(
+@each_case(
     ("offered", "told", "chosen"),
     [(ALL, ALL, ReadyFrame.WRITE), (ALL, ReadyFrame.READ, ReadyFrame.READ), (ALL, ReadyFrame.SEND, ReadyFrame.SEND)],
 )
@@ -279,14 +280,14 @@ def test_an_initiator_that_reads_nothing_keeps_one_slot_for_the_rtr_frame() -> N
     assert (agreed.inbound_reads, agreed.outbound_reads) == (1, 1)
 
 
-@pytest.mark.parametrize("frames", [ReadyFrame.SEND, ReadyFrame.WRITE, ReadyFrame.SEND | ReadyFrame.WRITE])
+@each_case("frames", [ReadyFrame.SEND, ReadyFrame.WRITE, ReadyFrame.SEND | ReadyFrame.WRITE])
 def test_without_reads_among_the_rtr_frames_no_slot_is_asked_for(frames: ReadyFrame) -> None:
     asked = ask(IwarpConfig(peer_to_peer=True, outbound_reads=0, ready_frames=frames), b"")
     assert asked.enhanced == Enhanced(32, 0, True, frames)
 
 
 @pytest.mark.req("EM-12")
-@pytest.mark.parametrize(
+@each_case(
     ("told", "code"),
     [
         (Enhanced(1, 1, True, ReadyFrame.SEND), Code.NO_MATCHING_RTR),
@@ -302,7 +303,7 @@ def test_an_initiator_refuses_rtr_frames_that_it_cannot_send(told: Enhanced, cod
 
 
 @pytest.mark.req("EM-2", "EM-15")
-@pytest.mark.parametrize("revision", [1, 2])
+@each_case("revision", [1, 2])
 def test_plain_requests_get_plain_replies_of_the_same_revision(revision: int) -> None:
     frame, agreed = answer(request(None, revision=revision), IwarpConfig(), b"x")
     assert (frame.revision, frame.enhanced, frame.private_data) == (revision, None, b"x")
@@ -311,7 +312,7 @@ def test_plain_requests_get_plain_replies_of_the_same_revision(revision: int) ->
 
 
 @pytest.mark.req("EM-15")
-@pytest.mark.parametrize(
+@each_case(
     ("enhanced", "told"),
     [
         (True, reply(None)),
@@ -331,7 +332,7 @@ def test_plain_replies_leave_one_read() -> None:
     assert conclude(ask(config, b""), reply(None, revision=1), config) == MpaAgreement(True, False, 32, 1, None)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("settings", "what"),
     [
         ({"inbound_reads": -1}, "inbound_reads"),

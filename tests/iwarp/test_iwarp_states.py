@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from rpcrdma.iwarp.states import TRANSITIONS, Input, State
+from support.cases import each_case
 
 pytestmark = pytest.mark.in_python
 
@@ -29,7 +30,7 @@ def test_each_state_takes_what_may_happen_in_it() -> None:
         assert ((state, moved) in TRANSITIONS) == (moved in LEGAL[state])
 
 
-@pytest.mark.parametrize("state", [state for state in State if state is not State.CLOSED])
+@each_case("state", [state for state in State if state is not State.CLOSED])
 def test_every_state_can_end(state: State) -> None:
     assert TRANSITIONS[state, Input.END] is State.CLOSED
 

@@ -11,6 +11,7 @@ from rpcrdma.iwarp.segments import READ_REQUEST
 from rpcrdma.iwarp.sender import ReadWork, Sender
 from rpcrdma.iwarp.tagged import TaggedMessages
 from rpcrdma.verbs import Completion, SoftwareProtectionDomain, Status, Verb
+from support.cases import each_case
 
 HANDLE, BASE = 7, 10_000
 SINK_OFFSET, READ_OCTETS = BASE + 100, 500
@@ -55,7 +56,7 @@ def test_versions_are_one(version: int) -> None:
     assert scene.code(rdmap=version << 6 | 0x30) == (None if version == 1 else 0x0205)
 
 
-@pytest.mark.parametrize("opcode", range(16))
+@each_case("opcode", range(16))
 def test_opcodes_are_those_of_writes_and_expected_responses(opcode: int) -> None:
     assert Scene().code(rdmap=0x40 | opcode) == (None if opcode == 0 else 0x0206)
     expected = {0: None, 2: None}
@@ -64,7 +65,7 @@ def test_opcodes_are_those_of_writes_and_expected_responses(opcode: int) -> None
     )
 
 
-@pytest.mark.parametrize("ready", [None, *ReadyFrame])
+@each_case("ready", [None, *ReadyFrame])
 def test_a_ready_frame_is_an_empty_write_if_it_is_a_write(ready: ReadyFrame | None) -> None:
     fits = ready in {None, ReadyFrame.WRITE}
     assert Scene().code(octets=0, ready=ready) == (None if fits else 0x2007)

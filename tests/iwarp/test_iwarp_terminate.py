@@ -19,6 +19,7 @@ from rpcrdma.iwarp.terminate import (
     read_source_code,
     tagged_code,
 )
+from support.cases import each_case
 
 VECTORS = {
     vector["name"]: bytes.fromhex(vector["hex"])
@@ -119,7 +120,7 @@ def test_every_code_has_words() -> None:
 
 
 @pytest.mark.req("RD-4")
-@pytest.mark.parametrize(
+@each_case(
     ("code", "segment", "read"),
     [
         (Code.LOCAL_CATASTROPHIC, False, False),
@@ -150,7 +151,7 @@ def test_read_request_headers_are_the_golden_octets() -> None:
             decode_read_header(REQUEST[: 20 + length], 20)
 
 
-@pytest.mark.parametrize("reason", ["invalid handle", "access rights", "wrap", "bounds"])
+@each_case("reason", ["invalid handle", "access rights", "wrap", "bounds"])
 def test_every_refusal_of_memory_has_a_number(reason: str) -> None:
     error = RemoteAccessError(reason, 1)
     assert read_source_code(error) >> 8 == 0x01

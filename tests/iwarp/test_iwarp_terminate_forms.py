@@ -17,6 +17,7 @@ from rpcrdma.iwarp.terminate import (
     read_source_code,
     tagged_code,
 )
+from support.cases import each_case
 
 pytestmark = pytest.mark.in_python
 
@@ -51,8 +52,8 @@ def message(code: int, announced: tuple[bool, bool, bool], header: bytes = UNTAG
     )
 
 
-@pytest.mark.parametrize("header", [UNTAGGED_HEADER, TAGGED_HEADER], ids=["untagged", "tagged"])
-@pytest.mark.parametrize("flags", [*range(0, 256, 32), 0x3F, 0x41, 0x82, 0xE4, 0xE7, 0xFF, 0xD0])
+@each_case("header", [UNTAGGED_HEADER, TAGGED_HEADER])
+@each_case("flags", [*range(0, 256, 32), 0x3F, 0x41, 0x82, 0xE4, 0xE7, 0xFF, 0xD0])
 def test_a_message_has_the_fields_that_its_flags_announce(flags: int, header: bytes) -> None:
     announced = fields(flags)
     told = body(announced, header)
@@ -83,7 +84,7 @@ def test_a_code_in_either_order_of_nibbles_is_understood() -> None:
         assert decoded == (other if other in known and code not in known else code)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("first", "low", "code"),
     [
         (0x12, 0x02, 0x1202),
@@ -105,7 +106,7 @@ def test_codes_that_arrive_are_these(first: int, low: int, code: int) -> None:
     assert decode_terminate(bytes([first, low, 0, 0])).code == code
 
 
-@pytest.mark.parametrize("length", range(4))
+@each_case("length", range(4))
 def test_a_message_has_a_control_field(length: int) -> None:
     with pytest.raises(DecodeError, match="Terminate control"):
         decode_terminate(bytes(length))
@@ -129,7 +130,7 @@ def test_a_message_announces_its_fields(
     assert encode_terminate(told) == bytes.fromhex(octets)
 
 
-@pytest.mark.parametrize("code", Code)
+@each_case("code", Code)
 def test_a_fault_quotes_headers_by_its_layer_and_type(code: Code) -> None:
     fault = TerminateFault("words", code, segment_octets=46, ddp_header=UNTAGGED_HEADER, read_header=READ_HEADER)
     assert (str(fault), fault.code) == ("words", code)
@@ -143,7 +144,7 @@ def test_a_fault_quotes_headers_by_its_layer_and_type(code: Code) -> None:
     assert bare == TerminateMessage(code=code)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("reason", "reading", "writing"),
     [
         ("invalid handle", 0x0100, 0x1100),

@@ -7,6 +7,7 @@ import pytest
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp import MpaRole
 from rpcrdma.verbs import Access, Completion, Disconnected, SoftwareProtectionDomain, Status, Verb
+from support.cases import each_case
 from support.draws import draws
 from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, terminate, untagged
 
@@ -82,7 +83,7 @@ def test_each_remote_buffer_has_a_write_of_its_own_and_they_leave_in_order() -> 
 
 
 @pytest.mark.req("RD-11", "RD-15")
-@pytest.mark.parametrize("role", list(MpaRole), ids=lambda role: role.value)
+@each_case("role", list(MpaRole))
 def test_a_terminate_ends_the_connection_as_a_breach_that_the_peer_tells_of(role: MpaRole) -> None:
     raw = connected(role)
     # An initiator hears of nothing before it has spoken.
@@ -97,7 +98,7 @@ def test_a_terminate_ends_the_connection_as_a_breach_that_the_peer_tells_of(role
     assert raw.qp.wants_close
 
 
-@pytest.mark.parametrize("length", range(4))
+@each_case("length", range(4))
 def test_a_terminate_that_says_nothing_is_a_breach_and_is_not_answered(length: int) -> None:
     raw = connected(MpaRole.RESPONDER)
     raw.give(fpdu(untagged(7, 2, 1, bytes(length))))
@@ -108,7 +109,7 @@ def test_a_terminate_that_says_nothing_is_a_breach_and_is_not_answered(length: i
     assert raw.take() == b""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("handle", "offset", "length", "possible"),
     [
         (0, 0, 1, True),

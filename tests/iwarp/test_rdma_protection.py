@@ -11,6 +11,7 @@ import pytest
 from rpcrdma.iwarp import MpaRole
 from rpcrdma.testing.endpoint_pair import counted_bits
 from rpcrdma.verbs import Access, Disconnected, MemoryRegion, SoftwareProtectionDomain, Status
+from support.cases import each_case
 from support.raw_iwarp import (
     RawPeer,
     completions_of,
@@ -45,7 +46,7 @@ ATTACKS: dict[str, Attack] = {
 
 
 @pytest.mark.req("V1-78", "DDP-19", "RD-17", "V1-77", "V2-94")
-@pytest.mark.parametrize("name", ATTACKS)
+@each_case("name", ATTACKS)
 def test_a_handle_is_worth_nothing_on_another_connection(name: str) -> None:
     owner, other = responder(1), responder(1 << 40)
     memory = bytearray(SECRET)
@@ -79,7 +80,7 @@ def test_completions_of_one_connection_do_not_show_on_another() -> None:
 
 
 @pytest.mark.req("V1-78", "RD-17", "DDP-20")
-@pytest.mark.parametrize("name", ATTACKS)
+@each_case("name", ATTACKS)
 def test_a_handle_used_again_after_its_end_is_refused(name: str) -> None:
     raw = responder(1)
     memory = bytearray(SECRET)
@@ -123,7 +124,7 @@ def test_guessing_a_handle_ends_the_connection_at_the_first_guess() -> None:
 
 
 @pytest.mark.req("V1-78", "RD-17")
-@pytest.mark.parametrize(
+@each_case(
     ("access", "attack"),
     [
         (Access.REMOTE_READ, "write"),

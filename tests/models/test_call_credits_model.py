@@ -17,8 +17,11 @@ from model_replay import Action, Observation, check, traces
 from rpcrdma.testing.endpoint_pair import BarePeer, message
 from rpcrdma.transport import Call, IncomingCall, ReplyBound, Role
 from rpcrdma.transport.config import TransportConfig
+from support.cases import each_case
 from support.raw_calls import header as call_header
 from support.raw_replies import header as reply_header
+
+pytestmark = pytest.mark.thorough
 
 REQUESTED, GRANTED = 5, 3
 """Unanswered calls that the endpoint asks for, and those that it grants its peer."""
@@ -184,6 +187,6 @@ class Endpoint:
 
 @pytest.mark.usefixtures("no_spare_receives")
 @pytest.mark.req("V1-2", "V1-3", "V1-5", "V1-6", "V1-7", "V1-8", "V1-87", "BD-2", "BD-3")
-@pytest.mark.parametrize("role", Role)
+@each_case("role", Role)
 def test_calls_leave_as_the_model_of_call_credits_says(role: Role) -> None:
     assert check(lambda: Endpoint(role), traces(CallCredits(), depth=5, walks=60, walk_steps=60)) > 2000

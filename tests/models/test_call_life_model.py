@@ -25,6 +25,9 @@ from rpcrdma.rpc.errors import RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.simulation.loop import VirtualLoop
 from rpcrdma.transport import Call, TransportStatistics
+from support.cases import each_case
+
+pytestmark = pytest.mark.thorough
 
 CALLS_MAX = 6
 BREACHES_MAX = 3
@@ -299,7 +302,7 @@ def _outcome(task: asyncio.Task[Any]) -> str:
             return repr(error)
 
 
-@pytest.mark.parametrize("repeats_max", [None, 1])
+@each_case("repeats_max", [None, 1])
 def test_calls_live_as_the_model_says(repeats_max: int | None) -> None:
     loop = VirtualLoop()
     clients: list[Client] = []

@@ -30,6 +30,8 @@ from transmission_peer import (
     TransmissionPeer,
 )
 
+pytestmark = pytest.mark.thorough
+
 MESSAGES_MAX = 12
 
 

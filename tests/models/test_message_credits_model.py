@@ -22,6 +22,8 @@ from support.bare_messages import BareMessages
 from support.both_drafts import DRAFTS, Raw
 from support.raw_messages import MORE, NOMSG, RESPONSE
 
+pytestmark = pytest.mark.thorough
+
 REQUESTED, GRANTED = 3, 32
 GIVEN_FIRST = REQUESTED + 2
 """Credits in the first message of the peer: for as many calls, for one message more, and for a grant."""

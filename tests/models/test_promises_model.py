@@ -16,6 +16,8 @@ from rpcrdma.transport import CallFailed, ReplyArrived, Role, TransportConfig
 from support.octets import words
 from transmission_peer import DRAFTS, NOITEM, OCTETS, PAGE, PAGES, XMTREQ, XMTRESP, TransmissionPeer, in_segments
 
+pytestmark = pytest.mark.thorough
+
 LENGTHS = (1, 2, 4)
 """Transmissions of the longest response to a call."""
 CALLS_MAX, IN_FLIGHT_MAX = 16, 4

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import pytest
+
 from model_replay import Action, Observation, check, traces
 from rpcrdma.aio.answering.answering import Answering, AtMostOnce, HandlerRunner, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferPool
@@ -21,6 +23,8 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.reply_cache import ReplyCache
 from rpcrdma.rpc.service import Service, in_worker
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload
+
+pytestmark = pytest.mark.thorough
 
 SMALL, LARGE = "small", "large"
 """Replies: of a size that is kept after it was sent, and of one that is not."""

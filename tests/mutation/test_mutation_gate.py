@@ -16,6 +16,8 @@ from coverage_map import HERE, Project
 from equivalents import LEAST_PROOF, MOST_SHARE, Equivalents
 from run_mutants import GATED, MODULES, ROOT, TESTS, drawn_all, key, paths_of
 
+pytestmark = pytest.mark.thorough
+
 MODULE = """
 LIMIT = 3
 UNIT = [1][0]

@@ -9,6 +9,7 @@ import pytest
 
 from code_swap import changed_code
 from mutations import UNCHANGED, apply, bound_names, find
+from support.cases import each_case
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -77,7 +78,8 @@ def test_no_mistake_is_the_module_itself() -> None:
         apply(SOURCE, 99)
 
 
-@pytest.mark.parametrize("path", ["wire/buffers.py", "iwarp/states.py"])
+@pytest.mark.thorough
+@each_case("path", ["wire/buffers.py", "iwarp/states.py"])
 def test_every_mutant_of_a_module_compiles_and_differs(path: str) -> None:
     source = (ROOT / "src" / "rpcrdma" / path).read_text()
     plain = ast.dump(ast.parse(source))

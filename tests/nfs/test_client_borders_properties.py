@@ -32,6 +32,7 @@ from rpcrdma.nfs.client.trees import tree_work
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
+from support.cases import each_case
 
 CALLS_MAX = 40
 """Replies of one example; then the connection is lost, so that no answers without end have to be waited for."""
@@ -221,7 +222,8 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("local")
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.thorough
+@each_case("operation", OPERATIONS)
 @given(data=st.data())
 def test_no_reply_raises_anything_but_our_errors(operation: str, data: st.DataObject, beside: Path) -> None:
     own = beside / "own"

@@ -8,6 +8,7 @@ import pytest
 
 from rpcrdma.nfs import v3, watch
 from rpcrdma.rpc.reply_bound import ReplyBound
+from support.cases import each_case
 
 
 def bound(number: int, **args: int) -> ReplyBound:
@@ -43,7 +44,7 @@ def test_results_of_fixed_size_have_nothing_eligible(number: int, octets: int) -
 
 
 @pytest.mark.req("NF-1")
-@pytest.mark.parametrize("count", [0, 1, 4096, 1 << 20])
+@each_case("count", [0, 1, 4096, 1 << 20])
 def test_read_data_are_eligible_and_bounded_by_count(count: int) -> None:
     assert bound(6, count=count) == ReplyBound(104, (count,))
 
@@ -53,7 +54,7 @@ def test_readlink_target_is_eligible_and_bounded_by_the_longest_path() -> None:
     assert bound(5) == ReplyBound(96, (4096,))
 
 
-@pytest.mark.parametrize("count", [512, 65536])
+@each_case("count", [512, 65536])
 def test_directories_are_bounded_by_the_count_of_the_call_and_not_eligible(count: int) -> None:
     assert bound(16, count=count) == ReplyBound(108 + count)
     assert bound(17, maxcount=count, dircount=7) == ReplyBound(108 + count)

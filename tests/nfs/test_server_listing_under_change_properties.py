@@ -9,12 +9,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export
 from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
+
+pytestmark = pytest.mark.thorough
 
 
 def load_harness() -> ModuleType:

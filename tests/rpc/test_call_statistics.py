@@ -21,6 +21,7 @@ from rpcrdma.rpc.call_statistics import (
 )
 from rpcrdma.rpc.program import Procedure, null_procedure
 from rpcrdma.transport import Call
+from support.cases import each_case
 
 MS = 1_000_000
 
@@ -162,7 +163,7 @@ def test_what_several_connections_have_counted_adds_up() -> None:
     assert (absent.status, absent.ops, absent.bytes_sent) == ("NFS3ERR_NOENT", 2, 3)
 
 
-@pytest.mark.parametrize("scale", [1, 300, 10**5, 10**9, 10**13])
+@each_case("scale", [1, 300, 10**5, 10**9, 10**13])
 def test_many_calls_at_once_are_counted_as_one_after_another(scale: int) -> None:
     durations_ns = [(number * number * 7919) % 1000 * scale for number in range(500)]
     statistics, one_by_one = CallStatistics(), Durations()

@@ -30,6 +30,7 @@ from rpcrdma.rpc.call_statistics import (
 )
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.histogram import Histogram, bucket_of
+from support.cases import each_case
 
 MS = 1_000_000
 PLACE = (v3.READ.program, v3.READ.version, v3.READ.name)
@@ -159,7 +160,7 @@ def test_sums_are_for_each_procedure_or_for_each_status() -> None:
     ]
 
 
-@pytest.mark.parametrize("status", [TIMEOUT, CANCELLED, CONNECTION_LOST, NOT_SENT, REPEATED, DROPPED, REFUSED])
+@each_case("status", [TIMEOUT, CANCELLED, CONNECTION_LOST, NOT_SENT, REPEATED, DROPPED, REFUSED])
 def test_statuses_of_our_own_have_their_names(status: str) -> None:
     statistics = CallStatistics()
     statistics.of(v3.READ, status).add(MS)

@@ -27,6 +27,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.reply_cache import call_key
 from rpcrdma.rpc.service import Service
 from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, ReducedIneligibleItem
+from support.cases import each_case
 from support.fake_gss import FakeMechanism
 from support.programs import procedure
 
@@ -130,7 +131,7 @@ def crafted(
     return head + auth_octets(verifier or OpaqueAuth(6, session.gss.mic(head)), "verifier") + args
 
 
-@pytest.mark.parametrize("legs", [1, 2, 3])
+@each_case("legs", [1, 2, 3])
 @pytest.mark.req("OR-9")
 def test_a_context_is_made_with_init_and_goes_on_with_the_handle_that_was_given(legs: int) -> None:
     server = Server(FakeMechanism(legs=legs))
@@ -139,7 +140,7 @@ def test_a_context_is_made_with_init_and_goes_on_with_the_handle_that_was_given(
     assert len(server.acceptor) == 1
 
 
-@pytest.mark.parametrize("service", GssService)
+@each_case("service", GssService)
 def test_handlers_get_the_identity_and_one_object_for_all_calls_of_a_service(service: GssService) -> None:
     server = Server()
     session = server.session()
@@ -164,7 +165,7 @@ def test_the_verifier_moves_bulk_results_to_their_places_in_the_longer_reply() -
     assert bytes(protected.decode(Decoder(stream), 9, GIVE, ())) == b"\xaa" * 5
 
 
-@pytest.mark.parametrize("service", GssService)
+@each_case("service", GssService)
 def test_errors_that_are_no_denials_have_a_verifier_and_no_body(service: GssService) -> None:
     server = Server()
     session = server.session()
@@ -176,7 +177,7 @@ def test_errors_that_are_no_denials_have_a_verifier_and_no_body(service: GssServ
         protected.decode(Decoder(reply[:20] + b"\xff" + reply[21:]), 9, MISSING, ())
 
 
-@pytest.mark.parametrize("service", GssService)
+@each_case("service", GssService)
 def test_no_octet_of_a_header_or_of_a_protected_body_can_be_changed(service: GssService) -> None:
     server = Server()
     session = server.session()
@@ -197,7 +198,7 @@ def test_no_octet_of_a_header_or_of_a_protected_body_can_be_changed(service: Gss
         assert denied == b"\0\0\0\1" or garbage, (at, stat)
 
 
-@pytest.mark.parametrize("service", [GssService.INTEGRITY, GssService.PRIVACY])
+@each_case("service", [GssService.INTEGRITY, GssService.PRIVACY])
 def test_no_octet_of_a_reply_can_be_changed(service: GssService) -> None:
     server = Server()
     session = server.session()
@@ -222,7 +223,7 @@ def test_a_reply_without_a_verifier_of_the_context_is_not_believed() -> None:
 
 
 @pytest.mark.req("OR-11")
-@pytest.mark.parametrize("service", [GssService.INTEGRITY, GssService.PRIVACY])
+@each_case("service", [GssService.INTEGRITY, GssService.PRIVACY])
 def test_a_body_of_another_call_of_the_same_context_is_refused(service: GssService) -> None:
     server = Server()
     session = server.session()
@@ -259,7 +260,7 @@ def test_a_forged_number_does_not_move_the_window() -> None:
     assert server.call(session, GssService.NONE) == 42
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "stat"),
     [
         ({"version": 2}, AuthStat.AUTH_BADCRED),
@@ -326,7 +327,7 @@ def test_a_context_that_ends_within_a_call_is_told_with_the_reply() -> None:
     assert int.from_bytes(told[-4:], "big") == AuthStat.RPCSEC_GSS_CTXPROBLEM
 
 
-@pytest.mark.parametrize("service", GssService)
+@each_case("service", GssService)
 def test_destroy_ends_the_context_and_is_answered_under_it(service: GssService) -> None:
     server = Server()
     session = server.session()
@@ -387,7 +388,7 @@ def handle_known(server: Server, session: GssSession) -> bool:
 
 
 @pytest.mark.req("V1-80", "V1-83", "V2-65")
-@pytest.mark.parametrize("service", [GssService.INTEGRITY, GssService.PRIVACY])
+@each_case("service", [GssService.INTEGRITY, GssService.PRIVACY])
 def test_a_protected_body_of_which_a_part_came_in_a_chunk_is_refused(service: GssService) -> None:
     server = Server()
     session = server.session()
@@ -429,7 +430,7 @@ def test_a_token_is_looked_at_by_step_alone() -> None:
     assert not isinstance(call.protection, GssCall)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("service", "bound"),
     [
         (GssService.NONE, ReplyBound(100 + 20, (1001,))),

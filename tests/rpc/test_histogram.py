@@ -12,6 +12,7 @@ from rpcrdma.rpc import call_statistics
 from rpcrdma.rpc import histogram as module
 from rpcrdma.rpc.call_statistics import Durations
 from rpcrdma.rpc.histogram import BUCKETS, UNIT_BITS, UNIT_NS, Histogram, bucket_of, bucket_start_ns
+from support.cases import each_case
 
 STARTS = [
     unit << power
@@ -95,7 +96,7 @@ def test_times_are_told_to_a_tenth_of_a_microsecond() -> None:
     assert of(1_234_567).as_json() == dict.fromkeys(("mean", "p50", "p90", "p99", "max"), 1234.6)
 
 
-@pytest.mark.parametrize(("share", "rank"), [(0, 1), (0.2, 1), (0.21, 2), (0.4, 2), (0.6, 3), (0.61, 4), (0.8, 4)])
+@each_case(("share", "rank"), [(0, 1), (0.2, 1), (0.21, 2), (0.4, 2), (0.6, 3), (0.61, 4), (0.8, 4)])
 def test_a_quantile_is_the_nearest_rank(share: float, rank: int) -> None:
     histogram = of(1 << 10, 1 << 14, 1 << 18, 1 << 22, 1 << 26)
     start = 1 << (6 + 4 * rank)
@@ -130,7 +131,7 @@ def test_starts_rise() -> None:
     assert all(one < other for one, other in pairwise(STARTS))
 
 
-@pytest.mark.parametrize("bounds", [(256,), (512, 512), (256, 2048, 2560), (2048,), (STARTS[-1],), (1 << 60,)])
+@each_case("bounds", [(256,), (512, 512), (256, 2048, 2560), (2048,), (STARTS[-1],), (1 << 60,)])
 def test_a_duration_at_a_bound_is_not_below_it(bounds: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcrdma.rpc.host_identity import HostIdentity, HostName, host_identity, host_name, is_named
+from support.cases import each_case
 
 
 def identity(*dns_names: str, addresses: tuple[str, ...] = (), uris: tuple[str, ...] = ()) -> HostIdentity:
@@ -13,7 +14,7 @@ def identity(*dns_names: str, addresses: tuple[str, ...] = (), uris: tuple[str, 
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "name"),
     [
         ("Server.Example.", HostName("DNS", "server.example")),
@@ -29,13 +30,13 @@ def test_a_name_has_one_form(text: str, name: HostName) -> None:
     assert host_name(text) == name
 
 
-@pytest.mark.parametrize("text", ["", " ", ".", "a..b", ".example", "*.example.org", "*", "a*b.example", "x" * 64])
+@each_case("text", ["", " ", ".", "a..b", ".example", "*.example.org", "*", "a*b.example", "x" * 64])
 def test_what_is_no_name(text: str) -> None:
     with pytest.raises(ValueError, match="is not the name of a host; write"):
         host_name(text)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("presented", "wanted", "same"),
     [
         ("server.example", "server.example", True),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rpcrdma.rpc.keep_alive import KeepAlive
+from support.cases import each_case
 
 NOW_S = 1000.0
 
@@ -93,7 +92,7 @@ def test_the_answer_to_the_question_does_not_count_as_a_later_reply() -> None:
     assert watched.did == ["asked", "asked"]
 
 
-@pytest.mark.parametrize("idle_s", [None, 0.0])
+@each_case("idle_s", [None, 0.0])
 def test_without_an_interval_nothing_is_asked_but_a_first_call_must_be_answered(idle_s: float | None) -> None:
     assert Watched(idle_s).deadline_s is None
     watched = Watched(idle_s, asked=True)

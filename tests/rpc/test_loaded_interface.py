@@ -12,6 +12,7 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.rpc import loaded_interface
 from rpcrdma.rpc.loaded_interface import LoadedInterface, load_interface
 from rpcrdma.xdr.language import model
+from support.cases import each_case
 
 SOURCE = """
 struct place { int x; };
@@ -37,7 +38,7 @@ def test_procedures_are_found_by_name(loaded: LoadedInterface) -> None:
         assert loaded.procedure("null", program=program).version.name == "SECOND_V1"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "choice", "message", "hint"),
     [
         ("GTE", {}, "some.x has no procedure GTE", "did you mean FIRSTPROC_GET?"),
@@ -86,7 +87,7 @@ def test_messages_are_the_only_bound_of_what_has_none() -> None:
         assert found.types.result == model.AliasRef("all", model.VariableOpaque((1 << 32) - 1 if limit is None else 9))
 
 
-@pytest.mark.parametrize("procedures", [11, 12, 13, 14])
+@each_case("procedures", [11, 12, 13, 14])
 def test_of_many_procedures_twelve_are_named(procedures: int) -> None:
     listed = " ".join(f"void P{number}(void) = {number};" for number in range(1, procedures + 1))
     loaded = load_interface(f"program P {{ version V {{ {listed} }} = 1; }} = 0x20000001;", source_name="some.x")

@@ -11,6 +11,7 @@ from rpcrdma.limits import RPC_RECORD_FRAGMENTS_MAX, RPC_RECORD_OCTETS_MAX, RPC_
 from rpcrdma.limits import RPC_RECORD_SKIPPED_OCTETS_MAX as SKIPPED_MAX
 from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver, RecordSender
 from rpcrdma.xdr.codec import BulkItem, Payload
+from support.cases import each_case
 
 SCRATCH = 32 << 10
 LAST = 1 << 31
@@ -55,7 +56,7 @@ def test_a_receiver_has_the_bounds_of_the_limits() -> None:
     assert (rooms(receiver), receiver.mid_record, receiver.expected_octets) == ([SCRATCH], False, 0)
 
 
-@pytest.mark.parametrize("have", [0, 1, 2, 3])
+@each_case("have", [0, 1, 2, 3])
 def test_a_header_in_parts_leaves_its_room_in_the_scratch(have: int) -> None:
     receiver = RecordReceiver()
     header = word(5)
@@ -112,7 +113,7 @@ def test_a_long_fragment_gets_room_in_steps_as_it_arrives() -> None:
     assert taken(receiver) == [message]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("sizes", "told_after", "announced"),
     [
         ((), 12, 300),
@@ -125,7 +126,7 @@ def test_a_long_fragment_gets_room_in_steps_as_it_arrives() -> None:
         ((0, 0, 299), 20, 299),
     ],
 )
-@pytest.mark.parametrize("kind", [0, 1])
+@each_case("kind", [0, 1])
 def test_a_message_over_the_bound_is_told_with_what_is_announced_by_then(
     kind: int, sizes: tuple[int, ...], told_after: int, announced: int
 ) -> None:
@@ -145,8 +146,8 @@ def test_a_message_over_the_bound_is_told_with_what_is_announced_by_then(
     assert not receiver.mid_record
 
 
-@pytest.mark.parametrize("beyond", [0, 1])
-@pytest.mark.parametrize("first", [101, 200])
+@each_case("beyond", [0, 1])
+@each_case("first", [101, 200])
 def test_so_much_is_skipped_and_not_an_octet_more(first: int, beyond: int) -> None:
     receiver = RecordReceiver(record_octets_max=100)
     head = (77).to_bytes(4, "big") + bytes(first - 4)
@@ -162,8 +163,8 @@ def test_so_much_is_skipped_and_not_an_octet_more(first: int, beyond: int) -> No
         assert rooms(receiver) == [SCRATCH]
 
 
-@pytest.mark.parametrize("kind", [2, 3, 0xFFFFFFFF])
-@pytest.mark.parametrize("sizes", [(), (4,), (101,)])
+@each_case("kind", [2, 3, 0xFFFFFFFF])
+@each_case("sizes", [(), (4,), (101,)])
 def test_what_is_too_long_and_no_rpc_message_ends_the_stream(sizes: tuple[int, ...], kind: int) -> None:
     receiver = RecordReceiver(record_octets_max=100)
     with pytest.raises(RemoteProtocolError, match="octets or more, the limit is 100"):
@@ -171,7 +172,7 @@ def test_what_is_too_long_and_no_rpc_message_ends_the_stream(sizes: tuple[int, .
     assert not receiver.too_long
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
+@each_case("count", [1, 2, 5])
 def test_fragments_are_bounded_in_messages_that_are_skipped_as_well(count: int) -> None:
     receiver = RecordReceiver(record_octets_max=100, fragments_max=count)
     put(receiver, fragments(bytes(120), *[101, 1, 1, 1][: count - 1]))
@@ -217,8 +218,8 @@ def test_the_rest_is_what_was_not_sent() -> None:
         assert (sender.next_gather(), sender.unsent_octets) == ([], 0)
 
 
-@pytest.mark.parametrize("count", range(1, 13))
-@pytest.mark.parametrize("withdrawn", ["first", "second"])
+@each_case("count", range(1, 13))
+@each_case("withdrawn", ["first", "second"])
 def test_a_withdrawn_message_is_completed_only_if_it_has_begun(withdrawn: str, count: int) -> None:
     sender = RecordSender()
     first, second = bytearray(b"one"), bytearray(b"two")
@@ -235,8 +236,8 @@ def test_a_withdrawn_message_is_completed_only_if_it_has_begun(withdrawn: str, c
     assert (sent(sender), sender.unsent_octets) == (expected, len(expected))
 
 
-@pytest.mark.parametrize("buffers", [510, 511, 512, 513])
-@pytest.mark.parametrize("alone", [False, True])
+@each_case("buffers", [510, 511, 512, 513])
+@each_case("alone", [False, True])
 def test_a_gather_list_has_at_most_512_buffers(buffers: int, alone: bool) -> None:
     sender = RecordSender()
     # A header, octets before the items, and the items.
@@ -251,7 +252,7 @@ def test_a_gather_list_has_at_most_512_buffers(buffers: int, alone: bool) -> Non
     assert sender.unsent_octets == len(stream)
 
 
-@pytest.mark.parametrize("arrived", range(1, 12))
+@each_case("arrived", range(1, 12))
 def test_a_fragment_goes_on_in_the_memory_of_its_message(arrived: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def ended(receiver: RecordReceiver) -> None:
         assert receiver._message == b"12345678"
@@ -268,8 +269,8 @@ def test_a_fragment_goes_on_in_the_memory_of_its_message(arrived: int, monkeypat
     assert taken(receiver) == [b"12345678"]
 
 
-@pytest.mark.parametrize("step", [*range(1, 12), 100, 1000])
-@pytest.mark.parametrize("most", [100, 5])
+@each_case("step", [*range(1, 12), 100, 1000])
+@each_case("most", [100, 5])
 def test_a_header_is_read_once_all_of_it_has_arrived(step: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of messages that are skipped as well."""
     lengths = [9, 1 | LAST, 0, 3, 2 | LAST, 12 | LAST, 4, 40 | LAST]
@@ -295,7 +296,7 @@ def test_a_header_is_read_once_all_of_it_has_arrived(step: int, most: int, monke
     assert not receiver.mid_record
 
 
-@pytest.mark.parametrize("first", [1, 50, 100])
+@each_case("first", [1, 50, 100])
 def test_buffers_are_the_drivers_until_octets_arrive_in_them(first: int) -> None:
     receiver = RecordReceiver()
     put(receiver, word(100))
@@ -305,7 +306,7 @@ def test_buffers_are_the_drivers_until_octets_arrive_in_them(first: int) -> None
         room[0] = 1
 
 
-@pytest.mark.parametrize("arrived", [1, SCRATCH - 1, SCRATCH, SCRATCH + 1, 4 * SCRATCH])
+@each_case("arrived", [1, SCRATCH - 1, SCRATCH, SCRATCH + 1, 4 * SCRATCH])
 def test_only_a_small_message_moves_to_new_memory_as_it_grows(arrived: int) -> None:
     receiver = RecordReceiver()
     put(receiver, word(arrived, last=False))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-
 from rpcrdma.rpc.reply_cache import RefusedReplies
 from rpcrdma.xdr.codec import Payload
+from support.cases import each_case
 
 
 class Model:
@@ -42,7 +41,7 @@ class Model:
         return set()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_case("seed", range(40))
 def test_the_fullest_client_loses_its_oldest_reply(seed: int) -> None:
     draw = random.Random(seed)
     octets_max = draw.choice([20, 50, 100])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from rpcrdma.rpc.message import decode_call
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, call_key
 from rpcrdma.xdr.codec import Decoder, Payload, PlacedByPosition
+from support.cases import each_case
 
 AGE_S = 120.0
 DATA = bytes(range(256)) * 64
@@ -108,9 +108,9 @@ def test_every_property_of_a_call_is_varied() -> None:
     }
 
 
-@pytest.mark.parametrize("stamp", [0, 1764000000])
-@pytest.mark.parametrize("placed", [False, True])
-@pytest.mark.parametrize("other", OTHERS)
+@each_case("stamp", [0, 1764000000])
+@each_case("placed", [False, True])
+@each_case("other", OTHERS)
 def test_a_call_that_differs_in_one_property_is_no_repeat(other: str, placed: bool, stamp: int) -> None:
     def stamped(call: Call) -> Call:
         if stamp or other == "credential.stamp":

@@ -8,13 +8,14 @@ import pytest
 
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.rpc.reply_bound import UNSTATED, ReplyBound
+from support.cases import each_case
 
 BOUND = ReplyBound(100, (7, 300, 8))
 NULL = null_procedure(7, 1)
 OTHER = replace(NULL, number=1)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("octets_max", "given", "bound"),
     [
         (1000, False, (100, (7, 300, 8))),
@@ -32,7 +33,7 @@ def test_a_limit_caps_results_and_items_but_not_the_callers_buffer(
     assert BOUND.capped(octets_max, given=given) == ReplyBound(*bound)
 
 
-@pytest.mark.parametrize("given", [False, True])
+@each_case("given", [False, True])
 def test_results_without_items_are_capped_alone(given: bool) -> None:
     assert ReplyBound(100).capped(50, given=given) == ReplyBound(50)
 

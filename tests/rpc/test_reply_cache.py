@@ -12,6 +12,7 @@ from rpcrdma.rpc.calling import CallEncoder
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.rpc.reply_cache import CallKey, KnownCall, ReplyCache, call_key, detached
 from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition
+from support.cases import each_case
 
 PROCEDURE = null_procedure(7, 1)
 
@@ -68,7 +69,7 @@ def test_a_call_is_known_while_it_runs_and_then_by_its_reply() -> None:
     assert len(cache) == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     "other",
     [
         key(2),
@@ -120,7 +121,7 @@ def placed_key(head: bytes, items: list[bytes], *, in_chunks: set[int]) -> CallK
 ITEMS = [bytes(range(256)) * 20, b"odd", b"", bytes(9001)]
 
 
-@pytest.mark.parametrize("in_chunks", [{0}, {1}, {3}, {0, 1, 3}, {0, 1, 2, 3}])
+@each_case("in_chunks", [{0}, {1}, {3}, {0, 1, 3}, {0, 1, 2, 3}])
 def test_the_key_covers_what_is_in_chunks_as_if_it_were_in_the_stream(in_chunks: set[int]) -> None:
     plain = placed_key(b"head", ITEMS, in_chunks=set())
     assert placed_key(b"head", ITEMS, in_chunks=in_chunks) == plain

@@ -10,6 +10,7 @@ import pytest
 from rpcrdma import limits
 from rpcrdma.rpc.reply_cache import CallKey, KnownCall, ReplyCache
 from rpcrdma.xdr.codec import Payload
+from support.cases import each_case
 
 SMALL = limits.REPLY_CACHE_SMALL_OCTETS
 LENGTHS = (0, 1, SMALL - 1, SMALL, SMALL + 1, 2 * SMALL, 3 * SMALL, 3 * SMALL + 1)
@@ -54,7 +55,8 @@ class Model:
             (large or kept)[0].kept = False
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.thorough
+@each_case("seed", range(30))
 def test_what_is_kept_is_what_a_list_of_answered_calls_says(seed: int) -> None:
     draw = random.Random(seed)
     bounds = {

@@ -20,6 +20,7 @@ from rpcrdma.rpc.auth import (
 from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.message import CallRefused, decode_call
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 
 BODY = bytes.fromhex("0000000a 00000005 686f7374 31000000 000003e8 000003e9 00000003 00000004 00000018 0000001b")
 IDENTITY = AuthSys(stamp=10, machine="host1", uid=1000, gid=1001, gids=(4, 24, 27))
@@ -57,7 +58,7 @@ def test_the_bounds_can_be_reached_and_not_exceeded() -> None:
         decode_auth_sys(bytes(16) + (17).to_bytes(4, "big") + bytes(17 * 4))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "identity",
     [
         AuthSys(uid=1, gid=1, gids=tuple(range(17))),
@@ -96,7 +97,7 @@ def test_flavors_and_reasons_have_the_numbers_of_the_specifications() -> None:
     assert all(AuthError(stat).stat is stat for stat in AuthStat)
 
 
-@pytest.mark.parametrize("verifier", [b"", b"v" * 8], ids=["no verifier", "verifier"])
+@each_case("verifier", [b"", b"v" * 8])
 def test_credentials_and_verifiers_have_at_most_400_octets(verifier: bytes) -> None:
     def call(credential: int, verifier: bytes) -> Decoder:
         start = bytes.fromhex("00000007 00000000 00000002 00000009 00000001 00000003")

@@ -17,9 +17,10 @@ from rpcrdma.rpc.program import null_procedure
 from rpcrdma.rpc.reply_bound import UNSTATED, ReplyBound
 from rpcrdma.rpc.service import Service
 from rpcrdma.xdr.codec import Decoder
+from support.cases import each_case
 
 
-@pytest.mark.parametrize(("low", "high", "versions"), [(3, 3, "version 3"), (3, 4, "versions 3 to 4")])
+@each_case(("low", "high", "versions"), [(3, 3, "version 3"), (3, 4, "versions 3 to 4")])
 def test_versions_that_are_offered_are_told(low: int, high: int, versions: str) -> None:
     error = errors.ProgramMismatch(low, high)
     assert str(error) == f"the responder offers {versions} of the program"
@@ -29,9 +30,7 @@ def test_versions_that_are_offered_are_told(low: int, high: int, versions: str) 
     assert isinstance(mismatch, RpcError)
 
 
-@pytest.mark.parametrize(
-    ("stat", "name"), [(AuthStat.AUTH_TOOWEAK, "AUTH_TOOWEAK; it asks for more protection"), (99, "99")]
-)
+@each_case(("stat", "name"), [(AuthStat.AUTH_TOOWEAK, "AUTH_TOOWEAK; it asks for more protection"), (99, "99")])
 def test_the_reason_of_a_refused_credential_is_told(stat: AuthStat | int, name: str) -> None:
     error = errors.AuthError(stat)
     assert str(error) == f"the responder refused the credential: {name}"
@@ -67,7 +66,7 @@ class Out(dict[int, None]):
         return super().__contains__(xid)
 
 
-@pytest.mark.parametrize("first", [0, 1, 5, 0xFFFFFFFC, 0xFFFFFFFF, 1 << 32, (1 << 32) + 5])
+@each_case("first", [0, 1, 5, 0xFFFFFFFC, 0xFFFFFFFF, 1 << 32, (1 << 32) + 5])
 def test_a_free_identifier_is_the_next_one_round_the_end(first: int) -> None:
     source = XidSource(first)
     source.taken = Out.fromkeys((first + step) % (1 << 32) for step in (1, 2, 4))
@@ -76,7 +75,7 @@ def test_a_free_identifier_is_the_next_one_round_the_end(first: int) -> None:
     assert source.take() == (first + 6) % (1 << 32)
 
 
-@pytest.mark.parametrize("length", range(10))
+@each_case("length", range(10))
 def test_a_credential_adds_its_body_with_padding(length: int) -> None:
     encoder = CallEncoder()
     encoder._auth = OpaqueAuth(77, bytes(length))

@@ -22,6 +22,7 @@ from rpcrdma.rpc.message import (
 )
 from rpcrdma.rpc.service import Service, inline_or_worker
 from rpcrdma.xdr.codec import Encoder
+from support.cases import each_case
 
 NAMES: dict[type[enum.IntEnum], str] = {
     MessageType: "CALL REPLY",
@@ -35,7 +36,7 @@ NAMES: dict[type[enum.IntEnum], str] = {
 }
 
 
-@pytest.mark.parametrize("table", NAMES, ids=lambda table: table.__name__)
+@each_case("table", NAMES)
 def test_names_have_the_numbers_of_the_specification(table: type[enum.IntEnum]) -> None:
     numbers = {name: number for number, name in enumerate(NAMES[table].split()) if name != "-"}
     assert {member.name: member.value for member in table} == numbers
@@ -46,7 +47,7 @@ def test_sizes_of_headers_are_their_words() -> None:
     assert (CALL_HEADER_OCTETS, REPLY_HEADER_OCTETS) == (10 * 4, 6 * 4)
 
 
-@pytest.mark.parametrize("machine", ["", "a", "ab", "abc", "abcd", "abcde"])
+@each_case("machine", ["", "a", "ab", "abc", "abcd", "abcde"])
 def test_a_credential_adds_its_padded_body_to_a_call(machine: str) -> None:
     gids = tuple(range(len(machine)))
     words = 5 + (len(machine) + 3) // 4 + len(gids)
@@ -73,7 +74,7 @@ def test_only_a_generator_function_can_go_on_in_a_worker() -> None:
         inline_or_worker(handler)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("error", "details", "words"),
     [
         (errors.ProgramUnavailable, (), "does not offer the program"),
@@ -86,13 +87,12 @@ def test_only_a_generator_function_can_go_on_in_a_worker() -> None:
         (errors.AuthError, (AuthStat.AUTH_TOOWEAK,), "refused the credential: AUTH_TOOWEAK"),
         (errors.AuthError, (77,), "refused the credential: 77"),
     ],
-    ids=str,
 )
 def test_a_refusal_says_which_one_it_is(error: type[Exception], details: tuple[Any, ...], words: str) -> None:
     assert words in str(error(*details))
 
 
-@pytest.mark.parametrize("error", [errors.ProgramMismatch, errors.RpcVersionMismatch])
+@each_case("error", [errors.ProgramMismatch, errors.RpcVersionMismatch])
 def test_a_mismatch_has_the_versions_as_numbers(
     error: type[errors.ProgramMismatch | errors.RpcVersionMismatch],
 ) -> None:

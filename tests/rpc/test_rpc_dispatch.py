@@ -20,6 +20,7 @@ from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Execution, ProcedureUnavailable, Service, in_worker, inline_or_worker
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition, PlacedInOrder, ReducedIneligibleItem
+from support.cases import each_case
 from support.programs import procedure
 
 NUMBER = 0x20000001
@@ -100,7 +101,7 @@ def test_a_handler_that_no_call_could_reach_is_refused_when_it_is_registered() -
     assert remedy == "write def triple(self, args, context), with None for args where the procedure takes void"
 
 
-@pytest.mark.parametrize("handler", [3, lambda _args: 3, lambda _args, _context, _more: 3, lambda *, args: args])
+@each_case("handler", [3, lambda _args: 3, lambda _args, _context, _more: 3, lambda *, args: args])
 def test_handlers_take_arguments_and_context(handler: Any) -> None:
     service = Version4()
     service.triple = handler
@@ -172,7 +173,7 @@ def test_the_identity_reaches_the_call_(dispatcher: Dispatcher) -> None:
     assert opened(dispatcher, call(DOUBLE, 1, identity)).credential is first
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("target", "execution"),
     [
         (DOUBLE, Execution.INLINE),
@@ -180,7 +181,6 @@ def test_the_identity_reaches_the_call_(dispatcher: Dispatcher) -> None:
         (BLOCK, Execution.WORKER),
         (MAYBE, Execution.INLINE_OR_WORKER),
     ],
-    ids=["plain", "coroutine", "worker", "inline or worker"],
 )
 def test_handlers_say_where_they_run(dispatcher: Dispatcher, target: Any, execution: Execution) -> None:
     assert opened(dispatcher, call(target, 1)).route.execution is execution
@@ -203,12 +203,12 @@ def test_an_unknown_version_is_answered_with_those_there_are(dispatcher: Dispatc
     assert (error.low, error.high) == (2, 4)
 
 
-@pytest.mark.parametrize("number", [5, 99], ids=["left out by the service", "not in the program"])
+@each_case("number", [5, 99])
 def test_an_unknown_procedure_is_unavailable(dispatcher: Dispatcher, number: int) -> None:
     assert isinstance(answer(dispatcher, header(number=number)), errors.NoSuchProcedure)
 
 
-@pytest.mark.parametrize("target", [{}, {"version": 4}, {"program": NUMBER + 1, "version": 1}])
+@each_case("target", [{}, {"version": 4}, {"program": NUMBER + 1, "version": 1}])
 def test_procedure_zero_is_answered_where_no_service_defines_it(dispatcher: Dispatcher, target: Any) -> None:
     opened_call = opened(dispatcher, header(number=0, **target))
     context: Any = None
@@ -216,7 +216,7 @@ def test_procedure_zero_is_answered_where_no_service_defines_it(dispatcher: Disp
     assert bytes(reply.reduced) == XID.to_bytes(4, "big") + b"\0\0\0\1" + bytes(16)
 
 
-@pytest.mark.parametrize("arguments", [b"", b"\0\0\0", bytes(8)], ids=["none", "cut short", "too many"])
+@each_case("arguments", [b"", b"\0\0\0", bytes(8)])
 def test_arguments_that_do_not_decode_to_their_end_are_garbage(dispatcher: Dispatcher, arguments: bytes) -> None:
     assert isinstance(answer(dispatcher, header() + arguments), errors.GarbageArguments)
 
@@ -228,7 +228,7 @@ def test_another_rpc_version_is_answered_before_anything_else(dispatcher: Dispat
     assert isinstance(answer(dispatcher, bytes(data)), errors.RpcVersionMismatch)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("auth", "stat"),
     [
         ({"credential": OpaqueAuth(1, b"")}, AuthStat.AUTH_BADCRED),
@@ -296,7 +296,7 @@ def reduced_call(name: bytes, data: bytes) -> tuple[bytes, int]:
     return bytes(payload.reduced), payload.items[0].position
 
 
-@pytest.mark.parametrize("padded", [False, True])
+@each_case("padded", [False, True])
 def test_a_placed_argument_reaches_the_handler(dispatcher: Dispatcher, padded: bool) -> None:
     stream, position = reduced_call(b"name", b"abcde")
     chunk = memoryview(b"abcde\0\0\0" if padded else b"abcde")
@@ -363,7 +363,7 @@ def test_bad_arguments_before_a_chunk_that_could_be_right_are_garbage(dispatcher
 
 
 @pytest.mark.req("V1-61")
-@pytest.mark.parametrize("chunk", [b"abcd", b"abcdef", b""])
+@each_case("chunk", [b"abcd", b"abcdef", b""])
 def test_an_argument_of_another_length_than_its_chunk_is_garbage(dispatcher: Dispatcher, chunk: bytes) -> None:
     stream, position = reduced_call(b"name", b"abcde")
     reply = dispatcher.open_call(

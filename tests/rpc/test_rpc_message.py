@@ -13,14 +13,15 @@ from rpcrdma.rpc import errors, message
 from rpcrdma.rpc.auth import AuthStat, OpaqueAuth
 from rpcrdma.rpc.message import AcceptStat, CallHeader, CallRefused
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 
 VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors/rpc/headers.toml").read_text())
 CALLS = VECTORS["call"]
 REPLIES = VECTORS["reply"]
 XID = 0x11223344
 
-calls = pytest.mark.parametrize("vector", CALLS, ids=[vector["name"] for vector in CALLS])
-replies = pytest.mark.parametrize("vector", REPLIES, ids=[vector["name"] for vector in REPLIES])
+calls = each_case("vector", CALLS)
+replies = each_case("vector", REPLIES)
 
 
 def octets(vector: dict[str, Any]) -> bytes:
@@ -97,8 +98,8 @@ def test_another_rpc_version_is_refused_however_the_call_goes_on(version: int, s
     assert (answered.value.low, answered.value.high) == (2, 2)
 
 
-@pytest.mark.parametrize(("at", "stat"), [(28, AuthStat.AUTH_BADCRED), (36, AuthStat.AUTH_BADVERF)])
-@pytest.mark.parametrize("length", [401, 0x80000000, 0xFFFFFFFF])
+@each_case(("at", "stat"), [(28, AuthStat.AUTH_BADCRED), (36, AuthStat.AUTH_BADVERF)])
+@each_case("length", [401, 0x80000000, 0xFFFFFFFF])
 def test_authentication_over_400_octets_is_refused(at: int, stat: AuthStat, length: int) -> None:
     data = bytearray(octets(CALLS[0]) + bytes(500))
     data[at : at + 4] = length.to_bytes(4, "big")
@@ -178,14 +179,12 @@ def encoded(vector: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.req("OR-6")
-@pytest.mark.parametrize(
-    "vector", [v for v in REPLIES if "received_only" not in v], ids=lambda vector: str(vector["name"])
-)
+@each_case("vector", [v for v in REPLIES if "received_only" not in v])
 def test_a_reply_is_encoded_as_in_the_vector(vector: dict[str, Any]) -> None:
     assert encoded(vector) == octets(vector)
 
 
-@pytest.mark.parametrize("stat", list(AuthStat))
+@each_case("stat", list(AuthStat))
 def test_every_auth_stat_travels(stat: AuthStat) -> None:
     enc = Encoder()
     message.encode_auth_error(enc, XID, stat)
@@ -201,7 +200,7 @@ def test_an_unknown_auth_stat_stays_a_number() -> None:
     assert caught.value.stat == 256
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("at", "value", "field"),
     [(4, 0, "msg_type"), (4, 2, "msg_type"), (8, 2, "reply_stat"), (16, 401, "verifier"), (20, 6, "accept_stat")],
 )
@@ -223,7 +222,7 @@ def test_the_xid_of_a_message_can_be_seen_before_the_rest() -> None:
     assert message.peek_xid(b"\0\0\0") is None
 
 
-@pytest.mark.parametrize("rest", [b"", b"\0" * 40])
+@each_case("rest", [b"", b"\0" * 40])
 def test_the_direction_is_in_the_second_word(rest: bytes) -> None:
     assert message.peek_is_call(bytes.fromhex("00000001 00000000") + rest)
     for other in ("00000000 00000001", "00000000 00000002", "00000000 00000100"):

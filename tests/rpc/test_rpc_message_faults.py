@@ -11,6 +11,7 @@ from rpcrdma.rpc import errors, message
 from rpcrdma.rpc.auth import AuthStat, OpaqueAuth
 from rpcrdma.rpc.message import AcceptStat, CallHeader, CallRefused
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 from support.octets import words
 
 XID = 0x11223344
@@ -31,8 +32,8 @@ def fault_of(decode: Callable[[], object]) -> object:
 
 
 @STARTS
-@pytest.mark.parametrize("more", [0, 7])
-@pytest.mark.parametrize(
+@each_case("more", [0, 7])
+@each_case(
     ("header", "fault"),
     [
         ((XID, 1, 2), ("msg_type", 4, "CALL", "1")),
@@ -53,7 +54,7 @@ def test_a_fault_in_a_call_is_told_with_its_place(
 
 
 @STARTS
-@pytest.mark.parametrize(
+@each_case(
     ("header", "fault"),
     [
         ((XID + 1, 1, 0, 0, 0, 0), ("xid", 0, "0x11223344", "0x11223345")),
@@ -72,7 +73,7 @@ def test_a_fault_in_a_reply_is_told_with_its_place(
     assert fault_of(lambda: message.decode_reply(at(start, words(*header)), XID)) == fault
 
 
-@pytest.mark.parametrize("xid", [0, 1, 2])
+@each_case("xid", [0, 1, 2])
 def test_a_reply_is_that_of_its_first_word_alone(xid: int) -> None:
     """Not that of another word which is the XID by chance."""
     for other in (0, 1, 2, 3):
@@ -100,8 +101,8 @@ def test_bodies_of_all_lengths_travel_in_calls(start: int) -> None:
 
 
 @STARTS
-@pytest.mark.parametrize("length", [0, 1, 2, 3, 4, 5, 399, 400])
-@pytest.mark.parametrize("flavor", [0, 1, 6])
+@each_case("length", [0, 1, 2, 3, 4, 5, 399, 400])
+@each_case("flavor", [0, 1, 6])
 def test_results_stand_behind_a_verifier_of_any_length(flavor: int, length: int, start: int) -> None:
     padded = (length + 3) // 4 * 4
     header = words(XID, 1, 0, flavor, length) + b"\xee" * padded
@@ -129,16 +130,14 @@ def test_a_call_of_another_rpc_version_is_answered_word_for_word(version: int) -
     assert bytes(caught.value.reply) == words(XID, 1, 1, 0, 2, 2)
 
 
-@pytest.mark.parametrize(
-    ("header", "stat"), [((1, 401), AuthStat.AUTH_BADCRED), ((0, 0, 1, 401), AuthStat.AUTH_BADVERF)]
-)
+@each_case(("header", "stat"), [((1, 401), AuthStat.AUTH_BADCRED), ((0, 0, 1, 401), AuthStat.AUTH_BADVERF)])
 def test_a_body_without_bounds_is_answered_word_for_word(header: tuple[int, ...], stat: AuthStat) -> None:
     with pytest.raises(CallRefused) as caught:
         message.decode_call(Decoder(words(XID, 0, 2, 7, 1, 1, *header)))
     assert bytes(caught.value.reply) == words(XID, 1, 1, 1, stat)
 
 
-@pytest.mark.parametrize("stat", list(AcceptStat))
+@each_case("stat", list(AcceptStat))
 def test_accepted_replies_are_encoded_word_for_word(stat: AcceptStat) -> None:
     enc = Encoder()
     message.encode_accepted(enc, XID, stat, low=3, high=9)

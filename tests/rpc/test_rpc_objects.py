@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from rpcrdma.rpc.call_statistics import CallCounts, CallStatistics, Durations
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.keep_alive import KeepAlive
 from rpcrdma.rpc.record import RecordReceiver, RecordSender
 from rpcrdma.rpc.reply_cache import CallKey, KnownCall, RefusedReplies, ReplyCache
+from support.cases import each_case
 
 MADE: dict[str, Callable[[], Any]] = {
     "CallCounts": CallCounts,
@@ -27,7 +26,7 @@ MADE: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", MADE)
+@each_case("name", MADE)
 def test_no_attribute_is_missing(name: str) -> None:
     made = MADE[name]()
     slots = [slot for each in type(made).__mro__ for slot in getattr(each, "__slots__", ())]

@@ -12,6 +12,7 @@ from rpcrdma.errors import InternalError, LocalProtocolError, MessageTooLong, Re
 from rpcrdma.limits import RPC_RECORD_SKIPPED_OCTETS_MAX as SKIPPED_MAX
 from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver, RecordSender
 from rpcrdma.xdr.codec import BulkItem, Encoder, Payload
+from support.cases import each_case
 
 
 def fragment(data: bytes, *, last: bool = True) -> bytes:
@@ -39,13 +40,15 @@ MESSAGES = [b"a" * 40, b"b" * 7, bytes(range(256)) * 400, b"c", bytes(70_000), b
 STREAM = b"".join(map(fragment, MESSAGES))
 
 
-@pytest.mark.parametrize("step", [1 << 30, 1, 3, 4, 5, 1000, 32_768, 65_537])
+@pytest.mark.thorough
+@each_case("step", [1 << 30, 1, 3, 4, 5, 1000, 32_768, 65_537])
 def test_records_come_out_however_the_stream_is_cut(step: int) -> None:
     assert feed(RecordReceiver(), STREAM, step) == MESSAGES
 
 
-@pytest.mark.parametrize("step", [1 << 30, 1, 4, 7, 50_000])
-@pytest.mark.parametrize("size", [1, 5, 4000, 40_000])
+@pytest.mark.thorough
+@each_case("step", [1 << 30, 1, 4, 7, 50_000])
+@each_case("size", [1, 5, 4000, 40_000])
 def test_fragments_are_put_together(size: int, step: int) -> None:
     message = bytes(range(251)) * 600 if size > 100 else b"message of many small parts"
     parts = [message[at : at + size] for at in range(0, len(message), size)]
@@ -53,7 +56,8 @@ def test_fragments_are_put_together(size: int, step: int) -> None:
     assert feed(RecordReceiver(), stream, step) == [message, b"next"]
 
 
-@pytest.mark.parametrize("step", [1 << 30, 1, 7])
+@pytest.mark.thorough
+@each_case("step", [1 << 30, 1, 7])
 def test_fragments_are_counted_for_each_record_anew(step: int) -> None:
     receiver = RecordReceiver(fragments_max=3)
     for size in (5, 40_000):
@@ -108,7 +112,7 @@ def test_whether_a_record_is_in_progress_is_known() -> None:
     assert not receiver.mid_record
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("stream", "what"),
     [
         (b"\xff\xff\xff\xff", "limit is 100"),
@@ -155,7 +159,7 @@ def test_a_message_is_gathered_behind_its_header_without_a_copy() -> None:
     assert sender.unsent_octets == 24
 
 
-@pytest.mark.parametrize("step", [1, 3, 10, 24, 25, 1000])
+@each_case("step", [1, 3, 10, 24, 25, 1000])
 def test_partial_sends_go_on_where_they_stopped(step: int) -> None:
     sender = RecordSender()
     expected = b""
@@ -214,8 +218,9 @@ def long_message(size: int, *, kind: int = 0) -> bytes:
     return b"\1\2\3\4" + kind.to_bytes(4, "big") + bytes(range(256)) * (size // 256) + bytes(size % 256)
 
 
-@pytest.mark.parametrize("step", [1 << 30, 1, 3, 7, 100, 32_769])
-@pytest.mark.parametrize("cuts", [(), (3,), (4, 8), (9, 100), (50, 99, 99, 500)])
+@pytest.mark.thorough
+@each_case("step", [1 << 30, 1, 3, 7, 100, 32_769])
+@each_case("cuts", [(), (3,), (4, 8), (9, 100), (50, 99, 99, 500)])
 def test_a_message_that_is_too_long_is_skipped_and_reported_once(cuts: tuple[int, ...], step: int) -> None:
     message = long_message(1000 if step == 1 else 100_000, kind=1)
     ends = [0, *cuts, len(message)]
@@ -297,7 +302,7 @@ def test_clearing_returns_what_was_not_sent_whole() -> None:
     assert (sender.unsent_octets, sender.next_gather()) == (0, [])
 
 
-@pytest.mark.parametrize("count", [0, -1, 9])
+@each_case("count", [0, -1, 9])
 def test_octets_counted_wrong_are_a_fault_of_this_side(count: int) -> None:
     sender = RecordSender()
     sender.push(Payload(b"1234"))

@@ -13,6 +13,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.service import Service
 from rpcrdma.xdr.codec import Decoder
+from support.cases import each_case
 
 PROGRAM, VERSION = v3.READ.program, v3.READ.version
 
@@ -36,7 +37,7 @@ def call(
 EMPTY = (0, 0, 0, 0)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "header", "status"),
     [
         (EMPTY, {"rpc_version": 1}, "RPC_MISMATCH"),
@@ -60,23 +61,21 @@ def test_a_refused_call_is_counted_under_its_status(
     assert (refused.procedure is not None) == (status == "GARBAGE_ARGS")
 
 
-@pytest.mark.parametrize("kind", [1, 2, 0xFFFFFFFF])
+@each_case("kind", [1, 2, 0xFFFFFFFF])
 def test_a_message_that_is_no_call_is_dropped(kind: int) -> None:
     message = struct.pack(">10I", 7, kind, 2, PROGRAM, VERSION, 0, *EMPTY)
     with pytest.raises(DecodeError):
         Dispatcher([Files()]).open_call(ServerCall(7, Decoder(message)))
 
 
-@pytest.mark.parametrize("length", [0, 10, 20, 39])
+@each_case("length", [0, 10, 20, 39])
 def test_a_header_that_is_cut_short_is_dropped(length: int) -> None:
     whole = struct.pack(">10I", 7, 0, 2, PROGRAM, VERSION, 0, *EMPTY)
     with pytest.raises(DecodeError):
         Dispatcher([Files()]).open_call(ServerCall(7, Decoder(whole[:length])))
 
 
-@pytest.mark.parametrize(
-    ("number", "once"), [(0, False), (v3.READ.number, False), (v3.REMOVE.number, True)], ids=["NULL", "READ", "REMOVE"]
-)
+@each_case(("number", "once"), [(0, False), (v3.READ.number, False), (v3.REMOVE.number, True)])
 def test_what_is_not_idempotent_runs_at_most_once(number: int, once: bool) -> None:
     handle_and_name = (4, 0, 1, 0x61000000)
     arguments = {0: (), v3.READ.number: (4, 0, 0, 0, 0), v3.REMOVE.number: handle_and_name}[number]

@@ -13,6 +13,7 @@ from rpcrdma.rpc.message import AcceptStat
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Execution, ProcedureUnavailable, Service
 from rpcrdma.xdr.codec import Decoder, Payload, PlacedByPosition, ReducedIneligibleItem
+from support.cases import each_case
 from support.octets import words
 from support.programs import procedure
 
@@ -65,7 +66,7 @@ def opened(*rest: int, **parts: Any) -> ServerCall:
     return call
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "reply", "status"),
     [
         ({"credential": (0, 401)}, (1, 1, 1, 1), "AUTH_ERROR"),
@@ -101,7 +102,7 @@ def test_arguments_that_go_on_are_garbage() -> None:
     assert (bytes(refused.reduced), found.status) == (words(XID, 1, 0, 0, 0, 4), "GARBAGE_ARGS")
 
 
-@pytest.mark.parametrize("rpc_version", [0, 1, 3])
+@each_case("rpc_version", [0, 1, 3])
 def test_another_rpc_version_is_refused_with_the_one_there_is(rpc_version: int) -> None:
     found = ServerCall(XID, Decoder(words(XID, 0, rpc_version)))
     refused = Dispatcher([Version3()]).open_call(found)
@@ -110,12 +111,12 @@ def test_another_rpc_version_is_refused_with_the_one_there_is(rpc_version: int) 
     assert (found.status, found.procedure) == ("RPC_MISMATCH", None)
 
 
-@pytest.mark.parametrize("stat", [stat for stat in AcceptStat if stat != AcceptStat.PROG_MISMATCH])
+@each_case("stat", [stat for stat in AcceptStat if stat != AcceptStat.PROG_MISMATCH])
 def test_a_refusal_has_its_status_and_nothing_else(stat: AcceptStat) -> None:
     assert bytes(refusal(XID, stat).reduced) == words(XID, 1, 0, 0, 0, stat)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("target", "result", "once", "execution"),
     [
         ((NUMBER, 3, 1), 8, True, Execution.INLINE),
@@ -137,7 +138,7 @@ def test_an_opened_call_has_all_that_its_handler_needs(
         assert found.route.handler(found.args, context) == result
 
 
-@pytest.mark.parametrize(("number", "status"), [(1, 0), (2, 77)])
+@each_case(("number", "status"), [(1, 0), (2, 77)])
 def test_a_result_is_sent_and_its_status_noted(number: int, status: int) -> None:
     found = opened(7, target=(NUMBER, 3, number))
     assert found.credential == AuthNone()
@@ -145,9 +146,7 @@ def test_a_result_is_sent_and_its_status_noted(number: int, status: int) -> None
     assert found.status == status
 
 
-@pytest.mark.parametrize(
-    ("error", "stat", "status"), [(ProcedureUnavailable, 3, "PROC_UNAVAIL"), (ValueError, 5, "SYSTEM_ERR")]
-)
+@each_case(("error", "stat", "status"), [(ProcedureUnavailable, 3, "PROC_UNAVAIL"), (ValueError, 5, "SYSTEM_ERR")])
 def test_a_failure_is_sent_and_its_status_noted(error: type[Exception], stat: int, status: str) -> None:
     found = opened(7)
     assert bytes(found.failure(error("x")).reduced) == words(XID, 1, 0, 0, 0, stat)
@@ -168,7 +167,7 @@ def test_calls_of_one_name_are_counted_together_over_versions() -> None:
     assert dispatcher.statistics.snapshot() == ()
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@each_case("number", [0, 1])
 def test_procedure_zero_has_an_answer_of_its_own_in_each_version(number: int) -> None:
     for version in (3, 5):
         found = opened(*[9] * number, target=(NUMBER, version, number))
@@ -184,7 +183,7 @@ def test_procedure_zero_has_an_answer_of_its_own_in_each_version(number: int) ->
             assert bytes(found.success(None).reduced) == words(XID, 1, 0, 0, 0, 0)
 
 
-@pytest.mark.parametrize("position", [36, 40, 44, 48])
+@each_case("position", [36, 40, 44, 48])
 def test_a_chunk_up_to_the_fault_is_no_garbage(position: int) -> None:
     # The argument's word is missing: decoding fails at 40.
     octets = words(XID, 0, 2, NUMBER, 3, 1, *NO_AUTH, *NO_AUTH)

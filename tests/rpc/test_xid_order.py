@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from rpcrdma.rpc.calling import XidSource
+from support.cases import each_case
 
 
 class Out(dict[int, None]):
@@ -20,7 +19,7 @@ class Out(dict[int, None]):
         return super().__contains__(xid)
 
 
-@pytest.mark.parametrize("first", [0, 1, 5, 0x7FFFFFFF, 0xFFFFFFF0, 0xFFFFFFFE, 0xFFFFFFFF, 0x1_0000_0003, -2])
+@each_case("first", [0, 1, 5, 0x7FFFFFFF, 0xFFFFFFF0, 0xFFFFFFFE, 0xFFFFFFFF, 0x1_0000_0003, -2])
 def test_each_identifier_is_the_next_that_is_free(first: int) -> None:
     draw = random.Random(first)
     xids = XidSource(first)

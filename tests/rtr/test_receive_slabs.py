@@ -22,6 +22,7 @@ from rpcrdma.rtr.messages import (
 from rpcrdma.rtr.receive_slabs import LentSlots, Slab, SlabBuffer, SlabReceives, SlabStore
 from rtr_link import tried
 from rtr_pair import address_of
+from support.cases import each_case
 
 HEAD, SLOT = 64, 32
 OTHER = 0
@@ -133,7 +134,7 @@ def test_a_buffer_is_a_head_and_a_slot() -> None:
     assert (buffer.slab, buffer.start) == (slab, 2 * SLOT)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("head", "slot", "short"),
     [(64, 32, 96), (8192, 8191, 16383), (8192, 8192, 16384), (8192, 8193, 16384), (4096, 32768, 16384)],
 )
@@ -214,10 +215,10 @@ def test_beyond_so_many_slabs_each_has_one_slot_and_is_not_kept(monkeypatch: pyt
 
 
 SINGLES = [(XMTREQ, 1)]
-BOTH_LEADS = pytest.mark.parametrize("lead", [XMTREQ, XMTRESP])
+BOTH_LEADS = each_case("lead", [XMTREQ, XMTRESP])
 
 
-@pytest.mark.parametrize("prefix", [16, 20])
+@each_case("prefix", [16, 20])
 @BOTH_LEADS
 def test_a_group_that_begins_in_a_slab_ends_in_it(lead: int, prefix: int) -> None:
     for before, count in itertools.product((7, 8, 9, 14, 15), (1, 2, 3, 7, 8)):
@@ -231,7 +232,7 @@ def test_a_group_that_begins_in_a_slab_ends_in_it(lead: int, prefix: int) -> Non
         assert found[end + rest :][:16] == [(1, slot) for slot in range(16)][: 17 - rest]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("last", "follow", "stay"),
     [
         # The message in the last slot, the next messages, and how many of the next ones lie behind it.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-import pytest
-
 from rpcrdma.rtr.answers import DirectedReply, directed
 from rpcrdma.rtr.layout import Peer, runs_of
 from rpcrdma.rtr.messages import (
@@ -27,6 +25,7 @@ from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Cause, ReplyForm, ResponseGroup, Segment, WriteChunk, fill
 from rpcrdma.xdr.codec import Payload
 from rtr_link import PREFIX, Link, pattern, payload, tried
+from support.cases import each_case
 
 HEAD, PAGE, PAGES = 256, 64, 4
 WHOLE = HEAD + PAGES * PAGE
@@ -45,8 +44,8 @@ def one(count: int = 1) -> tuple[ResultDirection, ...]:
     return (ResultDirection(0, Way.SEGMENTS),) * count
 
 
-@pytest.mark.parametrize("credential", range(6))
-@pytest.mark.parametrize("verifier", [0, 1, 4, 5])
+@each_case("credential", range(6))
+@each_case("verifier", [0, 1, 4, 5])
 def test_directions_are_for_ranges_with_all_arguments(credential: int, verifier: int) -> None:
     start = {0: 0, 1: 4, 2: 4, 3: 4, 4: 4, 5: 8}[credential] + {0: 0, 1: 4, 4: 4, 5: 8}[verifier] + 24 + 8 + 8
     header = call_header(credential, verifier)
@@ -196,7 +195,7 @@ def test_each_item_goes_as_its_direction_says() -> None:
     assert (link.statistics.groups_sent, link.statistics.items_sent_in_segments) == (2, 4)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("way", "size", "expected"),
     [
         ("explicit", 0, "TOO_SHORT"),
@@ -233,7 +232,7 @@ def test_an_item_of_no_octets_is_inline() -> None:
     assert shown(answer(explicit(1), in_segments(), choice(1), by_size(0, 1)), payload(0, 0, 0, 0)) == ["TOO_SHORT"] * 4
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("followed", "expected"),
     [
         (range(4), ["segments", "segments", "NO_ITEM", "NO_ITEM"]),
@@ -248,7 +247,7 @@ def test_items_go_by_the_directions_that_are_followed(followed: range, expected:
     assert shown(answer(*[in_segments()] * 4, followed=followed), payload(20, 30)) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("way", "size", "is_refused"),
     [
         ("explicit", 100, False),
@@ -303,7 +302,7 @@ def test_a_reply_that_no_group_holds_is_refused() -> None:
     assert shown(answer(choice(1000), choice(64), frames_max=1), payload(300, 65)) == ["explicit", "segments"]
 
 
-@pytest.mark.parametrize("counted", [False, True])
+@each_case("counted", [False, True])
 def test_a_call_is_counted_once_as_one_by_send(counted: bool) -> None:
     link = Link()
     for waiting in (2, 3):
@@ -344,7 +343,7 @@ def frames(sent: Payload, *directions: ResultDirection, **options: Any) -> int:
     return len(group.transmissions)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("directions", "header"),
     [
         ((), 20 + 12),

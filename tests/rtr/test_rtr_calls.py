@@ -46,6 +46,7 @@ from rtr_calling import (
     taken,
 )
 from rtr_link import Link, pattern, payload, tried
+from support.cases import each_case
 
 
 def test_a_short_item_at_the_end_of_a_call_goes_with_its_stream() -> None:
@@ -55,19 +56,19 @@ def test_a_short_item_at_the_end_of_a_call_goes_with_its_stream() -> None:
     assert [item.length for item in request.items] == [100]
 
 
-@pytest.mark.parametrize("preference", list(Preference), ids=lambda each: each.value)
+@each_case("preference", list(Preference))
 def test_a_carrier_that_is_not_to_choose_is_asked_about_small_calls(preference: Preference) -> None:
     assert calls(preference).eager is (preference is not Preference.AUTO)
 
 
-@pytest.mark.parametrize("preference", list(Preference), ids=lambda each: each.value)
-@pytest.mark.parametrize("room", [7, 8])
+@each_case("preference", list(Preference))
+@each_case("room", [7, 8])
 def test_items_and_results_too_short_are_not_moved(preference: Preference, room: int) -> None:
     assert calls(preference).take(call(payload(15), (15,), room=room)) is None
     assert calls(preference).take(call(payload(), (), room=room)) is None
 
 
-@pytest.mark.parametrize("room", [7, 8])
+@each_case("room", [7, 8])
 def test_what_is_to_go_by_rdma_is_not_taken(room: int) -> None:
     sent = payload(100)
     assert calls(Preference.RDMA).take(call(sent, room=room)) is None
@@ -75,7 +76,7 @@ def test_what_is_to_go_by_rdma_is_not_taken(room: int) -> None:
     assert calls(Preference.RDMA).take(call(sent, room=room, placement="rtr")) is not None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("placement", "form", "written"),
     [
         ("rtr", "argument by send + result by send", ()),
@@ -107,8 +108,8 @@ def test_a_call_says_how_it_goes(placement: str, form: str, written: tuple[int, 
     assert direction.explicit_from == (100 if placement == "by-size" else 0)
 
 
-@pytest.mark.parametrize("preference", WITHOUT_RULE, ids=lambda each: each.value)
-@pytest.mark.parametrize(
+@each_case("preference", WITHOUT_RULE)
+@each_case(
     ("sizes", "results"),
     [
         ((16,), ()),
@@ -146,7 +147,7 @@ def test_items_that_are_worth_it_are_moved_and_results_up_to_the_last_such_one_d
             assert found.plan.write_chunks == results[:directed]
 
 
-@pytest.mark.parametrize(("items", "is_taken"), [(16, True), (17, False)])
+@each_case(("items", "is_taken"), [(16, True), (17, False)])
 def test_so_many_items_are_moved(items: int, is_taken: bool) -> None:
     sent = payload(*(16,) * items, between=0)
     bounds = limits(segments_max=100)
@@ -162,7 +163,7 @@ def test_so_many_results_are_directed() -> None:
     assert calls().take(call(sent, (0,) * 15 + (16,))) is not None
 
 
-@pytest.mark.parametrize("size", [97, 100])
+@each_case("size", [97, 100])
 def test_by_the_rule_arguments_that_go_in_plain_messages_go_so(size: int) -> None:
     sent = payload(size)
     octets = 36 + sent.length
@@ -189,7 +190,7 @@ def test_by_the_rule_results_that_come_in_plain_messages_come_so() -> None:
     assert carrier.take(call(payload(), results, bounds=more)) is None
 
 
-@pytest.mark.parametrize("room", [7, 8])
+@each_case("room", [7, 8])
 def test_by_the_rule_the_estimates_decide(room: int) -> None:
     """A transmission costs 4, a registration 2, a read 8 besides its round trip."""
     link = Link()
@@ -256,7 +257,7 @@ def test_a_reply_is_laid_out_for_the_shorter_of_two_receive_buffers() -> None:
     assert result_frames(256, own=peer(octets=WHOLE - 1)) == 1
 
 
-@pytest.mark.parametrize("preference", CARRYING, ids=lambda each: each.value)
+@each_case("preference", CARRYING)
 def test_results_are_directed_only_where_a_response_is_taken_and_sent(preference: Preference) -> None:
     sent = payload(100)
     for own, other in ((peer(5), peer()), (peer(), peer(responses_max=0))):
@@ -265,7 +266,7 @@ def test_results_are_directed_only_where_a_response_is_taken_and_sent(preference
     assert calls(preference, other=peer(responses_max=1)).take(call(sent, (100,))) is not None
 
 
-@pytest.mark.parametrize("preference", CARRYING, ids=lambda each: each.value)
+@each_case("preference", CARRYING)
 def test_results_come_by_rdma_where_this_end_has_no_segments(preference: Preference) -> None:
     sent = payload()
     found = taken(calls(preference, own=peer(pages=0)), call(sent, (1000, 100)))
@@ -276,7 +277,7 @@ def test_results_come_by_rdma_where_this_end_has_no_segments(preference: Prefere
     assert [(each.least, each.way.name) for each in directions] == [(16, "EXPLICIT")] * 2
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("placement", "sizes", "segments_max", "ways"),
     [
         ("choice", (100, 100), 4, ["CHOICE"] * 2),
@@ -301,7 +302,7 @@ def test_memory_is_offered_for_results_where_the_peer_takes_so_many_segments(
     assert found.plan.write_chunks == (() if ways[0] == "SEGMENTS" else sizes)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("placement", "size", "responses_max", "extra", "explicit_from"),
     [
         # One buffer less than there are, each with 256 octets of segments.
@@ -375,7 +376,7 @@ def test_a_call_is_laid_out_for_the_shorter_of_two_messages() -> None:
     assert argument_frames(256, other=peer(octets=WHOLE - 1)) == 2
 
 
-@pytest.mark.parametrize(("segments_max", "is_taken"), [(6, False), (7, True)])
+@each_case(("segments_max", "is_taken"), [(6, False), (7, True)])
 def test_memory_is_described_up_to_the_segments_that_the_peer_takes(segments_max: int, is_taken: bool) -> None:
     sent = payload(100, 129)
     bounds = limits(segment_octets_max=64, segments_max=segments_max)
@@ -492,7 +493,7 @@ def test_results_are_where_the_response_says() -> None:
     placed.done()
 
 
-@pytest.mark.parametrize("count", [0, 2])
+@each_case("count", [0, 2])
 def test_a_response_has_an_item_for_each_direction(count: int) -> None:
     found = taken(calls(), call(payload(), (100,)))
     came = results(*[Item(0, 0, NotPlaced.NO_ITEM)] * count)
@@ -500,7 +501,7 @@ def test_a_response_has_an_item_for_each_direction(count: int) -> None:
         found.open(came, b"", NO_CHUNKS, [None])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("placement", "by_send", "is_taken"),
     [
         ("rtr", True, True),
@@ -532,7 +533,7 @@ def test_a_result_comes_only_as_it_was_directed(placement: str, by_send: bool, i
     assert opened.placed.take(12, 4, "item") == b"item"
 
 
-@pytest.mark.parametrize(("length", "written"), [(3, 4), (5, 4), (0, 4), (4, 0)])
+@each_case(("length", "written"), [(3, 4), (5, 4), (0, 4), (4, 0)])
 def test_a_result_has_the_length_that_was_written(length: int, written: int) -> None:
     found = taken(calls(), call(payload(), (100,), placement="explicit"))
     came = results(Item(12, length, Explicit((Segment(200, written, 0),))))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rpcrdma.rtr.config import Costs, prefers_segments
+from support.cases import each_case
 
 
 def costs() -> Costs:
@@ -12,7 +11,7 @@ def costs() -> Costs:
     return Costs(transmission_s=4.0, registration_s=2.0, read_s=8.0)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("frames", "round_trip_s", "by_send"),
     [
         (1, 0.0, True),
@@ -25,14 +24,14 @@ def costs() -> Costs:
         (8, 22.0, True),
     ],
 )
-@pytest.mark.parametrize("given", [False, True])
+@each_case("given", [False, True])
 def test_arguments_go_by_send_if_registration_read_and_distance_take_no_less(
     frames: int, round_trip_s: float, by_send: bool, given: bool
 ) -> None:
     assert prefers_segments(frames, costs(), round_trip_s, arguments=True, given=given) is by_send
 
 
-@pytest.mark.parametrize(("registration_s", "most"), [(2.0, 0), (3.0, 0), (4.0, 1), (7.0, 1), (8.0, 2)])
+@each_case(("registration_s", "most"), [(2.0, 0), (3.0, 0), (4.0, 1), (7.0, 1), (8.0, 2)])
 def test_results_go_by_send_if_registration_takes_no_less_however_far_the_peer_is(
     registration_s: float, most: int
 ) -> None:

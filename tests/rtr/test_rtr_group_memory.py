@@ -24,6 +24,7 @@ from rpcrdma.rtr.messages import (
 from rpcrdma.rtr.receive_slabs import LentSlots, Slab, SlabBuffer
 from rpcrdma.transport import Segment
 from rtr_link import pattern, tried
+from support.cases import each_case
 
 HEAD, SEGMENT, EACH = 8, 4, 2
 SLOT = SEGMENT * EACH
@@ -84,7 +85,7 @@ WHERE = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "side_by_side"), [("one slab", True), ("slabs", False), ("short", False)])
+@each_case(("kind", "side_by_side"), [("one slab", True), ("slabs", False), ("short", False)])
 def test_an_item_is_in_the_segments_that_it_names(kind: str, side_by_side: bool) -> None:
     """Octet by octet: segments are numbered through the buffers, each octet of the item is the next one in them."""
     whole = pattern(2 * SLOT)
@@ -128,7 +129,7 @@ def test_items_elsewhere_take_no_segment() -> None:
     assert ({at: bytes(view) for at, view in views.items()}, joined) == ({0: b""}, 0)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("items", "code", "words"),
     [
         ([(1, 4, [0])], "OFFSET", (4, 0, 3)),
@@ -165,7 +166,7 @@ def test_without_segments_there_is_no_number() -> None:
     assert fault_of(group(HEAD).place, [item(4, 0)], 1, 0) == ("SEGMENT_NUMBER", (0, 1, 0))
 
 
-@pytest.mark.parametrize("kind", ["one slab", "slabs", "short"])
+@each_case("kind", ["one slab", "slabs", "short"])
 def test_an_item_has_no_more_than_has_arrived(kind: str) -> None:
     """The segments of a transmission hold the octets behind its head, and no others."""
     for arrived, which in itertools.product(range(HEAD - 1, FULL + 1), (0, 1)):
@@ -199,7 +200,7 @@ def test_an_item_over_two_transmissions_has_no_more_than_has_arrived_in_both() -
         )
 
 
-@pytest.mark.parametrize("length", [1, 2, 8])
+@each_case("length", [1, 2, 8])
 def test_a_transmission_without_a_buffer_has_nothing_for_items(length: int) -> None:
     own = group(0, FULL)
     assert fault_of(own.place, [item(length, 0, 1)], SEGMENT, EACH) == ("PAYLOAD", (length, 0, 0))
@@ -211,7 +212,7 @@ def test_a_transmission_without_a_buffer_has_nothing_for_items(length: int) -> N
     )
 
 
-@pytest.mark.parametrize("inside", range(SLOT))
+@each_case("inside", range(SLOT))
 def test_an_item_begins_behind_the_payload(inside: int) -> None:
     for number, offset in itertools.product(range(2), range(SEGMENT)):
         own = group(FULL, FULL, payload_ends=(HEAD + inside, HEAD))
@@ -225,7 +226,7 @@ def test_an_item_begins_behind_the_payload(inside: int) -> None:
         )
 
 
-@pytest.mark.parametrize(("count", "most", "is_taken"), [(0, 3, False), (1, 1, True), (3, 3, True), (4, 3, False)])
+@each_case(("count", "most", "is_taken"), [(0, 3, False), (1, 1, True), (3, 3, True), (4, 3, False)])
 def test_a_group_has_as_many_transmissions_as_are_allowed(count: int, most: int, is_taken: bool) -> None:
     if is_taken:
         found = Group(7, XMTREQ, request(count), most)
@@ -245,7 +246,7 @@ def test_a_group_is_complete_with_its_last_transmission() -> None:
     assert own.stream == b"onetwo"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("xid", "number", "begun_by", "payload", "code", "words"),
     [
         (6, 1, XMTREQ, 0, "XID", (7, 6)),
@@ -281,7 +282,7 @@ def placed(*items: tuple[int, int]) -> list[Item]:
     return [Item(position, length, InSegments(0, ())) for position, length in items]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("items", "stream_octets"),
     [
         ([], 0),
@@ -300,7 +301,7 @@ def test_items_stand_one_after_another_in_the_stream(items: list[tuple[int, int]
     check_positions(placed(*items), stream_octets)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("items", "stream_octets", "words"),
     [
         ([(12, 4)], 8, (12, 0, 8)),

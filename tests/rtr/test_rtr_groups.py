@@ -11,6 +11,7 @@ from rpcrdma.rtr.layout import peer_of
 from rpcrdma.rtr.messages import DirectionSet, ReportCode, TransmissionFault
 from rpcrdma.rtr.properties import RECEIVE_STRUCTURE, RTR_SUPPORT, BufferStructure, SegmentKind, Support
 from rpcrdma.transport import TransportConfig
+from support.cases import each_case
 
 TOP = 0xFFFFFFFF
 
@@ -20,7 +21,7 @@ def sets(*ranges: tuple[int, int]) -> list[DirectionSet]:
 
 
 @pytest.mark.req("RT-9")
-@pytest.mark.parametrize(
+@each_case(
     "ranges",
     [
         [],
@@ -37,7 +38,7 @@ def test_ranges_that_touch_or_leave_gaps_are_disjoint_and_ascend(ranges: list[tu
 
 
 @pytest.mark.req("RT-9")
-@pytest.mark.parametrize(
+@each_case(
     ("ranges", "words"),
     [
         ([(0, 8), (7, 12)], (7, 8, TOP)),

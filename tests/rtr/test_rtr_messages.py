@@ -22,11 +22,12 @@ from rpcrdma.rtr.messages import (
 )
 from rpcrdma.transport import Segment
 from rtr_vectors import DECODERS, ENCODERS, MESSAGES, VECTORS, octets_of, value_of
+from support.cases import each_case
 
-CASES = [pytest.param(kind, vector, id=vector["name"]) for kind in MESSAGES for vector in VECTORS[kind]]
+CASES = [(kind, vector) for kind in MESSAGES for vector in VECTORS[kind]]
 
 
-@pytest.mark.parametrize(("kind", "vector"), CASES)
+@each_case(("kind", "vector"), CASES)
 def test_golden_messages_both_ways(kind: str, vector: dict[str, Any]) -> None:
     octets, value = octets_of(vector), value_of(kind, vector)
     assert ENCODERS[kind](value) == octets
@@ -38,7 +39,7 @@ def test_golden_messages_both_ways(kind: str, vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.req("RT-12")
-@pytest.mark.parametrize(("kind", "vector"), [case for case in CASES if case.values[0] != "report"])
+@each_case(("kind", "vector"), [case for case in CASES if case[0] != "report"])
 def test_the_payload_follows_the_structure_at_once(kind: str, vector: dict[str, Any]) -> None:
     octets, value = octets_of(vector), value_of(kind, vector)
     for payload in (b"p", b"\xff" * 64):
@@ -48,7 +49,7 @@ def test_the_payload_follows_the_structure_at_once(kind: str, vector: dict[str, 
                 assert DECODERS[kind](data, len(prefix)) == (value, len(prefix) + len(octets))
 
 
-@pytest.mark.parametrize(("kind", "vector"), CASES)
+@each_case(("kind", "vector"), CASES)
 def test_a_message_that_is_cut_off_anywhere_says_where(kind: str, vector: dict[str, Any]) -> None:
     octets = bytes(20) + octets_of(vector)
     for length in range(20, len(octets)):
@@ -65,7 +66,7 @@ def test_a_start_beyond_the_data_is_no_message() -> None:
 
 
 @pytest.mark.req("RT-6", "RT-14")
-@pytest.mark.parametrize("vector", VECTORS["malformed"], ids=lambda vector: vector["name"])
+@each_case("vector", VECTORS["malformed"])
 def test_what_is_against_the_rules_is_named_with_its_offset(vector: dict[str, Any]) -> None:
     with pytest.raises(DecodeError) as caught:
         DECODERS[vector["type"]](bytes(20) + octets_of(vector), 20)
@@ -95,13 +96,12 @@ def test_the_draft_s_table_of_kinds_by_context() -> None:
     assert taken == {"request": [1, 2], "response": [1, 2, 5, 6], "direction": [1, 2, 3, 4]}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("where", "room"),
     [
         (InSegments(0, tuple(range(limits.RTR_SEGMENT_NUMBERS_MAX))), limits.RTR_SEGMENT_NUMBERS_MAX),
         (Explicit((Segment(1, 2, 3),) * limits.CHUNK_SEGMENTS_MAX), limits.CHUNK_SEGMENTS_MAX),
     ],
-    ids=["numbers", "segments"],
 )
 def test_as_many_as_are_allowed_and_one_more(where: InSegments | Explicit, room: int) -> None:
     response = TransmitResponse((Item(0, 4, where),), 1, 0)

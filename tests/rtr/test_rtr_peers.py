@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import pytest
-
 from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr import Costs, Preference, RoundTrip, RoundTripConfig
 from rpcrdma.rtr.extension import all_extensions
@@ -22,6 +20,7 @@ from rpcrdma.rtr.properties import (
     shown_support,
 )
 from rpcrdma.transport import TransportConfig
+from support.cases import each_case
 
 ALL = range(8)
 """Of the bits of the property: 1 for requests, 2 for responses, 4 for what continues them."""
@@ -31,7 +30,7 @@ def peer(support: int = 0, requests_max: int = 8, responses_max: int = 8) -> Pee
     return Peer(Support(support), 4096, (), requests_max, responses_max)
 
 
-@pytest.mark.parametrize("support", ALL)
+@each_case("support", ALL)
 def test_an_end_takes_the_messages_that_it_says_it_takes(support: int) -> None:
     assert peer(support).takes_requests is bool(support & 1)
     assert peer(support).takes_responses is bool(support & 2)
@@ -120,7 +119,7 @@ def test_an_end_tells_its_settings() -> None:
 HEADERS = {0x101: "Transmit Request", 0x102: "Transmit Response", 0x103: "Transmit Continue", 0x104: "Report Error"}
 
 
-@pytest.mark.parametrize("support", ALL)
+@each_case("support", ALL)
 def test_an_end_has_rows_for_the_messages_that_it_takes(support: int) -> None:
     extension = RoundTrip(RoundTripConfig(support=Support(support), promises_max=17)).extension
     rows = {row.code: row for row in extension.headers}
@@ -140,7 +139,7 @@ def test_an_end_has_rows_for_the_messages_that_it_takes(support: int) -> None:
     assert told.value == bytes((0, 0, 0, support & 6))
 
 
-@pytest.mark.parametrize(("segment_octets", "placed"), [(4096, True), (0, False)])
+@each_case(("segment_octets", "placed"), [(4096, True), (0, False)])
 def test_memory_of_its_own_is_for_ends_with_segments(segment_octets: int, placed: bool) -> None:
     extension = RoundTrip(RoundTripConfig(segment_octets=segment_octets)).extension
     assert (extension.receives is not None) is placed
@@ -170,7 +169,7 @@ def test_support_in_words() -> None:
     ]
 
 
-@pytest.mark.parametrize(("choice", "preference"), [("auto", "auto"), ("rtr", "rtr")])
+@each_case(("choice", "preference"), [("auto", "auto"), ("rtr", "rtr")])
 def test_a_choice_decides_which_way_data_goes(choice: str, preference: str) -> None:
     (extension,) = all_extensions(choice, TransportConfig(offered_receive_octets=8192), [])
     rtr: Any = extension.on_ready.__self__  # type: ignore[attr-defined]

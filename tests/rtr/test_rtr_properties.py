@@ -23,9 +23,10 @@ from rpcrdma.rtr.properties import (
     encode_transmission_limit,
 )
 from rtr_vectors import VECTORS, octets_of, structure_of
+from support.cases import each_case
 
 
-@pytest.mark.parametrize("vector", VECTORS["structure"], ids=lambda vector: vector["name"])
+@each_case("vector", VECTORS["structure"])
 def test_golden_structures_both_ways(vector: dict[str, Any]) -> None:
     octets, structure = octets_of(vector), structure_of(vector)
     assert encode_buffer_structure(structure) == octets
@@ -39,7 +40,7 @@ def test_golden_structures_both_ways(vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.req("RT-4")
-@pytest.mark.parametrize("vector", VECTORS["support"], ids=lambda vector: vector["name"])
+@each_case("vector", VECTORS["support"])
 def test_golden_support_of_ends_with_and_without_calls(vector: dict[str, Any]) -> None:
     extension = RoundTrip().extension
     if not vector["takes_calls"]:
@@ -49,7 +50,7 @@ def test_golden_support_of_ends_with_and_without_calls(vector: dict[str, Any]) -
     assert values[properties.RTR_SUPPORT] == octets_of(vector)
 
 
-@pytest.mark.parametrize("vector", VECTORS["malformed_structure"], ids=lambda vector: vector["name"])
+@each_case("vector", VECTORS["malformed_structure"])
 def test_nonsense_is_named_with_its_offset(vector: dict[str, Any]) -> None:
     with pytest.raises(DecodeError) as caught:
         decode_buffer_structure(octets_of(vector))
@@ -126,7 +127,7 @@ def test_limits_are_single_words() -> None:
     assert decode_transmission_limit(b"\0\0\1\x2c") == 300
 
 
-@pytest.mark.parametrize("decode", [decode_support, decode_transmission_limit])
+@each_case("decode", [decode_support, decode_transmission_limit])
 def test_words_of_another_length_are_none(decode: Any) -> None:
     for length in (0, 1, 3, 5, 8):
         with pytest.raises(DecodeError):

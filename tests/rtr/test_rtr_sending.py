@@ -10,9 +10,10 @@ from rpcrdma.rtr import layout as layout_module
 from rpcrdma.rtr.layout import Frame, GroupLayout, Run, lay_out, transmissions
 from rpcrdma.rtr.messages import XMTCONT, XMTREQ, XMTRESP, TransmitContinue, encode_transmit_continue
 from rtr_link import PREFIX, pattern, tried
+from support.cases import each_case
 
 
-@pytest.mark.parametrize(("lead", "answers"), [(XMTREQ, False), (XMTRESP, True)])
+@each_case(("lead", "answers"), [(XMTREQ, False), (XMTRESP, True)])
 def test_transmissions_are_headers_payload_padding_and_items(lead: int, answers: bool) -> None:
     header = b"header of the first"
     first, second = pattern(12), pattern(5, 1)

@@ -8,9 +8,10 @@ from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr.config import EXTENSION_CHOICES, Preference, RoundTripConfig, extension_choice
 from rpcrdma.rtr.extension import NAME, RoundTrip, all_extensions
 from rpcrdma.transport import TransportConfig
+from support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     "settings",
     [
         {"segment_octets": 0},
@@ -23,14 +24,13 @@ from rpcrdma.transport import TransportConfig
         {"promises_max": 0},
         {"promises_max": 4096},
     ],
-    ids=str,
 )
 def test_a_setting_at_its_bound_is_taken(settings: dict[str, int]) -> None:
     config = RoundTripConfig(**settings)  # type: ignore[arg-type]
     assert {name: getattr(config, name) for name in settings} == settings
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("settings", "name"),
     [
         ({"segment_octets": 3}, "segment_octets"),
@@ -42,7 +42,6 @@ def test_a_setting_at_its_bound_is_taken(settings: dict[str, int]) -> None:
         ({"promises_max": -1}, "promises_max"),
         ({"promises_max": 4097}, "promises_max"),
     ],
-    ids=str,
 )
 def test_a_setting_beyond_its_bound_is_named(settings: dict[str, int], name: str) -> None:
     with pytest.raises(ValueError, match=f"^{name}"):
@@ -71,12 +70,12 @@ def test_receive_buffers_have_a_head_and_then_segments(
     assert any(placeable for _, _, placeable in found) == bool(segments)
 
 
-@pytest.mark.parametrize("choice", EXTENSION_CHOICES)
+@each_case("choice", EXTENSION_CHOICES)
 def test_a_choice_is_itself(choice: str) -> None:
     assert extension_choice(choice) == choice
 
 
-@pytest.mark.parametrize("choice", ["", "on", "RTR"])
+@each_case("choice", ["", "on", "RTR"])
 def test_another_word_is_no_choice(choice: str) -> None:
     with pytest.raises(ValueError, match="choose one of auto, rtr, off"):
         extension_choice(choice)
@@ -84,13 +83,13 @@ def test_another_word_is_no_choice(choice: str) -> None:
         all_extensions(choice, TransportConfig(), [])
 
 
-@pytest.mark.parametrize("choice", EXTENSION_CHOICES)
+@each_case("choice", EXTENSION_CHOICES)
 def test_the_extension_is_offered_once_and_not_if_it_is_off(choice: str) -> None:
     offered = all_extensions(choice, TransportConfig(), [])
     assert [each.name for each in offered] == ([] if choice == "off" else [NAME])
 
 
-@pytest.mark.parametrize("choice", EXTENSION_CHOICES)
+@each_case("choice", EXTENSION_CHOICES)
 def test_a_users_own_offer_stands_alone(choice: str) -> None:
     own = RoundTrip(RoundTripConfig(preference=Preference.RDMA), receive_octets=4096).extension
     assert all_extensions(choice, TransportConfig(), [own]) == [own]

@@ -36,6 +36,7 @@ from rpcrdma.rtr.messages import (
 )
 from rpcrdma.transport import Segment
 from rtr_link import tried
+from support.cases import each_case
 from support.octets import words
 
 
@@ -175,7 +176,7 @@ def test_a_message_that_is_too_short_says_how_much_is_there(start: int) -> None:
 ITEM = [8, 9, 2, 0, 0]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("message", "field", "at", "need", "have"),
     [
         # The numbers are words; `at` counts them.
@@ -203,7 +204,7 @@ def test_a_request_against_the_rules_is_named(message: list[int], field: str, at
         assert shown(found) == (field, start + 4 * at, need, have)
 
 
-@pytest.mark.parametrize("kind", [0, 3, 4, 7])
+@each_case("kind", [0, 3, 4, 7])
 def test_a_response_against_the_rules_is_named(kind: int) -> None:
     found = tried(decode_transmit_response, words(1, 8, 9, kind) + bytes(100), 0)
     assert shown(found) == ("xmdmi_where", 12, "1, 2, 5 or 6", str(kind))
@@ -245,7 +246,7 @@ def test_reports_of_every_shape() -> None:
                 assert isinstance(tried(decode_report, short, start), DecodeError)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("message", "field", "at", "need", "have"),
     [
         ([9, 2, 0, 0, 3], "optre_bad", 1, "0 or 1 as xmsi_dir", "2"),

@@ -18,6 +18,7 @@ from rpcrdma.rtr.properties import (
     encode_buffer_structure,
 )
 from rtr_link import tried
+from support.cases import each_case
 from support.octets import words
 
 
@@ -58,7 +59,7 @@ def test_a_mistake_in_a_structure_is_named(
     assert str(error) == f"receive buffer structure, {field}: need {need}, have {have}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "groups",
     [
         [(1, 64, 0, 0)],
@@ -104,9 +105,7 @@ def test_a_plain_buffer_is_one_segment_without_data() -> None:
     assert BufferStructure.plain(77) == BufferStructure(77, ((1, SegmentKind(77, 0, placeable=False)),))
 
 
-@pytest.mark.parametrize(
-    ("decode", "field"), [(decode_support, "rtr_support"), (decode_transmission_limit, "transmission limit")]
-)
+@each_case(("decode", "field"), [(decode_support, "rtr_support"), (decode_transmission_limit, "transmission limit")])
 def test_a_property_of_one_word_has_four_octets(decode: Any, field: str) -> None:
     for length in range(4):
         assert shown(tried(decode, bytes(length)))[:2] == (field, 0)

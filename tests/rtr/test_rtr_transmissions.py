@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX
 from rpcrdma.rtr import RoundTripConfig
@@ -63,10 +61,11 @@ from rtr_end import (
     silent_about,
 )
 from rtr_link import PREFIX, pattern
+from support.cases import each_case
 
 
-@pytest.mark.parametrize("role", list(Role))
-@pytest.mark.parametrize("support", [6, 7])
+@each_case("role", list(Role))
+@each_case("support", [6, 7])
 def test_calls_of_a_client_are_carried_if_its_peer_takes_requests(role: Role, support: int) -> None:
     end = End(role=role, told={0x101: Support(support)})
     carried = role is Role.CLIENT and support == 7
@@ -201,7 +200,7 @@ def test_memory_that_a_request_names_is_exposed_by_it() -> None:
     assert answer._frames_max == 3
 
 
-@pytest.mark.parametrize(("end", "followed"), [(15, range(0)), (16, range(2)), (17, range(2))])
+@each_case(("end", "followed"), [(15, range(0)), (16, range(2)), (17, range(2))])
 def test_directions_are_followed_for_a_range_with_the_whole_call(end: int, followed: range) -> None:
     """The stream has four octets, the items seven and their padding, and four."""
     here = End()
@@ -212,7 +211,7 @@ def test_directions_are_followed_for_a_range_with_the_whole_call(end: int, follo
     assert incoming.reply._followed == followed
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("extra", "responses_max", "support", "most"),
     [(0, 8, 7, 1), (1, 8, 7, 2), (7, 8, 7, 8), (8, 8, 7, 8), (100, 3, 7, 3), (7, 8, 3, 1), (7, 0, 7, None)],
 )
@@ -232,7 +231,7 @@ def test_directions_of_a_peer_that_takes_no_response_come_to_nothing() -> None:
     assert end.take() == [CALLED]
 
 
-@pytest.mark.parametrize("more", [0, 1])
+@each_case("more", [0, 1])
 def test_a_request_names_so_many_segments_altogether(more: int) -> None:
     most = CHUNK_SEGMENTS_MAX
     end = End()
@@ -261,7 +260,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "report"), FAULTS)
+@each_case(("fields", "report"), FAULTS)
 def test_a_transmission_with_a_fault_is_reported(fields: dict[str, Any], report: tuple[Any, ...]) -> None:
     end = End()
     end.request(**fields)
@@ -282,7 +281,7 @@ def test_ranges_that_overlap_are_reported() -> None:
     end.assert_nothing_held()
 
 
-@pytest.mark.parametrize(("support", "most"), [(7, 3), (3, 1)])
+@each_case(("support", "most"), [(7, 3), (3, 1)])
 def test_a_request_has_the_transmissions_that_this_end_takes(support: int, most: int) -> None:
     config = RoundTripConfig(segment_octets=SEGMENT, support=Support(support), requests_max=3)
     end = End(config=config)
@@ -293,7 +292,7 @@ def test_a_request_has_the_transmissions_that_this_end_takes(support: int, most:
     assert end.take() == [reported(ONE, 0, 0, None, ReportCode.SEQUENCE, most, most + 1)]
 
 
-@pytest.mark.parametrize(("responses_max", "extra", "most"), [(8, None, 8), (8, 2, 3), (2, 5, 2), (8, 0, 1)])
+@each_case(("responses_max", "extra", "most"), [(8, None, 8), (8, 2, 3), (2, 5, 2), (8, 0, 1)])
 def test_a_response_has_the_transmissions_that_its_request_allows(
     responses_max: int, extra: int | None, most: int
 ) -> None:
@@ -308,11 +307,11 @@ def test_a_response_has_the_transmissions_that_its_request_allows(
             assert [step for step, *_ in end.take()] == (["reply"] if most == 1 else ["expect", "hold"])
 
 
-LEADS = pytest.mark.parametrize(("lead", "way"), [(XMTREQ, 0), (XMTRESP, 1)])
+LEADS = each_case(("lead", "way"), [(XMTREQ, 0), (XMTRESP, 1)])
 
 
 @LEADS
-@pytest.mark.parametrize(("other", "other_way"), [(XMTREQ, 0), (XMTRESP, 1)])
+@each_case(("other", "other_way"), [(XMTREQ, 0), (XMTRESP, 1)])
 def test_a_group_that_begins_within_another_ends_both(lead: int, way: int, other: int, other_way: int) -> None:
     end = opened(lead)
     begin(end, other, OTHER, data=b"data")
@@ -336,7 +335,7 @@ def test_a_new_group_forgets_those_that_were_given_up(lead: int, way: int) -> No
     assert end.take() == [reported(ONE, 0, 1, None, ReportCode.CONTINUATION)]
 
 
-@pytest.mark.parametrize(("begun_by", "way"), [(XMTREQ, 0), (XMTRESP, 1), (XMTCONT, 0), (0, 0)])
+@each_case(("begun_by", "way"), [(XMTREQ, 0), (XMTRESP, 1), (XMTCONT, 0), (0, 0)])
 def test_a_continuation_of_nothing_is_reported(begun_by: int, way: int) -> None:
     end = End()
     end.go_on(5, OTHER, begun_by, data=b"data")
@@ -347,7 +346,7 @@ def test_a_continuation_of_nothing_is_reported(begun_by: int, way: int) -> None:
 
 
 @LEADS
-@pytest.mark.parametrize(
+@each_case(
     ("number", "xid", "payload", "code", "words"),
     [
         (2, ONE, b"", ReportCode.SEQUENCE, (1, 2)),
@@ -464,7 +463,7 @@ def test_an_open_group_counts_as_the_memory_that_it_pins(lead: int, way: int) ->
 
 
 @LEADS
-@pytest.mark.parametrize("later", [0, 1])
+@each_case("later", [0, 1])
 def test_a_group_for_which_there_is_no_room_is_given_up(lead: int, way: int, later: int) -> None:
     each = HEAD + 4 + SLOT
     end = End(room=each * (1 + later) - 1)
@@ -478,7 +477,7 @@ def test_a_group_for_which_there_is_no_room_is_given_up(lead: int, way: int, lat
 
 
 @LEADS
-@pytest.mark.parametrize("kind", sorted(set(Kind) - {Kind.GRANT}))
+@each_case("kind", sorted(set(Kind) - {Kind.GRANT}))
 def test_another_message_breaks_an_open_group(lead: int, way: int, kind: Kind) -> None:
     end = opened(lead)
     data = bytes(12) + (0x77).to_bytes(4) + bytes(8)
@@ -504,7 +503,7 @@ def test_another_message_of_these_numbers_is_none_of_the_extension() -> None:
     assert end.take()[-1][3].code is ReportCode.HEADER_TYPE
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("bad", "lead", "plain"),
     [
         ((ONE, 0, 0), None, [ONE]),

@@ -14,6 +14,7 @@ from rpcrdma.rtr.receive_slabs import SlabStore
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import ReplyArrived, TransportConfig
 from rtr_pair import RtrPair, address_of, slab_memory
+from support.cases import each_case
 
 ALWAYS = RoundTripConfig(preference=Preference.SEGMENTS)
 SERVER = RoundTripConfig()
@@ -34,7 +35,7 @@ DATA = {length: octets(length) for length in (100, 65536, 300_000)}
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-5", "RT-7", "RT-12")
-@pytest.mark.parametrize(("length", "transmissions"), [(8192, 1), (65536, 2), (4097, 1), (200_001, 7)])
+@each_case(("length", "transmissions"), [(8192, 1), (65536, 2), (4097, 1), (200_001, 7)])
 def test_items_go_in_sends_alone_within_one_round_trip(version: str, length: int, transmissions: int) -> None:
     pair = RtrPair(ALWAYS, SERVER, version=version)
     before = pair.client.statistics.sends, pair.server.statistics.sends
@@ -51,7 +52,7 @@ def test_items_go_in_sends_alone_within_one_round_trip(version: str, length: int
     assert not pair.client_pd.regions
 
 
-@pytest.mark.parametrize("length", [8192, 65536])
+@each_case("length", [8192, 65536])
 def test_an_item_is_handed_over_where_it_arrived(length: int) -> None:
     pair = RtrPair(ALWAYS, SERVER)
     for salt in range(40):
@@ -82,8 +83,9 @@ def test_memory_that_nobody_keeps_is_used_again() -> None:
         assert len(slab_memory(rtr)) <= 3
 
 
+@pytest.mark.thorough
 @pytest.mark.req("RT-3", "RT-7", "RT-11", "RT-19")
-@pytest.mark.parametrize("client_support", SUPPORT, ids=lambda bits: f"client {bits.value}")
+@each_case("client_support", SUPPORT)
 def test_peers_of_every_pairing_of_support_understand_each_other(client_support: Support) -> None:
     for server_support, preference in itertools.product(SUPPORT, Preference):
         pair = RtrPair(
@@ -103,7 +105,7 @@ def test_peers_of_every_pairing_of_support_understand_each_other(client_support:
 
 
 @pytest.mark.req("RT-21")
-@pytest.mark.parametrize("structured", list(itertools.product([4096, 0, 32768], repeat=2)))
+@each_case("structured", list(itertools.product([4096, 0, 32768], repeat=2)))
 def test_buffers_of_every_structure_are_filled(structured: tuple[int, int]) -> None:
     client, server = (RoundTripConfig(preference=Preference.SEGMENTS, segment_octets=size) for size in structured)
     pair = RtrPair(client, server)
@@ -115,7 +117,7 @@ def test_buffers_of_every_structure_are_filled(structured: tuple[int, int]) -> N
     assert bool(pair.server.statistics.items_in_segments) == bool(structured[1])
 
 
-@pytest.mark.parametrize("one_end", ["client", "server"])
+@each_case("one_end", ["client", "server"])
 def test_a_peer_without_the_extension_is_served_as_before(one_end: str) -> None:
     pair = RtrPair(ALWAYS if one_end == "client" else None, SERVER if one_end == "server" else None)
     data = octets(65536)
@@ -125,7 +127,7 @@ def test_a_peer_without_the_extension_is_served_as_before(one_end: str) -> None:
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-6", "RT-7", "RT-8")
-@pytest.mark.parametrize(
+@each_case(
     ("preference", "length", "registrations", "by_rdma"),
     [
         (Preference.SEGMENTS, 65536, 0, False),
@@ -151,7 +153,7 @@ def test_a_result_comes_as_its_direction_says(
     assert not pair.client_pd.regions, "registrations that went unused are ended, too"
 
 
-@pytest.mark.parametrize("preference", [p for p in Preference if p is not Preference.RDMA])
+@each_case("preference", [p for p in Preference if p is not Preference.RDMA])
 def test_a_reply_without_the_item_ends_what_was_registered_for_it(preference: Preference) -> None:
     pair = RtrPair(ALWAYS, SERVER)
     xid = 0x77

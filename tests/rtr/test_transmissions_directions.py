@@ -10,6 +10,7 @@ import pytest
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Role
 from rpcrdma.verbs import Access
+from support.cases import each_case
 from support.octets import words
 from transmission_peer import (
     DRAFTS,
@@ -92,7 +93,7 @@ def answered(peer: TransmissionPeer, result: bytes = RESULT) -> Answered:
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-7", "RT-9", "RT-27")
-@pytest.mark.parametrize("what", WHOLE)
+@each_case("what", WHOLE)
 def test_a_range_with_all_arguments_is_for_the_results(draft: str, what: str) -> None:
     peer = TransmissionPeer(Role.SERVER, draft)
     peer.request(CALL, directions=directions(*WHOLE[what]))
@@ -101,7 +102,7 @@ def test_a_range_with_all_arguments_is_for_the_results(draft: str, what: str) ->
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-7", "RT-9", "RT-27")
-@pytest.mark.parametrize("what", PARTIAL)
+@each_case("what", PARTIAL)
 def test_a_range_without_all_arguments_is_for_no_result(draft: str, what: str) -> None:
     peer = TransmissionPeer(Role.SERVER, draft)
     peer.request(CALL, directions=directions(*PARTIAL[what]))
@@ -110,7 +111,7 @@ def test_a_range_without_all_arguments_is_for_no_result(draft: str, what: str) -
 
 
 @pytest.mark.req("RT-7", "RT-9", "RT-27")
-@pytest.mark.parametrize(
+@each_case(
     ("ranges", "items"),
     [
         ([(0, START), (START, END)], [NOTHING, PLACED]),
@@ -127,7 +128,7 @@ def test_of_several_ranges_the_one_with_all_arguments_is_for_the_results(
 
 
 @pytest.mark.req("RT-9")
-@pytest.mark.parametrize(("more", "item"), [(0, PLACED), (-1, NOTHING), (-PAGE, NOTHING)])
+@each_case(("more", "item"), [(0, PLACED), (-1, NOTHING), (-PAGE, NOTHING)])
 def test_positions_count_the_items_that_the_request_has_elsewhere(more: int, item: tuple[int, int]) -> None:
     peer = TransmissionPeer(Role.SERVER)
     start = END + 4
@@ -158,7 +159,7 @@ def test_results_follow_the_directions_of_their_set_in_order() -> None:
 
 
 @pytest.mark.req("RT-7")
-@pytest.mark.parametrize(("begin", "written"), [(0, True), (START, True), (END, False)])
+@each_case(("begin", "written"), [(0, True), (START, True), (END, False)])
 def test_memory_of_a_range_without_the_arguments_is_not_written(begin: int, written: bool) -> None:
     peer = TransmissionPeer(Role.SERVER)
     memory = bytearray(len(RESULT))

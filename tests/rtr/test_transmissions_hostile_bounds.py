@@ -12,6 +12,7 @@ from rpcrdma import limits
 from rpcrdma.rtr import receive_slabs
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Closed, Role, TransportConfig
+from support.cases import each_case
 from support.octets import words
 from transmission_peer import (
     BADCONT,
@@ -90,7 +91,7 @@ def test_a_group_beyond_credits_ends_the_connection() -> None:
 
 
 @BOTH_DRAFTS
-@pytest.mark.parametrize("more", [0, 1])
+@each_case("more", [0, 1])
 def test_a_group_that_never_ends_ends_the_connection(draft: str, more: int) -> None:
     peer = server(draft, TransportConfig(stalled_s=30.0, offered_receive_octets=OCTETS))
     peer.request(CALL, count=4, data=bytes(100))

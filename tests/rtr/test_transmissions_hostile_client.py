@@ -12,6 +12,7 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Role, TransportConfig
 from rpcrdma.verbs import Access
+from support.cases import each_case
 from support.octets import words
 from transmission_peer import (
     BADCONT,
@@ -151,7 +152,7 @@ def test_what_does_not_continue_a_group_breaks_it(draft: str, what: str, data: b
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-2")
-@pytest.mark.parametrize("begun_by", [XMTREQ, XMTRESP, 0])
+@each_case("begun_by", [XMTREQ, XMTRESP, 0])
 def test_a_continuation_without_a_group_is_reported(draft: str, begun_by: int) -> None:
     peer = server(draft)
     peer.go_on(3, begun_by=begun_by, data=bytes(100))
@@ -160,7 +161,7 @@ def test_a_continuation_without_a_group_is_reported(draft: str, begun_by: int) -
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-11", "RT-14")
-@pytest.mark.parametrize("count", [0, limits.RTR_TRANSMISSIONS_MAX + 1, 0xFFFFFFFF])
+@each_case("count", [0, limits.RTR_TRANSMISSIONS_MAX + 1, 0xFFFFFFFF])
 def test_a_request_of_too_many_transmissions_or_none_is_reported(draft: str, count: int) -> None:
     peer = server(draft)
     peer.request(CALL, count=count, data=bytes(100))
@@ -204,7 +205,7 @@ ITEMS: dict[str, tuple[list[bytes], int, tuple[int, tuple[int, ...]]]] = {
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-5", "RT-14")
-@pytest.mark.parametrize("what", ITEMS)
+@each_case("what", ITEMS)
 def test_items_that_are_not_where_they_are_said_to_be_are_reported(draft: str, what: str) -> None:
     items, _, (code, values) = ITEMS[what]
     peer = server(draft)
@@ -214,7 +215,7 @@ def test_items_that_are_not_where_they_are_said_to_be_are_reported(draft: str, w
 
 
 @pytest.mark.req("RT-9", "RT-14")
-@pytest.mark.parametrize(
+@each_case(
     ("ranges", "values"),
     [
         ([(0, 8), (4, 12)], (4, 8, 0xFFFFFFFF)),
@@ -234,7 +235,7 @@ def test_ranges_of_directions_that_are_not_one_after_another_are_reported(
 
 
 @pytest.mark.req("RT-12", "RT-14")
-@pytest.mark.parametrize(("length", "room"), [(9, 8), (0xFFFFFFFF, 8), (5000, 4096 - 20 - 20 + 100)])
+@each_case(("length", "room"), [(9, 8), (0xFFFFFFFF, 8), (5000, 4096 - 20 - 20 + 100)])
 def test_a_payload_that_is_not_all_in_its_transmission_is_reported(length: int, room: int) -> None:
     peer = server()
     peer.request(CALL, length=length, data=bytes(100) if room > 8 else b"")
@@ -260,7 +261,7 @@ def test_an_item_in_the_payload_is_reported() -> None:
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-1", "RT-14", "RT-30", "RT-31")
-@pytest.mark.parametrize("count", [2, 3])
+@each_case("count", [2, 3])
 def test_a_payload_that_does_not_begin_in_the_first_transmission_is_reported(draft: str, count: int) -> None:
     peer = server(draft)
     peer.request(b"", count=count)
@@ -346,7 +347,7 @@ MALFORMED = {
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-6", "RT-32")
-@pytest.mark.parametrize("what", MALFORMED)
+@each_case("what", MALFORMED)
 def test_a_request_that_is_no_such_message_is_an_unreadable_header(draft: str, what: str) -> None:
     peer = server(draft)
     peer.padded(XID, XMTREQ, MALFORMED[what], b"" if what == "nothing" else bytes(100), response=False)
@@ -419,7 +420,7 @@ def test_a_header_that_is_longer_than_the_first_segment_is_read() -> None:
 
 
 @pytest.mark.req("RT-10")
-@pytest.mark.parametrize(
+@each_case(
     "structure",
     [
         b"",
@@ -441,7 +442,7 @@ def test_a_structure_that_is_none_is_an_invalid_property(structure: bytes) -> No
 
 
 @BOTH_DRAFTS
-@pytest.mark.parametrize("kind", [XMTRESP, XMTCONT])
+@each_case("kind", [XMTRESP, XMTCONT])
 def test_responses_to_no_call_are_discarded(draft: str, kind: int) -> None:
     peer = server(draft)
     if kind == XMTRESP:
@@ -574,7 +575,7 @@ def test_a_continuation_of_another_first_type_is_reported_whatever_its_flags(
     refused(peer, Report((xid, 0, 1), LEAD, code, values))
 
 
-@pytest.mark.parametrize("kind", [XMTREQ, XMTRESP])
+@each_case("kind", [XMTREQ, XMTRESP])
 def test_a_first_transmission_with_wrong_flags_breaks_the_group_in_which_it_comes(kind: int) -> None:
     peer = server()
     peer.request(CALL, count=3, data=bytes(100))

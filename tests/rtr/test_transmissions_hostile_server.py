@@ -11,6 +11,7 @@ from rpcrdma.rtr import Preference
 from rpcrdma.rtr.messages import TransmissionFault
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import CallFailed, CallRefused, Closed, ReplyArrived, Role, TransportConfig
+from support.cases import each_case
 from support.octets import words
 from transmission_peer import (
     BADCONT,
@@ -91,7 +92,7 @@ def assert_calls(peer: TransmissionPeer) -> None:
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-4", "RT-14")
-@pytest.mark.parametrize("code", VALUES)
+@each_case("code", VALUES)
 def test_a_call_that_is_reported_goes_out_again_in_plain_messages(draft: str, code: int) -> None:
     peer = client(draft)
     assert kinds(calling(peer)) == [XMTREQ]
@@ -206,7 +207,7 @@ MISFITS = {
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-7")
-@pytest.mark.parametrize("what", MISFITS)
+@each_case("what", MISFITS)
 def test_a_response_that_does_not_fit_the_directions_fails_its_call_alone(draft: str, what: str) -> None:
     preference, items = MISFITS[what]
     peer = client(draft, preference=preference)
@@ -233,8 +234,8 @@ def test_a_response_that_does_not_fit_the_directions_fails_its_call_alone(draft:
 
 
 @pytest.mark.req("RT-8", "RT-26")
-@pytest.mark.parametrize("preference", [Preference.SEGMENTS, Preference.EXPLICIT, Preference.CHOICE])
-@pytest.mark.parametrize("kind", [TOOSHORT, NOITEM])
+@each_case("preference", [Preference.SEGMENTS, Preference.EXPLICIT, Preference.CHOICE])
+@each_case("kind", [TOOSHORT, NOITEM])
 def test_a_direction_that_comes_to_nothing_ends_its_memory(preference: Preference, kind: int) -> None:
     peer = client(preference=preference)
     calling(peer, result=OFFERED)
@@ -260,7 +261,7 @@ RESPONSES = {
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-4", "RT-11", "RT-14")
-@pytest.mark.parametrize("what", RESPONSES)
+@each_case("what", RESPONSES)
 def test_a_response_with_a_fault_is_reported_and_fails_its_call_alone(draft: str, what: str) -> None:
     parts, (code, values) = RESPONSES[what]
     peer = client(draft)
@@ -294,7 +295,7 @@ BROKEN = {
 
 
 @pytest.mark.req("RT-2")
-@pytest.mark.parametrize("what", BROKEN)
+@each_case("what", BROKEN)
 def test_a_response_that_is_broken_off_fails_its_call(what: str) -> None:
     act, bad, code = BROKEN[what]
     peer = client()
@@ -328,7 +329,7 @@ def test_a_response_whose_payload_does_not_begin_in_its_first_transmission_fails
     assert_calls(peer)
 
 
-@pytest.mark.parametrize("items", [[], [in_segments(8, 100, 0)]], ids=["", "with an item"])
+@each_case("items", [[], [in_segments(8, 100, 0)]])
 def test_a_response_to_a_call_in_plain_messages_fails_that(items: list[bytes]) -> None:
     peer = client()
     assert kinds(calling(peer, argument=None)) == [0]
@@ -341,9 +342,7 @@ def test_a_response_to_a_call_in_plain_messages_fails_that(items: list[bytes]) -
     assert_calls(peer)
 
 
-@pytest.mark.parametrize(
-    "body", [b"", words(1), words(17), words(0, 1, 8, ONE, 0), words(0, 1, 8, OTHER, 1), words(0, 1, 0)]
-)
+@each_case("body", [b"", words(1), words(17), words(0, 1, 8, ONE, 0), words(0, 1, 8, OTHER, 1), words(0, 1, 0)])
 def test_a_response_that_is_no_such_message_fails_its_call(body: bytes) -> None:
     peer = client()
     calling(peer)
@@ -386,7 +385,7 @@ def test_what_comes_for_a_call_that_was_abandoned_is_dropped_and_gives_everythin
     assert carrier.promises.left == (255 + 1) // 2
 
 
-@pytest.mark.parametrize("reported", [False, True], ids=["", "and was reported"])
+@each_case("reported", [False, True])
 def test_memory_that_changes_after_its_call_was_given_up_never_gets_out(reported: bool) -> None:
     """Also where the call waits to go out again while the rest of the refused messages is on its way."""
     peer = client(give=2, support=7)
@@ -436,8 +435,8 @@ def test_a_group_beyond_credits_ends_the_connection() -> None:
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-10", "RT-11")
-@pytest.mark.parametrize("pages", [1, 3, 7, 200])
-@pytest.mark.parametrize(("requests_max", "length"), [(8, 20_000), (1, 8_000), (1, 20_000), (2, 20_000)])
+@each_case("pages", [1, 3, 7, 200])
+@each_case(("requests_max", "length"), [(8, 20_000), (1, 8_000), (1, 20_000), (2, 20_000)])
 def test_no_message_is_longer_than_the_peer_takes_whatever_its_structure_says(
     draft: str, pages: int, requests_max: int, length: int
 ) -> None:
@@ -458,7 +457,7 @@ def test_no_message_is_longer_than_the_peer_takes_whatever_its_structure_says(
 
 
 @BOTH_DRAFTS
-@pytest.mark.parametrize("more", [0, 1])
+@each_case("more", [0, 1])
 def test_a_response_that_never_ends_ends_the_connection(draft: str, more: int) -> None:
     peer = client(draft, config=TransportConfig(stalled_s=30.0, offered_receive_octets=OCTETS))
     peer.call(ONE, result=40_000)
@@ -518,7 +517,7 @@ def test_flags_that_contradict_the_type_fail_the_call_that_they_name_and_no_othe
 
 
 @pytest.mark.req("V2-51", "RT-13")
-@pytest.mark.parametrize("xid", [ONE, OTHER])
+@each_case("xid", [ONE, OTHER])
 def test_a_response_continued_without_its_flag_is_refused_and_fails_its_call(xid: int) -> None:
     peer = client()
     for each in (ONE, OTHER):

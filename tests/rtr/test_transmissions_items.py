@@ -14,6 +14,7 @@ from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import CallArrived, ReplyArrived, Role, TransportConfig
 from rpcrdma.verbs.memory import Access
 from support import raw_messages as raw
+from support.cases import each_case
 from support.octets import words
 from transmission_peer import (
     BYSIZE,
@@ -122,7 +123,7 @@ def pages(heard: list[HeardTransmission], numbers: list[int]) -> bytes:
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-5", "RT-24")
-@pytest.mark.parametrize("lengths", [(5000, 6000), (20_000, 1024, 9000), (1024, 50, 4096)])
+@each_case("lengths", [(5000, 6000), (20_000, 1024, 9000), (1024, 50, 4096)])
 def test_each_argument_is_named_in_order_by_its_position_and_segments(draft: str, lengths: tuple[int, ...]) -> None:
     peer = TransmissionPeer(Role.CLIENT, draft, EXACT)
     data = [DATA[1000 * n :][:length] for n, length in enumerate(lengths)]
@@ -164,7 +165,7 @@ def test_each_argument_by_rdma_is_named_with_its_own_memory(draft: str) -> None:
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-1", "RT-13", "RT-15", "RT-30", "RT-31")
-@pytest.mark.parametrize("role", Role)
+@each_case("role", Role)
 def test_continuations_have_their_number_payload_and_buffers_and_nothing_about_placement(
     draft: str, role: Role
 ) -> None:
@@ -202,7 +203,7 @@ def test_continuations_have_their_number_payload_and_buffers_and_nothing_about_p
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-2")
-@pytest.mark.parametrize(("give", "more"), [(12, (1, 2, 0)), (2, (60, 0, 0))], ids=["a few at a time", "many at once"])
+@each_case(("give", "more"), [(12, (1, 2, 0)), (2, (60, 0, 0))])
 def test_no_message_goes_between_those_of_a_group_however_credits_come(
     draft: str, give: int, more: tuple[int, ...]
 ) -> None:
@@ -244,7 +245,7 @@ def test_a_peer_that_takes_no_continuation_is_sent_none_whatever_its_limit(draft
 
 
 @pytest.mark.req("RT-3", "RT-22")
-@pytest.mark.parametrize("short", [0, 1])
+@each_case("short", [0, 1])
 def test_a_request_goes_in_a_group_if_there_is_a_credit_for_each_transmission_and_by_rdma_else(short: int) -> None:
     peer = TransmissionPeer(Role.CLIENT, config=EXACT, give=4 - short)
     assert peer.endpoint._session.window.balance == 4 - short
@@ -259,7 +260,7 @@ def test_a_request_goes_in_a_group_if_there_is_a_credit_for_each_transmission_an
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-7", "RT-16")
-@pytest.mark.parametrize("sizes", [(12_000,), (5000, 9000), (3000, 40_000, 1024)])
+@each_case("sizes", [(12_000,), (5000, 9000), (3000, 40_000, 1024)])
 def test_each_result_has_its_direction_and_the_receives_that_it_may_take(draft: str, sizes: tuple[int, ...]) -> None:
     peer = TransmissionPeer(Role.CLIENT, draft, EXACT)
     receives = peer.link.receives_posted
@@ -305,7 +306,7 @@ def test_each_result_by_rdma_has_memory_of_its_own(draft: str) -> None:
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-10", "RT-16")
-@pytest.mark.parametrize(("sends", "extra"), [(OCTETS, 0), (HEAD + 2 * PAGE, 1), (HEAD + PAGE, 2)])
+@each_case(("sends", "extra"), [(OCTETS, 0), (HEAD + 2 * PAGE, 1), (HEAD + PAGE, 2)])
 def test_receives_for_a_reply_are_counted_by_the_size_of_what_the_peer_sends(
     draft: str, sends: int, extra: int
 ) -> None:
@@ -353,7 +354,7 @@ def test_without_continuation_and_placement_a_request_directs_results_to_memory(
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-26")
-@pytest.mark.parametrize("preference", [Preference.CHOICE, Preference.BY_SIZE])
+@each_case("preference", [Preference.CHOICE, Preference.BY_SIZE])
 def test_memory_that_was_offered_in_vain_is_out_of_reach_when_the_result_came_in_segments(
     draft: str, preference: Preference
 ) -> None:
@@ -443,7 +444,7 @@ COMBINATIONS = [
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-7", "RT-8", "RT-25")
-@pytest.mark.parametrize(("way", "length", "kind"), COMBINATIONS)
+@each_case(("way", "length", "kind"), COMBINATIONS)
 def test_a_result_is_located_as_its_direction_and_its_length_say(
     draft: str, way: int, length: int | None, kind: int
 ) -> None:
@@ -505,7 +506,7 @@ def test_a_result_below_the_least_length_needs_no_memory(draft: str) -> None:
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-18", "RT-11")
-@pytest.mark.parametrize(("extra", "length", "count"), [(7, 100, 1), (7, MORE, 1), (7, MORE + 1, 2), (2, 3 * MORE, 3)])
+@each_case(("extra", "length", "count"), [(7, 100, 1), (7, MORE, 1), (7, MORE + 1, 2), (2, 3 * MORE, 3)])
 def test_a_response_takes_as_many_of_the_receives_as_it_needs(draft: str, extra: int, length: int, count: int) -> None:
     heard = Asked(draft, (1, TBSN, 0), extra=extra).reply(DATA[:length])
     assert (len(heard), Sent(heard[0]).count) == (count, count)
@@ -513,7 +514,7 @@ def test_a_response_takes_as_many_of_the_receives_as_it_needs(draft: str, extra:
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-18", "RT-11")
-@pytest.mark.parametrize("extra", [0, 2])
+@each_case("extra", [0, 2])
 def test_a_response_beyond_the_receives_is_refused_with_the_length_needed(draft: str, extra: int) -> None:
     length = (1 + extra) * MORE + 1
     (heard,) = Asked(draft, (1, TBSN, 0), extra=extra).reply(DATA[:length])
@@ -522,7 +523,7 @@ def test_a_response_beyond_the_receives_is_refused_with_the_length_needed(draft:
 
 
 @pytest.mark.req("RT-3")
-@pytest.mark.parametrize("way", [CHOICE, TBSN])
+@each_case("way", [CHOICE, TBSN])
 def test_a_response_for_which_credits_are_short_goes_by_rdma_where_it_may_and_waits_else(way: int) -> None:
     length = 2 * MORE + 1
     # One credit has come with the properties, one with the request.

@@ -12,6 +12,7 @@ from rpcrdma.rtr import Preference
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Role, TransportConfig
 from support import raw_messages as raw
+from support.cases import each_case
 from support.octets import words
 from transmission_peer import (
     BYSIZE,
@@ -41,7 +42,7 @@ UNPLACED = {"segment_octets": 0}
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-10", "RT-29")
-@pytest.mark.parametrize("role", list(Role))
+@each_case("role", list(Role))
 def test_without_a_receive_size_that_of_the_structure_holds(draft: str, role: Role) -> None:
     peer = TransmissionPeer(role, draft, properties={raw.RECEIVE_SIZE: None})
     assert peer.ready
@@ -67,7 +68,7 @@ def test_without_either_the_default_holds() -> None:
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-10")
-@pytest.mark.parametrize("size", [8192, 3 * OCTETS])
+@each_case("size", [8192, 3 * OCTETS])
 def test_where_size_and_structure_disagree_no_transmission_is_longer_than_either(draft: str, size: int) -> None:
     properties = {raw.SEND_SIZE: 3 * OCTETS, raw.RECEIVE_SIZE: size}
     client = TransmissionPeer(Role.CLIENT, draft, LONG, properties=properties)
@@ -117,7 +118,7 @@ def told_support(peer: TransmissionPeer) -> int:
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-4", "RT-11", "RT-20")
-@pytest.mark.parametrize("count", [1, 3])
+@each_case("count", [1, 3])
 def test_a_client_that_takes_no_calls_says_so_and_refuses_requests(draft: str, count: int) -> None:
     peer = TransmissionPeer(Role.CLIENT, draft)
     assert told_support(peer) == 6, "responses and continuations"
@@ -139,7 +140,7 @@ def test_a_client_that_takes_no_calls_says_so_and_refuses_requests(draft: str, c
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-4")
-@pytest.mark.parametrize("role", list(Role))
+@each_case("role", list(Role))
 def test_an_end_that_takes_calls_says_so_and_takes_requests(draft: str, role: Role) -> None:
     peer = TransmissionPeer(role, draft, reverse=True)
     assert told_support(peer) == 7
@@ -159,7 +160,7 @@ def direction_of(sent: HeardTransmission) -> tuple[int, int]:
 
 
 @pytest.mark.req("RT-7", "V2-75")
-@pytest.mark.parametrize(
+@each_case(
     ("preference", "segments", "expected"),
     [
         (Preference.EXPLICIT, 16, (EXRW, 16)),
@@ -180,7 +181,7 @@ def test_results_are_directed_into_no_more_segments_than_the_peer_takes(
 
 
 @pytest.mark.req("V2-75")
-@pytest.mark.parametrize("preference", [Preference.EXPLICIT, Preference.SEGMENTS])
+@each_case("preference", [Preference.EXPLICIT, Preference.SEGMENTS])
 def test_a_call_that_takes_more_segments_than_the_peer_does_is_not_sent(preference: Preference) -> None:
     peer = TransmissionPeer(
         Role.CLIENT, config=NARROW, preference=preference, properties={raw.SEGMENT_COUNT: 16}, settings=UNPLACED

@@ -26,6 +26,7 @@ from rpcrdma.scripted import (
 )
 from rpcrdma.scripted.form import check_conversation, names_wanted
 from rpcrdma.scripted.values import Names
+from support.cases import each_case
 
 CLIENT = [check.conversation for check in CATALOGUE]
 SERVER = [check.conversation for check in CLIENT_CATALOGUE]
@@ -157,7 +158,7 @@ def tried(conversation: Mapping[str, Any], *, serves: bool) -> None:
         asyncio.run(held(conversation, serves=serves))
 
 
-@pytest.mark.parametrize(("conversations", "serves"), [(CLIENT, False), (SERVER, True)])
+@each_case(("conversations", "serves"), [(CLIENT, False), (SERVER, True)])
 def test_the_conversations_of_the_catalogue_have_the_form(conversations: list[Any], serves: bool) -> None:
     for conversation in conversations:
         check_conversation(conversation, serves=serves)
@@ -181,7 +182,7 @@ def divided(parts: object) -> dict[str, Any]:
     return {"steps": [{"hear": {"message": {}, "parts": parts}}]}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("conversation", "told"),
     [
         (5, "expected fields (memory, startup, steps, title, version), found 5"),

@@ -16,6 +16,7 @@ from rpcrdma.scripted import Outcome, RawTarget, run_conversation
 from rpcrdma.scripted.conversation import LiveConversation
 from rpcrdma.scripted.peer_interface import Heard
 from rpcrdma.scripted.values import Names
+from support.cases import each_case
 
 NULL: dict[str, Any] = {"say": {"rpc": {}}}
 ANSWERED: dict[str, Any] = {"hear": {"message": {"header": {"type": 0}, "rpc": {"accepted": 0}}}}
@@ -53,6 +54,7 @@ def held(conversation: dict[str, Any], files: Files | None = None, *, timeout_s:
 READ = {"rpc": {"procedure": 6, "args": [{"opaque": {"text": "h"}}, {"longs": [0]}, {"words": [5000]}]}}
 
 
+@pytest.mark.thorough
 def test_an_answer_as_expected_is_no_failure_and_all_is_logged() -> None:
     outcome = held({"steps": [NULL, ANSWERED]})
     assert outcome.failure is None
@@ -60,6 +62,7 @@ def test_an_answer_as_expected_is_no_failure_and_all_is_logged() -> None:
     assert "RDMA_MSG" in outcome.passages[2].text
 
 
+@pytest.mark.thorough
 def test_the_step_that_leaves_the_course_is_told_with_both_sides() -> None:
     wrong = {"hear": {"message": {"rpc": {"accepted": 1}}}}
     failure = held({"steps": [NULL, ANSWERED, NULL, wrong]}).failure
@@ -68,6 +71,7 @@ def test_the_step_that_leaves_the_course_is_told_with_both_sides() -> None:
     assert "rpc.accepted is 0 instead of 1" in failure.found
 
 
+@pytest.mark.thorough
 def test_parts_of_results_are_compared_and_used_in_later_messages() -> None:
     read = [["status", 4], ["attributes", 4], ["count", 4], ["end", 4], ["data", "opaque"]]
     wanted = {"status": "00000000", "data": CONTENT[:500].hex()}
@@ -83,12 +87,14 @@ def test_parts_of_results_are_compared_and_used_in_later_messages() -> None:
     assert "parts.status is 00000000 instead of 00000001" in failure.found
 
 
+@pytest.mark.thorough
 def test_silence_is_told_as_such() -> None:
     failure = held({"steps": [{"hear": {"end": {}}}]}, timeout_s=0.3).failure
     assert failure is not None
     assert failure.silent
 
 
+@pytest.mark.thorough
 def test_written_memory_is_compared() -> None:
     chunk = {"memory": {"sink": {"octets": 5000, "may": "write"}}}
     steps = [
@@ -101,7 +107,8 @@ def test_written_memory_is_compared() -> None:
         assert held({**chunk, "steps": [*steps, {"memory": {"sink": wrong}}]}).failure is not None
 
 
-@pytest.mark.parametrize("size", [64, 5000])
+@pytest.mark.thorough
+@each_case("size", [64, 5000])
 def test_memory_is_read_by_the_server(size: int) -> None:
     args = [{"opaque": {"text": "h"}}, {"longs": [0]}, {"words": [size, 2, size]}]
     call = {"header": {"reads": [{"position": 68, "memory": "source"}]}, "rpc": {"procedure": 7, "args": args}}
@@ -117,6 +124,7 @@ def test_memory_is_read_by_the_server(size: int) -> None:
     assert [len(data) for data in files.written] == [size]
 
 
+@pytest.mark.thorough
 def test_the_steps_answer_reads_that_the_peer_leaves_to_them() -> None:
     args = [{"opaque": {"text": "h"}}, {"longs": [0]}, {"words": [64, 2, 64]}]
     call = {"header": {"reads": [{"position": 68, "memory": "source"}]}, "rpc": {"procedure": 7, "args": args}}
@@ -138,18 +146,21 @@ def test_the_steps_answer_reads_that_the_peer_leaves_to_them() -> None:
     assert [len(data) for data in files.written] == [64]
 
 
+@pytest.mark.thorough
 def test_an_answer_that_breaks_a_statement_is_told_with_it() -> None:
     failure = held({"steps": [NULL, {"hear": [{"end": {}}, {"message": {}, "breaks": "RD-15"}]}]}).failure
     assert failure is not None
     assert (failure.statement, failure.expected) == ("RD-15", "the end of the connection")
 
 
+@pytest.mark.thorough
 def test_reading_memory_that_is_not_registered_is_refused() -> None:
     args = [{"opaque": {"text": "h"}}, {"longs": [0]}, {"words": [64, 2, 64]}]
     call = {"header": {"reads": [{"position": 68, "handle": 9, "length": 64}]}, "rpc": {"procedure": 7, "args": args}}
     assert held({"steps": [{"say": call}, {"hear": {"refused": {}}}, {"hear": {"end": {}}}]}).failure is None
 
 
+@pytest.mark.thorough
 def test_memory_that_is_withdrawn_is_reached_no_more() -> None:
     read = {"header": {"writes": [[{"memory": "sink"}]]}, **READ}
     again = {**read, "header": {**read["header"], "xid": 8}}
@@ -159,6 +170,7 @@ def test_memory_that_is_withdrawn_is_reached_no_more() -> None:
     assert held({"memory": {"sink": {"octets": 5000, "may": "write"}}, "steps": steps}).failure is None
 
 
+@pytest.mark.thorough
 def test_version_2_is_spoken_field_by_field() -> None:
     steps = [
         {"say": {"header": {"type": 5, "properties": [[2, {"words": [4096]}]]}}},
@@ -169,7 +181,8 @@ def test_version_2_is_spoken_field_by_field() -> None:
     assert held({"version": "2", "steps": steps}).failure is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.thorough
+@each_case(
     ("conversation", "where"),
     [
         ({"steps": [{"shout": {}}]}, r"steps\[0\]\.shout"),
@@ -209,7 +222,7 @@ class SuspendedPeer:
         return {"version": "1", "started": True}[name]
 
 
-@pytest.mark.parametrize("step", [{"quiet": {"milliseconds": 500}}, {"hear": [{"quiet": {"milliseconds": 500}}]}])
+@each_case("step", [{"quiet": {"milliseconds": 500}}, {"hear": [{"quiet": {"milliseconds": 500}}]}])
 def test_a_pause_is_not_over_while_this_process_had_no_processor(step: dict[str, Any]) -> None:
     async def main() -> str:
         live = LiveConversation(cast("Any", SuspendedPeer()), Names(), 5.0, Outcome(), initiates=False)

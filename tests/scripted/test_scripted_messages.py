@@ -16,6 +16,7 @@ from rpcrdma.scripted.matching import difference
 from rpcrdma.scripted.messages import make_message, message_words, read_message, read_rpc
 from rpcrdma.scripted.parts import parts_of
 from rpcrdma.scripted.values import Names, number, octets
+from support.cases import each_case
 
 NAMES = Names({"xid": 0x0BADCAFE, "private_data": b"", "startup_flags": 0x50, "sink.handle": 7, "size": 5})
 SEGMENT = {"handle": 7, "length": 5000, "offset": 1 << 40}
@@ -90,7 +91,7 @@ def test_long_sends_have_several_segments_and_one_number() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("mistake", "where"),
     [
         ({"header": {"reads": [{**SEGMENT, "present": 2}]}}, 16),
@@ -143,7 +144,7 @@ def test_a_start_up_frame_is_read_with_its_depths() -> None:
     assert (found["ird"], found["ord"], found["depth_flags"], found["data"]) == (5, 7, 1, b"\xaa")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pattern", "found", "same"),
     [
         ({"a": 1}, {"a": 1, "b": 2}, True),
@@ -183,7 +184,7 @@ def test_values_of_all_forms() -> None:
     assert len(octets({"pattern": 600}, NAMES, "")) == 600
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("message", "path"),
     [
         ({"header": {"colour": 1}}, r"message\.header\.colour: expected one of credit, .*, found \"colour\""),

@@ -8,6 +8,7 @@ import pytest
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.scripted.served_call import placed_items, planned_reply
+from support.cases import each_case
 
 BUFFER = {"segment_at": 40, "segment_octets": 8, "segments": 2}
 
@@ -31,7 +32,7 @@ def test_segments_are_numbered_through_all_transmissions() -> None:
     assert placed_items([first, transmission(b"ghijklmn")], BUFFER) == [(4, b"cdefghijkl"), (4, b"012")]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("message", "cause"),
     [
         (transmission(b"01234567", item(4, 2)), "the number of a segment is 2"),

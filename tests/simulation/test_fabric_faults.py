@@ -16,6 +16,7 @@ from rpcrdma.simulation.fabric import Fabric
 from rpcrdma.simulation.faults import DELIVERED, Delivery, Message, MessageKind
 from rpcrdma.simulation.loop import now_s, run
 from rpcrdma.simulation.trace import EventKind
+from support.cases import each_case
 
 
 class Script:
@@ -51,10 +52,9 @@ async def write_and_read(fabric: Fabric, connection: Connection) -> None:
         assert bytes(result.value.data) == b"y" * OCTETS
 
 
-@pytest.mark.parametrize("silent", [False, True])
-@pytest.mark.parametrize(
-    "kind", [MessageKind.SEND, MessageKind.WRITE, MessageKind.READ_REQUEST, MessageKind.READ_RESPONSE]
-)
+@pytest.mark.thorough
+@each_case("silent", [False, True])
+@each_case("kind", [MessageKind.SEND, MessageKind.WRITE, MessageKind.READ_REQUEST, MessageKind.READ_RESPONSE])
 def test_calls_survive_a_cut_at_any_octet_of_any_message(kind: MessageKind, silent: bool) -> None:
     cuts = 0
     for cut_at in (0, 1, 40, OCTETS - 1):
@@ -158,7 +158,7 @@ def test_a_jump_of_the_clock_ends_calls_whose_deadline_it_has_passed() -> None:
     world(use)
 
 
-@pytest.mark.parametrize("down_s", [0.0, 5.0])
+@each_case("down_s", [0.0, 5.0])
 def test_calls_go_on_with_a_server_that_has_crashed_and_come_back(down_s: float) -> None:
     async def main() -> None:
         fabric = Fabric()

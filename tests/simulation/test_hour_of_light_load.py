@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+import pytest
+
 from one_file_world import read_of, world
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.nfs import v3
@@ -15,6 +17,7 @@ from rpcrdma.simulation.trace import EventKind
 HOUR_S = 3600
 
 
+@pytest.mark.thorough
 def test_an_hour_of_one_call_a_second_takes_seconds() -> None:
     async def use(fabric: Fabric, connection: Connection) -> None:
         del fabric

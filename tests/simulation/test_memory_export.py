@@ -18,6 +18,7 @@ from rpcrdma.simulation.memory_disk import MemoryDisk
 from rpcrdma.simulation.memory_export import MemoryExport
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 
 STATUS = v3.nfsstat3
 FILE = v3.ftype3.NF3REG
@@ -93,7 +94,7 @@ def test_a_tree_of_files_is_read_back_as_it_was_written() -> None:
     on_filesystem(work)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "wanted"),
     [("mkdir", STATUS.NFS3ERR_EXIST), ("rmdir", STATUS.NFS3ERR_NOTEMPTY), ("unlink", STATUS.NFS3ERR_ISDIR)],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from rpcrdma.simulation.measured_calls import OPERATIONS, VARIANTS
 from rpcrdma.simulation.model import PROFILES
 from rpcrdma.simulation.round_trips import cells, measured, rows
@@ -94,6 +96,7 @@ def expected() -> dict[tuple[str, str], list[str]]:
     return found
 
 
+@pytest.mark.thorough
 def test_the_table_has_these_counts() -> None:
     found = rows(MODEL, SIZE, VARIANTS)
     assert {(row.operation, row.variant): cells(row.account)[:-1] for row in found} == expected()

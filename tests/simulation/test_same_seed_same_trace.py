@@ -21,6 +21,7 @@ def test_two_runs_with_one_seed_have_equal_traces_and_other_seeds_have_others(ve
     assert sum(event.kind is EventKind.HANDLE for event in first.events) >= 15
 
 
+@pytest.mark.thorough
 def test_traces_do_not_depend_on_the_hashes_and_addresses_of_a_process() -> None:
     def printed(hash_seed: str) -> bytes:
         program = Path(__file__).with_name("one_file_world.py")

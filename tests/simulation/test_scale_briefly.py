@@ -11,6 +11,8 @@ import pytest
 
 from rpcrdma.simulation.loop import run
 
+pytestmark = pytest.mark.thorough
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 

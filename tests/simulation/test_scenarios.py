@@ -15,6 +15,7 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.simulation.worlds.faults import FIELDS, FaultKind, FaultRule, Side
 from rpcrdma.simulation.worlds.plan import Kept, draw_plan
 from rpcrdma.simulation.worlds.scenario import ScenarioError, named_scenario, parse_scenario, scenario_names
+from support.cases import each_case
 
 RULE = '[[fault]]\nkind = "cut"\nafter_octets = 5\n'
 
@@ -65,7 +66,8 @@ def test_a_scenario_of_other_octets_than_utf_8_is_refused(tmp_path: Path) -> Non
         named_scenario(str(file))
 
 
-@pytest.mark.parametrize("name", scenario_names())
+@pytest.mark.thorough
+@each_case("name", scenario_names())
 def test_a_seed_draws_the_same_plan_in_every_process(name: str) -> None:
     plan = draw_plan(named_scenario(name), 7)
     program = (
@@ -77,6 +79,7 @@ def test_a_seed_draws_the_same_plan_in_every_process(name: str) -> None:
     assert found.stdout.strip() == str(plan)
 
 
+@pytest.mark.thorough
 def test_the_mixed_scenario_draws_every_kind_of_fault_work_and_client() -> None:
     plans = [draw_plan(named_scenario("mixed"), seed) for seed in range(300)]
     assert {fault.kind for plan in plans for fault in plan.faults} == set(FaultKind)

@@ -18,6 +18,7 @@ from rpcrdma.simulation.fabric import Fabric
 from rpcrdma.simulation.loop import now_s, run
 from rpcrdma.simulation.model import FabricModel
 from rpcrdma.simulation.trace import EventKind
+from support.cases import each_case
 
 
 class Blocking(OneFile):
@@ -71,7 +72,7 @@ def test_a_worker_takes_its_time_beside_that_of_the_handler() -> None:
 
 
 # A server that is cancelled waits for its handlers for some seconds.
-@pytest.mark.parametrize(("end", "server_s"), [("crash", 2.0), ("cancel", 1000.0)])
+@each_case(("end", "server_s"), [("crash", 2.0), ("cancel", 1000.0)])
 def test_a_handler_whose_server_ends_before_its_time_at_the_worker_does_not_run(end: str, server_s: float) -> None:
     async def main() -> None:
         fabric = Fabric(FabricModel(server_s=server_s))

@@ -71,6 +71,7 @@ def test_every_kind_of_work_is_done_without_a_complaint(version: str, extension:
     assert result.calls > len(EVERYTHING)
 
 
+@pytest.mark.thorough
 def test_a_world_runs_the_same_way_in_every_process() -> None:
     program = (
         "from rpcrdma.simulation.worlds.many_worlds import judged; from rpcrdma.simulation.worlds.plan import Kept; "
@@ -108,6 +109,7 @@ FAULTS = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_fault_happens_and_is_borne(version: str) -> None:
     assert {each.kind for each in FAULTS} == set(FaultKind)
@@ -130,6 +132,7 @@ def one_of(plans: list[Plan]) -> set[str]:
     return set[str]().union(*(complaints(run_world(each)) for each in plans))
 
 
+@pytest.mark.thorough
 def test_a_call_that_runs_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     plans = [plan(*TRANSFERS, faults=(cut,)) for cut in CUTS]
     assert not one_of(plans)
@@ -137,6 +140,7 @@ def test_a_call_that_runs_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
     assert "calls" in one_of(plans)
 
 
+@pytest.mark.thorough
 def test_a_call_that_is_lost_with_its_connection_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RdmaConnection, "_on_call_failed", lambda *_: None)
     result = run_world(plan(*TRANSFERS, faults=(CUTS[3],)))

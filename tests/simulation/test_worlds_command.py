@@ -40,6 +40,7 @@ def test_good_worlds_are_counted(scenario: str, capsys: pytest.CaptureFixture[st
     assert told.endswith("; 0 failed\n")
 
 
+@pytest.mark.thorough
 def test_a_failing_seed_prints_one_command_that_runs_it_again(
     scenario: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

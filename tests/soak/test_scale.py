@@ -18,6 +18,8 @@ from rpcrdma.aio.client.connect import connect
 from rpcrdma.nfs.v3 import PROGRAM as NFS
 from rpcrdma.rpc.program import null_procedure
 
+pytestmark = pytest.mark.thorough
+
 CROWD = Path(__file__).with_name("raw_crowd.py")
 MARGIN_FILES = 4000
 """Files that the server keeps open besides its connections."""

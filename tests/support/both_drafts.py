@@ -6,27 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, TypeAlias
 
-import pytest
-
 from support import raw_messages, raw_messages_07
+from support.cases import each_case
 
 Raw: TypeAlias = ModuleType
 DRAFTS: Sequence[Raw] = (raw_messages, raw_messages_07)
 
 
 def each_draft(
-    names: str | tuple[str, ...], cases: Callable[[Raw], Sequence[object] | Mapping[str, object]]
-) -> pytest.MarkDecorator:
-    """As `parametrize`, with cases that are made of the messages of each draft; those of a mapping have names."""
+    names: str | tuple[str, ...], cases: Callable[[Raw], Sequence[Any] | Mapping[str, Any]]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Runs a test with `raw` and with cases that are made of the messages of each draft, as `each_case` does."""
     names = (names,) if isinstance(names, str) else names
-    found = []
+    found: list[tuple[Any, ...]] = []
     for raw in DRAFTS:
         made = cases(raw)
-        named = made if isinstance(made, Mapping) else {str(number): case for number, case in enumerate(made)}
-        for name, case in named.items():
-            values = case if len(names) > 1 else (case,)
-            found.append(pytest.param(raw, *values, id=f"{raw.NAME}-{name}"))  # type: ignore[misc]
-    return pytest.mark.parametrize(("raw", *names), found)
+        values = made.values() if isinstance(made, Mapping) else made
+        found.extend((raw, *(case if len(names) > 1 else (case,))) for case in values)
+    return each_case(("raw", *names), found)
 
 
 def in_first_draft(raw: Raw, cases: Callable[[], list[Any]]) -> list[Any]:
@@ -39,9 +36,6 @@ def offers(raw: Raw) -> tuple[str, ...]:
     return ("auto", "2") if raw is raw_messages else ("2-07",)
 
 
-FIRST_DRAFT = pytest.mark.parametrize("raw", [raw_messages], ids=["2"])
-LAST_DRAFT = pytest.mark.parametrize("raw", [raw_messages_07], ids=["2-07"])
-EACH_OFFER = pytest.mark.parametrize(
-    ("raw", "versions"),
-    [pytest.param(raw, versions, id=versions) for raw in DRAFTS for versions in offers(raw)],
-)
+FIRST_DRAFT = each_case("raw", [raw_messages])
+LAST_DRAFT = each_case("raw", [raw_messages_07])
+EACH_OFFER = each_case(("raw", "versions"), [(raw, versions) for raw in DRAFTS for versions in offers(raw)])

@@ -7,7 +7,9 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-__all__ = ["closing", "until"]
+from rpcrdma.simulation.loop import VirtualLoop
+
+__all__ = ["closing", "time_passes", "until"]
 
 _BUSY_TURNS = 200
 _PAUSE_S = 0.001
@@ -31,3 +33,9 @@ async def closing(fs: Any, work: Coroutine[Any, Any, Any]) -> Any:
     """The result of `work`; the file system is closed afterwards."""
     async with fs:
         return await work
+
+
+async def time_passes(duration_s: float) -> None:
+    """Lets virtual time pass: a test waits for no duration on the clock of the machine."""
+    assert isinstance(asyncio.get_running_loop(), VirtualLoop), "await an event instead, or run in virtual time"
+    await asyncio.sleep(duration_s)

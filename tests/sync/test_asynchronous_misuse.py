@@ -34,6 +34,7 @@ def looked_at_by_pandas(file: NfsFile) -> bool:
     return (hasattr(file, "read") or hasattr(file, "write")) and hasattr(file, "__iter__")
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_handed_to_pandas(running: Running, folder: Path) -> None:
     (folder / "f").write_text("a,b\n")
 
@@ -48,6 +49,7 @@ def test_a_file_that_is_handed_to_pandas(running: Running, folder: Path) -> None
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_blocks_that_are_entered_synchronously(running: Running, folder: Path) -> None:
     (folder / "f").touch()
     remedy = r"is asynchronous: write `async with`, .* rpcrdma\.sync"
@@ -63,6 +65,7 @@ def test_blocks_that_are_entered_synchronously(running: Running, folder: Path) -
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_calls_outside_of_a_loop_and_in_another(fs: NfsFilesystem) -> None:
     with pytest.raises(LocalProtocolError, match=r"outside of an event loop; .* rpcrdma\.sync"):
         fs.caller.call(v3.NULL, None)  # never awaited, and yet it is told
@@ -70,6 +73,7 @@ def test_calls_outside_of_a_loop_and_in_another(fs: NfsFilesystem) -> None:
         asyncio.run(fs.stat("."))
 
 
+@pytest.mark.thorough
 def test_a_file_in_another_loop(fs: NfsFilesystem, folder: Path) -> None:
     (folder / "f").write_bytes(bytes(100))
     with background_loop.claimed_loop() as loop:

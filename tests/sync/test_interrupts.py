@@ -18,6 +18,9 @@ from rpcrdma.aio import awaited_call
 from rpcrdma.fsspec import waiting
 from rpcrdma.sync import background_loop
 from rpcrdma.sync.background_loop import BackgroundLoop
+from support.cases import each_case
+
+pytestmark = pytest.mark.thorough
 
 WAITING_CODE = {module.__file__ for module in (awaited_call, background_loop, waiting, base_events, selector_events)}
 ROUNDS = 2
@@ -104,9 +107,9 @@ def by_fsspec(loop: BackgroundLoop, work: Work) -> str:
     return waiting.sync(loop._loop, work.run)
 
 
-@pytest.mark.parametrize("end_before", [0, ROUNDS], ids=["ends at once", "ends later"])
-@pytest.mark.parametrize("fails", [False, True], ids=["succeeds", "fails"])
-@pytest.mark.parametrize("wait", [by_background_loop, by_fsspec])
+@each_case("end_before", [0, ROUNDS])
+@each_case("fails", [False, True])
+@each_case("wait", [by_background_loop, by_fsspec])
 def test_an_interrupt_at_any_instruction_ends_the_call_and_the_waiting(
     loop: BackgroundLoop,
     wait: Callable[[BackgroundLoop, Work], str],

@@ -73,6 +73,7 @@ def test_what_was_made_when_the_interrupt_came_is_undone() -> None:
         thread.join()
 
 
+@pytest.mark.thorough
 def test_a_wait_for_changes_can_be_interrupted(running: Running, folder: Path) -> None:
     with sync.nfs_open(running.url) as fs, fs.watch(folder.name) as changes:
         waits = threading.Event()
@@ -160,6 +161,7 @@ print("ends")
 """
 
 
+@pytest.mark.thorough
 def test_forks_and_the_end_of_a_process(running: Running, folder: Path) -> None:
     """In a process of its own, since this one has other threads."""
     done = subprocess.run(
@@ -176,6 +178,7 @@ def test_forks_and_the_end_of_a_process(running: Running, folder: Path) -> None:
     assert (folder / "unclosed").read_bytes() == b"written at the end"
 
 
+@pytest.mark.thorough
 def test_the_thread_ends_before_a_fork_if_nothing_is_open(running: Running) -> None:
     with sync.nfs_open(running.url):
         present = background_loop._present

@@ -29,6 +29,8 @@ from rpcrdma.sync import background_loop, filesystem
 if TYPE_CHECKING:
     from conftest import Running
 
+pytestmark = pytest.mark.thorough
+
 
 def test_the_calls_of_os(running: Running, folder: Path) -> None:
     with sync.nfs_open(running.url) as fs:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.cases import each_case
+
 if TYPE_CHECKING:
     from conftest import Running
 
@@ -15,7 +17,8 @@ DOCUMENT = (Path(__file__).parents[2] / "docs" / "python-api.md").read_text()
 SNIPPETS = [body for body in re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL) if "import sync" in body]
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS)
+@pytest.mark.thorough
+@each_case("snippet", SNIPPETS)
 def test_snippets_run(snippet: str, running: Running, capsys: pytest.CaptureFixture[str]) -> None:
     shown = "rdma://127.0.0.1:20049/"
     assert shown in snippet

@@ -13,6 +13,8 @@ from rpcrdma import sync
 if TYPE_CHECKING:
     from conftest import Running
 
+pytestmark = pytest.mark.thorough
+
 
 def test_a_dropped_file_is_written(running: Running, folder: Path) -> None:
     with sync.nfs_open(running.url) as fs:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rpcrdma import limits
 from rpcrdma.transport.assembly import Assembly, Step
+from support.cases import each_case
 
 ONE, TWO, THREE = (1, 0), (2, 0), (3, 0)
 
@@ -15,7 +14,7 @@ def feed(assembly: Assembly, key: tuple[int, ...], payload: bytes, *, more: bool
     return assembly.drop(key, more=more) or assembly.take(key, payload, more=more)
 
 
-@pytest.mark.parametrize("parts", [[b"all"], [b"a", b"l", b"l"], [b"", b"all"], [b"all", b""], [b"", b"", b""]])
+@each_case("parts", [[b"all"], [b"a", b"l", b"l"], [b"", b"all"], [b"all", b""], [b"", b"", b""]])
 def test_pieces_are_joined_in_order(parts: list[bytes]) -> None:
     assembly = Assembly()
     for part in parts[:-1]:
@@ -44,7 +43,7 @@ def test_what_was_given_out_does_not_change() -> None:
     assert first == b"one!"
 
 
-@pytest.mark.parametrize("key", [TWO, (1, 5)], ids=["another XID", "another type"])
+@each_case("key", [TWO, (1, 5)])
 def test_a_foreign_message_breaks_the_sequence(key: tuple[int, ...]) -> None:
     assembly = Assembly()
     feed(assembly, ONE, b"a", more=True)
@@ -85,7 +84,7 @@ def test_no_more_than_two_sequences_are_dropped_at_a_time() -> None:
     assert sum(step is not None for step in held) == 2
 
 
-@pytest.mark.parametrize("more", [False, True])
+@each_case("more", [False, True])
 def test_a_refused_message_takes_its_own_sequence_with_it(more: bool) -> None:
     assembly = Assembly()
     feed(assembly, ONE, b"a", more=True)

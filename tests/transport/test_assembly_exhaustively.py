@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
-
 from rpcrdma.transport.assembly import Assembly, Step
+from support.cases import each_case
 
 KEYS = ((1, 0), (1, 5), (2, 0))
 EVENTS = [(key, more, refused) for key in KEYS for more in (False, True) for refused in (False, True)]
@@ -65,14 +64,14 @@ def follow(events: tuple[Event, ...]) -> None:
         assert assembly.memory._octets == len(expected.octets)
 
 
-@pytest.mark.parametrize("first", EVENTS, ids=str)
+@each_case("first", EVENTS)
 def test_each_piece_goes_where_its_sequence_says(first: Event) -> None:
     assert Assembly().idle
     for rest in itertools.product(EVENTS, repeat=2):
         follow((first, *rest))
 
 
-@pytest.mark.parametrize("second", [event for event in EVENTS if not event[2]], ids=str)
+@each_case("second", [event for event in EVENTS if not event[2]])
 def test_each_piece_goes_where_its_sequence_says_after_one_has_begun(second: Event) -> None:
     for rest in itertools.product(EVENTS, repeat=2):
         follow(((KEYS[0], True, False), second, *rest))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pytest
 
 from rpcrdma.transport.message import Outgoing
+from support.cases import each_case
 from window_space import (
     GROUP,
     NESTED,
@@ -34,9 +35,10 @@ BATCHES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.req("V2-4", "V2-7", "V2-44")
-@pytest.mark.parametrize("kind", WINDOWS)
-@pytest.mark.parametrize("name", BATCHES)
+@each_case("kind", WINDOWS)
+@each_case("name", BATCHES)
 def test_every_interleaving_of_batches_comes_to_its_end(name: str, kind: type[Window]) -> None:
     assert BATCHES[name].space(kind).explore() > 200
 
@@ -50,7 +52,7 @@ class OnePaid:
         return self.admit(first)
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_calls_that_are_not_counted_are_found(kind: type[Window]) -> None:
     with pytest.raises(Stuck):
         explore_mistaken(OnePaid, kind, BATCHES["calls together"])

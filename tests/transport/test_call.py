@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rpcrdma.nfs import v3
 from rpcrdma.transport import Call, ChunkLists, ReadChunk, Segment, WriteChunk
+from support.cases import each_case
 
 SEGMENT = Segment(1, 8, 0)
 AT_8 = ReadChunk(8, (SEGMENT,))
@@ -18,7 +17,7 @@ def test_a_new_call_was_not_sent() -> None:
     assert (call.transmissions, call.travelled) == (0, "not sent")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("chunks", "long", "long_reply", "words"),
     [
         (ChunkLists((), (), None), False, False, "short"),

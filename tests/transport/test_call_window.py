@@ -8,6 +8,7 @@ from rpcrdma.limits import SPARE_RECEIVES
 from rpcrdma.transport.call_window import CallWindow
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, Refusal
+from support.cases import each_case
 from window_space import admitted
 
 
@@ -51,7 +52,7 @@ def test_requester_starts_with_one_credit() -> None:
 
 
 @pytest.mark.req("V1-2", "V1-4")
-@pytest.mark.parametrize(("granted", "expected"), [(1, 1), (31, 31), (32, 32), (33, 32), (0xFFFFFFFF, 32)])
+@each_case(("granted", "expected"), [(1, 1), (31, 31), (32, 32), (33, 32), (0xFFFFFFFF, 32)])
 def test_grant_is_absolute_and_capped_by_the_request(granted: int, expected: int) -> None:
     window = requester(32, 7)
     assert admitted(window, CALL) is not None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
-
 from rpcrdma.transport.chunks import (
     NO_CHUNKS,
     ChunkLists,
@@ -19,6 +17,7 @@ from rpcrdma.transport.chunks import (
     split_gather,
 )
 from rpcrdma.verbs.memory import Access, MemoryRegion
+from support.cases import each_case
 
 
 def segments(*handles: int) -> tuple[Segment, ...]:
@@ -80,7 +79,7 @@ def test_an_echo_counts_the_octets_of_each_segment() -> None:
             assert [handle for each in echo.segments for handle in [each.handle] * each.length] == places[:written]
 
 
-@pytest.mark.parametrize("sizes", [(), (0,), (1,), (4,), (2, 0, 3), (1, 1, 1, 1), (0, 5, 0), (9, 1)])
+@each_case("sizes", [(), (0,), (1,), (4,), (2, 0, 3), (1, 1, 1, 1), (0, 5, 0), (9, 1)])
 def test_each_octet_of_a_gather_list_has_its_segment(sizes: tuple[int, ...]) -> None:
     octets = iter(range(256))
     gather = [bytes(next(octets) for _ in range(size)) for size in sizes]
@@ -94,7 +93,7 @@ def test_each_octet_of_a_gather_list_has_its_segment(sizes: tuple[int, ...]) -> 
         assert [segment for segment, _ in dealt] == [each for each in named(rooms) if each in {s for s, _ in dealt}]
 
 
-@pytest.mark.parametrize("count", range(5))
+@each_case("count", range(5))
 def test_runs_of_small_buffers_become_one_and_large_ones_stay(count: int) -> None:
     for sizes in itertools.product((0, 3, 4, 5), repeat=count):
         gather = [bytes([65 + index]) * size for index, size in enumerate(sizes)]

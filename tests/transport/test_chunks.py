@@ -15,6 +15,7 @@ from rpcrdma.transport.chunks import (
     split_gather,
 )
 from rpcrdma.verbs.memory import Access, MemoryRegion
+from support.cases import each_case
 
 
 def region(length: int) -> MemoryRegion:
@@ -22,7 +23,7 @@ def region(length: int) -> MemoryRegion:
 
 
 @pytest.mark.req("V1-14")
-@pytest.mark.parametrize(
+@each_case(
     ("length", "most", "lengths"), [(1, 1, [1]), (5, 5, [5]), (5, 4, [4, 1]), (8, 4, [4, 4]), (10, 4, [4, 4, 2])]
 )
 def test_region_is_named_by_consecutive_segments(length: int, most: int, lengths: list[int]) -> None:
@@ -35,7 +36,7 @@ def test_region_is_named_by_consecutive_segments(length: int, most: int, lengths
 
 
 @pytest.mark.req("V1-26")
-@pytest.mark.parametrize(
+@each_case(
     ("written", "lengths"),
     [(0, [0, 0, 0, 0]), (3, [3, 0, 0, 0]), (4, [4, 0, 0, 0]), (5, [4, 0, 1, 0]), (12, [4, 0, 6, 2])],
 )
@@ -61,7 +62,7 @@ def test_dealing_out_copies_nothing() -> None:
     assert (bytes(first), bytes(second)) == (b"ABCD", b"EF")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("lengths", "merged"),
     [([], []), ([1], [1]), ([1, 2, 3], [6]), ([9, 1], [9, 1]), ([1, 2, 9, 9, 3, 4], [3, 9, 9, 7]), ([4, 5], [4, 5])],
 )

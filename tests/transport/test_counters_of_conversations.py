@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-import pytest
-
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import ReplyBound, TransportConfig, TransportStatistics
+from support.cases import each_case
 
 CALL, REPLY = 0, 1
 CONFIG = TransportConfig(segment_octets_max=2000, offered_send_octets=8192, offered_receive_octets=8192)
@@ -488,7 +487,7 @@ SECOND: dict[str, tuple[dict[str, int], dict[str, int]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CONVERSATIONS)
+@each_case("name", CONVERSATIONS)
 def test_each_form_of_call_and_reply_counts_what_it_used(name: str) -> None:
     """Both ends have counters of their own."""
     assert conversation("1", *CONVERSATIONS[name]) == FIRST[name]

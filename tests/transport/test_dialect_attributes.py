@@ -28,6 +28,7 @@ from rpcrdma.transport.dialects.version_2 import FIRST_MESSAGE_OCTETS, VERSION, 
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.private_data import Agreement, PrivateData
+from support.cases import each_case
 
 SEGMENT = Segment(1, 2, 3)
 
@@ -141,7 +142,7 @@ def test_version_1_has_neither_pieces_nor_extensions() -> None:
     assert dialect.agree(PrivateData(True, 2048, 4096), None) == Agreement(1024, 1024, remote_invalidation=False)
 
 
-@pytest.mark.parametrize(("role", "reverse"), [(role, reverse) for role in Role for reverse in (False, True)])
+@each_case(("role", "reverse"), [(role, reverse) for role in Role for reverse in (False, True)])
 def test_credits_at_the_beginning_of_version_1(role: Role, reverse: bool) -> None:
     config = TransportConfig(
         credits_requested=20, credits_granted=30, reverse_credits_requested=40, reverse_credits_granted=50
@@ -162,7 +163,7 @@ def test_what_too_many_are_is_said_in_words() -> None:
     assert "at most 8 chunks" in str(chunk_lists.TooMany("Write list", 40, Cause.WRITE_CHUNKS, 8))
 
 
-@pytest.mark.parametrize("answers", [False, True])
+@each_case("answers", [False, True])
 def test_only_a_message_that_answers_nothing_is_refused(answers: bool) -> None:
     head = Head(7, 9, (7, 0), True, answers)
     expected: Any = Inbound(Kind.UNREADABLE, 7, 9, 2, refusal=Refusal(Cause.SEGMENTS, limit=5))

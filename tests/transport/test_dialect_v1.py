@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import struct
 
-import pytest
-
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects.header_v1 import RDMA_MSG, RDMA_NOMSG, RdmaMsg, decode_header, encode_message
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.message import Inbound, Kind, Outgoing
+from support.cases import each_case
 
 ONE, TWO = Segment(1, 1, 1), Segment(0, 0, 0)
 LISTS = [
@@ -28,8 +27,8 @@ class Call(Outgoing):
     kind = Kind.CALL
 
 
-@pytest.mark.parametrize("xid", [0, 1, 7])
-@pytest.mark.parametrize("direction", [0, 1])
+@each_case("xid", [0, 1, 7])
+@each_case("direction", [0, 1])
 def test_every_shape_of_lists_is_what_the_long_course_says(xid: int, direction: int) -> None:
     """With small numbers, so that one word could be taken for another."""
     for chunks in LISTS:
@@ -46,7 +45,7 @@ def test_every_shape_of_lists_is_what_the_long_course_says(xid: int, direction: 
         assert message.ends == (named[0] if named else None)
 
 
-@pytest.mark.parametrize("chunks", [ChunkLists((ReadChunk(4, (ONE,)),)), ChunkLists((), (WriteChunk((ONE,)),))])
+@each_case("chunks", [ChunkLists((ReadChunk(4, (ONE,)),)), ChunkLists((), (WriteChunk((ONE,)),))])
 def test_a_word_that_is_another_is_not_overlooked(chunks: ChunkLists) -> None:
     whole = encode_message(RDMA_MSG, 7, 9, chunks) + struct.pack(">IIII", 7, 0, 0, 0)
     for word, value in itertools.product(range(16), (0, 1, 2, 3, 5, 0xFFFFFFFF)):
@@ -63,7 +62,7 @@ def test_a_word_that_is_another_is_not_overlooked(chunks: ChunkLists) -> None:
             assert message.start == header.size
 
 
-@pytest.mark.parametrize("long", [False, True])
+@each_case("long", [False, True])
 def test_every_shape_of_lists_is_encoded_as_the_long_course_does(long: bool) -> None:
     for chunks in LISTS:
         call = Call(7, answers_call=False)

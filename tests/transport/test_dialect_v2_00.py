@@ -31,6 +31,7 @@ from rpcrdma.transport.message import (
     Refusal,
 )
 from rpcrdma.transport.properties import encode_host_authentication
+from support.cases import each_case
 from support.octets import words
 
 ONE, TWO = Segment(1, 1, 1), Segment(0, 0, 0)
@@ -74,9 +75,9 @@ def decode(*messages: bytes) -> list[Inbound | None]:
 
 
 @pytest.mark.req("V2-37", "V2-38", "V2-39", "V2-68")
-@pytest.mark.parametrize("kind", [Kind.CALL, Kind.REPLY])
-@pytest.mark.parametrize("long", [False, True])
-@pytest.mark.parametrize("ends", [None, 1])
+@each_case("kind", [Kind.CALL, Kind.REPLY])
+@each_case("long", [False, True])
+@each_case("ends", [None, 1])
 def test_calls_and_replies_are_encoded_as_the_long_course_does(kind: Kind, long: bool, ends: int | None) -> None:
     for chunks in LISTS:
         shared = NO_CHUNKS if chunks == NO_CHUNKS else chunks
@@ -88,7 +89,7 @@ def test_calls_and_replies_are_encoded_as_the_long_course_does(kind: Kind, long:
 
 
 @pytest.mark.req("V2-37", "V2-43")
-@pytest.mark.parametrize("kind", [Kind.CALL, Kind.REPLY])
+@each_case("kind", [Kind.CALL, Kind.REPLY])
 def test_pieces_have_neither_chunks_nor_handle(kind: Kind) -> None:
     piece = Version2().encode_piece(RpcMessage(kind, WRITE, ends=1), 9, 100)
     assert piece == words(7, 2, 9, 0, MORE | kind, 0, 0, 0, 0)
@@ -140,8 +141,8 @@ UNKNOWN_TYPES = [2, 3, 6, 7, 77, 0xFFFFFFFF]
 
 
 @pytest.mark.req("V2-36", "V2-50")
-@pytest.mark.parametrize("header_type", UNKNOWN_TYPES)
-@pytest.mark.parametrize("flags", [0, MORE, 4, 0xFFFFFFFE])
+@each_case("header_type", UNKNOWN_TYPES)
+@each_case("flags", [0, MORE, 4, 0xFFFFFFFE])
 def test_an_unknown_type_is_refused_as_one(header_type: int, flags: int) -> None:
     assert decode(words(7, 2, 9, header_type, flags)) == [refused(Cause.HEADER_TYPE)]
     error = OutgoingError(7, 2, Refusal(Cause.HEADER_TYPE), answers_call=False)
@@ -221,7 +222,7 @@ def test_an_error_that_only_the_last_draft_has_is_discarded() -> None:
             assert decode(words(7, 2, 9, 4, 1, code, *data)) == [None]
 
 
-@pytest.mark.parametrize("flags", [0, 1, 3])
+@each_case("flags", [0, 1, 3])
 def test_an_error_is_one_whatever_its_flags_are(flags: int) -> None:
     assert decode(words(7, 2, 9, 4, flags, 9, 9000)) == [
         Inbound(Kind.ERROR, 7, 9, 2, refusal=Refusal(Cause.REPLY_RESOURCE, needed=9000))
@@ -302,7 +303,7 @@ def test_a_foreign_answer_is_not_refused() -> None:
     assert found == [replace(PIECE, xid=8), FAULTY_REPLY, replace(PIECE, xid=8)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("faulty", "cause"),
     [
         (message(b"", MORE, chunks=WRITE), Cause.FLAGS),

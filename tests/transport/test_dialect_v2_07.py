@@ -24,6 +24,7 @@ from rpcrdma.transport.message import (
     Refusal,
 )
 from rpcrdma.transport.properties import decode_properties, encode_properties
+from support.cases import each_case
 from support.octets import words
 
 ONE, TWO = Segment(1, 1, 1), Segment(0, 0, 0)
@@ -66,7 +67,7 @@ def test_plain_messages_are_encoded_as_the_long_course_does() -> None:
     assert Version207().encode(RpcMessage(Kind.REPLY), 9) == reply(b"") == words(7, 2, 9, 13, 0)
 
 
-@pytest.mark.parametrize("ends", [None, 1])
+@each_case("ends", [None, 1])
 def test_calls_and_replies_have_the_type_of_their_form(ends: int | None) -> None:
     for chunks in (READ, WRITE, REPLY_CHUNK):
         octets = Version207().encode(RpcMessage(Kind.CALL, chunks, ends=ends), 9)
@@ -122,8 +123,8 @@ def test_levels_of_reverse_calls_have_the_numbers_of_the_draft() -> None:
 
 
 @pytest.mark.req("V2-68", "V2-A14")
-@pytest.mark.parametrize("rest", [b"", words(1), words(77, 77, 77, 77)])
-@pytest.mark.parametrize("header_type", [0, 1, 5, 10, 77])
+@each_case("rest", [b"", words(1), words(77, 77, 77, 77)])
+@each_case("header_type", [0, 1, 5, 10, 77])
 def test_the_version_is_looked_at_first(rest: bytes, header_type: int) -> None:
     """One that could be spoken, but is not on this connection, is told apart from others."""
     for version in (0, 3, 0xFFFFFFFF):
@@ -136,7 +137,7 @@ def test_the_version_is_looked_at_first(rest: bytes, header_type: int) -> None:
     assert Version207().encode(OutgoingError(7, 1, mismatch, answers_call=False), 9) == words(7, 1, 9, 4, 11)
 
 
-@pytest.mark.parametrize("header_type", [0, 1, 2, 3, 14, 77, 0xFFFFFFFF])
+@each_case("header_type", [0, 1, 2, 3, 14, 77, 0xFFFFFFFF])
 def test_an_unknown_type_is_refused_as_one(header_type: int) -> None:
     assert decode(words(7, 2, 9, header_type)) == [refused(Cause.HEADER_TYPE)]
 
@@ -177,7 +178,7 @@ def test_the_answer_to_an_introduction_refuses_the_version(version: int) -> None
 # Continued messages
 
 
-@pytest.mark.parametrize("remaining", [0, 3, 0xFFFFFFFF])
+@each_case("remaining", [0, 3, 0xFFFFFFFF])
 def test_what_remains_is_not_relied_on(remaining: int) -> None:
     found = decode(middle(REPLY_7[:5], remaining, answers=True), reply(REPLY_7[5:]))
     assert [simple(one) for one in found] == [PIECE, Inbound(Kind.REPLY, 7, 9, 2, data=REPLY_7)]

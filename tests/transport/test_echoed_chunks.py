@@ -10,6 +10,7 @@ from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.exposure import Returned, check_echo, returned_length
 from rpcrdma.transport.message import Inbound, Kind
+from support.cases import each_case
 
 XID = 0x01020304
 
@@ -18,7 +19,7 @@ def chunk(*lengths: int, handle: int = 1, offset: int = 100) -> WriteChunk:
     return WriteChunk(tuple(Segment(handle + n, length, offset * (n + 1)) for n, length in enumerate(lengths)))
 
 
-@pytest.mark.parametrize("rooms", [(), (3,), (4, 3), (0, 2), (2, 0, 2), (1, 2, 1)])
+@each_case("rooms", [(), (3,), (4, 3), (0, 2), (2, 0, 2), (1, 2, 1)])
 def test_octets_fill_the_segments_in_order(rooms: tuple[int, ...]) -> None:
     fillings = {}
     for total in range(sum(rooms) + 1):
@@ -35,13 +36,13 @@ def test_octets_fill_the_segments_in_order(rooms: tuple[int, ...]) -> None:
                 returned_length(chunk(*rooms), chunk(*lengths), "chunk")
 
 
-@pytest.mark.parametrize("count", [0, 1, 3])
+@each_case("count", [0, 1, 3])
 def test_as_many_segments_come_back_as_were_offered(count: int) -> None:
     with pytest.raises(RemoteProtocolError, match=f"chunk: 2 segments were offered, {count} returned"):
         returned_length(chunk(4, 4), chunk(*[0] * count), "chunk")
 
 
-@pytest.mark.parametrize(("handle", "offset"), [(2, 100), (1, 101), (9, 9)])
+@each_case(("handle", "offset"), [(2, 100), (1, 101), (9, 9)])
 def test_octets_are_where_they_were_offered_to_be_and_no_octets_may_be_anywhere(handle: int, offset: int) -> None:
     assert returned_length(chunk(4), chunk(0, handle=handle, offset=offset), "chunk") == 0
     for length in (1, 4):
@@ -64,7 +65,7 @@ def echoed(
 WRITES = (chunk(3), chunk(8, handle=5))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("returned", "long", "fault"),
     [
         (ChunkLists((ReadChunk(0, ()),), WRITES), False, "a reply with a Read list"),
@@ -83,7 +84,7 @@ def test_a_reply_whose_chunks_are_not_as_they_must_be_is_refused(returned: Chunk
         echoed(returned, long=long)
 
 
-@pytest.mark.parametrize("long", [False, True])
+@each_case("long", [False, True])
 def test_a_reply_chunk_must_have_been_offered(long: bool) -> None:
     with pytest.raises(RemoteProtocolError, match="a Reply chunk that was not offered"):
         echoed(ChunkLists((), WRITES, chunk(0)), long=long, offers_reply=False)
@@ -91,7 +92,7 @@ def test_a_reply_chunk_must_have_been_offered(long: bool) -> None:
         echoed(ChunkLists((), WRITES), long=True, offers_reply=False)
 
 
-@pytest.mark.parametrize("reply", [None, chunk(0, handle=9)])
+@each_case("reply", [None, chunk(0, handle=9)])
 def test_an_inline_reply_is_in_the_message_behind_its_header(reply: WriteChunk | None) -> None:
     found = echoed(ChunkLists((), WRITES, reply))
     assert (bytes(found.data[found.start :]), found.octets) == (b"reply", 11)
@@ -100,14 +101,14 @@ def test_an_inline_reply_is_in_the_message_behind_its_header(reply: WriteChunk |
     assert (first, second) == (b"fou", b"eightoct")
 
 
-@pytest.mark.parametrize("length", [8, 9, 16])
+@each_case("length", [8, 9, 16])
 def test_a_long_reply_is_in_its_chunk(length: int) -> None:
     found = echoed(ChunkLists((), WRITES, chunk(length, handle=9)), long=True)
     assert (bytes(found.data), found.start) == (XID.to_bytes(4, "big") + bytes(length - 4), 0)
     assert found.octets == 11 + length
 
 
-@pytest.mark.parametrize("xid", [0, XID + 1, 0x04030201])
+@each_case("xid", [0, XID + 1, 0x04030201])
 def test_a_long_reply_has_the_xid_of_its_header(xid: int) -> None:
     message = Inbound(Kind.REPLY, XID, 1, 1, chunks=ChunkLists((), (), chunk(8)), long=True)
     for inside, fits in ((XID, True), (xid, False)):
@@ -120,7 +121,7 @@ def test_a_long_reply_has_the_xid_of_its_header(xid: int) -> None:
                 check_echo(message, ChunkLists((), (), chunk(8)), (), view, may_be_inline=False)
 
 
-@pytest.mark.parametrize(("length", "inline"), [(1, False), (4, False), (5, True), (9, True)])
+@each_case(("length", "inline"), [(1, False), (4, False), (5, True), (9, True)])
 def test_a_result_comes_inline_only_if_its_chunk_is_too_small(length: int, inline: bool) -> None:
     unused = ChunkLists((), (chunk(0), chunk(8, handle=5)))
     for may_be_inline in (False, True):

@@ -27,6 +27,7 @@ from rpcrdma.transport.chunks import Segment
 from rpcrdma.verbs import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.wire.buffers import Buffer
+from support.cases import each_case
 from support.octets import words
 
 RECORDED = Path(__file__).parents[1] / "vectors" / "transport" / "conversations.txt"
@@ -555,7 +556,7 @@ def test_every_conversation_is_recorded() -> None:
     assert list(as_written()) == list(CONVERSATIONS)
 
 
-@pytest.mark.parametrize("name", CONVERSATIONS)
+@each_case("name", CONVERSATIONS)
 def test_conversation_is_the_recorded_one(name: str) -> None:
     assert recorded(CONVERSATIONS[name]) == as_written()[name]
 

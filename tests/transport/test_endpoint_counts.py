@@ -9,6 +9,7 @@ import pytest
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import CallArrived, ReplyBound, Role, TransportConfig
 from rpcrdma.verbs import Access
+from support.cases import each_case
 from support.raw_calls import chunk, header, read_segment, segment
 
 CALL, REPLY = 0, 1
@@ -52,8 +53,8 @@ def test_calls_of_every_form_are_taken_and_what_is_answered_with_an_error_is_not
         assert peer.endpoint.statistics.discarded == count
 
 
-@pytest.mark.parametrize("plain", [0, 4000, 5000], ids=["joined", "nearly too long to join", "gathered"])
-@pytest.mark.parametrize("item", [None, 100], ids=["plain", "with an item inline"])
+@each_case("plain", [0, 4000, 5000])
+@each_case("item", [None, 100])
 def test_a_reply_without_chunks_is_counted_as_short_however_it_is_sent(plain: int, item: int | None) -> None:
     large = TransportConfig(inline_send_octets=16384, inline_receive_octets=16384)
     pair = EndpointPair(large, large).connect()
@@ -82,7 +83,7 @@ LAST = (1 << 64) - 10
 """Ten octets from here end where offsets do."""
 
 
-@pytest.mark.parametrize("where", ["Read", "Position-Zero", "Write", "second Write", "Reply"])
+@each_case("where", ["Read", "Position-Zero", "Write", "second Write", "Reply"])
 def test_segments_beyond_the_last_offset_are_refused_before_anything_is_read(where: str) -> None:
     peer = BarePeer(Role.SERVER)
     region = peer.pd.register(bytearray(100), Access.REMOTE_READ | Access.REMOTE_WRITE)
@@ -112,7 +113,7 @@ def test_segments_beyond_the_last_offset_are_refused_before_anything_is_read(whe
 
 
 @pytest.mark.req("V1-60")
-@pytest.mark.parametrize("length", range(1, 8))
+@each_case("length", range(1, 8))
 def test_a_long_call_too_short_for_xid_and_direction_is_refused(length: int) -> None:
     peer = BarePeer(Role.SERVER)
     region = peer.pd.register(bytearray(start(0x0BADCAFE, CALL)[:length]), Access.REMOTE_READ | Access.REMOTE_WRITE)
@@ -122,7 +123,7 @@ def test_a_long_call_too_short_for_xid_and_direction_is_refused(length: int) -> 
 
 
 @pytest.mark.req("V1-21", "V1-60")
-@pytest.mark.parametrize("position", [position for position in range(1, 16) if position % 4] + [0xFFFFFFFF])
+@each_case("position", [position for position in range(1, 16) if position % 4] + [0xFFFFFFFF])
 def test_a_position_that_is_no_multiple_of_four_is_refused_before_anything_is_read(position: int) -> None:
     peer = BarePeer(Role.SERVER)
     region = peer.pd.register(bytearray(20), Access.REMOTE_READ | Access.REMOTE_WRITE)

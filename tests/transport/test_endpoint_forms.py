@@ -22,12 +22,13 @@ from rpcrdma.transport.call import Call
 from rpcrdma.transport.dialects.header_v1 import Header, RdmaError, RdmaMsg, RdmaNoMsg, decode_header
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.xdr.codec import Decoder, Payload
+from support.cases import each_case
 
 XID = 0x12345678
 CALL, REPLY = 0, 1
 
 
-@pytest.fixture(params=["1", "2", "2-07"])
+@pytest.fixture(params=["1", "2", pytest.param("2-07", marks=pytest.mark.thorough)])
 def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -102,7 +103,7 @@ def test_short_call_and_short_reply(version: str) -> None:
     "V2-45",
     "V2-15",
 )
-@pytest.mark.parametrize("segment_octets_max", [1 << 20, 100_000])
+@each_case("segment_octets_max", [1 << 20, 100_000])
 def test_argument_in_a_read_chunk(version: str, segment_octets_max: int) -> None:
     for length in (4100, 4101, 4102, 4103, 1 << 20):
         pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
@@ -125,7 +126,7 @@ def test_argument_in_a_read_chunk(version: str, segment_octets_max: int) -> None
 
 
 @pytest.mark.req("V1-26", "V1-28", "V1-29", "V1-45", "V1-12", "NF-7", "V2-24", "V2-25", "V2-45", "V2-15")
-@pytest.mark.parametrize("segment_octets_max", [1 << 20, 999])
+@each_case("segment_octets_max", [1 << 20, 999])
 def test_result_in_a_write_chunk(version: str, segment_octets_max: int) -> None:
     for length, given in itertools.product((0, 1, 3, 4, 4999, 5000), (False, True)):
         pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
@@ -157,8 +158,8 @@ def test_result_in_a_write_chunk(version: str, segment_octets_max: int) -> None:
 
 
 @pytest.mark.req("V1-31", "V1-32", "V1-35", "V1-41", "V2-28", "V2-31", "V2-45")
-@pytest.mark.parametrize("length", [4064, 10_000, 200_000])
-@pytest.mark.parametrize("segment_octets_max", [1 << 20, 5000])
+@each_case("length", [4064, 10_000, 200_000])
+@each_case("segment_octets_max", [1 << 20, 5000])
 def test_long_call(version: str, length: int, segment_octets_max: int) -> None:
     pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
     plain = pattern(length)
@@ -174,7 +175,7 @@ def test_long_call(version: str, length: int, segment_octets_max: int) -> None:
 
 
 @pytest.mark.req("V1-33", "V1-35", "V1-30", "V2-29", "V2-31", "V2-45")
-@pytest.mark.parametrize("tail", [1, 2, 3, 4])
+@each_case("tail", [1, 2, 3, 4])
 def test_long_call_with_items_in_chunks_of_their_own_and_small_ones_in_the_stream(version: str, tail: int) -> None:
     pair = connected(version)
     large, small, other = pattern(8000 + tail), pattern(96 + tail), pattern(1024 + tail)
@@ -210,8 +211,8 @@ def test_items_beyond_the_chunks_allowed_are_segments_of_the_stream_and_not_copi
 
 
 @pytest.mark.req("V1-34", "V1-51", "V1-53", "V2-30")
-@pytest.mark.parametrize("length", [4048, 10_000, 60_000])
-@pytest.mark.parametrize("segment_octets_max", [1 << 20, 5000])
+@each_case("length", [4048, 10_000, 60_000])
+@each_case("segment_octets_max", [1 << 20, 5000])
 def test_long_reply(version: str, length: int, segment_octets_max: int) -> None:
     pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
     pair.client.call(XID, message(XID, CALL), ReplyBound(60_000))
@@ -237,7 +238,7 @@ def test_reply_that_turns_out_small_comes_inline_despite_a_reply_chunk(version: 
 
 
 @pytest.mark.req("V1-37")
-@pytest.mark.parametrize("long_reply", [False, True])
+@each_case("long_reply", [False, True])
 def test_every_combination_of_forms(version: str, long_reply: bool) -> None:
     for argument, long_call, result in itertools.product((0, 10, 20_001), (False, True), (0, 10, 20_003)):
         pair = connected(version, TransportConfig(segment_octets_max=6000))
@@ -265,7 +266,7 @@ def test_every_combination_of_forms(version: str, long_reply: bool) -> None:
 
 
 @pytest.mark.req("V1-46", "V1-48", "V1-50", "NF-6", "NF-10")
-@pytest.mark.parametrize("count", range(5))
+@each_case("count", range(5))
 def test_results_pair_with_write_chunks_in_order(version: str, count: int) -> None:
     pair = connected(version)
     memories = [bytearray(5000) for _ in range(3)]
@@ -295,7 +296,7 @@ def test_empty_write_chunk_brings_its_item_inline(version: str) -> None:
     decoder.done("reply")
 
 
-@pytest.mark.parametrize("length", [0, 1, 100, 128])
+@each_case("length", [0, 1, 100, 128])
 def test_small_result_comes_inline_and_still_lands_in_the_callers_buffer(version: str, length: int) -> None:
     pair = connected(version)
     memory = bytearray(128)

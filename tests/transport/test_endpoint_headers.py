@@ -17,6 +17,7 @@ from rpcrdma.verbs import Access
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.xdr.codec import Decoder, Encoder
 from rpcrdma.xdr.language import compile_source
+from support.cases import each_case
 
 CALL, REPLY = 0, 1
 XID = 0x11223344
@@ -112,7 +113,7 @@ def test_errors_are_the_octets_of_the_definition(rfc: Any) -> None:
 
 
 @pytest.mark.req("V1-20", "V1-21", "V1-32", "V1-85", "V1-92")
-@pytest.mark.parametrize("plain", [0, 9000], ids=["chunked", "long"])
+@each_case("plain", [0, 9000])
 def test_segments_of_a_read_chunk_have_one_position_and_are_joined_in_their_order(rfc: Any, plain: int) -> None:
     peer = BarePeer(Role.CLIENT, TransportConfig(segment_octets_max=1001))
     first, second = bytes(n % 251 for n in range(5003)), bytes(n % 241 for n in range(4002))

@@ -24,6 +24,7 @@ from rpcrdma.transport.message import Cause, Inbound, Kind, OutgoingGrant, Outgo
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.properties import HOST_AUTHENTICATION, encode_host_authentication
 from rpcrdma.verbs.queue_pair import Disconnected
+from support.cases import each_case
 from support.host_pair import ALERT, Hosts
 
 CLIENT, SERVER = Role.CLIENT, Role.SERVER
@@ -35,7 +36,7 @@ AGAIN = {"2": Cause.HEADER, "2-07": Cause.FLAGS}
 SIZES: PropertySet = ((1, struct.pack(">I", 4096)),)
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=[VERSIONS[0], *(pytest.param(each, marks=pytest.mark.thorough) for each in VERSIONS[1:])])
 def version(request: pytest.FixtureRequest) -> str:
     """Each version in which hosts can authenticate themselves."""
     return str(request.param)
@@ -131,7 +132,7 @@ def opened(hosts: Hosts, role: Role, version: str) -> Facing:
 
 
 @pytest.mark.req("V2-80")
-@pytest.mark.parametrize("role", Role)
+@each_case("role", Role)
 def test_calls_are_made_when_both_hosts_are_known(hosts: Hosts, role: Role, version: str) -> None:
     facing = opened(hosts, role, version)
     if role is CLIENT:
@@ -140,7 +141,7 @@ def test_calls_are_made_when_both_hosts_are_known(hosts: Hosts, role: Role, vers
         assert [found.kind for found in facing.taken()] == [Kind.CALL]
 
 
-@pytest.mark.parametrize("role", Role)
+@each_case("role", Role)
 def test_a_peer_that_does_not_go_on_is_left(hosts: Hosts, role: Role, version: str) -> None:
     facing, _ = authenticating(hosts, role, version)
     assert facing.endpoint.untimed
@@ -165,8 +166,8 @@ def test_the_deadline_is_for_all_rounds_together(hosts: Hosts, version: str) -> 
     assert other.state is HandshakeState.HANDSHAKE
 
 
-@pytest.mark.parametrize("role", Role)
-@pytest.mark.parametrize("value", [b"", b"garbage", b"\x17\x03\x03\x00\x02ab"])
+@each_case("role", Role)
+@each_case("value", [b"", b"garbage", b"\x17\x03\x03\x00\x02ab"])
 def test_a_bad_value_is_answered_with_an_alert_and_the_end(
     hosts: Hosts, role: Role, version: str, value: bytes
 ) -> None:
@@ -199,7 +200,7 @@ def test_a_peer_that_does_not_take_the_alert_is_left(hosts: Hosts, version: str)
     assert closed.refusal is not None
 
 
-@pytest.mark.parametrize("role", Role)
+@each_case("role", Role)
 def test_an_alert_is_not_answered(hosts: Hosts, role: Role, version: str) -> None:
     facing, _ = authenticating(hosts, role, version)
     facing.value(ALERT + b"\x30")
@@ -207,7 +208,7 @@ def test_an_alert_is_not_answered(hosts: Hosts, role: Role, version: str) -> Non
     assert "the peer refuses: it does not know the authority" in facing.closed().reason
 
 
-@pytest.mark.parametrize("role", Role)
+@each_case("role", Role)
 def test_a_value_when_all_is_done_ends_the_connection(hosts: Hosts, role: Role, version: str) -> None:
     facing = opened(hosts, role, version)
     facing.value(b"more")
@@ -216,7 +217,7 @@ def test_a_value_when_all_is_done_ends_the_connection(hosts: Hosts, role: Role, 
     assert "none is awaited" in facing.closed().reason
 
 
-@pytest.mark.parametrize("role", Role)
+@each_case("role", Role)
 def test_sizes_cannot_change_any_more(hosts: Hosts, role: Role, version: str) -> None:
     """Neither with a value of host authentication nor instead of one; the handshake goes on."""
     for further in (SIZES, (*SIZES, *encode_host_authentication(b"")), ()):
@@ -279,7 +280,7 @@ def test_a_server_that_goes_on_without_properties_is_none_that_takes_part(hosts:
     assert "the peer takes no part in it" in facing.closed().reason
 
 
-@pytest.mark.parametrize("announces", [False, True])
+@each_case("announces", [False, True])
 def test_it_is_too_late_to_announce_it_after_the_first_call(hosts: Hosts, version: str, announces: bool) -> None:
     facing = Facing(SERVER, version, machine(hosts, SERVER, HostPolicy.OPTIONAL))
     facing.send(call(facing))

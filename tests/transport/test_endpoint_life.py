@@ -25,6 +25,7 @@ from rpcrdma.transport import (
 from rpcrdma.transport.call import CallState
 from rpcrdma.transport.responder import PlainBuffers
 from rpcrdma.verbs.loopback import LoopbackQueuePair
+from support.cases import each_case
 
 CALL, REPLY = 0, 1
 NOTHING = ReplyBound(0)
@@ -67,7 +68,7 @@ def test_calls_made_before_the_connection_stands_wait_for_it() -> None:
 
 
 @pytest.mark.req("V1-2", "V1-5", "V1-6")
-@pytest.mark.parametrize("granted", [1, 2, 32, 128])
+@each_case("granted", [1, 2, 32, 128])
 def test_256_concurrent_calls_under_the_peers_credits(granted: int) -> None:
     pair = EndpointPair(TransportConfig(), TransportConfig(credits_granted=granted)).connect()
     shuffled = random.Random(granted)

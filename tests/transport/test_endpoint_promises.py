@@ -19,6 +19,7 @@ from rpcrdma.transport import (
     TransportConfig,
 )
 from rpcrdma.verbs import Access
+from support.cases import each_case
 from support.raw_calls import chunk, header, read_segment, segment
 from support.raw_replies import HeardCall
 from support.raw_replies import chunk as echo
@@ -47,7 +48,7 @@ def heard(octets: bytes) -> HeardCall:
 
 
 @pytest.mark.req("V1-2", "V1-87")
-@pytest.mark.parametrize(("requested", "granted"), [(4, 9), (9, 4), (5, 5), (7, 1)])
+@each_case(("requested", "granted"), [(4, 9), (9, 4), (5, 5), (7, 1)])
 def test_calls_in_flight_keep_to_the_lower_of_request_and_grant(requested: int, granted: int) -> None:
     peer = BarePeer(Role.CLIENT, TransportConfig(credits_requested=requested))
     lower = min(requested, granted)
@@ -189,7 +190,7 @@ def test_memory_of_read_chunks_is_exposed_until_the_reply_and_no_longer() -> Non
 
 
 @pytest.mark.req("V1-93")
-@pytest.mark.parametrize("outcome", ["reply", "fail_call", "drop"])
+@each_case("outcome", ["reply", "fail_call", "drop"])
 def test_a_server_reads_nothing_of_a_call_any_more_once_it_may_answer(outcome: str) -> None:
     peer = BarePeer(Role.SERVER, private_data=TransportConfig(remote_invalidation=False).private_data())
     stream = start(1, CALL) + struct.pack(">I", 5000)
@@ -213,7 +214,7 @@ def test_a_server_reads_nothing_of_a_call_any_more_once_it_may_answer(outcome: s
 
 
 @pytest.mark.req("PD-6")
-@pytest.mark.parametrize("refused", [False, True], ids=["reply", "refusal"])
+@each_case("refused", [False, True])
 def test_an_answer_that_ends_the_exposure_of_another_calls_memory_ends_no_call_with_success(refused: bool) -> None:
     peer = BarePeer(Role.CLIENT)
     peer.endpoint.call(0, message(0, CALL), NOTHING)
@@ -236,7 +237,7 @@ SIZES = (7, 1, 30, 2, 100)
 
 
 @pytest.mark.req("V1-26", "V1-94")
-@pytest.mark.parametrize("length", [1, 7, 8, 39, 41, 140])
+@each_case("length", [1, 7, 8, 39, 41, 140])
 def test_a_server_fills_the_segments_of_a_write_chunk_without_gaps_in_the_order_of_the_array(length: int) -> None:
     peer = BarePeer(Role.SERVER)
     memory = bytearray(200)
@@ -267,7 +268,7 @@ def test_a_server_fills_the_segments_of_a_write_chunk_without_gaps_in_the_order_
 
 
 @pytest.mark.req("V1-94")
-@pytest.mark.parametrize("given", [False, True])
+@each_case("given", [False, True])
 def test_a_client_joins_the_segments_of_a_write_chunk_in_the_order_of_the_array(given: bool) -> None:
     peer = BarePeer(Role.CLIENT, TransportConfig(segment_octets_max=1001))
     into = bytearray(5000)

@@ -31,6 +31,7 @@ from rpcrdma.transport.dialects.header_v1 import (
     encode_chunk_refused,
     encode_message,
 )
+from support.cases import each_case
 
 CALL, REPLY = 0, 1
 NOTHING = ReplyBound(0)
@@ -293,7 +294,7 @@ def test_a_refused_reverse_call_fails_for_the_server_alone() -> None:
 
 
 @pytest.mark.req("BD-8")
-@pytest.mark.parametrize(
+@each_case(
     ("argument", "result"),
     [(0, 0), (100, 100), (5000, 0), (0, 5000), (300_000, 300_001), (3, 1 << 20)],
 )
@@ -332,10 +333,9 @@ def test_long_reverse_calls_and_replies() -> None:
     assert (pair.server.statistics.calls_long, pair.server.statistics.replies_long) == (1, 1)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("plain", "item", "bound"),
     [(4064, None, 0), (4, 4056, 0), (0, None, 4096 - 28 - 32 + 1), (0, None, 100_000)],
-    ids=["argument", "bulk argument", "results by one octet", "results"],
 )
 def test_without_chunks_a_reverse_call_and_its_reply_must_fit_inline(plain: int, item: int | None, bound: int) -> None:
     pair = Both()
@@ -563,7 +563,7 @@ def test_the_end_of_the_connection_ends_calls_of_both_directions() -> None:
         pair.server.call(3, message(3, CALL), NOTHING)
 
 
-@pytest.mark.parametrize("name", ["reverse_credits_requested", "reverse_credits_granted"])
+@each_case("name", ["reverse_credits_requested", "reverse_credits_granted"])
 @pytest.mark.req("BD-12")
 def test_zero_credits_cannot_be_configured(name: str) -> None:
     with pytest.raises(ValueError, match=name):

@@ -8,6 +8,7 @@ import pytest
 
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import CallArrived, IncomingCall, ReplyArrived, ReplyBound, Role, TransportConfig
+from support.cases import each_case
 
 CALL, REPLY = 0, 1
 MSG, NOMSG, MSGP, DONE, ERROR = range(5)
@@ -64,9 +65,7 @@ def answered(peer: BarePeer, xid: int, plain: int) -> bytes:
     return octets
 
 
-SILENT = pytest.mark.parametrize(
-    "said", [b"", b"something else", bytes.fromhex("f6ab0e18 02 01 07 07")], ids=["nothing", "no RFC 8797", "version 2"]
-)
+SILENT = each_case("said", [b"", b"something else", bytes.fromhex("f6ab0e18 02 01 07 07")])
 
 
 @pytest.mark.req("V1-9", "V1-11", "PD-8", "PD-9")
@@ -96,7 +95,7 @@ def test_a_server_whose_client_says_nothing_keeps_to_1024_octets_each_way(said: 
     assert [type(event) for event in peer.endpoint_events()] == [CallArrived]
 
 
-@pytest.mark.parametrize("early", [False, True], ids=["after it stood", "before it stood"])
+@each_case("early", [False, True])
 def test_what_was_agreed_on_counts_for_calls_with_items_too(early: bool) -> None:
     """As much as fits to the octet has no chunk; a reply that may be an octet longer has a Reply chunk."""
     pair = EndpointPair(LARGE, LARGE)

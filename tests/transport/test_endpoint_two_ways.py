@@ -21,6 +21,7 @@ from rpcrdma.transport import (
     TransportConfig,
 )
 from rpcrdma.verbs.loopback import LoopbackQueuePair
+from support.cases import each_case
 from support.raw_calls import header
 from support.raw_replies import header as reply_header
 
@@ -178,7 +179,7 @@ def test_an_xid_in_use_is_refused_in_its_own_direction_only() -> None:
 
 
 @pytest.mark.req("BD-22")
-@pytest.mark.parametrize("without", list(Role), ids=lambda role: role.value)
+@each_case("without", list(Role))
 def test_a_side_with_the_reverse_direction_serves_one_without_it(without: Role) -> None:
     """The other side is made of octets: it has never heard of RFC 8167."""
     if without is Role.CLIENT:

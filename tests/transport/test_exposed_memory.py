@@ -27,6 +27,7 @@ from rpcrdma.transport.plan_call import CallPlan
 from rpcrdma.transport.result_memory import ResultMemory
 from rpcrdma.verbs import MemoryRegion
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from support.cases import each_case
 
 CALL, REPLY = 0, 1
 NOTHING = ReplyBound(0)
@@ -51,7 +52,7 @@ def test_memory_that_is_exposed_is_named_in_chunks() -> None:
         assert not pd.regions
 
 
-@pytest.mark.parametrize("given", [0, 1, 2])
+@each_case("given", [0, 1, 2])
 def test_each_write_chunk_has_the_memory_of_its_caller_or_new_memory(given: int) -> None:
     class Listed(list[memoryview | None]):
         def __getitem__(self, index: Any) -> Any:
@@ -69,7 +70,7 @@ def test_each_write_chunk_has_the_memory_of_its_caller_or_new_memory(given: int)
     assert (first.obj is memory) is (given > 0)
 
 
-@pytest.mark.parametrize("queued", [False, True])
+@each_case("queued", [False, True])
 def test_an_abandoned_call_lets_go_of_the_memory_of_its_caller(queued: bool) -> None:
     pair = EndpointPair(server=TransportConfig(credits_granted=1)).connect()
     handles = [pair.client.call(xid, message(xid, CALL), ReplyBound(0, (5000,)), (bytearray(5000),)) for xid in (1, 2)]
@@ -129,7 +130,7 @@ def test_the_late_reply_to_an_abandoned_call_may_invalidate_the_memory_of_its_ar
     assert pair.client.calls_in_flight == 0
 
 
-@pytest.mark.parametrize("given_up", [True, False])
+@each_case("given_up", [True, False])
 def test_a_late_use_of_a_handle_that_no_provider_could_keep_is_no_fault_of_the_peer(
     given_up: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ from rpcrdma.transport import (
     offered,
 )
 from rpcrdma.transport.message import Cause
+from support.cases import each_case
 
 ASK, ANSWER, UNFLAGGED = 0x100, 0x101, 0x102
 BOLD = 0x40
@@ -94,7 +95,7 @@ def test_both_ends_learn_what_the_other_tells_before_any_message() -> None:
     assert pair.link.role is Role.CLIENT
 
 
-@pytest.mark.parametrize("value", [None, b"\0\0\0\7"])
+@each_case("value", [None, b"\0\0\0\7"])
 def test_a_peer_without_the_extension_skips_its_property(value: bytes | None) -> None:
     pair = Pair(Recorded(value), None)
     assert pair.of_client.ready == [{}]
@@ -224,7 +225,7 @@ def row(code: int) -> HeaderRow:
     return HeaderRow(code, "ROW", lambda *_: None)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("extensions", "words"),
     [
         ([Extension(name="a", headers=(row(5),))], "header type 0x5 of the extension a is used by the protocol"),
@@ -248,7 +249,7 @@ def test_codes_are_used_once(extensions: list[Extension], words: str) -> None:
         check_extensions(extensions)
 
 
-@pytest.mark.parametrize("code", [0, 1, 0x7F, 0x80, 0x81])
+@each_case("code", [0, 1, 0x7F, 0x80, 0x81])
 def test_codes_from_0x80_on_are_for_extensions(code: int) -> None:
     owners = []
     for extension in (
@@ -296,7 +297,7 @@ def test_a_property_that_the_extension_cannot_read_is_refused() -> None:
 
 
 @pytest.mark.req("V2-51", "V2-42")
-@pytest.mark.parametrize(
+@each_case(
     ("header_type", "flags", "code"),
     [
         (UNFLAGGED, 0, INVAL_HTYPE),

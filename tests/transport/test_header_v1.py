@@ -28,13 +28,12 @@ from rpcrdma.transport.dialects.header_v1 import (
     encode_message,
 )
 from rpcrdma.transport.dialects.v1 import GEOMETRY
+from support.cases import each_case
 
 VECTORS = load_headers("headers.toml")
 HEADERS = VECTORS["header"]
-headers = pytest.mark.parametrize("vector", HEADERS, ids=[vector["name"] for vector in HEADERS])
-malformed = pytest.mark.parametrize(
-    "vector", VECTORS["malformed"], ids=[vector["name"] for vector in VECTORS["malformed"]]
-)
+headers = each_case("vector", HEADERS)
+malformed = each_case("vector", VECTORS["malformed"])
 
 
 def header_of(vector: dict[str, Any]) -> Header:
@@ -122,7 +121,7 @@ def test_as_many_chunks_and_segments_as_limits_allow() -> None:
     assert decode_header(encode_message(RDMA_MSG, 1, 1, most)).chunks == most  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "chunks",
     [
         ChunkLists(tuple(ReadChunk(4 * n, (Segment(1, 1, 1),)) for n in range(limits.READ_CHUNKS_MAX + 1))),
@@ -131,7 +130,6 @@ def test_as_many_chunks_and_segments_as_limits_allow() -> None:
         ChunkLists((), (WriteChunk((Segment(1, 1, 1),) * (limits.CHUNK_SEGMENTS_MAX + 1)),)),
         ChunkLists((), (), WriteChunk((Segment(1, 1, 1),) * (limits.CHUNK_SEGMENTS_MAX + 1))),
     ],
-    ids=["Read chunks", "Read segments", "Write chunks", "Write segments", "Reply segments"],
 )
 def test_more_chunks_or_segments_do_not_decode(chunks: ChunkLists) -> None:
     with pytest.raises(DecodeError, match="at most"):

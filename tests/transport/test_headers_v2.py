@@ -17,6 +17,7 @@ from rpcrdma.transport.dialects.header_parts import decode_property_set, encode_
 from rpcrdma.transport.dialects.header_v2_00 import RDMA2_MSG, RDMA2_NOMSG, Rdma2NoMsg, encode_message
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.wire.buffers import Reader
+from support.cases import each_case
 
 FIRST, LAST = load_headers("headers_v2_00.toml"), load_headers("headers_v2_07.toml")
 
@@ -159,7 +160,7 @@ SEGMENT = Segment(1, 1, 1)
 SEGMENTS = (SEGMENT,) * (limits.CHUNK_SEGMENTS_MAX + 1)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("chunks", "cause", "limit"),
     [
         (
@@ -176,7 +177,6 @@ SEGMENTS = (SEGMENT,) * (limits.CHUNK_SEGMENTS_MAX + 1)
         (ChunkLists((), (WriteChunk(SEGMENTS),)), Cause.SEGMENTS, limits.CHUNK_SEGMENTS_MAX),
         (ChunkLists((), (), WriteChunk(SEGMENTS)), Cause.SEGMENTS, limits.CHUNK_SEGMENTS_MAX),
     ],
-    ids=["Read chunks", "Read segments", "Write chunks", "Write segments", "Reply segments"],
 )
 def test_what_is_too_many_is_said(chunks: ChunkLists, cause: Cause, limit: int) -> None:
     for module, octets in (

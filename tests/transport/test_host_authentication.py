@@ -22,6 +22,7 @@ from rpcrdma.transport.host_authentication import (
     prepare_context,
 )
 from rpcrdma.transport.host_refusals import REFUSALS, HostCause
+from support.cases import each_case
 from support.host_certificates import CLIENT_USE, SERVER_USE, Authority, tls_context
 from support.host_pair import ALERT, Hosts, Pair, shaken
 
@@ -80,7 +81,7 @@ class TestGoodHosts:
             after_announcement = [value for sender, value in pair.sent if sender is role][1:]
             assert len(after_announcement) == limits.HOST_AUTHENTICATION_VALUES_MAX
 
-    @pytest.mark.parametrize("name", ["server.example", "SERVER.example.", "2001:DB8:0::1", "urn:host:server"])
+    @each_case("name", ["server.example", "SERVER.example.", "2001:DB8:0::1", "urn:host:server"])
     def test_a_server_may_be_known_by_any_of_its_names(self, hosts: Hosts, name: str) -> None:
         assert Pair(hosts, client_names=("other.example", name)).run().failures == {}
 
@@ -133,8 +134,8 @@ class TestPolicies:
 
 
 class TestUnfitHosts:
-    @pytest.mark.parametrize("unfit", [CLIENT, SERVER])
-    @pytest.mark.parametrize(
+    @each_case("unfit", [CLIENT, SERVER])
+    @each_case(
         ("made", "cause", "told"),
         [
             ({"days": (-3, -1)}, HostCause.EXPIRED, "has expired"),
@@ -173,7 +174,7 @@ class TestUnfitHosts:
             assert remedy
             assert ";" not in message
 
-    @pytest.mark.parametrize("unfit", [CLIENT, SERVER])
+    @each_case("unfit", [CLIENT, SERVER])
     def test_another_authority_is_none(self, hosts: Hosts, tmp_path: Path, unfit: Role) -> None:
         other = Authority(tmp_path, "stranger").issue("client.example", "server.example")
         pair = Pair(hosts, **{unfit.value: other}).run()
@@ -193,7 +194,7 @@ class TestUnfitHosts:
         assert [value for role, value in pair.sent if role is CLIENT][2:] == [ALERT + b"\x31"]
         assert "names server.example, 2001:db8::1, urn:host:server, not another.example" in str(pair.failures[CLIENT])
 
-    @pytest.mark.parametrize("old", [CLIENT, SERVER])
+    @each_case("old", [CLIENT, SERVER])
     def test_tls_1_2_is_refused(self, hosts: Hosts, old: Role) -> None:
         contexts = [hosts.context(role) for role in (CLIENT, SERVER)]
         context = contexts[0 if old is CLIENT else 1]
@@ -204,8 +205,8 @@ class TestUnfitHosts:
         assert pair.failures[refuser].cause in {"version", "refused"}
         assert any(error.cause == "version" for error in pair.failures.values())
 
-    @pytest.mark.parametrize("other", [CLIENT, SERVER])
-    @pytest.mark.parametrize("protocols", [["h2"], []])
+    @each_case("other", [CLIENT, SERVER])
+    @each_case("protocols", [["h2"], []])
     def test_a_handshake_of_another_protocol_is_refused(self, hosts: Hosts, other: Role, protocols: list[str]) -> None:
         contexts = [hosts.context(role) for role in (CLIENT, SERVER)]
         contexts[0 if other is CLIENT else 1].set_alpn_protocols(protocols)

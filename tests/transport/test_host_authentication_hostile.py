@@ -12,6 +12,7 @@ from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.transport import Role
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator
+from support.cases import each_case
 from support.host_certificates import Authority, tls_context
 from support.host_pair import ALERT, Hosts, Pair, shaken
 
@@ -47,7 +48,7 @@ class TestHostilePeers:
                     machine.receive(bytes(damaged))
                 assert machine.state is HandshakeState.FAILED
 
-    @pytest.mark.parametrize(
+    @each_case(
         "value",
         [
             b"\0",
@@ -103,7 +104,7 @@ class TestHostilePeers:
         with pytest.raises(HostAuthenticationFailed, match="the peer refuses: it does not know the authority"):
             pair.client.receive(alert)
 
-    @pytest.mark.parametrize("in_flight", [True, False])
+    @each_case("in_flight", [True, False])
     def test_application_data_after_the_handshake(self, hosts: Hosts, in_flight: bool) -> None:
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         tls = hosts.context(CLIENT).wrap_bio(incoming, outgoing)
@@ -126,8 +127,8 @@ class TestHostilePeers:
                 machine.receive(outgoing.read())
         assert machine.peer is None
 
-    @pytest.mark.parametrize("sends", ["data", "tickets"])
-    @pytest.mark.parametrize("in_flight", [True, False])
+    @each_case("sends", ["data", "tickets"])
+    @each_case("in_flight", [True, False])
     def test_a_server_that_says_more_than_its_handshake(self, hosts: Hosts, sends: str, in_flight: bool) -> None:
         server = hosts.context(SERVER)
         if sends == "tickets":
@@ -160,7 +161,7 @@ class TestHostilePeers:
     def test_our_servers_send_no_tickets(self, hosts: Hosts) -> None:
         assert hosts.context(SERVER).num_tickets == 0
 
-    @pytest.mark.parametrize("value", [b"\x16", b"\0\0\0\0", b"x" * 100])
+    @each_case("value", [b"\x16", b"\0\0\0\0", b"x" * 100])
     def test_the_first_value_is_empty(self, hosts: Hosts, value: bytes) -> None:
         for role in Role:
             machine = Pair(hosts).client if role is CLIENT else Pair(hosts).server

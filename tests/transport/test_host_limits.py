@@ -12,6 +12,7 @@ from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.host_authentication import HostAuthenticator, _listed, prepare_context
 from rpcrdma.transport.host_refusals import alert_in
+from support.cases import each_case
 
 
 def counting() -> HostAuthenticator:
@@ -27,7 +28,7 @@ def test_so_many_values_may_come_and_not_one_more(octets: int) -> None:
         machine._count(b"")
 
 
-@pytest.mark.parametrize("first", [0, 1, 1000, limits.HOST_AUTHENTICATION_OCTETS_MAX])
+@each_case("first", [0, 1, 1000, limits.HOST_AUTHENTICATION_OCTETS_MAX])
 def test_so_many_octets_may_come_and_not_one_more(first: int) -> None:
     left = limits.HOST_AUTHENTICATION_OCTETS_MAX - first
     machine = counting()
@@ -52,7 +53,7 @@ def test_four_names_are_shown_each_to_its_80th_character() -> None:
 FIT = {Role.CLIENT: ssl.PROTOCOL_TLS_CLIENT, Role.SERVER: ssl.PROTOCOL_TLS_SERVER}
 
 
-@pytest.mark.parametrize("role", Role)
+@each_case("role", Role)
 def test_a_context_for_its_side_is_prepared_and_one_for_the_other_refused(role: Role) -> None:
     for each, protocol in FIT.items():
         context = ssl.SSLContext(protocol)
@@ -68,8 +69,8 @@ def test_a_context_for_its_side_is_prepared_and_one_for_the_other_refused(role: 
                 prepare_context(context, role)
 
 
-@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.MAXIMUM_SUPPORTED])
-@pytest.mark.parametrize("role", Role)
+@each_case("newest", [ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.MAXIMUM_SUPPORTED])
+@each_case("role", Role)
 def test_a_context_must_allow_tls_1_3(role: Role, newest: ssl.TLSVersion) -> None:
     context = ssl.SSLContext(FIT[role])
     context.maximum_version = newest
@@ -80,7 +81,7 @@ def test_a_context_must_allow_tls_1_3(role: Role, newest: ssl.TLSVersion) -> Non
         prepare_context(context, role)
 
 
-@pytest.mark.parametrize("at", range(6))
+@each_case("at", range(6))
 def test_an_alert_is_told_by_its_type_and_length_in_any_version(at: int) -> None:
     # TLS record: type, two octets of version, two of length, level; the description follows.
     value = bytearray(b"\x15\x03\x03\x00\x02\x02\x30")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rpcrdma.transport.host_refusals import REFUSALS, HostCause, alert_in, cause_of, refused, refused_by_peer
+from support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("reason", "verify_code", "cause"),
     [
         ("PEER_DID_NOT_RETURN_A_CERTIFICATE", None, HostCause.NO_CERTIFICATE),
@@ -41,7 +40,7 @@ def test_what_openssl_finds(reason: str, verify_code: int | None, cause: HostCau
     assert cause_of(reason, verify_code) is cause
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("alert", "name", "words"),
     [
         (10, "UNEXPECTED_MESSAGE", "it did not expect what it was sent"),
@@ -73,7 +72,7 @@ def test_an_alert_that_is_not_known_is_shown() -> None:
     assert "TLS alert INTERNAL_ERROR" in str(refused_by_peer("INTERNAL_ERROR"))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("cause", "alert"),
     [
         (HostCause.ABSENT, 116),
@@ -104,7 +103,7 @@ def test_every_cause_has_its_words() -> None:
     assert set(REFUSALS) == set(HostCause) - {HostCause.REFUSED}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "value", [b"", b"\x15\x03\x03\x00\x02\x02", b"\x15\x03\x03\x00\x02\x02\x30\x00", b"\x16\x03\x03\x00\x02\x02\x30"]
 )
 def test_what_is_no_alert(value: bytes) -> None:

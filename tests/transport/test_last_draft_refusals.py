@@ -9,6 +9,7 @@ import pytest
 from rpcrdma.testing.endpoint_pair import BarePeer, calls_in, message
 from rpcrdma.transport import Ready, Role, offered
 from support import raw_messages as raw
+from support.cases import each_case
 from support.octets import words
 
 CREDITS = 1000
@@ -55,7 +56,7 @@ def test_a_version_that_is_not_the_connections_is_told_apart_from_an_unknown_one
 
 
 @pytest.mark.req("V2-A3")
-@pytest.mark.parametrize("more", [False, True])
+@each_case("more", [False, True])
 def test_a_broken_continuation_is_dropped_to_its_end(more: bool) -> None:
     peer = server()
     foreign = words(8, 2, CREDITS, CALL_MIDDLE, 4, 8, 0) if more else call(8)

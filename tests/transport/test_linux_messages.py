@@ -8,8 +8,6 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
 from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.iwarp.segments import ReadHeader, decode_read_header, encode_read_header
 from rpcrdma.iwarp.startup import Enhanced, FrameKind, StartupFrame, decode_startup_frame, encode_startup_frame
@@ -31,6 +29,7 @@ from rpcrdma.transport.private_data import PrivateData, decode_private_data
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import ConnectRequested, Established, Verb
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu
 
 FRAMES = {
@@ -97,7 +96,7 @@ def test_start_up_frames_of_both_kernels() -> None:
         assert encode_startup_frame(frame) == FRAMES[name]
 
 
-@pytest.mark.parametrize("name", SENDS)
+@each_case("name", SENDS)
 def test_headers_decode_and_encode_to_the_same_octets(name: str) -> None:
     message = message_of(name)
     header = decode_header(message)
@@ -105,7 +104,7 @@ def test_headers_decode_and_encode_to_the_same_octets(name: str) -> None:
     assert header.credits == (128 if "client" in name else 64)
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each_case("name", CALLS)
 def test_call_headers_decode_and_encode_to_the_same_octets(name: str) -> None:
     message = message_of(name)
     header = decode_header(message)
@@ -116,7 +115,7 @@ def test_call_headers_decode_and_encode_to_the_same_octets(name: str) -> None:
     assert message[header.size :].startswith(encoder.reduced)
 
 
-@pytest.mark.parametrize("procedure", SHORT)
+@each_case("procedure", SHORT)
 def test_small_calls_of_the_kernel_have_no_chunks(procedure: str) -> None:
     header, decoder, number, credential = call_of(procedure)
     assert number == SHORT[procedure]

@@ -23,6 +23,7 @@ from rpcrdma.transport import (
 )
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from support import raw_messages as raw
+from support.cases import each_case
 
 CALL, REPLY = 0, 1
 HEADER = 36
@@ -86,7 +87,7 @@ def sends_of(octets: int, threshold: int) -> int:
 
 
 @pytest.mark.req("V2-1", "V2-2", "V2-26", "V2-46")
-@pytest.mark.parametrize("threshold", THRESHOLDS)
+@each_case("threshold", THRESHOLDS)
 def test_calls_and_replies_of_any_length_are_whole_and_no_send_is_longer_than_the_threshold(
     threshold: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,7 +109,7 @@ def test_calls_and_replies_of_any_length_are_whole_and_no_send_is_longer_than_th
 
 
 @pytest.mark.req("V2-26")
-@pytest.mark.parametrize("threshold", THRESHOLDS)
+@each_case("threshold", THRESHOLDS)
 def test_the_longest_message_that_is_taken_arrives_whole(threshold: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pair = Pair(threshold, monkeypatch)
     longest = (LONGEST - HEADER - RPC - 32) & ~3
@@ -117,8 +118,8 @@ def test_the_longest_message_that_is_taken_arrives_whole(threshold: int, monkeyp
 
 
 @pytest.mark.req("V2-44")
-@pytest.mark.parametrize("threshold", THRESHOLDS[:2])
-@pytest.mark.parametrize("credits_", [1, 2, 5])
+@each_case("threshold", THRESHOLDS[:2])
+@each_case("credits_", [1, 2, 5])
 def test_with_few_credits_a_long_message_waits_in_its_midst_for_more(
     threshold: int, credits_: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,8 +171,8 @@ def waiting_sends(pair: EndpointPair, xid: int, result: int) -> int:
 
 
 @pytest.mark.req("V2-2", "V2-44")
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("credits_", [1, 3, 16])
+@each_case("seed", range(4))
+@each_case("credits_", [1, 3, 16])
 def test_long_and_short_calls_in_both_directions_all_end(
     seed: int, credits_: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,7 +242,7 @@ def answer(endpoint: Endpoint, incoming: Any) -> None:
     endpoint.reply(incoming, message(incoming.xid, REPLY, (pattern(result, incoming.xid), None)))
 
 
-@pytest.mark.parametrize("end", Role)
+@each_case("end", Role)
 def test_a_message_that_is_cut_in_its_midst_leaves_nothing(end: Role, monkeypatch: pytest.MonkeyPatch) -> None:
     pair = Pair(4096, monkeypatch)
     pair.client.call(1, message(1, CALL, (pattern(100_000), None)), ReplyBound(8))

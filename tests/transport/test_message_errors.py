@@ -28,6 +28,7 @@ from rpcrdma.verbs import Access
 from rpcrdma.xdr.codec import Payload
 from support import raw_messages as raw
 from support.bare_messages import BareMessages
+from support.cases import each_case
 
 CALL, REPLY = 0, 1
 XID = 0x5EED
@@ -96,7 +97,7 @@ def pattern(length: int) -> bytes:
 # 1: the version
 
 
-@pytest.mark.parametrize("server_version", ["1"])
+@each_case("server_version", ["1"])
 def test_a_server_of_another_version_is_spoken_to_in_that_or_left(server_version: str) -> None:
     pair = EndpointPair(version="auto", server_version=server_version).connect()
     assert pair.client.version == pair.server.version == 1
@@ -110,9 +111,7 @@ def test_a_server_of_another_version_is_spoken_to_in_that_or_left(server_version
 # 2, 3, 4, 10: errors that fail a call for good
 
 
-@pytest.mark.parametrize(
-    ("code", "cause"), [(2, Cause.HEADER), (3, Cause.HEADER_TYPE), (4, Cause.FLAGS), (10, Cause.SYSTEM)]
-)
+@each_case(("code", "cause"), [(2, Cause.HEADER), (3, Cause.HEADER_TYPE), (4, Cause.FLAGS), (10, Cause.SYSTEM)])
 @pytest.mark.req("V2-60")
 def test_an_error_without_a_remedy_fails_the_call_and_it_is_not_sent_again(code: int, cause: Cause) -> None:
     peer = BareMessages(Role.CLIENT, CHUNKS)
@@ -166,7 +165,7 @@ def test_an_argument_that_may_not_be_moved_fails_the_call_for_good() -> None:
 
 
 @pytest.mark.req("V2-53", "V2-54")
-@pytest.mark.parametrize("most", [1, 2])
+@each_case("most", [1, 2])
 def test_more_read_chunks_than_a_server_takes_come_again_as_one_at_position_zero(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,7 +278,7 @@ def uncontinued(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.req("V2-58", "V2-62", "V2-88", "V2-89")
 @pytest.mark.usefixtures("uncontinued")
-@pytest.mark.parametrize("which", [0, 1, 2])
+@each_case("which", [0, 1, 2])
 def test_a_result_larger_than_its_write_chunk_succeeds_at_the_second_try(which: int) -> None:
     pair = Pair()
     sizes = [2000, 2000, 2000]
@@ -316,7 +315,7 @@ def test_a_result_larger_than_the_callers_memory_fails_the_call() -> None:
 
 @pytest.mark.req("V2-59", "V2-62", "V2-89")
 @pytest.mark.usefixtures("uncontinued")
-@pytest.mark.parametrize("bound", [8, 70_000])
+@each_case("bound", [8, 70_000])
 def test_a_reply_whose_size_could_not_be_estimated_succeeds_at_the_second_try(bound: int) -> None:
     pair = Pair()
     reply = message(XID, REPLY, (pattern(200_000), None))
@@ -348,7 +347,7 @@ def test_a_reply_that_is_longer_than_what_is_ever_offered_fails_the_call() -> No
 
 
 @pytest.mark.req("V2-61")
-@pytest.mark.parametrize("bound", [ReplyBound(8), ReplyBound(8, (5000,)), ReplyBound(20_000)])
+@each_case("bound", [ReplyBound(8), ReplyBound(8, (5000,)), ReplyBound(20_000)])
 def test_a_reply_that_fits_nothing_that_was_offered_is_continued(bound: ReplyBound) -> None:
     pair = Pair()
     pair.succeeds(message(XID, CALL), message(XID, REPLY, (b"", pattern(100_000))), bound)
@@ -384,7 +383,7 @@ def test_write_chunks_come_back_with_all_their_segments_and_what_was_written(use
 
 
 @pytest.mark.req("V2-32")
-@pytest.mark.parametrize("role", Role)
+@each_case("role", Role)
 def test_bad_properties_are_refused_by_either_end(role: Role) -> None:
     peer = BareMessages(role, introduce=False)
     peer.heard()

@@ -15,6 +15,7 @@ from rpcrdma.verbs.memory import Access
 from support import raw_messages as raw
 from support import raw_messages_07
 from support.bare_messages import BareMessages
+from support.cases import each_case
 from support.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, HeardMessage
 
 CALL, REPLY = 0, 1
@@ -240,8 +241,8 @@ def test_any_call_is_taken_as_a_long_one(octets: int, segments: int) -> None:
 
 
 @pytest.mark.req("V2-30", "V2-46", "V2-61")
-@pytest.mark.parametrize("offered", [False, True])
-@pytest.mark.parametrize("preferred", ["chunks", "messages"])
+@each_case("offered", [False, True])
+@each_case("preferred", ["chunks", "messages"])
 def test_a_reply_beyond_the_threshold_is_in_its_reply_chunk_or_continued(
     sent: Sent, offered: bool, preferred: str
 ) -> None:

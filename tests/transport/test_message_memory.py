@@ -12,7 +12,7 @@ CALL, REPLY = 0, 1
 BOUND = ReplyBound(9000, (5000,))
 
 
-@pytest.fixture(params=["2", "2-07"])
+@pytest.fixture(params=["2", pytest.param("2-07", marks=pytest.mark.thorough)])
 def pair(request: pytest.FixtureRequest) -> EndpointPair:
     """Two ends that use RDMA wherever they can."""
     chunks = TransportConfig(in_messages_octets_max=0, offered_send_octets=4096, offered_receive_octets=4096)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from rpcrdma.limits import CONNECTION_MESSAGE_OCTETS_MAX, RPC_UNCOUNTED_CALL_OCTETS
 from rpcrdma.transport.message_memory import MessageMemory
+from support.cases import each_case
 
 
 class Room:
@@ -32,7 +31,7 @@ class Room:
 SIZES = (0, 1, RPC_UNCOUNTED_CALL_OCTETS // 3, RPC_UNCOUNTED_CALL_OCTETS, CONNECTION_MESSAGE_OCTETS_MAX // 2)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@each_case("seed", range(24))
 def test_what_is_held_is_the_sum_of_what_was_taken(seed: int) -> None:
     draw = random.Random(seed)
     size = draw.choice([0, RPC_UNCOUNTED_CALL_OCTETS, CONNECTION_MESSAGE_OCTETS_MAX, None])

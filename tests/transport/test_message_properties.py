@@ -14,6 +14,7 @@ from rpcrdma.transport import CallArrived, CallFailed, ReplyArrived, ReplyBound,
 from rpcrdma.verbs.memory import Access
 from support import raw_messages, raw_messages_07
 from support.bare_messages import BareMessages
+from support.cases import each_case
 from support.raw_messages import (
     CONNPROP,
     MSG,
@@ -37,11 +38,6 @@ CALL_WITH_ALL = message(XID, CALL, (bytes(5000), bytes(7000)))
 ALL_BOUND = ReplyBound(9000, (6001,))
 
 
-@pytest.fixture(params=[raw_messages, raw_messages_07], ids=lambda raw: raw.NAME)
-def raw(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
 def client(raw: Any, *properties: tuple[int, bytes], config: TransportConfig = CHUNKS) -> BareMessages:
     return BareMessages(Role.CLIENT, config, *properties, raw=raw)
 
@@ -58,7 +54,7 @@ def chunks_of(heard: HeardMessage) -> list[list[Segment]]:
 
 
 @pytest.mark.req("V2-91")
-@pytest.mark.parametrize("role", Role)
+@each_case("role", Role)
 def test_the_first_message_tells_every_property_of_the_end_also_those_at_their_default(raw: Any, role: Role) -> None:
     config = TransportConfig(offered_send_octets=8192, offered_receive_octets=16384)
     (told, *_) = BareMessages(role, config, raw=raw).introduced
@@ -82,7 +78,7 @@ def test_properties_mean_the_same_in_any_order_and_an_empty_one_is_the_default(r
 
 
 @pytest.mark.req("V2-90")
-@pytest.mark.parametrize("role", Role)
+@each_case("role", Role)
 def test_properties_go_first_and_fit_every_peers_receives(raw: Any, role: Role) -> None:
     peer = BareMessages(role, raw=raw, introduce=False)
     if role is Role.SERVER:
@@ -93,7 +89,7 @@ def test_properties_go_first_and_fit_every_peers_receives(raw: Any, role: Role) 
 
 
 @pytest.mark.req("V2-92")
-@pytest.mark.parametrize("role", Role)
+@each_case("role", Role)
 def test_no_size_is_told_below_its_default_so_that_a_peer_may_keep_to_that(raw: Any, role: Role) -> None:
     """A peer that does not know the property sends messages and names segments of the default size."""
     config = TransportConfig(offered_send_octets=4096, offered_receive_octets=4096, segment_octets_max=300)
@@ -106,7 +102,7 @@ def test_no_size_is_told_below_its_default_so_that_a_peer_may_keep_to_that(raw: 
 
 
 @pytest.mark.req("V2-72", "V2-73")
-@pytest.mark.parametrize(("own", "taken"), [(8192, 5000), (5000, 8192), (8192, 8192), (5000, None)])
+@each_case(("own", "taken"), [(8192, 5000), (5000, 8192), (8192, 8192), (5000, None)])
 def test_no_send_is_longer_than_one_end_sends_and_the_other_receives(raw: Any, own: int, taken: int | None) -> None:
     config = TransportConfig(in_messages_octets_max=1 << 20, offered_send_octets=own)
     told = () if taken is None else ((RECEIVE_SIZE, word(taken)),)
@@ -120,8 +116,8 @@ def test_no_send_is_longer_than_one_end_sends_and_the_other_receives(raw: Any, o
 
 
 @pytest.mark.req("V2-73")
-@pytest.mark.parametrize("role", Role)
-@pytest.mark.parametrize("told", [4096, 6000])
+@each_case("role", Role)
+@each_case("told", [4096, 6000])
 def test_posted_receives_take_messages_of_the_size_that_was_told(raw: Any, role: Role, told: int) -> None:
     peer = BareMessages(role, TransportConfig(offered_receive_octets=told), raw=raw)
     assert peer.introduced[0].properties[RECEIVE_SIZE] == word(told)
@@ -148,7 +144,7 @@ def test_a_reply_longer_than_the_peer_sends_is_given_a_chunk(raw: Any, sent: int
 
 
 @pytest.mark.req("V2-74")
-@pytest.mark.parametrize(("own", "taken", "most"), [(1 << 20, 2048, 2048), (1500, 2048, 1500), (1 << 20, 5000, 5000)])
+@each_case(("own", "taken", "most"), [(1 << 20, 2048, 2048), (1500, 2048, 1500), (1 << 20, 5000, 5000)])
 def test_no_segment_is_longer_than_the_peer_takes(raw: Any, own: int, taken: int, most: int) -> None:
     config = TransportConfig(
         in_messages_octets_max=0, segment_octets_max=own, offered_send_octets=4096, offered_receive_octets=4096
@@ -165,7 +161,7 @@ def test_no_segment_is_longer_than_the_peer_takes(raw: Any, own: int, taken: int
 
 
 @pytest.mark.req("V2-74", "V2-52")
-@pytest.mark.parametrize("where", ["reads", "writes", "reply"])
+@each_case("where", ["reads", "writes", "reply"])
 def test_a_segment_longer_than_what_was_told_is_against_the_rules(raw: Any, where: str) -> None:
     peer = BareMessages(Role.SERVER, CHUNKS, raw=raw)
     most = int.from_bytes(peer.introduced[0].properties[SEGMENT_SIZE])
@@ -180,7 +176,7 @@ def test_a_segment_longer_than_what_was_told_is_against_the_rules(raw: Any, wher
 
 
 @pytest.mark.req("V2-75")
-@pytest.mark.parametrize("taken", [5, 6])
+@each_case("taken", [5, 6])
 def test_no_call_has_more_segments_than_the_peer_takes(raw: Any, taken: int) -> None:
     peer = client(raw, (SEGMENT_SIZE, word(4096)), (SEGMENT_COUNT, word(taken)))
     # A Read chunk, a Write chunk and a Reply chunk of two segments each.
@@ -250,7 +246,7 @@ def test_a_server_that_has_told_nothing_gets_replies_of_the_form_of_its_calls(ra
 
 
 @pytest.mark.req("V2-78")
-@pytest.mark.parametrize("allowed", [True, False])
+@each_case("allowed", [True, False])
 def test_a_call_lets_its_reply_invalidate_one_of_its_own_handles_or_none(raw: Any, allowed: bool) -> None:
     config = TransportConfig(
         in_messages_octets_max=0,
@@ -280,7 +276,7 @@ def test_a_call_lets_its_reply_invalidate_one_of_its_own_handles_or_none(raw: An
 
 
 @pytest.mark.req("V2-93")
-@pytest.mark.parametrize("number", [SEND_SIZE, RECEIVE_SIZE, SEGMENT_SIZE, SEGMENT_COUNT, REVERSE_SUPPORT])
+@each_case("number", [SEND_SIZE, RECEIVE_SIZE, SEGMENT_SIZE, SEGMENT_COUNT, REVERSE_SUPPORT])
 def test_a_property_that_was_not_told_keeps_its_default_for_good(raw: Any, number: int) -> None:
     peer = client(raw, (0xBEEF, b""))
     before = peer.endpoint.peer_properties

@@ -23,6 +23,7 @@ from rpcrdma.transport import (
 from support import raw_messages as raw
 from support import raw_messages_07
 from support.bare_messages import BareMessages
+from support.cases import each_case
 from support.raw_messages import CONNPROP, ERROR, MSG, NOMSG, RESPONSE, REVERSE_SUPPORT, word
 
 CALL, REPLY = 0, 1
@@ -56,7 +57,7 @@ class Both(EndpointPair):
         return calls_in(self.client_events())
 
 
-@pytest.fixture(params=["2", "2-07"])
+@pytest.fixture(params=["2", pytest.param("2-07", marks=pytest.mark.thorough)])
 def both(request: pytest.FixtureRequest) -> Both:
     return Both(request.param)
 
@@ -93,7 +94,7 @@ def test_reverse_messages_repeat_xid_and_version_and_tell_call_from_reply(
 
 @pytest.mark.req("V2-A7")
 @pytest.mark.parametrize("told", [True, False])
-@pytest.mark.parametrize("version", ["2", "2-07"])
+@pytest.mark.parametrize("version", ["2", pytest.param("2-07", marks=pytest.mark.thorough)])
 def test_a_client_that_takes_no_calls_is_not_called(version: str, told: bool) -> None:
     peer = BarePeer(Role.SERVER, dialects=offered(version), ready=False, reverse=True)
     if told:
@@ -145,7 +146,7 @@ REFUSED = {
 
 
 @pytest.mark.req("V2-A8", "V2-53", "V2-55", "V2-57")
-@pytest.mark.parametrize("what", REFUSED)
+@each_case("what", REFUSED)
 def test_a_reverse_call_with_chunks_that_are_not_taken_is_told_which(what: str) -> None:
     parts, error = REFUSED[what]
     peer = BareMessages(Role.CLIENT, reverse=True)

@@ -31,6 +31,7 @@ from rpcrdma.verbs import Access
 from rpcrdma.xdr.codec import Decoder
 from support import raw_messages as raw
 from support.bare_messages import BareMessages
+from support.cases import each_case
 from support.raw_messages import CONNPROP, MORE, NOMSG, RESPONSE
 
 CALL, REPLY = 0, 1
@@ -208,8 +209,8 @@ MOVED_ON = {
 }
 
 
-@pytest.mark.parametrize("kind", MESSAGES)
-@pytest.mark.parametrize(("role", "state"), STATES, ids=lambda each: each.name)
+@each_case("kind", MESSAGES)
+@each_case(("role", "state"), STATES)
 def test_each_kind_of_message_is_for_whom_the_table_says(kind: Kind, role: Role, state: State) -> None:
     peer = STATES[role, state]()
     assert peer.endpoint._session.state is state
@@ -284,8 +285,8 @@ def outgoing(kind: Kind) -> Outgoing:
 SENT_KINDS = (Kind.CALL, Kind.REPLY, Kind.ERROR, Kind.PROPERTIES)
 
 
-@pytest.mark.parametrize("state", State)
-@pytest.mark.parametrize("kind", SENT_KINDS)
+@each_case("state", State)
+@each_case("kind", SENT_KINDS)
 def test_each_kind_of_message_leaves_in_the_states_that_the_table_says(kind: Kind, state: State) -> None:
     peer = opened(Role.SERVER)
     session, outbox = peer.endpoint._session, peer.endpoint._outbox
@@ -299,7 +300,7 @@ def test_each_kind_of_message_leaves_in_the_states_that_the_table_says(kind: Kin
     assert [each.xid for each in peer.heard() if each.xid] == [XID]
 
 
-@pytest.mark.parametrize("state", State)
+@each_case("state", State)
 def test_grants_leave_in_the_states_that_the_table_says(state: State) -> None:
     peer = opened(Role.SERVER)
     peer.endpoint._session.state = state

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rpcrdma.limits import SPARE_RECEIVES, UNREAD_SENDS_MAX
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, OutgoingProperties, Refusal
 from rpcrdma.transport.message_windows import CREDITS_MAX, CumulativeWindow, IncrementalWindow
+from support.cases import each_case
 from window_space import admitted
 
 Window: TypeAlias = IncrementalWindow | CumulativeWindow
@@ -75,7 +76,7 @@ def usable(window: Window) -> int:
     return count
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_either_end_begins_with_one_message(kind: type[Window]) -> None:
     window = kind(8, 4)
     assert window.low, "the first message may make a grant due"
@@ -91,8 +92,8 @@ def test_either_end_begins_with_one_message(kind: type[Window]) -> None:
     assert not window.refresh_due
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
-@pytest.mark.parametrize(("requested", "granted", "allowed"), [(8, 1, 1), (8, 5, 5), (3, 5, 3), (256, 128, 128)])
+@each_case("kind", WINDOWS)
+@each_case(("requested", "granted", "allowed"), [(8, 1, 1), (8, 5, 5), (3, 5, 3), (256, 128, 128)])
 def test_a_requester_learns_how_many_calls_are_taken(
     kind: type[Window], requested: int, granted: int, allowed: int
 ) -> None:
@@ -102,7 +103,7 @@ def test_a_requester_learns_how_many_calls_are_taken(
     assert usable(server) == 2
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_the_calls_that_are_taken_follow_from_all_credits_and_calls(kind: type[Window]) -> None:
     found = {}
     for arriving in (False, True):
@@ -126,7 +127,7 @@ def deliver_several(sender: Window, receiver: Window, message: Outgoing, count: 
         assert receiver.on_received(received(message.kind))
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_what_several_calls_in_one_message_save_is_no_room_for_more(kind: type[Window]) -> None:
     """The peer takes the credits back, but not at once."""
     client, server = introduced(kind, (64, 1), (1, 8))
@@ -143,7 +144,7 @@ def test_what_several_calls_in_one_message_save_is_no_room_for_more(kind: type[W
     assert usable(client) == 8
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_several_replies_in_one_message_bring_back_the_credits_of_their_calls(kind: type[Window]) -> None:
     client, server = introduced(kind, (64, 4), (4, 8))
     for _ in range(3):
@@ -161,7 +162,7 @@ def test_several_replies_in_one_message_bring_back_the_credits_of_their_calls(ki
     assert client.admit_several(CALL, 8) is not None
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_a_peer_that_gives_one_credit_at_a_time_is_called_nevertheless(kind: type[Window]) -> None:
     client = kind(8, 1)
     for count in range(1, 5):
@@ -172,7 +173,7 @@ def test_a_peer_that_gives_one_credit_at_a_time_is_called_nevertheless(kind: typ
         assert client.on_received(reply)
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_a_grant_within_a_call_does_not_look_like_room_for_another(kind: type[Window]) -> None:
     client, server = introduced(kind, (8, 1), (8, 2))
     word = admitted(server, CALL)
@@ -184,7 +185,7 @@ def test_a_grant_within_a_call_does_not_look_like_room_for_another(kind: type[Wi
 
 
 @pytest.mark.req("V2-6")
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_grants_follow_the_calls_of_both_sides(kind: type[Window]) -> None:
     client, server = introduced(kind, (8, 3), (8, 5))
     assert (server.outstanding, client.outstanding) == (6, 3)
@@ -201,7 +202,7 @@ def test_grants_follow_the_calls_of_both_sides(kind: type[Window]) -> None:
 
 
 @pytest.mark.req("V2-44")
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_a_long_call_goes_on_with_the_credits_of_a_grant(kind: type[Window]) -> None:
     client, server = introduced(kind, (8, 1), (8, 2))
     word = admitted(client, CALL)
@@ -220,7 +221,7 @@ def test_a_long_call_goes_on_with_the_credits_of_a_grant(kind: type[Window]) -> 
 
 
 @pytest.mark.req("V2-7")
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_there_is_a_receive_for_a_grant_over_and_above(kind: type[Window]) -> None:
     window = kind(8, 5)
     assert window.receives_wanted == 1 + 1 + SPARE_RECEIVES
@@ -232,7 +233,7 @@ def test_there_is_a_receive_for_a_grant_over_and_above(kind: type[Window]) -> No
 
 
 @pytest.mark.req("V2-4")
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_a_peer_that_sends_without_a_credit_is_seen(kind: type[Window]) -> None:
     client, server = introduced(kind, (8, 1), (8, 2))
     for _ in range(server.outstanding):
@@ -241,7 +242,7 @@ def test_a_peer_that_sends_without_a_credit_is_seen(kind: type[Window]) -> None:
     assert client.balance == 3
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_a_peer_within_its_credits_may_use_all_of_them_for_calls(kind: type[Window]) -> None:
     client, server = introduced(kind, (8, 1), (3, 2))
     server.allowed = 3
@@ -258,7 +259,7 @@ def test_a_peer_within_its_credits_may_use_all_of_them_for_calls(kind: type[Wind
     assert client.balance == 3
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_a_peer_may_use_reserved_credits_for_calls(kind: type[Window]) -> None:
     window = kind(2, 1, 3)
     window.reserve(3)
@@ -269,7 +270,7 @@ def test_a_peer_may_use_reserved_credits_for_calls(kind: type[Window]) -> None:
         assert window.on_received(received(Kind.CALL))
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_a_call_that_is_never_answered_gives_its_credit_back(kind: type[Window]) -> None:
     client, server = introduced(kind, (8, 1), (8, 2))
     for _ in range(2):
@@ -281,7 +282,7 @@ def test_a_call_that_is_never_answered_gives_its_credit_back(kind: type[Window])
     assert usable(client) == 2
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_unread_sends_are_bounded_by_what_the_peer_gave(kind: type[Window]) -> None:
     client, _ = introduced(kind, (8, 1), (8, 9))
     assert client.may_owe(2 * (10 + SPARE_RECEIVES))
@@ -301,7 +302,7 @@ def test_words_of_two_halves() -> None:
     assert halves(admitted(server, CALL)) == (8, 1)
 
 
-@pytest.mark.parametrize("word", [0xFFFF, 0x1FFFF, 0xFFFFFFFF, 0x00008000])
+@each_case("word", [0xFFFF, 0x1FFFF, 0xFFFFFFFF, 0x00008000])
 def test_incremental_credits_saturate(word: int) -> None:
     window = IncrementalWindow(8, 3)
     for _ in range(3):
@@ -311,8 +312,8 @@ def test_incremental_credits_saturate(word: int) -> None:
     assert window.balance == CREDITS_MAX - 1
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
-@pytest.mark.parametrize(("requested", "granted"), [(1 << 20, 1), (1, 1 << 20), (70_000, 70_000), (65_535, 65_535)])
+@each_case("kind", WINDOWS)
+@each_case(("requested", "granted"), [(1 << 20, 1), (1, 1 << 20), (70_000, 70_000), (65_535, 65_535)])
 def test_no_more_is_given_than_two_octets_hold(kind: type[Window], requested: int, granted: int) -> None:
     window = kind(requested, granted)
     word = admitted(window, PROPERTIES)

@@ -21,6 +21,7 @@ from rpcrdma.transport import (
 )
 from support import raw_messages_07
 from support.both_drafts import FIRST_DRAFT, Raw, each_draft
+from support.cases import each_case
 from support.raw_messages import (
     ERROR,
     MORE,
@@ -81,7 +82,7 @@ def test_invalidation_by_a_message_that_ends_no_call_ends_the_connection(raw: Ra
     assert "without answering" in peer.closed()
 
 
-@pytest.mark.parametrize("again", [False, True])
+@each_case("again", [False, True])
 def test_invalidation_by_an_error_counts_for_its_call(raw: Raw, again: bool) -> None:
     peer = Client(raw, ReplyBound(20, (5000,)))
     first = peer.calls[-1].ends
@@ -192,7 +193,7 @@ def test_an_abandoned_call_is_not_sent_again(raw: Raw, code: int) -> None:
 
 
 @FIRST_DRAFT
-@pytest.mark.parametrize("how", ["none at all", "zero in every reply"])
+@each_case("how", ["none at all", "zero in every reply"])
 def test_a_server_that_never_grants_gets_no_further_call(raw: Raw, how: str) -> None:
     peer = Client(raw, give=2)
     calls = [peer.endpoint.call(xid, message(xid, 0), NOTHING) for xid in range(1, 50)]

@@ -28,6 +28,7 @@ from rpcrdma.verbs import Access
 from support import raw_messages, raw_messages_07
 from support.bare_messages import BareMessages
 from support.both_drafts import EACH_OFFER, FIRST_DRAFT, Raw, each_draft, offers
+from support.cases import each_case
 from support.raw_messages import (
     CONNPROP,
     ERROR,
@@ -180,8 +181,8 @@ def test_version_2_on_a_connection_of_version_1_is_refused_and_not_run(raw: Raw)
 
 @pytest.mark.req("V2-50", "V2-36")
 @FIRST_DRAFT
-@pytest.mark.parametrize("kind", [2, 3, 6, 13, 0xFFFFFFFF])
-@pytest.mark.parametrize("flags", [0, MORE, 0xFFFFFFF0])
+@each_case("kind", [2, 3, 6, 13, 0xFFFFFFFF])
+@each_case("flags", [0, MORE, 0xFFFFFFF0])
 def test_unknown_type_of_header(raw: Raw, kind: int, flags: int) -> None:
     peer = server(raw)
     assert answered(peer, raw.prefix(XID, kind, flags) + b"\xff" * 30) == (raw.INVAL_HTYPE,)
@@ -194,7 +195,7 @@ def test_unknown_type_of_header(raw: Raw, kind: int, flags: int) -> None:
 
 @FIRST_DRAFT
 @pytest.mark.req("V2-51")
-@pytest.mark.parametrize("kind", [MSG, NOMSG, CONNPROP])
+@each_case("kind", [MSG, NOMSG, CONNPROP])
 def test_unknown_flags(raw: Raw, kind: int) -> None:
     for bit, known in itertools.product(range(2, 32), (0, MORE)):
         peer = server(raw)
@@ -340,8 +341,8 @@ def test_every_truncation_of_a_call_is_answered_or_discarded(raw: Raw) -> None:
 
 @FIRST_DRAFT
 @pytest.mark.req("V2-49")
-@pytest.mark.parametrize("flags", [0, RESPONSE, MORE, 0xFFFFFFFF])
-@pytest.mark.parametrize("code", range(12))
+@each_case("flags", [0, RESPONSE, MORE, 0xFFFFFFFF])
+@each_case("code", range(12))
 def test_an_error_is_discarded_and_gives_no_credits(raw: Raw, code: int, flags: int) -> None:
     peer = server(raw, give=0)
     for numbers in ((), (1,), (1, 1), (1, 1, 1)):
@@ -466,7 +467,7 @@ def test_a_reply_whose_header_is_longer_than_the_messages_of_the_client_is_refus
     assert_works(peer)
 
 
-@pytest.mark.parametrize("ends", [False, True])
+@each_case("ends", [False, True])
 def test_only_the_last_piece_of_a_reply_invalidates_and_an_error_does_not(raw: Raw, ends: bool) -> None:
     peer = server(raw)
     for size in (9000, 2_000_000):
@@ -484,7 +485,7 @@ def test_only_the_last_piece_of_a_reply_invalidates_and_an_error_does_not(raw: R
     assert_works(peer)
 
 
-@pytest.mark.parametrize("wrong", ["handle", "bounds", "rights"])
+@each_case("wrong", ["handle", "bounds", "rights"])
 def test_chunk_that_names_no_readable_memory_ends_this_connection_only(raw: Raw, wrong: str) -> None:
     peer = server(raw)
     region = peer.pd.register(bytearray(100), Access.REMOTE_WRITE if wrong == "rights" else Access.REMOTE_READ)

@@ -11,6 +11,7 @@ from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import CallArrived, Closed, TransportConfig
 from support.both_drafts import FIRST_DRAFT, Raw, each_draft, in_first_draft
+from support.cases import each_case
 from support.raw_messages import (
     ERROR,
     MORE,
@@ -21,7 +22,7 @@ from support.raw_messages import (
 
 
 @pytest.mark.req("V2-4")
-@pytest.mark.parametrize("granted", [1, 4])
+@each_case("granted", [1, 4])
 def test_messages_beyond_the_grant_end_the_connection(raw: Raw, granted: int) -> None:
     peer = server(raw, TransportConfig(credits_granted=granted), introduce=False)
     peer.introduce()
@@ -57,7 +58,7 @@ def test_every_message_but_a_grant_takes_a_credit(raw: Raw, octets: bytes) -> No
 
 
 @pytest.mark.req("V2-7")
-@pytest.mark.parametrize("granted", [1, 2, 200])
+@each_case("granted", [1, 2, 200])
 def test_a_grant_finds_a_receive_beyond_every_message_that_credits_allow(raw: Raw, granted: int) -> None:
     peer = server(raw, TransportConfig(credits_granted=granted), give=0)
     (told,) = peer.introduced
@@ -145,7 +146,7 @@ def test_refusals_of_properties_that_cannot_leave_do_not_pile_up(raw: Raw) -> No
     pytest.fail("the endpoint went on answering")
 
 
-@pytest.mark.parametrize("long", [False, True])
+@each_case("long", [False, True])
 def test_a_long_reply_that_finds_no_credit_is_bounded_by_the_stall_deadline(raw: Raw, long: bool) -> None:
     peer = server(raw, TransportConfig(stalled_s=30.0), give=0)
     peer.send(raw.message(XID, CALL, give=1))

@@ -16,6 +16,7 @@ from support import raw_messages
 from support import raw_messages_07 as draft
 from support.bare_messages import BareMessages
 from support.both_drafts import Raw
+from support.cases import each_case
 from support.raw_messages import CONNPROP, MORE, NOMSG, RESPONSE, word
 
 ZERO = raw_messages.read_segment(0, (1, 8, 0))
@@ -40,7 +41,7 @@ def external(call: bytes, reads: bytes = b"", rest: bytes = b"") -> bytes:
 
 
 @pytest.mark.req("V2-A3", "V2-50")
-@pytest.mark.parametrize("header_type", [0, 1, 2, 3, 14, 99, 0xFFFFFFFF])
+@each_case("header_type", [0, 1, 2, 3, 14, 99, 0xFFFFFFFF])
 def test_types_that_the_draft_does_not_have_are_refused_also_those_of_the_first_draft(
     raw: Raw, header_type: int
 ) -> None:
@@ -100,8 +101,8 @@ def test_a_long_call_after_pieces_breaks_them_and_neither_is_run(raw: Raw) -> No
 
 
 @pytest.mark.req("V2-A13")
-@pytest.mark.parametrize("pieces", [0, 1])
-@pytest.mark.parametrize("body", [b"", bytes(4), bytes(8), bytes(4) + raw_messages.chunk((1, 8, 0)) + REPLY])
+@each_case("pieces", [0, 1])
+@each_case("body", [b"", bytes(4), bytes(8), bytes(4) + raw_messages.chunk((1, 8, 0)) + REPLY])
 def test_a_long_reply_that_is_none_fails_its_call(raw: Raw, body: bytes, pieces: int) -> None:
     peer = Client(raw)
     for _ in range(pieces):
@@ -124,7 +125,7 @@ def test_a_piece_that_does_not_say_what_remains_is_refused_and_dropped_to_its_en
     assert_works(peer)
 
 
-@pytest.mark.parametrize("remaining", [[0, 0], [5, 4], [4, 2**32 - 1], [2**32 - 1, 0], [12, 8]])
+@each_case("remaining", [[0, 0], [5, 4], [4, 2**32 - 1], [2**32 - 1, 0], [12, 8]])
 def test_what_a_piece_says_of_its_rest_is_not_relied_on(raw: Raw, remaining: list[int]) -> None:
     peer = server(raw)
     for octets, rest in zip((CALL, b"one."), remaining, strict=True):
@@ -172,7 +173,8 @@ def test_a_call_between_properties_breaks_them(raw: Raw) -> None:
     assert_works(peer)
 
 
-@pytest.mark.parametrize("pairs", [0, 1])
+@pytest.mark.thorough
+@each_case("pairs", [0, 1])
 def test_properties_without_end_are_given_up(raw: Raw, pairs: int) -> None:
     peer = server(raw, introduce=False)
     refused: list[tuple[int, ...]] = []
@@ -202,7 +204,7 @@ def replies(peer: BareMessages) -> list[int]:
 
 
 @pytest.mark.req("V2-A15", "V2-4")
-@pytest.mark.parametrize("limit", [0, 1, -1, 2**31 + 2, -(2**30)])
+@each_case("limit", [0, 1, -1, 2**31 + 2, -(2**30)])
 def test_a_limit_that_lies_behind_what_was_sent_lets_nothing_out(raw: Raw, limit: int) -> None:
     peer = server(raw, give=0)
     whole(peer, raw.message(XID, CALL), limit)
@@ -214,7 +216,7 @@ def test_a_limit_that_lies_behind_what_was_sent_lets_nothing_out(raw: Raw, limit
 
 
 @pytest.mark.req("V2-A15")
-@pytest.mark.parametrize("limit", [1000, 2**16, 2**30, 2**31 - 1])
+@each_case("limit", [1000, 2**16, 2**30, 2**31 - 1])
 def test_a_limit_far_ahead_is_as_good_as_any(raw: Raw, limit: int) -> None:
     peer = server(raw, give=0)
     whole(peer, raw.message(XID, CALL), limit)
@@ -266,7 +268,7 @@ def test_the_credits_of_a_message_of_another_version_count_for_nothing(raw: Raw,
 
 
 @pytest.mark.req("V2-7", "V2-A11")
-@pytest.mark.parametrize("beyond", [1, 2])
+@each_case("beyond", [1, 2])
 def test_grants_take_credits_and_one_goes_beyond_them(raw: Raw, beyond: int) -> None:
     peer = server(raw, TransportConfig(credits_granted=4))
     (told,) = peer.introduced

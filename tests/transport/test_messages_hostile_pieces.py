@@ -11,6 +11,7 @@ from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import Closed, IncomingCall, TransportConfig
 from support.both_drafts import Raw, each_draft
+from support.cases import each_case
 from support.raw_messages import (
     CONNPROP,
     ERROR,
@@ -23,8 +24,8 @@ from support.raw_messages import (
 
 
 @pytest.mark.req("V2-41")
-@pytest.mark.parametrize("more", [False, True])
-@pytest.mark.parametrize("first_more", [1, 3])
+@each_case("more", [False, True])
+@each_case("first_more", [1, 3])
 def test_interleaved_calls_are_refused_and_neither_is_run(raw: Raw, more: bool, first_more: int) -> None:
     peer = server(raw)
     for _ in range(first_more):
@@ -60,7 +61,8 @@ def test_another_type_in_mid_sequence_is_refused(raw: Raw, octets: bytes) -> Non
     assert_works(peer)
 
 
-@pytest.mark.parametrize("size", [0, 4, 4060])
+@pytest.mark.thorough
+@each_case("size", [0, 4, 4060])
 def test_an_endless_call_is_given_up_and_dropped_to_its_end(raw: Raw, size: int) -> None:
     peer = server(raw)
     errors: list[HeardMessage] = []
@@ -133,7 +135,7 @@ def test_a_grant_between_pieces_is_none_of_them(raw: Raw) -> None:
     assert [each.payload for each in peer.heard()] == [REPLY]
 
 
-@pytest.mark.parametrize("pieces", [9, 17])
+@each_case("pieces", [9, 17])
 def test_unanswered_calls_in_long_messages_hold_no_more_than_a_bound(raw: Raw, pieces: int) -> None:
     peer = server(raw, TransportConfig(credits_granted=2000, offered_receive_octets=65536), receive_octets=65536)
     held: list[IncomingCall] = []

@@ -11,6 +11,7 @@ from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import message
 from support import raw_messages, raw_messages_07
 from support.both_drafts import Raw, each_draft
+from support.cases import each_case
 from support.raw_messages import (
     CONNPROP,
     MORE,
@@ -98,7 +99,7 @@ def test_property_values_of_any_size_are_taken_as_they_are(raw: Raw) -> None:
 
 
 @pytest.mark.req("V2-93")
-@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
+@each_case("number", [1, 2, 3, 4, 5])
 def test_properties_that_come_a_second_time_are_refused_and_change_nothing(raw: Raw, number: int) -> None:
     peer = server(raw)
     before = peer.endpoint.peer_properties

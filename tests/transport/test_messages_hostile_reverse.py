@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import struct
 
-import pytest
-
 from rpcrdma import limits
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.testing.endpoint_pair import calls_in, message
@@ -14,6 +12,7 @@ from rpcrdma.verbs import Access
 from support import raw_messages_07
 from support.bare_messages import BareMessages
 from support.both_drafts import Raw, each_draft, in_first_draft
+from support.cases import each_case
 from support.raw_messages import (
     ERROR,
     MORE,
@@ -95,7 +94,7 @@ def test_reverse_calls_beyond_the_credits_end_the_connection(raw: Raw) -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("role", Role)
+@each_case("role", Role)
 def test_calls_that_cannot_be_read_are_refused_by_the_end_that_is_called(
     raw: Raw, role: Role, octets: bytes, code: int
 ) -> None:
@@ -118,7 +117,7 @@ def test_a_client_that_is_not_called_discards_them(raw: Raw, octets: bytes) -> N
     assert peer.endpoint.statistics.discarded == 1
 
 
-@pytest.mark.parametrize("chunk", ["reads", "writes", "reply"])
+@each_case("chunk", ["reads", "writes", "reply"])
 def test_reverse_calls_with_chunks_that_name_no_memory_end_the_connection(raw: Raw, chunk: str) -> None:
     peer = client(raw)
     segment = (7, 100, 0)
@@ -163,7 +162,7 @@ def test_a_reverse_call_that_is_not_finished_meets_the_stall_deadline(raw: Raw) 
     assert "did not send the rest" in closed.reason
 
 
-@pytest.mark.parametrize("xid", [XID, XID + 1])
+@each_case("xid", [XID, XID + 1])
 def test_a_call_in_the_midst_of_a_reply_breaks_it_also_with_the_same_xid(raw: Raw, xid: int) -> None:
     peer = client(raw)
     handle = peer.endpoint.call(XID, message(XID, 0), ReplyBound(8))

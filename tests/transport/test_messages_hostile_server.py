@@ -24,6 +24,7 @@ from rpcrdma.transport import (
 from support import raw_messages
 from support.bare_messages import BareMessages
 from support.both_drafts import FIRST_DRAFT, Raw, each_draft, in_first_draft, offers
+from support.cases import each_case
 from support.raw_messages import (
     CONNPROP,
     MORE,
@@ -96,7 +97,7 @@ def test_refusal_of_the_first_message_ends_the_connection_with_the_reason(
 
 
 @pytest.mark.req("V2-14")
-@pytest.mark.parametrize("long", [False, True])
+@each_case("long", [False, True])
 def test_client_goes_on_with_an_older_version_once_and_not_back(raw: Raw, long: bool) -> None:
     peer = BareMessages(Role.CLIENT, raw=raw, introduce=False, versions="auto")
     refused = raw.error(1, 1, 1, 1) if long else struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 1, 1)
@@ -292,8 +293,8 @@ def test_echo_that_differs_from_what_was_offered_fails_the_call(raw: Raw, change
 
 
 @pytest.mark.req("V2-67")
-@pytest.mark.parametrize("length", [0, 1, 4999, 5000])
-@pytest.mark.parametrize("pieces", [1, 2])
+@each_case("length", [0, 1, 4999, 5000])
+@each_case("pieces", [1, 2])
 def test_a_result_that_comes_inline_in_spite_of_a_free_write_chunk_does_not_decode(
     raw: Raw, length: int, pieces: int
 ) -> None:
@@ -331,7 +332,7 @@ def test_a_result_that_comes_inline_since_the_chunk_was_too_small_is_fine(raw: R
     assert_works(peer)
 
 
-@pytest.mark.parametrize("returned", [4, 6, 5000])
+@each_case("returned", [4, 6, 5000])
 def test_returned_length_other_than_the_items_does_not_decode(raw: Raw, returned: int) -> None:
     peer = Client(raw, ReplyBound(20, (5000,)))
     handle, _, offset = peer.offered
@@ -413,7 +414,7 @@ def test_a_reply_in_the_midst_of_another_fails_both(raw: Raw) -> None:
         raw.prefix(99, 77),
     ],
 )
-@pytest.mark.parametrize("pieces", [1, 3])
+@each_case("pieces", [1, 3])
 def test_a_reply_that_is_broken_fails_its_call_at_once_whether_it_ends_or_not(
     raw: Raw, octets: bytes, pieces: int
 ) -> None:
@@ -438,7 +439,8 @@ def test_a_call_that_is_broken_in_its_midst_fails_no_call_of_the_other_direction
     assert isinstance(peer.event(), ReplyArrived)
 
 
-@pytest.mark.parametrize("size", [0, 4, 4060])
+@pytest.mark.thorough
+@each_case("size", [0, 4, 4060])
 def test_a_reply_that_is_continued_for_ever_fails_its_call(raw: Raw, size: int) -> None:
     peer = Client(raw)
     events: list = []

@@ -22,6 +22,7 @@ from rpcrdma.transport.dialects.header_v1 import RdmaError, RdmaMsg, decode_head
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.message import Inbound, Outgoing
 from rpcrdma.verbs import Access
+from support.cases import each_case
 
 CALL, REPLY = 0, 1
 
@@ -187,7 +188,7 @@ def test_a_call_that_waits_can_be_withdrawn() -> None:
     assert server.endpoint.reverse_calls_in_flight == 2
 
 
-@pytest.mark.parametrize("credit", [1, 3])
+@each_case("credit", [1, 3])
 def test_what_waits_goes_when_a_reply_brings_credits(credit: int) -> None:
     server = Server()
     server.dialect.credits.balance = 1

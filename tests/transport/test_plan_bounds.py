@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects import Geometry
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.transport.plan_call import PLAIN, CallPlan, PlanLimits, cheap_call_octets, plan_call
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
+from support.cases import each_case
 
 GEOMETRY = Geometry(
     call_header=100, reply_header=200, read_segment=7, write_chunk=11, reply_chunk=13, segment=17, piece_header=400
@@ -32,7 +31,7 @@ def test_a_plan_has_nothing_that_it_is_not_given() -> None:
     assert ReplyPlan(ReplyForm.INLINE) == (ReplyForm.INLINE, (), None, "")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("results", "items", "writes", "reply_chunk"),
     [
         (4768, (), (), 0),
@@ -66,7 +65,7 @@ def test_memory_for_a_reply_is_offered_from_the_first_octet_on_that_needs_it(
     assert (found is PLAIN) == (not writes and not reply_chunk)
 
 
-@pytest.mark.parametrize(("most", "results"), [(5000, 4768), (20_000, 19_768), (30_000, 29_768)])
+@each_case(("most", "results"), [(5000, 4768), (20_000, 19_768), (30_000, 29_768)])
 def test_a_reply_goes_in_messages_as_long_as_they_may_be(most: int, results: int) -> None:
     limits = LIMITS._replace(reply_octets_max=most)
     assert plan_call(0, (), results - 500, (500,), limits) == CallPlan()
@@ -75,7 +74,7 @@ def test_a_reply_goes_in_messages_as_long_as_they_may_be(most: int, results: int
     assert plan_call(0, (), max(results, 19_768) + 1, (), limits).reply_chunk == max(results, 19_768) + 33
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("reduced", "items", "expected"),
     [
         (4900, (), CallPlan()),
@@ -128,7 +127,7 @@ def test_chunks_of_the_reply_take_room_from_the_call() -> None:
     assert plan_call(9361, (), 29_969, (), LIMITS) == CallPlan(long=True, reply_chunk=30_001)
 
 
-@pytest.mark.parametrize(("most", "items_max"), [(0, 0), (5000, 4900), (10_000, 9900), (12_000, 11_900)])
+@each_case(("most", "items_max"), [(0, 0), (5000, 4900), (10_000, 9900), (12_000, 11_900)])
 def test_a_call_goes_in_messages_as_long_as_they_may_be(most: int, items_max: int) -> None:
     limits = LIMITS._replace(call_octets_max=most)
     if items_max:
@@ -138,7 +137,7 @@ def test_a_call_goes_in_messages_as_long_as_they_may_be(most: int, items_max: in
     assert plan_call(max(9900, items_max) + 1, (), 0, (), limits) == CallPlan(long=True)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("round_trip_s", "messages", "bound"),
     [
         (0.0, 3, 132 * KIB),
@@ -165,7 +164,7 @@ def chunk(*lengths: int) -> WriteChunk:
 INLINE, LONG = ReplyForm.INLINE, ReplyForm.LONG
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("reduced", "items", "writes", "reply", "expected"),
     [
         (1000, (), (), None, ReplyPlan(INLINE)),

@@ -8,6 +8,7 @@ import pytest
 
 from rpcrdma.transport.dialects.v1 import GEOMETRY
 from rpcrdma.transport.plan_call import CallPlan, PlanLimits, plan_call
+from support.cases import each_case
 
 LIMITS = PlanLimits(
     send_octets=4096,
@@ -32,7 +33,7 @@ def plan(reduced: int, items: tuple[int, ...], results: int, result_items: tuple
 
 
 @pytest.mark.req("V1-31", "V1-33", "V1-30")
-@pytest.mark.parametrize(
+@each_case(
     ("reduced", "items", "expected"),
     [
         (8, (), CallPlan()),
@@ -62,7 +63,7 @@ def test_call_direction(reduced: int, items: tuple[int, ...], expected: CallPlan
 
 
 @pytest.mark.req("V1-25", "V1-27", "V1-47", "V1-51")
-@pytest.mark.parametrize(
+@each_case(
     ("results", "items", "expected"),
     [
         (0, (), CallPlan()),
@@ -119,8 +120,9 @@ SIZES = (0, 3, 1020, 1023, 1024, 4036, 4040, 4068, 4072, 100_000)
 THRESHOLDS = (1024, 4096, 65536)
 
 
+@pytest.mark.thorough
 @pytest.mark.req("V1-27", "V1-47", "V1-51")
-@pytest.mark.parametrize(("send", "receive"), list(itertools.product(THRESHOLDS, THRESHOLDS)))
+@each_case(("send", "receive"), list(itertools.product(THRESHOLDS, THRESHOLDS)))
 def test_every_plan_keeps_within_both_thresholds(send: int, receive: int) -> None:
     limits = LIMITS._replace(send_octets=send, receive_octets=receive, call_octets_max=send, reply_octets_max=receive)
     seen = set()

@@ -12,6 +12,7 @@ from rpcrdma.transport.dialects import v2_00, v2_07
 from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.dialects.v1 import GEOMETRY
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
+from support.cases import each_case
 
 FITS = 4096 - 28
 INLINE, LONG, REFUSED = ReplyForm.INLINE, ReplyForm.LONG, ReplyForm.REFUSED
@@ -26,7 +27,7 @@ def offer(*writes: WriteChunk, reply: WriteChunk | None = None) -> ChunkLists:
 
 
 @pytest.mark.req("V1-34", "V1-45", "V1-46", "V1-48", "V1-50", "V1-52", "NF-6", "NF-7", "NF-8", "NF-10")
-@pytest.mark.parametrize(
+@each_case(
     ("reduced", "items", "offered", "expected"),
     [
         (FITS, (), NO_CHUNKS, ReplyPlan(INLINE)),
@@ -57,7 +58,7 @@ def test_reply_form(reduced: int, items: tuple[int, ...], offered: ChunkLists, e
     assert plan_reply(reduced, items, offered, 4096, GEOMETRY) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("reduced", "items", "offered", "reason"),
     [
         (FITS + 1, (), NO_CHUNKS, "without a Reply chunk"),
@@ -77,7 +78,7 @@ def test_reply_that_fits_nowhere_is_refused(
     assert reason in plan.reason
 
 
-@pytest.mark.parametrize("dialect", [v2_00, v2_07])
+@each_case("dialect", [v2_00, v2_07])
 def test_a_reply_is_continued_only_if_its_last_message_has_room_for_the_whole_header(dialect: Any) -> None:
     geometry = dialect.GEOMETRY
     # The smallest message of a peer; more segments than one header of that size holds.
@@ -91,8 +92,8 @@ def test_a_reply_is_continued_only_if_its_last_message_has_room_for_the_whole_he
             assert (plan.form is INLINE) == (segments == most), (segments, item)
 
 
-@pytest.mark.parametrize("chunks", [0, 1, 2, 3])
-@pytest.mark.parametrize("items", [(), (5,), (5, 5), (5, 5, 5)])
+@each_case("chunks", [0, 1, 2, 3])
+@each_case("items", [(), (5,), (5, 5), (5, 5, 5)])
 def test_a_result_without_a_write_chunk_looks_for_none(items: tuple[int, ...], chunks: int) -> None:
     class Listed(tuple[WriteChunk, ...]):
         __slots__ = ()

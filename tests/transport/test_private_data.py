@@ -12,6 +12,7 @@ from rpcrdma.transport.private_data import (
     decode_private_data,
     encode_private_data,
 )
+from support.cases import each_case
 
 # The private data of a Linux client and a Linux server (6.12).
 LINUX_CLIENT = bytes.fromhex("f6ab0e18 01010303")
@@ -47,8 +48,8 @@ def test_reserved_bits_are_ignored() -> None:
 
 
 @pytest.mark.req("PD-9", "PD-10")
-@pytest.mark.parametrize("before", range(9))
-@pytest.mark.parametrize("after", range(3))
+@each_case("before", range(9))
+@each_case("after", range(3))
 def test_message_is_found_at_any_offset(before: int, after: int) -> None:
     assert decode_private_data(b"\xf6" * before + LINUX_CLIENT + b"z" * after) == PrivateData(True, 4096, 4096)
 
@@ -82,15 +83,15 @@ def test_without_private_data_the_defaults_hold() -> None:
 
 
 @pytest.mark.req("PD-5", "PD-7", "V1-10")
-@pytest.mark.parametrize("mine", [False, True])
-@pytest.mark.parametrize("theirs", [False, True])
+@each_case("mine", [False, True])
+@each_case("theirs", [False, True])
 def test_thresholds_are_the_smaller_and_invalidation_needs_both(mine: bool, theirs: bool) -> None:
     own = PrivateData(mine, 8192, 2048)
     peer = PrivateData(theirs, 4096, 3072)
     assert agree(own, peer) == Agreement(3072, 2048, mine and theirs)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "options",
     [
         {"inline_send_octets": 1023},

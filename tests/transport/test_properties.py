@@ -19,6 +19,7 @@ from rpcrdma.transport.properties import (
     properties_of,
     rows_with,
 )
+from support.cases import each_case
 
 DEFAULTS = Properties(4096, 4096, 1 << 20, 16, ReverseSupport.INLINE, None)
 ALL = Properties(8192, 1024, 2048, 0, ReverseSupport.GENERAL, b"hello")
@@ -55,7 +56,7 @@ def test_without_host_authentication_it_is_left_out_and_the_rest_is_said() -> No
 
 
 @pytest.mark.req("V2-34")
-@pytest.mark.parametrize("value", [b"", b"\0", word(1), bytes(100)])
+@each_case("value", [b"", b"\0", word(1), bytes(100)])
 def test_unknown_properties_are_passed_over(value: bytes) -> None:
     assert decode_properties(((0, value), *ENCODED, (7, value), (0xFFFFFFFF, value)), PROPERTIES) == ALL
 
@@ -76,7 +77,7 @@ def test_a_value_that_is_too_short_does_not_decode(octets: tuple[int, bytes]) ->
 
 
 @pytest.mark.req("V2-32")
-@pytest.mark.parametrize(
+@each_case(
     ("number", "value", "field"),
     [
         (1, word(1023), "send_octets"),
@@ -94,7 +95,7 @@ def test_a_value_that_means_nothing_does_not_decode(number: int, value: bytes, f
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize("number", [1, 6, 99])
+@each_case("number", [1, 6, 99])
 def test_a_property_comes_once(number: int) -> None:
     with pytest.raises(DecodeError, match="twice"):
         decode_properties(((number, b""), (2, word(4096)), (number, b"")), PROPERTIES)
@@ -127,7 +128,7 @@ def test_the_smallest_introduction_is_longer_than_a_header_of_version_1() -> Non
     assert 24 + sum(8 + len(value) for _, value in own) >= 28
 
 
-@pytest.mark.parametrize("proof", [b"", b"1", b"four", bytes(300)])
+@each_case("proof", [b"", b"1", b"four", bytes(300)])
 def test_further_proofs_stand_alone(proof: bytes) -> None:
     further = encode_host_authentication(proof)
     assert [number for number, _ in further] == [HOST_AUTHENTICATION]
@@ -137,7 +138,7 @@ def test_further_proofs_stand_alone(proof: bytes) -> None:
         decode_host_authentication((*further, (1, word(4096))), PROPERTIES)
 
 
-@pytest.mark.parametrize("properties", [(), ((6, b""),), ((1000, b""),)])
+@each_case("properties", [(), ((6, b""),), ((1000, b""),)])
 def test_a_further_proof_has_to_be_there(properties: PropertySet) -> None:
     with pytest.raises(DecodeError, match="host authentication"):
         decode_host_authentication(properties, PROPERTIES)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import struct
 
-import pytest
-
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import BarePeer, message
 from rpcrdma.transport import (
@@ -24,6 +22,7 @@ from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.wire.buffers import Buffer
+from support.cases import each_case
 
 XID, CALL, REPLY = 7, 0, 1
 CAUSES = list(Cause)
@@ -125,7 +124,7 @@ def test_a_write_chunk_that_is_too_small_grows_to_what_is_needed() -> None:
     assert [write.length for write in again.chunks.writes] == [2000, 7000]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("cause", "chunk", "needed"),
     [
         *((cause, 0, 0) for cause in Cause if cause not in REACTIONS and cause is not Cause.VERSION),
@@ -145,8 +144,8 @@ def test_what_cannot_be_mended_fails(cause: Cause, chunk: int, needed: int) -> N
     assert caller.endpoint.calls_in_flight == 0
 
 
-@pytest.mark.parametrize(("needed", "mended"), [(9000, True), (9001, False)])
-@pytest.mark.parametrize(("cause", "chunk"), [(Cause.REPLY_RESOURCE, 0), (Cause.WRITE_RESOURCE, 1)])
+@each_case(("needed", "mended"), [(9000, True), (9001, False)])
+@each_case(("cause", "chunk"), [(Cause.REPLY_RESOURCE, 0), (Cause.WRITE_RESOURCE, 1)])
 def test_a_responder_that_asks_for_more_gets_no_more_than_calls_may_offer(
     cause: Cause, chunk: int, needed: int, mended: bool
 ) -> None:

@@ -39,6 +39,7 @@ from rpcrdma.verbs import Access
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.wire.buffers import Buffer
+from support.cases import each_case
 from support.raw_calls import header, read_segment
 
 CALL, REPLY = 0, 1
@@ -48,7 +49,7 @@ def read(position: int, *lengths: int) -> ReadChunk:
     return ReadChunk(position, tuple(Segment(1, length, 0) for length in lengths))
 
 
-@pytest.mark.parametrize("length", range(1, 18))
+@each_case("length", range(1, 18))
 def test_read_chunks_stand_side_by_side(length: int) -> None:
     """Each one ends at a multiple of four; the next one begins there or later."""
     end = 8 + length + -length % 4
@@ -79,7 +80,7 @@ def test_read_chunks_stand_within_the_stream() -> None:
 END = 1 << 64
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("length", "offset", "fits"),
     [
         (100, 0, True),
@@ -177,7 +178,7 @@ def test_version_1_has_segments_of_any_length_and_the_drafts_those_that_they_tol
     assert session.names_ended is True
 
 
-@pytest.mark.parametrize("dialect", [Version2, Version207])
+@each_case("dialect", [Version2, Version207])
 def test_messages_can_be_reserved_in_every_version_that_is_tried(dialect: type[Version2 | Version207]) -> None:
     extension = Extension(name="reserves", reserve_max=5)
     session = BarePeer(Role.SERVER, extensions=[extension]).endpoint._session
@@ -243,7 +244,7 @@ class Carried:
 NOT_TAKEN = Refusal(Cause.EXTENSION, code=0x104)
 
 
-@pytest.mark.parametrize("attempts", [1, CALL_ATTEMPTS_MAX - 1, CALL_ATTEMPTS_MAX])
+@each_case("attempts", [1, CALL_ATTEMPTS_MAX - 1, CALL_ATTEMPTS_MAX])
 def test_a_call_that_the_peer_has_not_taken_goes_again_without_the_extension(attempts: int) -> None:
     peer, requester, handle = called()
     handle.carried = carried = cast("Any", Carried())
@@ -269,7 +270,7 @@ def test_a_call_that_went_in_no_message_of_an_extension_fails_where_that_is_not_
     assert not requester.on_refused(not_taken(7), None)
 
 
-@pytest.mark.parametrize(("error", "bad"), [(LocalProtocolError("ours"), 0), (RemoteProtocolError("theirs"), 1)])
+@each_case(("error", "bad"), [(LocalProtocolError("ours"), 0), (RemoteProtocolError("theirs"), 1)])
 def test_a_call_that_is_failed_is_counted_once(error: Any, bad: int) -> None:
     peer, requester, handle = called(5000)
     assert requester.fail(7, error)
@@ -290,8 +291,8 @@ END_OF_CALL: dict[str, Callable[[Requester], object]] = {
 }
 
 
-@pytest.mark.parametrize("end", END_OF_CALL)
-@pytest.mark.parametrize("abandoned", [False, True])
+@each_case("end", END_OF_CALL)
+@each_case("abandoned", [False, True])
 def test_a_call_that_waits_goes_out_when_another_has_ended(end: str, abandoned: bool) -> None:
     peer, requester, handle = called()
     peer.endpoint.call(8, message(8, CALL), ReplyBound(8))
@@ -308,7 +309,7 @@ def test_a_call_that_waits_goes_out_when_another_has_ended(end: str, abandoned: 
     assert [octets[:4] for octets in peer.received] == [struct.pack(">I", xid) for xid in (7, 8)]
 
 
-@pytest.mark.parametrize(("more", "results", "short"), [(0, 0, True), (4, 0, False), (0, 1, False)])
+@each_case(("more", "results", "short"), [(0, 0, True), (4, 0, False), (0, 1, False)])
 def test_a_call_that_just_fits_is_not_planned(
     more: int, results: int, short: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -419,7 +420,7 @@ def test_what_waits_is_given_up_once() -> None:
     assert outbox.clear() == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("send", "receive", "segments", "fits"),
     [(1024, 4096, 59, True), (1024, 4096, 60, False), (4096, 1024, 62, True), (4096, 1024, 63, False)],
 )
@@ -444,7 +445,7 @@ def test_the_headers_of_call_and_reply_have_room_in_their_messages(
         assert pair.client.calls_in_flight == 0
 
 
-@pytest.mark.parametrize(("balance", "more", "by_rdma"), [(7, -4, 0), (7, 0, 1), (8, 0, 0), (6, -4, 1)])
+@each_case(("balance", "more", "by_rdma"), [(7, -4, 0), (7, 0, 1), (8, 0, 0), (6, -4, 1)])
 def test_a_far_call_goes_in_messages_where_there_are_credits_for_all_of_them(
     balance: int, more: int, by_rdma: int
 ) -> None:
@@ -508,7 +509,7 @@ def test_a_client_answers_in_several_messages_only_where_it_told_so(
     assert without._continued == (0, CONTINUED_OCTETS_MAX)
 
 
-@pytest.mark.parametrize("reverse", [False, True])
+@each_case("reverse", [False, True])
 def test_without_calls_of_a_server_there_are_no_credits_for_them(reverse: bool) -> None:
     pair = EndpointPair(TransportConfig(reverse_credits_granted=7), reverse=reverse)
     assert pair.client.reverse_credits_granted == (7 if reverse else 0)
@@ -526,9 +527,9 @@ class Asked:
         self.calls.append(call)
 
 
-@pytest.mark.parametrize("eager", [False, True])
-@pytest.mark.parametrize("placement", ["", "send"])
-@pytest.mark.parametrize(
+@each_case("eager", [False, True])
+@each_case("placement", ["", "send"])
+@each_case(
     ("items", "buffers", "sizes", "given"),
     [
         ((), (), [], 0),
@@ -559,8 +560,8 @@ def test_a_carrier_is_asked_about_a_call_as_it_stands(
     assert handle.state is CallState.SENT
 
 
-@pytest.mark.parametrize(("results", "held"), [(-1, True), (0, True), (1, False)])
-@pytest.mark.parametrize(("plain", "fits"), [(0, True), (-4, True), (4, False)])
+@each_case(("results", "held"), [(-1, True), (0, True), (1, False)])
+@each_case(("plain", "fits"), [(0, True), (-4, True), (4, False)])
 def test_only_calls_that_are_sure_to_go_inline_are_held(results: int, held: bool, plain: int, fits: bool) -> None:
     pair, _ = ready_to_batch()
     session, outbox = pair.client._session, pair.client._outbox

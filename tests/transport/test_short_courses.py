@@ -14,6 +14,7 @@ from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.dialects.v2_00 import Version2
 from rpcrdma.transport.dialects.v2_07 import Version207
 from rpcrdma.transport.message import Cause, Inbound, Kind, OutgoingExtension, Refusal
+from support.cases import each_case
 from support.octets import words
 
 XID, CREDITS = 0x01020304, 0x05060708
@@ -90,7 +91,7 @@ def written(version: Any, kind: Kind, chunks: ChunkLists, ends: int = 0) -> Any:
     return version().encode(RpcMessage(kind, chunks, xid=XID, ends=ends or None), CREDITS)
 
 
-@pytest.mark.parametrize("rest", RESTS, ids=len)
+@each_case("rest", RESTS)
 def test_usual_messages_of_version_1_are_read_by_the_short_course(rest: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(v1, "decode_header", refuse)
     for kind, chunks, header in V1:
@@ -106,7 +107,7 @@ def test_usual_messages_of_version_1_are_read_by_the_short_course(rest: bytes, m
         assert outcome(Version1(), octets) == Inbound(kind, XID, CREDITS, 1, chunks, octets, 28)
 
 
-@pytest.mark.parametrize("rest", RESTS, ids=len)
+@each_case("rest", RESTS)
 def test_usual_messages_of_version_2_are_read_by_the_short_course(rest: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Version2, "_decode_other", refuse)
     for kind, chunks, ends, header in V2_00:
@@ -121,7 +122,7 @@ def test_usual_messages_of_version_2_are_read_by_the_short_course(rest: bytes, m
         assert outcome(Version2(), octets) == Inbound(kind, XID, CREDITS, 2, chunks, octets, 36)
 
 
-@pytest.mark.parametrize("rest", RESTS, ids=len)
+@each_case("rest", RESTS)
 def test_usual_messages_of_the_last_draft_are_read_by_the_short_course(
     rest: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,7 +170,7 @@ def changed(octets: bytes) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize("number", range(len(V1)))
+@each_case("number", range(len(V1)))
 def test_unusual_messages_of_version_1_are_the_same_by_either_course(
     number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,14 +183,14 @@ def test_unusual_messages_of_version_1_are_the_same_by_either_course(
         assert one == other, octets.hex(" ", 4)
 
 
-@pytest.mark.parametrize("number", range(len(V2_00)))
+@each_case("number", range(len(V2_00)))
 def test_unusual_messages_of_version_2_are_the_same_by_either_course(number: int) -> None:
     kind, _, _, header = V2_00[number]
     for octets in changed(header + payload(kind, bytes(12))):
         assert outcome(Version2(), octets) == Version2()._decode_other(octets), octets.hex(" ", 4)
 
 
-@pytest.mark.parametrize("number", range(len(V2_07)))
+@each_case("number", range(len(V2_07)))
 def test_unusual_messages_of_the_last_draft_are_the_same_by_either_course(number: int) -> None:
     kind, _, _, header = V2_07[number]
     for octets in changed(header + payload(kind, bytes(12))):
@@ -216,6 +217,7 @@ def test_a_message_that_is_cut_off_takes_no_short_course(
         assert isinstance(outcome(version(), begun(octets, bytes(100))), Inbound)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", [Version1, Version2, Version207])
 def test_no_octets_make_a_dialect_raise(version: Any) -> None:
     named = words(1, 0, *NAMED), words(0, 1, 2, *NAMED, *NAMED), words(0, 0, 1, 1, *NAMED), words(0)
@@ -232,7 +234,7 @@ def test_no_octets_make_a_dialect_raise(version: Any) -> None:
                     assert found is None or type(found) is Inbound, (octets.hex(" ", 4), cut)
 
 
-@pytest.mark.parametrize("position", [1, 2, 3, 5, 6, 7, 0xFFFFFFFF])
+@each_case("position", [1, 2, 3, 5, 6, 7, 0xFFFFFFFF])
 def test_positions_are_multiples_of_four(position: int) -> None:
     read = words(1, position, *NAMED, 0, 0, 0, XID, 0)
     found = outcome(Version1(), words(XID, 1, CREDITS, 0) + read)
@@ -242,7 +244,7 @@ def test_positions_are_multiples_of_four(position: int) -> None:
     assert outcome(Version207(), words(XID, 2, CREDITS, 10, 0) + read) == expected
 
 
-@pytest.mark.parametrize("header", [words(XID, 1, CREDITS, 0, 0, 0, 0), V1[2][2], V1[4][2]])
+@each_case("header", [words(XID, 1, CREDITS, 0, 0, 0, 0), V1[2][2], V1[4][2]])
 def test_a_faulty_reply_is_dropped_and_a_faulty_call_refused(header: bytes) -> None:
     refused = Inbound(Kind.UNREADABLE, XID, CREDITS, 1, refusal=Refusal(Cause.HEADER))
     assert outcome(Version1(), header + words(XID + 1, 0)) == refused
@@ -300,7 +302,7 @@ def test_flags_of_an_extension_are_its_own() -> None:
     assert found(64, 2) == Inbound(Kind.PIECE, XID, CREDITS, 2)
 
 
-@pytest.mark.parametrize("answer", [False, True])
+@each_case("answer", [False, True])
 def test_messages_of_an_extension_are_written_with_its_flags(answer: bool) -> None:
     message = OutgoingExtension(XID, 64, 0x30, (), answer=answer)
     assert Version2().encode(message, CREDITS) == words(XID, 2, CREDITS, 64, 0x31 if answer else 0x30)
@@ -308,7 +310,7 @@ def test_messages_of_an_extension_are_written_with_its_flags(answer: bool) -> No
     assert Version207().encode(message, CREDITS) == words(XID, 2, CREDITS, 64)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("number", "cause"),
     [(0, Cause.VERSION), (1, Cause.VERSION_MISMATCH), (3, Cause.VERSION), (0xFFFFFFFF, Cause.VERSION)],
 )

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-import pytest
-
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import ReplyBound, Role, TransportConfig, TransportStatistics, add_up, linux_counters
 from rpcrdma.transport.dialects.header_v1 import RdmaError, RdmaMsg, encode_header
 from rpcrdma.transport.statistics import LINUX_CLIENT, LINUX_SERVER
+from support.cases import each_case
 
 OWN = {field.name for field in fields(TransportStatistics)}
 
 
-@pytest.mark.parametrize("names", [LINUX_CLIENT, LINUX_SERVER])
+@each_case("names", [LINUX_CLIENT, LINUX_SERVER])
 def test_linux_names_stand_for_counters_that_there_are(names: dict[str, str]) -> None:
     assert set(names.values()) <= OWN
     assert len(set(names.values())) == len(names)

@@ -25,6 +25,7 @@ from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_afte
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused, VersionRefused, error_of
 from rpcrdma.transport.statistics import LINUX_CLIENT, LINUX_SERVER, TransportStatistics
 from rpcrdma.wire.buffers import Reader
+from support.cases import each_case
 from support.octets import words
 
 
@@ -266,7 +267,7 @@ def test_each_cause_has_its_words_and_its_error() -> None:
     assert str(CallRefused(Refusal(Cause.HEADER), ": mend it")).endswith("header: mend it")
 
 
-@pytest.mark.parametrize(("low", "high", "told"), [(1, 1, "version 1 only"), (1, 2, "versions 1 to 2 only")])
+@each_case(("low", "high", "told"), [(1, 1, "version 1 only"), (1, 2, "versions 1 to 2 only")])
 def test_a_refused_version_says_which_ones_are_spoken(low: int, high: int, told: str) -> None:
     error = error_of(Refusal(Cause.VERSION, low=low, high=high))
     assert isinstance(error, VersionRefused)
@@ -321,7 +322,7 @@ def test_the_reaction_to_each_cause() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("cause", "chunk", "needed", "following"),
     [
         (Cause.READ_CHUNKS, 0, 0, {"one_chunk": True}),
@@ -359,7 +360,7 @@ def test_the_form_after_each_refusal(cause: Cause, chunk: int, needed: int, foll
             assert form_after(refusal, expected, into, 1000, 777) is None
 
 
-@pytest.mark.parametrize("chunk", [0, 1])
+@each_case("chunk", [0, 1])
 def test_the_only_write_chunk_need_not_be_named(chunk: int) -> None:
     form = CallForm(ReplyBound(100, (10,)))
     expected = CallForm(ReplyBound(100, (50,)), attempts=2)
@@ -392,7 +393,7 @@ def test_a_level_that_a_version_has_not_is_told_as_the_next_lower_one() -> None:
     }
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 3, 4, 0xFFFFFFFF])
+@each_case("number", [0, 1, 2, 3, 4, 0xFFFFFFFF])
 def test_levels_that_a_version_has_not_do_not_decode(number: int) -> None:
     levels = (ReverseSupport.NONE, ReverseSupport.INLINE, ReverseSupport.GENERAL)
     found: object = None

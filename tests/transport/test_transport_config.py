@@ -10,6 +10,7 @@ import pytest
 from rpcrdma import limits
 from rpcrdma.transport.config import OFFERED_OCTETS_MIN, TransportConfig
 from rpcrdma.transport.private_data import decode_private_data
+from support.cases import each_case
 
 DEFAULTS: dict[str, Any] = {
     "inline_send_octets": 4096,
@@ -37,7 +38,7 @@ def test_settings_that_are_not_given_have_the_values_of_the_manual() -> None:
     assert OFFERED_OCTETS_MIN == 4096
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "taken", "refused"),
     [
         ("inline_send_octets", [1024, 2048, 4096, 262144], [0, 1023, 1025, 1536, 262143, 262145, 263168]),
@@ -63,8 +64,8 @@ def test_each_setting_has_its_bounds(name: str, taken: list[Any], refused: list[
             TransportConfig(**{name: value})
 
 
-@pytest.mark.parametrize("invalidation", [False, True])
-@pytest.mark.parametrize(("send", "receive"), [(1024, 4096), (8192, 2048), (262144, 262144)])
+@each_case("invalidation", [False, True])
+@each_case(("send", "receive"), [(1024, 4096), (8192, 2048), (262144, 262144)])
 def test_the_peer_is_told_the_inline_sizes_and_nothing_else(send: int, receive: int, invalidation: bool) -> None:
     config = TransportConfig(inline_send_octets=send, inline_receive_octets=receive, remote_invalidation=invalidation)
     told = decode_private_data(config.private_data())

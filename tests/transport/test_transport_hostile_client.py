@@ -23,6 +23,7 @@ from rpcrdma.transport.dialects.header_v1 import (
     encode_message,
 )
 from rpcrdma.verbs import Access, MemoryRegion
+from support.cases import each_case
 
 XID = 0x0BADCAFE
 CALL = struct.pack(">II", XID, 0)
@@ -184,7 +185,7 @@ def test_malformed_call_is_answered_with_err_chunk(octets: bytes) -> None:
 
 
 @pytest.mark.req("NF-12", "V1-60")
-@pytest.mark.parametrize("which", ["Read chunks", "segments of a Read chunk", "Write chunks", "segments of a chunk"])
+@each_case("which", ["Read chunks", "segments of a Read chunk", "Write chunks", "segments of a chunk"])
 def test_chunk_lists_beyond_the_limits_are_answered_with_err_chunk(which: str) -> None:
     peer = server(TransportConfig(inline_receive_octets=16384))
     segments = limits.CHUNK_SEGMENTS_MAX + 1
@@ -250,8 +251,8 @@ def test_long_call_with_another_xid_or_direction_is_refused() -> None:
 
 
 @pytest.mark.req("V1-22", "V1-23", "V1-24")
-@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 1001])
-@pytest.mark.parametrize("style", ["no pad", "pad in the last segment", "pad in its own segment"])
+@each_case("length", [1, 2, 3, 4, 5, 1001])
+@each_case("style", ["no pad", "pad in the last segment", "pad in its own segment"])
 def test_both_styles_of_padding_are_accepted(length: int, style: str) -> None:
     peer = server()
     memory = bytes(n & 0xFF for n in range(length)) + b"\xaa" * 3
@@ -339,7 +340,7 @@ def test_chunk_of_no_octets_is_an_empty_item() -> None:
 
 
 @pytest.mark.req("V1-77")
-@pytest.mark.parametrize("wrong", ["handle", "bounds", "rights"])
+@each_case("wrong", ["handle", "bounds", "rights"])
 def test_chunk_that_names_no_readable_memory_ends_this_connection_only(wrong: str) -> None:
     peer = server()
     region = peer.pd.register(bytearray(100), Access.REMOTE_WRITE if wrong == "rights" else Access.REMOTE_READ)
@@ -409,7 +410,7 @@ def test_write_chunk_with_a_separate_segment_for_padding_gets_none() -> None:
     assert (memory, pad) == (b"hello", b"\xee" * 4)
 
 
-@pytest.mark.parametrize("item", [99, 101])
+@each_case("item", [99, 101])
 def test_chunk_too_small_for_its_result_is_refused_before_anything_is_written(item: int) -> None:
     peer = server()
     memory = bytearray(200)

@@ -29,6 +29,7 @@ from rpcrdma.transport.dialects.header_v1 import (
     encode_header,
     encode_message,
 )
+from support.cases import each_case
 from support.one_call import OneCall
 
 XID = 0x0DEFACED
@@ -148,7 +149,7 @@ def test_reply_with_a_read_list_fails_the_call() -> None:
 
 
 @pytest.mark.req("V1-26")
-@pytest.mark.parametrize(
+@each_case(
     "change",
     [
         lambda w: (),
@@ -161,7 +162,6 @@ def test_reply_with_a_read_list_fails_the_call() -> None:
         lambda w: (WriteChunk((w.segments[0]._replace(length=2999), *w.segments[1:])),),
         lambda w: (WriteChunk((w.segments[0]._replace(length=0), *w.segments[1:])),),
     ],
-    ids=["none", "two", "empty", "fewer segments", "more", "longer", "far longer", "a gap", "a gap at the start"],
 )
 def test_echo_that_differs_from_what_was_offered_fails_the_call(change) -> None:
     peer = Client(ReplyBound(20, (5000,)), TransportConfig(segment_octets_max=3000))
@@ -171,8 +171,8 @@ def test_echo_that_differs_from_what_was_offered_fails_the_call(change) -> None:
 
 
 @pytest.mark.req("V1-26")
-@pytest.mark.parametrize("index", [0, 1, 2])
-@pytest.mark.parametrize(
+@each_case("index", [0, 1, 2])
+@each_case(
     "misplaced",
     [
         lambda segment: segment._replace(handle=segment.handle ^ 1),
@@ -180,7 +180,6 @@ def test_echo_that_differs_from_what_was_offered_fails_the_call(change) -> None:
         lambda segment: segment._replace(offset=0),
         lambda segment: segment._replace(handle=0, offset=0),
     ],
-    ids=["another handle", "another offset", "no offset", "neither"],
 )
 def test_results_that_are_said_to_be_elsewhere_fail_the_call(misplaced, index: int) -> None:
     peer = Client(ReplyBound(20, (8000,)), TransportConfig(segment_octets_max=3000))
@@ -212,7 +211,7 @@ def test_a_segment_without_octets_may_have_any_handle_and_offset() -> None:
 
 
 @pytest.mark.req("V1-29", "V1-64")
-@pytest.mark.parametrize("returned", [0, 4, 6, 5000])
+@each_case("returned", [0, 4, 6, 5000])
 def test_returned_length_other_than_the_items_does_not_decode(returned: int) -> None:
     peer = Client(ReplyBound(20, (5000,)))
     (offered,) = peer.offered.writes
@@ -225,8 +224,8 @@ def test_returned_length_other_than_the_items_does_not_decode(returned: int) -> 
 
 
 @pytest.mark.req("V1-49")
-@pytest.mark.parametrize("given", [False, True])
-@pytest.mark.parametrize("results", ["none", "empty", "the first"])
+@each_case("given", [False, True])
+@each_case("results", ["none", "empty", "the first"])
 def test_what_was_written_into_an_unused_chunk_is_not_taken_for_a_result(results: str, given: bool) -> None:
     peer = BarePeer(Role.CLIENT)
     memories = [bytearray(2000), bytearray(3000)]
@@ -274,7 +273,7 @@ def test_inline_reply_may_echo_the_unused_reply_chunk_or_leave_it_out() -> None:
 
 
 @pytest.mark.req("V1-41", "V1-53", "V1-38")
-@pytest.mark.parametrize("case", ["inline, but filled", "too long", "nothing in it", "no RPC message", "another XID"])
+@each_case("case", ["inline, but filled", "too long", "nothing in it", "no RPC message", "another XID"])
 def test_reply_chunk_that_cannot_be_right_fails_the_call(case: str) -> None:
     peer = Client(ReplyBound(9000))
     offered = peer.offered.reply
@@ -287,7 +286,7 @@ def test_reply_chunk_that_cannot_be_right_fails_the_call(case: str) -> None:
     assert isinstance(peer.failure(), RemoteProtocolError)
 
 
-@pytest.mark.parametrize("long", [False, True])
+@each_case("long", [False, True])
 def test_reply_chunk_that_was_not_offered_fails_the_call(long: bool) -> None:
     peer = Client()
     peer.reply(ChunkLists((), (), WriteChunk((Segment(1, 8, 0),))), long=long)

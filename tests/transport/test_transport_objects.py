@@ -33,6 +33,7 @@ from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.message_windows import CumulativeWindow, IncrementalWindow
 from rpcrdma.transport.responder import PlainBuffers
 from rpcrdma.xdr.codec import Decoder, Payload
+from support.cases import each_case
 
 
 def slots_of(made: object) -> list[str]:
@@ -78,7 +79,7 @@ def test_a_call_that_arrives_waits_for_no_reads_at_first() -> None:
     assert (incoming.xid, incoming.pending_reads) == (7, 0)
 
 
-@pytest.mark.parametrize("role", list(Role))
+@each_case("role", list(Role))
 def test_only_a_server_takes_the_side_of_the_server_in_tls(role: Role) -> None:
     class Context:
         def wrap_bio(self, incoming: object, outgoing: object, *, server_side: bool) -> object:
@@ -119,7 +120,7 @@ MADE: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", MADE)
+@each_case("name", MADE)
 def test_no_attribute_is_missing(name: str) -> None:
     assert missing(MADE[name]()) == []
 
@@ -136,7 +137,7 @@ def test_a_call_begins_with_nothing_in_progress() -> None:
     assert repr(handle) == "<Call NULL xid=0x00000007>"
 
 
-@pytest.mark.parametrize(("long", "ends"), [(False, None), (True, 5)])
+@each_case(("long", "ends"), [(False, None), (True, 5)])
 def test_an_arrived_call_begins_as_its_message_says(long: bool, ends: int | None) -> None:
     server = BarePeer(Role.SERVER)
     assert server.endpoint.responder is not None
@@ -154,7 +155,7 @@ def test_an_arrived_call_begins_as_its_message_says(long: bool, ends: int | None
     assert (incoming.kind, incoming.answers_call, incoming.ends, incoming.group) == (Kind.REPLY, True, None, None)
 
 
-@pytest.mark.parametrize("answers", [False, True])
+@each_case("answers", [False, True])
 def test_messages_begin_as_they_are_made(answers: bool) -> None:
     refusal = Refusal(Cause.SYSTEM)
     error = OutgoingError(7, 2, refusal, answers_call=answers)

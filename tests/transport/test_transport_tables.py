@@ -20,6 +20,7 @@ from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.negotiation import TRANSITIONS, Input, State
 from rpcrdma.transport.routing import ROUTES
 from rpcrdma.wire.buffers import Buffer
+from support.cases import each_case
 from support.octets import words
 
 CALL, REPLY = 0, 1
@@ -128,7 +129,7 @@ def happen(state: CallState, event: str) -> None:
     assert (handle.payload is None) == (handle.state in {CallState.ABANDONED, CallState.DONE}), "kept to be sent again"
 
 
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(CallState, EVENTS)))
+@each_case(("state", "event"), list(itertools.product(CallState, EVENTS)))
 def test_what_happens_to_a_call_in_each_state(state: CallState, event: str) -> None:
     happen(state, event)
 
@@ -190,9 +191,9 @@ ARRIVALS: dict[Kind, bytes] = {
 }
 
 
-@pytest.mark.parametrize("role", Role)
-@pytest.mark.parametrize("kind", ARRIVALS)
-@pytest.mark.parametrize("reverse", [False, True])
+@each_case("role", Role)
+@each_case("kind", ARRIVALS)
+@each_case("reverse", [False, True])
 def test_each_kind_of_message_is_for_whom_the_table_says(kind: Kind, role: Role, reverse: bool) -> None:
     peer = BarePeer(role, reverse=reverse)
     if role is Role.SERVER and reverse:

@@ -17,6 +17,7 @@ from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.responder import Responder
 from rpcrdma.verbs import Access
 from rpcrdma.xdr.codec import Payload, PlacedInOrder
+from support.cases import each_case
 from support.raw_calls import header, read_segment
 
 CALL, REPLY = 0, 1
@@ -89,7 +90,7 @@ def test_a_call_that_is_pulled_holds_its_octets_until_it_is_answered(octets: int
     assert server.endpoint._session.owed == 0
 
 
-@pytest.mark.parametrize("missing", [MemoryError, RpcRdmaError])
+@each_case("missing", [MemoryError, RpcRdmaError])
 def test_a_call_without_memory_is_refused_and_holds_nothing(missing: type[Exception]) -> None:
     server = Server()
     server.buffers.missing = missing
@@ -129,7 +130,7 @@ def test_a_call_that_still_waits_for_memory_holds_nothing_after_the_end() -> Non
     assert (server.responder.wanted_octets, server.buffers.counted, server.responder._held_octets) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("fails", [False, True])
+@each_case("fails", [False, True])
 def test_memory_that_may_still_be_written_to_is_not_given_back(fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server()
     reads = read_segment(8, server.region.handle, 10, server.region.offset)
@@ -227,8 +228,8 @@ def test_results_that_were_placed_are_not_copied() -> None:
     assert second.obj is into[1].obj
 
 
-@pytest.mark.parametrize("end", ["call", "reply"])
-@pytest.mark.parametrize("items", [(), (5,), (8, 3)])
+@each_case("end", ["call", "reply"])
+@each_case("items", [(), (5,), (8, 3)])
 def test_calls_of_a_server_fit_a_message_and_so_do_their_replies(end: str, items: tuple[int, ...]) -> None:
     """Without chunks there is no other way for them."""
     pair = EndpointPair(reverse=True).connect()
@@ -272,7 +273,7 @@ class CarriedReply:
         return self.group
 
 
-@pytest.mark.parametrize("waits", [False, True])
+@each_case("waits", [False, True])
 def test_a_carried_reply_is_planned_within_the_credits_that_there_are(waits: bool) -> None:
     server = Server()
     carried = CarriedReply(waits=waits)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from rpcrdma.rtr.requests import Promises
 from rpcrdma.transport.message import Inbound, Kind
+from support.cases import each_case
 from window_space import (
     DROPPED,
     ERROR,
@@ -87,16 +88,18 @@ def small_windows(*calls: tuple[Call, ...]) -> Iterator[Scenario]:
         yield Scenario(sizes[:2], sizes[2:], *calls)
 
 
+@pytest.mark.thorough
 @pytest.mark.req("V2-4", "V2-7", "V2-44")
-@pytest.mark.parametrize("kind", WINDOWS)
-@pytest.mark.parametrize("name", SCENARIOS)
+@each_case("kind", WINDOWS)
+@each_case("name", SCENARIOS)
 def test_every_interleaving_comes_to_its_end(name: str, kind: type[Window]) -> None:
     floor = 50 if "drop" in name else 200
     assert SCENARIOS[name].space(kind).explore() > floor
 
 
+@pytest.mark.thorough
 @pytest.mark.req("V2-4", "V2-7", "V2-44")
-@pytest.mark.parametrize("kind", WINDOWS)
+@each_case("kind", WINDOWS)
 def test_small_windows_of_every_size_come_to_their_end(kind: type[Window]) -> None:
     count = 0
     for scenario in small_windows((Call(1, 2, nested=True),), (Call(3, 1),)):
@@ -104,9 +107,10 @@ def test_small_windows_of_every_size_come_to_their_end(kind: type[Window]) -> No
     assert count > 15_000
 
 
+@pytest.mark.thorough
 @pytest.mark.req("V2-4", "V2-7", "RT-3")
-@pytest.mark.parametrize("kind", WINDOWS)
-@pytest.mark.parametrize("name", GROUPS)
+@each_case("kind", WINDOWS)
+@each_case("name", GROUPS)
 def test_groups_that_go_when_all_their_credits_are_there_come_to_their_end(name: str, kind: type[Window]) -> None:
     assert GROUPS[name].space(kind).explore() >= 20
 
@@ -279,7 +283,7 @@ class NoneOverPromises(Promises):
         self._take(messages)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("mistake", "kinds", "name", "outcome"),
     [
         (CallsUnbounded, WINDOWS, "more calls than credits", Stuck),

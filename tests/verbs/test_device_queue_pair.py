@@ -15,6 +15,7 @@ from rpcrdma.verbs.binding import ManagerEvent, ManagerEventKind, WorkStatus
 from rpcrdma.verbs.device_memory import DeviceProtectionDomain, MemorySlots
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 from rpcrdma.verbs.device_registrations import KeptRegistrations
+from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.device_pairs import DevicePairs
 from support.memory_of_device import Region
@@ -220,7 +221,7 @@ def test_an_end_waits_with_the_device_for_the_call_that_asks_for_the_connection(
     assert len(asking.end.events) == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("number", "reason"),
     [(errno.ECONNREFUSED, "connection refused"), (errno.ETIMEDOUT, "rdma_connect failed: Connection timed out")],
 )
@@ -266,7 +267,7 @@ def test_work_that_the_device_could_not_do_is_told_in_words(
     assert (end.by_peer, end.protocol_error) == (False, breach)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("number", "remedy"),
     [
         (errno.ENOMEM, "raise the limit of locked memory"),
@@ -315,7 +316,7 @@ def test_a_message_that_overtakes_the_event_of_the_connection_comes_after_it() -
     assert len(far.events) == 1, "the connection was reported twice"
 
 
-@pytest.mark.parametrize(("iwarp", "exposed"), [(False, False), (True, True)])
+@each_case(("iwarp", "exposed"), [(False, False), (True, True)])
 def test_a_sink_is_exposed_only_where_the_wire_names_it(iwarp: bool, exposed: bool) -> None:
     device = DeviceInMemory()
     device.attributes["iwarp"] = iwarp

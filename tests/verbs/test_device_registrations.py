@@ -13,6 +13,7 @@ from rpcrdma.verbs.binding import Right
 from rpcrdma.verbs.device_memory import DeviceProtectionDomain
 from rpcrdma.verbs.device_registrations import KeptRegistrations
 from rpcrdma.wire.buffers import PooledMemory
+from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 
 OCTETS = 8192
@@ -108,7 +109,7 @@ def test_memory_may_be_freed_in_another_thread() -> None:
     assert (len(kept.registrations), kept.registrations.octets) == (0, 0)
 
 
-@pytest.mark.parametrize("bounds", [{"count_max": 2}, {"octets_max": 2 * OCTETS}])
+@each_case("bounds", [{"count_max": 2}, {"octets_max": 2 * OCTETS}])
 def test_beyond_a_bound_the_memory_that_was_used_longest_ago_goes(bounds: dict[str, int]) -> None:
     kept = Kept(**bounds)
     first, second, third = (PooledMemory(OCTETS) for _ in range(3))

@@ -8,6 +8,7 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import counted_bits
 from rpcrdma.verbs import Access, ConnectRequested, Disconnected, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.verbs.loopback import LoopbackQueuePair
+from support.cases import each_case
 
 
 def make_pair(
@@ -112,7 +113,7 @@ def test_only_a_request_can_be_answered() -> None:
         b.accept(b"")
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@each_case("which", [0, 1])
 def test_disconnecting_before_the_connection_stands_ends_it(which: int) -> None:
     a, _, b, _ = make_pair()
     a.progress()

@@ -9,6 +9,7 @@ import pytest
 from rpcrdma.errors import LocalProtocolError, RemoteAccessError
 from rpcrdma.testing.endpoint_pair import counted_bits
 from rpcrdma.verbs import Access, SoftwareProtectionDomain
+from support.cases import each_case
 
 READ, WRITE = Access.REMOTE_READ, Access.REMOTE_WRITE
 
@@ -117,7 +118,7 @@ def test_abandoned_memory_cannot_be_read_and_its_handle_can_be_invalidated() -> 
         assert not pd.regions
 
 
-@pytest.mark.parametrize("access", [WRITE, Access.LOCAL_WRITE, WRITE | READ])
+@each_case("access", [WRITE, Access.LOCAL_WRITE, WRITE | READ])
 def test_read_only_memory_is_not_registered_for_writing(access: Access) -> None:
     with pytest.raises(LocalProtocolError, match="read-only"):
         domain().register(b"immutable", access)

@@ -14,6 +14,7 @@ from rpcrdma.verbs.device_memory import DeviceRegion
 from rpcrdma.verbs.device_queue_pair import DeviceQueuePair
 from rpcrdma.verbs.posting import EndState
 from rpcrdma.wire.buffers import PooledMemory
+from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.device_pairs import DevicePairs
 
@@ -230,7 +231,7 @@ def test_the_end_of_a_connection_ends_its_windows_before_the_queue_pair(
         joined.far.pd.register(bytearray(8), Access.REMOTE_READ)
 
 
-@pytest.mark.parametrize(("of", "ending"), [("window", "end"), ("region", "deregister")])
+@each_case(("of", "ending"), [("window", "end"), ("region", "deregister")])
 def test_a_device_that_does_not_end_an_exposure_is_told_in_words(
     joined: Joined, monkeypatch: pytest.MonkeyPatch, of: str, ending: str
 ) -> None:

@@ -25,6 +25,8 @@ import pytest
 
 from rpcrdma.verbs.binding import ManagerEventKind, Right, find
 
+pytestmark = pytest.mark.thorough
+
 MODULE, MISSING = find()
 COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
 SOURCE = Path(__file__).parents[2] / "native" / "tests" / "fake_devices.c"

@@ -11,6 +11,7 @@ import pytest
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.wire import as_view, gather_length
+from support.cases import each_case
 
 
 def test_octets_are_viewed_and_not_copied() -> None:
@@ -33,7 +34,7 @@ def test_a_flat_view_of_octets_is_taken_as_it_is() -> None:
     assert as_view(view[1:3]).obj is view.obj
 
 
-@pytest.mark.parametrize("code", ["b", "h", "i", "q", "d"])
+@each_case("code", ["b", "h", "i", "q", "d"])
 def test_items_of_any_size_become_octets(code: str) -> None:
     numbers = array.array(code, [1, 2, 3])
     view = as_view(numbers)
@@ -55,8 +56,8 @@ def test_a_mapped_file_is_a_buffer() -> None:
         assert mapped[:4] == b"abc\0"
 
 
-@pytest.mark.parametrize("kind", [ctypes.c_double, ctypes.c_uint16, ctypes.c_char, ctypes.c_double.__ctype_be__])
-@pytest.mark.parametrize("count", [0, 1, 3])
+@each_case("kind", [ctypes.c_double, ctypes.c_uint16, ctypes.c_char, ctypes.c_double.__ctype_be__])
+@each_case("count", [0, 1, 3])
 def test_items_with_a_byte_order_become_octets(kind: Any, count: int) -> None:
     numbers = (kind * count)()
     view = as_view(numbers)
@@ -72,7 +73,7 @@ def test_one_item_without_a_dimension_becomes_its_octets() -> None:
     assert bytes(as_view(number)) == bytes(number)
 
 
-@pytest.mark.parametrize("empty", [array.array("d"), (ctypes.c_double * 0 * 3)(), b"", memoryview(b"12")[1:1]])
+@each_case("empty", [array.array("d"), (ctypes.c_double * 0 * 3)(), b"", memoryview(b"12")[1:1]])
 def test_no_items_are_no_octets(empty: object) -> None:
     view = as_view(empty)
     assert (len(view), view.format, view.ndim) == (0, "B", 1)
@@ -83,13 +84,13 @@ def test_read_only_items_of_any_format_stay_so() -> None:
     assert as_view(memoryview((ctypes.c_double * 2)()).toreadonly()).readonly
 
 
-@pytest.mark.parametrize("value", ["text", 5, None, [1, 2], object()])
+@each_case("value", ["text", 5, None, [1, 2], object()])
 def test_what_has_no_buffer_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match=f"it: {type(value).__name__} has no octets"):
         as_view(value, "it")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "gappy",
     [
         memoryview(array.array("i", range(8)))[::2],

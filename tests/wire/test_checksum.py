@@ -10,6 +10,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 import pytest
 
 from rpcrdma.wire import checksum, crc32c
+from support.cases import each_case
 
 # The check value of CRC catalogues, and those of iSCSI's data digests (RFC 3720 appendix B.4).
 GOLDEN = [
@@ -63,13 +64,14 @@ def test_one_bit_changes_the_digest() -> None:
     assert len(digests) == 8 * len(data) + 1
 
 
+@pytest.mark.thorough
 def test_no_parser_of_mail_is_loaded_for_it() -> None:
     program = "import sys, rpcrdma.wire; print(sorted({'email', 'importlib.metadata'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("missing", ["crc32c", "crc32c._crc32c"])
+@each_case("missing", ["crc32c", "crc32c._crc32c"])
 def test_where_the_extension_module_is_not_found_the_package_is_taken(
     missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

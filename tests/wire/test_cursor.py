@@ -10,6 +10,7 @@ import pytest
 
 from rpcrdma.errors import DecodeError
 from rpcrdma.wire import Reader
+from support.cases import each_case
 
 DATA = bytes(range(1, 17))
 PAIR = struct.Struct(">HI")
@@ -24,8 +25,8 @@ FIELDS: list[tuple[str, Read, int, Any]] = [
     ("view of nothing", lambda reader: reader.view(0, "field"), 0, b""),
     ("octets of nothing", lambda reader: reader.octets(0, "field"), 0, b""),
 ]
-fields = pytest.mark.parametrize(("read", "size", "value"), [row[1:] for row in FIELDS], ids=[row[0] for row in FIELDS])
-kinds = pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+fields = each_case(("read", "size", "value"), [row[1:] for row in FIELDS])
+kinds = each_case("kind", [bytes, bytearray, memoryview])
 
 
 @fields
@@ -81,7 +82,7 @@ def test_views_are_not_copies_and_octets_are() -> None:
     assert octets == DATA[4:8]
 
 
-@pytest.mark.parametrize("left", [1, 2, 16])
+@each_case("left", [1, 2, 16])
 def test_trailing_octets_are_an_error(left: int) -> None:
     reader = Reader(DATA)
     reader.view(16 - left, "field")

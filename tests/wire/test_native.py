@@ -61,12 +61,14 @@ def printed(program: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 def test_a_process_that_turns_the_module_off_takes_the_package() -> None:
     program = "import sys, rpcrdma.wire.native as n; from rpcrdma.wire import crc32c; \
         print(n.DATA_PATH, 'rpcrdma_native' in sys.modules, crc32c.__module__)"
     assert printed(program, RPCRDMA_NATIVE="0") == "Python: RPCRDMA_NATIVE=0 False crc32c._crc32c\n"
 
 
+@pytest.mark.thorough
 @needs_module
 def test_a_process_that_uses_the_module_does_not_load_the_package() -> None:
     program = "import sys; from rpcrdma.wire import crc32c; print(crc32c.__module__, sorted(sys.modules))"
@@ -144,6 +146,7 @@ def compiler() -> str | None:
     return shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0])
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 def test_every_implementation_that_this_processor_can_run_computes_the_definition(tmp_path: Path) -> None:
     program = tmp_path / "digests"

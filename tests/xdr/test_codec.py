@@ -22,6 +22,7 @@ from rpcrdma.xdr.codec import (
     PlacedInOrder,
     padding,
 )
+from support.cases import each_case
 
 RUN = Layout.of(">IQ3s1x", "run.number", "run.size", "run.mark")
 
@@ -145,7 +146,7 @@ def test_padding_of_any_value_is_taken() -> None:
     assert Decoder(bytes.fromhex("00000001 61ffffff")).opaque(1, "o") == b"a"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "read",
     [
         lambda d: d.opaque(4, "o"),
@@ -196,7 +197,7 @@ def test_long_lists_need_no_stack() -> None:
     assert Decoder(data).linked_list(read_word, None, "l") == [7] * 100_000
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("write", "message"),
     [
         (lambda e: e.u32(-1, "T.x"), "T.x: -1 is not an unsigned 32-bit integer"),
@@ -350,13 +351,12 @@ def read_bulk_message(decoder: Decoder) -> list[Any]:
 VALUES = [1, b"first", b"mid", b"second!", 2]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "chunks",
     [
         {8: b"first", 28: b"second!"},
         {8: b"first\0\0\0", 28: b"second!\0"},
     ],
-    ids=["without padding", "with padding"],
 )
 def test_read_chunks_are_found_by_position(chunks: dict[int, bytes]) -> None:
     payload, _, _ = bulk_message()
@@ -367,7 +367,7 @@ def test_read_chunks_are_found_by_position(chunks: dict[int, bytes]) -> None:
     decoder.done("message")
 
 
-@pytest.mark.parametrize("position", [8, 28])
+@each_case("position", [8, 28])
 def test_a_single_read_chunk_is_found_while_the_other_item_is_inline(position: int) -> None:
     payload, _, _ = bulk_message()
     items = {item.position: item for item in payload.items}
@@ -436,7 +436,7 @@ def test_placed_items_are_views_of_the_memory_they_landed_in() -> None:
     assert bytes(item) == b"Data"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "doubles",
     [array.array("d", [1.0, 2.0]), memoryview(array.array("d", [1.0, 2.0])), (ctypes.c_double * 2)(1.0, 2.0)],
 )
@@ -451,13 +451,13 @@ def test_opaque_data_of_any_format_is_its_octets(doubles: Any) -> None:
     assert encoder.reduced == octets
 
 
-@pytest.mark.parametrize("method", ["opaque", "bulk", "fixed"])
+@each_case("method", ["opaque", "bulk", "fixed"])
 def test_the_length_of_opaque_data_is_that_of_its_octets(method: str) -> None:
     with pytest.raises(LocalProtocolError, match="x: 16 octets"):
         getattr(Encoder(), method)(array.array("d", [1.0, 2.0]), 15, "x")
 
 
-@pytest.mark.parametrize("method", ["opaque", "bulk", "fixed"])
+@each_case("method", ["opaque", "bulk", "fixed"])
 def test_data_that_shows_no_octets_is_refused_by_the_name_of_its_field(method: str) -> None:
     for value in (memoryview(bytes(4))[::2], "text", None, 4):
         with pytest.raises(TypeError, match=r"args\.x: "):

@@ -13,6 +13,7 @@ from rpcrdma.testing.endpoint_pair import EndpointPair
 from rpcrdma.transport import ReplyArrived, ReplyBound, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition, PlacedInOrder, ReducedIneligibleItem
 from rpcrdma.xdr.language import compile_source
+from support.cases import each_case
 
 Load = Callable[..., Any]
 NFS = Path(__file__).parents[2] / "src" / "rpcrdma" / "nfs"
@@ -142,12 +143,11 @@ ELIGIBLE = {"WRITE3args.data", "symlinkdata3.symlink_data", "READ3resok.data", "
 
 
 @pytest.mark.req("NF-1", "V1-13", "V1-75", "V2-15")
-@pytest.mark.parametrize(
+@each_case(
     ("definition", "eligible"),
     [("nfs3.x", ELIGIBLE), ("mount3.x", set()), ("watch.x", set())],
-    ids=["NFSv3", "MOUNT", "watching"],
 )
-@pytest.mark.parametrize("side", ["enc", "dec"])
+@each_case("side", ["enc", "dec"])
 def test_the_codecs_of_nfs_take_out_what_the_binding_lists(definition: str, eligible: set[str], side: str) -> None:
     """In the text that the compiler writes: every item of every type is there."""
     path = NFS / definition
@@ -160,8 +160,8 @@ def test_the_codecs_of_nfs_take_out_what_the_binding_lists(definition: str, elig
 
 
 @pytest.mark.req("V1-86")
-@pytest.mark.parametrize("length", range(9))
-@pytest.mark.parametrize("kind", ["string", "opaque"])
+@each_case("length", range(9))
+@each_case("kind", ["string", "opaque"])
 def test_padding_is_sent_as_zero_and_never_shown(load: Load, kind: str, length: int) -> None:
     module = load(f"struct s {{ {kind} a<9>; {kind} b<9>; unsigned last; }}; pragma ddp s.b;")
     value = module.s(*(["x" * length] * 2 if kind == "string" else [b"x" * length] * 2), 0xFFFFFFFF)

@@ -10,6 +10,7 @@ import pytest
 
 from rpcrdma.rpc.service import ProcedureUnavailable, Service
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 
 Load = Callable[..., Any]
 
@@ -79,7 +80,7 @@ def test_a_single_version_is_also_called_program(load: Load) -> None:
     assert module.PROGRAM is module.V
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("number", "args", "result", "args_octets", "result_octets"),
     [
         (0, None, None, "", ""),

@@ -15,6 +15,7 @@ import pytest
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, PlacedInOrder
 from rpcrdma.xdr.language import compile_source
+from support.cases import each_case
 
 Load = Callable[..., Any]
 
@@ -160,7 +161,7 @@ def test_a_run_of_fixed_members_is_one_layout(load: Load, octets: Any, whole: An
     assert text.count("group_values = dec.take(") == 2
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("at", "word", "message"),
     [
         (4, 2, "shape.filled at offset 4: need 0 or 1, have 2"),
@@ -181,7 +182,7 @@ def test_a_short_run_names_its_fields(load: Load) -> None:
         load(FIXED).decode_shape(Decoder(SHAPE[:-1]))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "message"),
     [
         ({"id": -1}, "shape.id: -1 does not fit its XDR type"),
@@ -219,7 +220,7 @@ union other switch (kind k) { case ONE: int n; default: body b; };
 """
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tag", "value", "expected"),
     [(1, "body", "00000001 00000007"), (2, 7, "00000002 00000007"), (3, 7, "00000003 00000007"), (4, None, "00000004")],
 )
@@ -250,7 +251,7 @@ def test_the_default_arm_takes_the_rest_of_the_enumeration_only(load: Load, octe
         octets(module.encode_other, module.other(9, module.body(7)))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tag", "value", "message"),
     [
         (1, 7, "u.b: int given, the arm is body"),
@@ -268,7 +269,7 @@ def test_a_value_of_another_arm_is_the_callers_error(
     assert str(raised.value) == message
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("declaration", "message"),
     [
         ("opaque a<4>", "u.a: int given, the arm is opaque"),
@@ -515,7 +516,7 @@ def decode_whole(module: Any, decoder: Decoder) -> None:
 
 
 @pytest.mark.req("V1-16", "V2-17")
-@pytest.mark.parametrize("position", [0, 4])
+@each_case("position", [0, 4])
 def test_optional_data_whose_presence_word_was_placed_with_them_do_not_decode(load: Load, position: int) -> None:
     """In a Read chunk is the word alone, at the place of either word, or it and the following octets."""
     module = load(OPTIONAL)

@@ -23,6 +23,7 @@ from rpcrdma.xdr.codec import Decoder, Encoder
 from rpcrdma.xdr.language import LanguageError, compile_source
 from rpcrdma.xdr.language.json_form import JsonMismatch, JsonReader
 from rpcrdma.xdr.language.json_shape import data_paths, shape
+from support.cases import each_case
 
 
 def loaded(text: str) -> LoadedInterface:
@@ -58,7 +59,7 @@ program {n}_P {{ version {n}_V {{ {n}_u {n}_F({n}_s, {n}_maybe_text) = 1; {n}_d 
 """
 
 
-@pytest.mark.parametrize("length", [1, 40, 60, 90, 119, 120, 121, XDR_NAME_CHARACTERS_MAX - 14])
+@each_case("length", [1, 40, 60, 90, 119, 120, 121, XDR_NAME_CHARACTERS_MAX - 14])
 def test_names_of_any_length_compile(length: int) -> None:
     name = "n" * length
     module = loaded(KINDS.format(n=name)).classes
@@ -75,7 +76,7 @@ def test_a_name_that_is_longer_is_refused() -> None:
     ]
 
 
-@pytest.mark.parametrize("word", [*keyword.kwlist, *keyword.softkwlist, "attrgetter", "mro", "self", "ReplyBound"])
+@each_case("word", [*keyword.kwlist, *keyword.softkwlist, "attrgetter", "mro", "self", "ReplyBound"])
 def test_words_of_python_and_of_generated_code_are_names(word: str) -> None:
     if not word[0].isalpha() or word == "case":
         return
@@ -89,7 +90,7 @@ def test_words_of_python_and_of_generated_code_are_names(word: str) -> None:
     assert loaded(f"program P {{ version V {{ bool {word}(int) = 1; }} = 1; }} = 9;").procedure(word).types.number == 1
 
 
-@pytest.mark.parametrize("text", ["struct s { int None; int None_; };", "enum e { None = 1, None_ = 2 };"])
+@each_case("text", ["struct s { int None; int None_; };", "enum e { None = 1, None_ = 2 };"])
 def test_names_that_are_one_in_python_are_told(text: str) -> None:
     assert errors(text) == ["member None_ is defined twice" if "struct" in text else "None_ is defined twice"]
 
@@ -116,12 +117,12 @@ def test_constants_that_stand_for_each_other_are_told(text: str, named: str) -> 
     assert errors(text) == [f"constant {named} is defined by itself"]
 
 
-@pytest.mark.parametrize("text", ["typedef A B; typedef B A;", "typedef A *B; typedef B A<3>;"])
+@each_case("text", ["typedef A B; typedef B A;", "typedef A *B; typedef B A<3>;"])
 def test_typedefs_that_stand_for_each_other_are_told(text: str) -> None:
     assert [message for message in errors(text) if "by itself" in message]
 
 
-@pytest.mark.parametrize("text", ["enum e { X = Y, Y = X };", "const A = X; enum e { X = A };"])
+@each_case("text", ["enum e { X = Y, Y = X };", "const A = X; enum e { X = A };"])
 def test_enumerators_that_stand_for_each_other_are_told(text: str) -> None:
     assert [message for message in errors(text) if "is not defined" in message]
 
@@ -131,8 +132,8 @@ def test_constants_may_stand_for_later_ones() -> None:
     assert loaded(f"{chain}const C3000 = 7;").classes["C0"] == 7
 
 
-@pytest.mark.parametrize("digits", ["9" * 20, "9" * 5000, "0x1" + "0" * 16, "0x" + "f" * 5000, "0" + "7" * 5000])
-@pytest.mark.parametrize("sign", ["", "-"])
+@each_case("digits", ["9" * 20, "9" * 5000, "0x1" + "0" * 16, "0x" + "f" * 5000, "0" + "7" * 5000])
+@each_case("sign", ["", "-"])
 def test_numbers_beyond_64_bits_are_told(digits: str, sign: str) -> None:
     told = ["the number does not fit 64 bits, which are the most of any type"]
     assert errors(f"const A = {sign}{digits};") == told
@@ -191,7 +192,8 @@ def typedefs_backwards(depth: int) -> str:
     return many(depth - 1, lambda number: f"typedef t{number + 1} t{number};") + f"typedef int t{depth - 1};"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.thorough
+@each_case(
     "nested",
     [
         structures_in_place,
@@ -215,7 +217,7 @@ def test_classes_and_typedefs_have_a_depth_that_is_told(nested: Callable[[int], 
         assert told.endswith(f"nested more than {XDR_CLASSES_NESTED_MAX} levels deep")
 
 
-@pytest.mark.parametrize("form", ["typedef {} *{};", "typedef {} {}<3>;", "typedef {} {}[2];"])
+@each_case("form", ["typedef {} *{};", "typedef {} {}<3>;", "typedef {} {}[2];"])
 def test_arrays_and_pointers_have_a_depth_that_is_told(form: str) -> None:
     def nested(depth: int) -> str:
         return "typedef bool t0;" + many(depth, lambda number: form.format(f"t{number}", f"t{number + 1}"))
@@ -233,6 +235,7 @@ def test_structures_without_members_are_results() -> None:
     assert (found.procedure("F").types.number, found.procedure("G").types.number) == (1, 2)
 
 
+@pytest.mark.thorough
 def test_unions_of_more_types_than_python_can_nest_load() -> None:
     count = 2000
     text = many(count, lambda number: f"struct s{number} {{ int a; }};")
@@ -310,7 +313,8 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.thorough
+@each_case("name", SIZES)
 def test_the_work_grows_as_the_definition_does(name: str) -> None:
     def work(count: int) -> int:
         """The number of calls."""
@@ -326,21 +330,21 @@ def test_the_work_grows_as_the_definition_does(name: str) -> None:
     assert more - some < 1.3 * (some - few)
 
 
-@pytest.mark.parametrize("text", ["const A = 1; ", "/* ", "%", "/*" + "* " * 99, '"', "{", "a"])
+@each_case("text", ["const A = 1; ", "/* ", "%", "/*" + "* " * 99, '"', "{", "a"])
 def test_a_definition_that_is_too_long_is_refused(text: str) -> None:
     count = XDR_DEFINITION_CHARACTERS_MAX // len(text) + 1
     (told,) = errors(text * count)
     assert told.endswith(f"characters, {XDR_DEFINITION_CHARACTERS_MAX} are the most")
 
 
-@pytest.mark.parametrize("filling", ["a", "*", "* ", "a*", "/", "*\n"])
+@each_case("filling", ["a", "*", "* ", "a*", "/", "*\n"])
 def test_a_comment_of_any_length_is_read_once(filling: str) -> None:
     inside = filling * (XDR_DEFINITION_CHARACTERS_MAX // 2 // len(filling))
     assert compile_source(f"/*{inside}*/ const A = 1;", source_name="t.x").warnings == []
     assert errors(f"const B = 1; /*{inside}") == ["comment without an end"]
 
 
-@pytest.mark.parametrize("text", ['const A = "', "%", "const A = ", "struct s { ", "union u switch (", "/", "program"])
+@each_case("text", ['const A = "', "%", "const A = ", "struct s { ", "union u switch (", "/", "program"])
 def test_what_is_not_closed_is_told(text: str) -> None:
     if text == "%":
         assert compile_source(text + "x" * 100_000, source_name="t.x").warnings == []
@@ -387,10 +391,8 @@ def test_a_long_name_in_a_message_is_cut() -> None:
     assert max(map(len, str(caught.value).splitlines())) < 450
 
 
-@pytest.mark.parametrize("control", ["\x1b[2J", "\x9b2J", "\u202e", "\x00", "\r"])
-@pytest.mark.parametrize(
-    "text", ["const A = 1 {} $;", 'const A = "{}";', "% {}\nconst A = A;", "\t{}\tconst = 1;", "{}$"]
-)
+@each_case("control", ["\x1b[2J", "\x9b2J", "\u202e", "\x00", "\r"])
+@each_case("text", ["const A = 1 {} $;", 'const A = "{}";', "% {}\nconst A = A;", "\t{}\tconst = 1;", "{}$"])
 def test_no_control_character_of_a_definition_is_shown(control: str, text: str) -> None:
     with pytest.raises(LanguageError) as caught:
         compile_source(text.format(control), source_name=f"{control}.x")

@@ -12,6 +12,7 @@ from rpcrdma.rpc.loaded_interface import LoadedInterface, load_interface
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.json_form import JsonMismatch, JsonReader, JsonWriter, parse_json
+from support.cases import each_case
 
 SOURCE = """
 enum status { OK = 0, NOT_FOUND = -2 };
@@ -201,7 +202,7 @@ MISFITS: dict[str, tuple[Any, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("document", "message", "hint"), MISFITS.values(), ids=MISFITS)
+@each_case(("document", "message", "hint"), MISFITS.values())
 def test_misfits_name_their_place(loaded: LoadedInterface, document: Any, message: str, hint: str) -> None:
     with pytest.raises(JsonMismatch) as raised:
         read(loaded, document)
@@ -220,7 +221,7 @@ def test_an_optional_item_may_be_left_out(loaded: LoadedInterface) -> None:
     assert read(loaded, {key: value for key, value in ALL.items() if key != "also"}).also is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "message"),
     [
         ("{", "arguments: not JSON: Expecting property name enclosed in double quotes at line 1, column 2"),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rpcrdma.xdr.language import compile_source, extract
 from rpcrdma.xdr.language.names import enumerator_name, field_name, method_name, module_name
 from rpcrdma.xdr.language.writer import CallExpression, Writer
+from support.cases import each_case
 
 COUNTER = "struct a { int b; };\nprogram P { version V { a P_GET(void) = 1; } = 1; } = 7;\n"
 
@@ -29,7 +28,7 @@ def test_keywords_are_names_where_the_grammar_leaves_no_doubt() -> None:
     assert "    ddp: int\n    limit: int\n    pragma: int\n" in text
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("procedure", "method"),
     [
         ("NFSPROC3_READ", "read"),

@@ -17,6 +17,7 @@ from rpcrdma.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from rpcrdma.nfs import mount, v3
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition, PlacedInOrder
+from support.cases import each_case
 
 # Facts that the annotations lack: members of fixed length, and 64-bit ones.
 FIXED = {"verf", "cookieverf"}
@@ -130,9 +131,10 @@ CLASSES = [
 ]
 # A hundred types are tried: a quarter of the usual examples each.
 FEWER = settings(max_examples=settings.default.max_examples // 4)
-EACH = pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+EACH = each_case("kind", CLASSES)
 
 
+@pytest.mark.thorough
 @EACH
 @FEWER
 @given(data=st.data())
@@ -149,6 +151,7 @@ def test_values_survive_in_one_piece_reduced_and_placed(kind: Any, data: st.Data
     assert decode(kind, Decoder(payload.reduced, placed=in_order)) == value
 
 
+@pytest.mark.thorough
 @EACH
 @FEWER
 @given(data=st.data())
@@ -159,6 +162,7 @@ def test_values_cut_short_are_refused(kind: Any, data: st.DataObject) -> None:
         decode(kind, Decoder(stream[:length]))
 
 
+@pytest.mark.thorough
 @EACH
 @FEWER
 @given(octets=st.binary(max_size=200), words=st.lists(st.sampled_from([0, 1, 2, 3, 5, 8]), max_size=30))
@@ -199,7 +203,7 @@ READDIRPLUS FSSTAT FSINFO PATHCONF COMMIT
 """
 
 
-@pytest.mark.parametrize(("number", "name"), list(enumerate(PROCEDURES.split())))
+@each_case(("number", "name"), list(enumerate(PROCEDURES.split())))
 def test_procedures_have_the_numbers_of_rfc_1813(number: int, name: str) -> None:
     procedure = v3.PROGRAM.procedures[number]
     assert (procedure.name, procedure.method) == (f"NFSPROC3_{name}", name.lower())

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import LocalProtocolError
+from support.cases import each_case
 
 Load = Callable[..., Any]
 
@@ -21,7 +22,7 @@ pragma ddp several.b;
 """
 
 
-@pytest.mark.parametrize(
+@each_case(
     "doubles",
     [array.array("d", [1.0, 2.0]), memoryview(array.array("d", [1.0, 2.0])), (ctypes.c_double * 2)(1.0, 2.0)],
 )

@@ -13,6 +13,7 @@ import pytest
 from rpcrdma.limits import WRITE_CHUNKS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.xdr.codec import Encoder
+from support.cases import each_case
 
 Load = Callable[..., Any]
 UNBOUNDED = 0xFFFFFFFF
@@ -84,7 +85,7 @@ struct many { one o<40>; late l; };
 """
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "results", "items"),
     [
         ("one", 4 + 4, (1001,)),
@@ -111,7 +112,7 @@ def test_the_larger_of_two_items_is_expected_where_either_may_come_first(load: L
     assert bound(load, "shift", definitions) == ReplyBound(4 + 4 + 8, (1001, 1001))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "value"),
     [
         ("pair", lambda m: m.pair(1, "x" * 10)),
@@ -156,7 +157,7 @@ pragma bound answer.octets_of_it octets ask.most;
 """
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("most", "far", "same", "several", "expected"),
     [
         (0, 0, 0, 0, ReplyBound(4 + 4 + 4 + 4 + 4, (0,))),
@@ -233,7 +234,7 @@ def test_what_no_line_can_say_is_taken_at_its_most(load: Load) -> None:
 
 
 @pytest.mark.req("V1-13", "V2-15")
-@pytest.mark.parametrize("number", [0, 1])
+@each_case("number", [0, 1])
 def test_a_procedure_made_by_hand_expects_64_kib_and_nothing_of_null(load: Load, number: int) -> None:
     module = load("program P { version V { int CALL(void) = 1; } = 1; } = 7;")
     made = replace(module.CALL, number=number, bound=None)
@@ -242,7 +243,7 @@ def test_a_procedure_made_by_hand_expects_64_kib_and_nothing_of_null(load: Load,
     assert replace(made, bound=ReplyBound).reply_bound(9) == ReplyBound(9)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "expected"),
     [(False, ReplyBound(1000, (1000, 20, 1000))), (True, ReplyBound(1000, (5000, 20, 1000)))],
 )

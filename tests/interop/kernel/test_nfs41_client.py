@@ -18,6 +18,8 @@ from nfs41_stub_server import StubServer
 import rpcrdma
 from rpcrdma.rpc.auth import AuthSys
 
+pytestmark = pytest.mark.thorough
+
 BAD_SESSION, BAD_SLOT, MISORDERED, POSITION, OUTSIDE = 10052, 10053, 10063, 10064, 10071
 MINOR_MISMATCH, BAD_STATEID, ILLEGAL = 10021, 10025, 10044
 

@@ -21,6 +21,7 @@ from rpcrdma.nfs.errors import NfsError, nfs_error
 from rpcrdma.nfs.port_mapper import GETPORT, mapping
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3, nfstime3, post_op_attr, specdata3, time_how
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 
 FAILURES = [status for status in nfsstat3 if status != nfsstat3.NFS3_OK]
 
@@ -56,7 +57,7 @@ def test_attributes_are_what_os_stat_shows() -> None:
     assert not shown.is_symlink()
 
 
-@pytest.mark.parametrize("kind", ftype3)
+@each_case("kind", ftype3)
 def test_each_file_type_has_its_bits(kind: ftype3) -> None:
     names = {
         ftype3.NF3REG: stat.S_ISREG,
@@ -98,13 +99,13 @@ def test_only_what_is_given_is_set() -> None:
     assert new.mtime.value == nfstime3(1, 500_000_000)
 
 
-@pytest.mark.parametrize("time_ns", [-1, TIME_NS_MAX + 1])
+@each_case("time_ns", [-1, TIME_NS_MAX + 1])
 def test_times_that_the_protocol_lacks_are_refused(time_ns: int) -> None:
     with pytest.raises(OverflowError, match="1970 to 2106"):
         set_attributes(mtime_ns=time_ns)
 
 
-@pytest.mark.parametrize("status", FAILURES)
+@each_case("status", FAILURES)
 def test_each_status_has_an_errno_and_a_text(status: nfsstat3) -> None:
     error = nfs_error(status, "/a")
     assert isinstance(error, NfsError)
@@ -114,7 +115,7 @@ def test_each_status_has_an_errno_and_a_text(status: nfsstat3) -> None:
     assert str(error).endswith("'/a'")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "kind"),
     [
         (nfsstat3.NFS3ERR_NOENT, FileNotFoundError),
@@ -129,7 +130,7 @@ def test_the_exceptions_of_files_are_raised(status: nfsstat3, kind: type[OSError
     assert isinstance(nfs_error(status), kind)
 
 
-@pytest.mark.parametrize("status", FAILURES)
+@each_case("status", FAILURES)
 def test_an_error_is_of_the_class_that_its_errno_has_in_python(status: nfsstat3) -> None:
     error = nfs_error(status)
     expected = type(OSError(error.errno, ""))
@@ -141,7 +142,7 @@ def test_errors_survive_pickling() -> None:
     assert (error.errno, error.filename, error.filename2) == (errno.EXDEV, "/a", "/b")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "names"),
     [
         ("", []),
@@ -186,7 +187,7 @@ def test_paths_are_joined_and_ended() -> None:
     assert base_name("/") == ""
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "/", "a\0"])
+@each_case("name", ["", "a/b", "/", "a\0"])
 def test_a_listing_may_not_name_what_is_no_name(name: str) -> None:
     with pytest.raises(RemoteProtocolError, match="no file's name"):
         listed_name(name)
@@ -198,13 +199,13 @@ def test_dots_in_a_listing_are_passed_over() -> None:
     assert listed_name("...") == "..."
 
 
-@pytest.mark.parametrize("mode", ["r", "", "rwb", "rt", "rbb", "r++b", "b+", "rU", "wbz"])
+@each_case("mode", ["r", "", "rwb", "rt", "rbb", "r++b", "b+", "rU", "wbz"])
 def test_other_modes_are_refused(mode: str) -> None:
     with pytest.raises(ValueError, match="invalid mode"):
         parse_open_mode(mode)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("mode", "flags"),
     [
         ("rb", "reads"),
@@ -223,7 +224,7 @@ def test_modes_mean_what_they_mean_to_open(mode: str, flags: str) -> None:
     assert {name for name in names if getattr(parsed, name)} == set(flags.split())
 
 
-@pytest.mark.parametrize("stated", [0, 1, 512, 4096, 1 << 20, 1 << 31, (1 << 32) - 1])
+@each_case("stated", [0, 1, 512, 4096, 1 << 20, 1 << 31, (1 << 32) - 1])
 def test_sizes_are_sensible_whatever_a_server_states(stated: int) -> None:
     info = v3.FSINFO3resok(
         post_op_attr(False, None), stated, stated, stated, stated, stated, stated, stated, 0, nfstime3(0, 1), 0

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs.v3 import nfstime3
+from support.cases import each_case
 
 BLOCK = 1 << 16
 OWN_TIME = 55
@@ -110,7 +111,7 @@ def test_what_exists_here_gets_the_servers_mode_if_asked_for(
     assert (top.stat().st_mtime, (top / "shared").stat().st_mtime) == (9, 7)
 
 
-@pytest.mark.parametrize("exact", [False, True])
+@each_case("exact", [False, True])
 def test_a_directory_that_exists_at_the_server_keeps_its_mode_and_times(
     server: Any, mounted: Any, tmp_path: Path, exact: bool
 ) -> None:

@@ -27,6 +27,8 @@ from rpcrdma.rtr.receive_slabs import SlabReceives
 from rpcrdma.transport import TransportStatistics
 from rtr_pair import address_of, slab_addresses, slab_memory
 
+pytestmark = pytest.mark.thorough
+
 KIB = 1 << 10
 COUNTED = (
     *("calls", "calls_by_send", "sends", "receives", "registrations", "octets_offered", "segments_read"),

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3
+from support.cases import each_case
 from support.octets import pattern
 from support.waiting import until
 
 BLOCK = 1 << 16
 
 
-@pytest.mark.parametrize("size", [10, BLOCK // 2 + 3, 3 * BLOCK])
+@each_case("size", [10, BLOCK // 2 + 3, 3 * BLOCK])
 def test_concurrent_reads_follow_each_other(server: Any, mounted: Any, size: int) -> None:
     data = pattern(10 * size)
     server.put("/file", data)
@@ -85,7 +86,7 @@ def test_what_is_written_meanwhile_is_not_hidden_by_what_was_read_ahead(server: 
     run(work())
 
 
-@pytest.mark.parametrize("how", ["fails", "is cancelled"])
+@each_case("how", ["fails", "is cancelled"])
 def test_a_read_that_comes_to_nothing_leaves_the_position(server: Any, mounted: Any, how: str) -> None:
     data = pattern(8 * BLOCK)
     server.put("/file", data)
@@ -246,7 +247,7 @@ def test_a_writer_whose_close_was_cancelled_says_what_is_lost(server: Any, mount
     assert text.startswith("/file: closing was not completed: ")
 
 
-@pytest.mark.parametrize("end", ["close", "flush", "nothing"])
+@each_case("end", ["close", "flush", "nothing"])
 def test_a_file_that_loses_nothing_is_dropped_in_silence(server: Any, mounted: Any, end: str) -> None:
     async def write(file: Any) -> None:
         if end != "nothing":

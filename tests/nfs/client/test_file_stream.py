@@ -17,25 +17,26 @@ from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs.client.streams.direct_calls import LentMemory
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import READ3resok, nfsstat3, post_op_attr
+from support.cases import each_case
 from support.octets import pattern
 
 BLOCK = 1 << 16
 
 
-@pytest.mark.parametrize("mode", ["rb", "r+b"])
+@each_case("mode", ["rb", "r+b"])
 def test_what_is_to_be_read_must_exist(mounted: Any, mode: str) -> None:
     with pytest.raises(FileNotFoundError):
         run(mounted().open("/none", mode))
 
 
-@pytest.mark.parametrize("mode", ["rb", "wb", "ab", "r+b"])
+@each_case("mode", ["rb", "wb", "ab", "r+b"])
 def test_a_directory_cannot_be_opened(server: Any, mounted: Any, mode: str) -> None:
     server.folder("/dir")
     with pytest.raises(IsADirectoryError):
         run(mounted().open("/dir", mode))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("mode", "granted", "allowed"),
     [("rb", 0x01, True), ("rb", 0x0C, False), ("ab", 0x0C, True), ("ab", 0x04, False), ("r+b", 0x0C, False)],
 )
@@ -154,7 +155,7 @@ def test_seeking(server: Any, mounted: Any) -> None:
     run(work())
 
 
-@pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 7 * BLOCK, 20 * BLOCK + 5])
+@each_case("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 7 * BLOCK, 20 * BLOCK + 5])
 def test_every_way_of_reading_gives_the_same(server: Any, mounted: Any, size: int) -> None:
     data = pattern(size)
     server.put("/file", data)
@@ -189,8 +190,8 @@ def test_every_way_of_reading_gives_the_same(server: Any, mounted: Any, size: in
     run(work())
 
 
-@pytest.mark.parametrize("at_most", [1000, BLOCK - 1])
-@pytest.mark.parametrize("eof_exact", [True, False])
+@each_case("at_most", [1000, BLOCK - 1])
+@each_case("eof_exact", [True, False])
 def test_a_server_that_returns_less_is_asked_again(server: Any, mounted: Any, at_most: int, eof_exact: bool) -> None:
     data = pattern(5 * BLOCK + 7)
     server.put("/file", data)

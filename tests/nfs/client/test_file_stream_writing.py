@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import WRITE3resok, nfsstat3, stable_how
+from support.cases import each_case
 from support.octets import pattern
 
 BLOCK = 1 << 16
@@ -131,9 +132,9 @@ def test_uncommitted_data_is_bounded(server: Any, mounted: Any, piece: int) -> N
     assert bytes(server.at("/file").data) == pattern(40 * BLOCK)
 
 
-@pytest.mark.parametrize("when", ["WRITE", "COMMIT"])
-@pytest.mark.parametrize("call", [1, 5, 12])
-@pytest.mark.parametrize("piece", [GATHERED, AT_ONCE])
+@each_case("when", ["WRITE", "COMMIT"])
+@each_case("call", [1, 5, 12])
+@each_case("piece", [GATHERED, AT_ONCE])
 def test_a_restart_loses_nothing(server: Any, mounted: Any, when: str, call: int, piece: int) -> None:
     def restart(name: str, _args: Any) -> None:
         if name == when and server.calls[name] == call:
@@ -183,7 +184,7 @@ def test_a_write_of_more_than_the_blocks_in_flight_is_sent_from_the_memory_of_it
     assert sum(len(part) for part in sent if part.obj is data) == len(data)
 
 
-@pytest.mark.parametrize("blocks", [8, 2])
+@each_case("blocks", [8, 2])
 def test_a_server_that_restarts_all_the_time_is_written_to_synchronously(
     server: Any, mounted: Any, blocks: int
 ) -> None:
@@ -211,7 +212,7 @@ def test_a_server_that_writes_through_needs_no_commit(server: Any, mounted: Any)
     assert server.calls["COMMIT"] == 0
 
 
-@pytest.mark.parametrize("count", [0, 1 << 20])
+@each_case("count", [0, 1 << 20])
 def test_a_server_that_miscounts_writes_is_found_out(server: Any, mounted: Any, count: int) -> None:
     def write(args: Any) -> Any:
         return WRITE3resok(server.wcc(server.root), count, args.stable, b"verifier")
@@ -236,7 +237,7 @@ def test_a_write_that_fails_is_raised_at_the_latest_when_closing(server: Any, mo
     run(work())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("failing", "pieces"),
     [
         ("WRITE", [3 * BLOCK]),
@@ -247,7 +248,7 @@ def test_a_write_that_fails_is_raised_at_the_latest_when_closing(server: Any, mo
         ("COMMIT", [BLOCK] * 30),
     ],
 )
-@pytest.mark.parametrize("good", [0, 1])
+@each_case("good", [0, 1])
 def test_a_file_that_has_failed_takes_nothing_more_and_sends_nothing_more(
     server: Any, mounted: Any, failing: str, pieces: list[int], good: int
 ) -> None:
@@ -307,7 +308,7 @@ def test_a_file_that_is_dropped_warns_of_a_failure_that_no_call_has_raised(serve
     run(work(flushes=True))
 
 
-@pytest.mark.parametrize("procedure", ["WRITE", "COMMIT"])
+@each_case("procedure", ["WRITE", "COMMIT"])
 def test_a_cancelled_flush_loses_nothing(server: Any, mounted: Any, procedure: str) -> None:
     data = pattern(3 * BLOCK + 1 if procedure == "COMMIT" else 5)
 

@@ -18,11 +18,12 @@ from rpcrdma.nfs.client import FileChanged
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3, stable_how
+from support.cases import each_case
 from support.octets import pattern
 from support.waiting import closing
 
 BLOCK = 1 << 16
-SIZES = pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 9 * BLOCK, 20 * BLOCK + 5])
+SIZES = each_case("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 9 * BLOCK, 20 * BLOCK + 5])
 
 
 def names_in(directory: Path | str) -> list[str]:
@@ -109,7 +110,7 @@ def test_what_is_no_file_is_refused(server: Any, mounted: Any, tmp_path: Path) -
     assert list(server.root.children) == ["dir"]
 
 
-@pytest.mark.parametrize("size", [3, 20 * BLOCK])
+@each_case("size", [3, 20 * BLOCK])
 def test_a_download_that_fails_leaves_the_old_file(server: Any, mounted: Any, tmp_path: Path, size: int) -> None:
     server.put("/file", pattern(size))
     server.answers["READ"] = [nfsstat3.NFS3_OK] * (size // BLOCK // 2) + [nfsstat3.NFS3ERR_IO]
@@ -121,7 +122,7 @@ def test_a_download_that_fails_leaves_the_old_file(server: Any, mounted: Any, tm
     assert (tmp_path / "file").read_bytes() == b"old"
 
 
-@pytest.mark.parametrize("procedure", ["CREATE", "WRITE", "COMMIT", "SETATTR", "RENAME"])
+@each_case("procedure", ["CREATE", "WRITE", "COMMIT", "SETATTR", "RENAME"])
 def test_an_upload_that_fails_leaves_the_old_file(server: Any, mounted: Any, tmp_path: Path, procedure: str) -> None:
     server.put("/file", b"old")
     server.answers[procedure] = [nfsstat3.NFS3ERR_DQUOT]
@@ -134,8 +135,8 @@ def test_an_upload_that_fails_leaves_the_old_file(server: Any, mounted: Any, tmp
     assert bytes(server.at("/file").data) == b"old"
 
 
-@pytest.mark.parametrize("direction", ["download", "upload"])
-@pytest.mark.parametrize("size", [3, 20 * BLOCK])
+@each_case("direction", ["download", "upload"])
+@each_case("size", [3, 20 * BLOCK])
 def test_a_cancelled_copy_leaves_nothing_behind(
     server: Any, mounted: Any, tmp_path: Path, direction: str, size: int
 ) -> None:
@@ -230,8 +231,8 @@ def test_a_file_that_changes_while_it_is_downloaded_is_named_and_not_kept(
     assert server.calls["GETATTR"] <= 2
 
 
-@pytest.mark.parametrize("when", ["beginning", "end"])
-@pytest.mark.parametrize("size", [5, BLOCK, 20 * BLOCK + 1])
+@each_case("when", ["beginning", "end"])
+@each_case("size", [5, BLOCK, 20 * BLOCK + 1])
 def test_a_local_file_that_changes_while_it_is_uploaded_is_named_and_not_kept(
     server: Any, mounted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, when: str
 ) -> None:
@@ -273,8 +274,8 @@ def test_servers_that_do_less_than_asked(server: Any, mounted: Any, tmp_path: Pa
     assert bytes(server.at("/copy").data) == data
 
 
-@pytest.mark.parametrize("when", ["WRITE", "COMMIT"])
-@pytest.mark.parametrize("call", [1, 3, 9])
+@each_case("when", ["WRITE", "COMMIT"])
+@each_case("call", [1, 3, 9])
 def test_a_restart_of_the_server_loses_nothing(server: Any, mounted: Any, tmp_path: Path, when: str, call: int) -> None:
     data = pattern(20 * BLOCK + 3)
     (tmp_path / "file").write_bytes(data)
@@ -326,7 +327,8 @@ def test_local_links_of_the_user_are_followed(server: Any, mounted: Any, tmp_pat
     assert (tmp_path / "real" / "file").read_bytes() == b"1"
 
 
-@pytest.mark.parametrize("how", ["stream", "download"])
+@pytest.mark.thorough
+@each_case("how", ["stream", "download"])
 def test_a_large_file_takes_little_memory(server: Any, mounted: Any, tmp_path: Path, how: str) -> None:
     size = 128 << 20
     server.put("/file").sparse_size = size
@@ -349,6 +351,7 @@ def test_a_large_file_takes_little_memory(server: Any, mounted: Any, tmp_path: P
     assert peak < 24 << 20
 
 
+@pytest.mark.thorough
 def test_a_large_upload_takes_little_memory(server: Any, mounted: Any, tmp_path: Path) -> None:
     size = 128 << 20
     with (tmp_path / "file").open("wb") as file:

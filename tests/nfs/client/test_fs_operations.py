@@ -14,6 +14,7 @@ import pytest
 
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
+from support.cases import each_case
 
 JUKEBOX = nfsstat3.NFS3ERR_JUKEBOX
 
@@ -84,7 +85,7 @@ def test_exists_and_is_dir(server: Any, mounted: Any) -> None:
         run(fs.exists("/dir"))
 
 
-@pytest.mark.parametrize("path", ["/circle", "/circle/below", "/" + "n" * 256, "/nul\0", "/\ud800"])
+@each_case("path", ["/circle", "/circle/below", "/" + "n" * 256, "/nul\0", "/\ud800"])
 def test_what_os_path_calls_false_of_a_path_is_false(server: Any, mounted: Any, tmp_path: Path, path: str) -> None:
     server.link("/circle", "circle")
     (tmp_path / "circle").symlink_to("circle")
@@ -96,7 +97,7 @@ def test_what_os_path_calls_false_of_a_path_is_false(server: Any, mounted: Any, 
         assert run(fs.access(path, os.F_OK)) is False
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("granted", "mode", "allowed"),
     [
         (0x01, os.R_OK, True),
@@ -285,7 +286,7 @@ def test_walk_reports_what_cannot_be_read(server: Any, mounted: Any) -> None:
     assert isinstance(errors[0], PermissionError)
 
 
-@pytest.mark.parametrize("topdown", [True, False])
+@each_case("topdown", [True, False])
 def test_walk_ends_where_a_directory_contains_itself(server: Any, mounted: Any, topdown: bool) -> None:
     server.put("/a/b/file")
     server.at("/a/b").children["up"] = server.at("/a")
@@ -389,7 +390,7 @@ def test_an_operation_that_is_put_off_for_ever_fails(server: Any, mounted: Any) 
     assert server.calls["LOOKUP"] == 9
 
 
-@pytest.mark.parametrize("status", [status for status in nfsstat3 if status not in (0, JUKEBOX)])
+@each_case("status", [status for status in nfsstat3 if status not in (0, JUKEBOX)])
 def test_each_status_reaches_the_caller(server: Any, mounted: Any, status: nfsstat3) -> None:
     server.put("/file")
     server.answers["SETATTR"] = [status]

@@ -10,6 +10,7 @@ import pytest
 
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3
+from support.cases import each_case
 
 
 def size_of(fs: Any, path: str) -> int:
@@ -24,7 +25,7 @@ def tree(server: Any) -> Any:
     return server
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("link", "target", "path", "size"),
     [
         ("/l", "a/b/file", "/l", 1),
@@ -42,7 +43,7 @@ def test_links_lead_where_they_say(tree: Any, mounted: Any, link: str, target: s
     assert size_of(mounted(), path) == size
 
 
-@pytest.mark.parametrize("path", ["/..", "/../..", "..", "/a/../..", "/a/b/../../../.."])
+@each_case("path", ["/..", "/../..", "..", "/a/../..", "/a/b/../../../.."])
 def test_no_path_leaves_the_mount(tree: Any, mounted: Any, path: str) -> None:
     fs = mounted()
     assert asyncio.run(fs.stat(path)).st_ino == tree.root.number
@@ -76,7 +77,7 @@ def test_a_chain_of_links_ends(server: Any, mounted: Any) -> None:
         size_of(fs, "/self")
 
 
-@pytest.mark.parametrize("path", ["/file/", "/file/.", "/file/..", "/file/below", "/file/../file"])
+@each_case("path", ["/file/", "/file/.", "/file/..", "/file/below", "/file/../file"])
 def test_a_file_is_no_directory(tree: Any, mounted: Any, path: str) -> None:
     with pytest.raises(NotADirectoryError):
         size_of(mounted(), path)
@@ -89,7 +90,7 @@ def test_a_slash_at_the_end_follows_a_link(tree: Any, mounted: Any) -> None:
     assert asyncio.run(fs.lstat("/l/")).is_dir()
 
 
-@pytest.mark.parametrize("path", ["/none/file", "/a/none/file", "/dangling", "/dangling/file", "/empty"])
+@each_case("path", ["/none/file", "/a/none/file", "/dangling", "/dangling/file", "/empty"])
 def test_what_is_missing_on_the_way(tree: Any, mounted: Any, path: str) -> None:
     tree.link("/dangling", "nowhere/at/all")
     tree.link("/empty", "")
@@ -156,7 +157,7 @@ def test_creating_through_a_dangling_link_makes_its_target(server: Any, mounted:
     assert bytes(server.at("/dir/new").data) == b"x"
 
 
-@pytest.mark.parametrize("path", ["/a/l", "/a/m", "/a/l/l", "/up"])
+@each_case("path", ["/a/l", "/a/m", "/a/l/l", "/up"])
 def test_attributes_through_a_link_to_a_dot_are_those_of_now(tree: Any, mounted: Any, path: str) -> None:
     tree.link("/a/l", ".")
     tree.link("/a/m", "./")

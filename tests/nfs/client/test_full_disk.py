@@ -13,6 +13,7 @@ import pytest
 from rpcrdma.nfs.client import volume
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.v3 import FSSTAT3resok, nfsstat3, post_op_attr
+from support.cases import each_case
 
 BLOCK = 1 << 12
 FILES = 12
@@ -32,7 +33,7 @@ async def copied(fs: Any, method: str, source: Any, target: Any) -> Any:
         return await getattr(fs, method)(source, target)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@each_case("number", [errno.ENOSPC, errno.EDQUOT])
 def test_downloads_keep_what_fits(
     server: Any, mounted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:

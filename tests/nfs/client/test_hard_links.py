@@ -16,6 +16,7 @@ from rpcrdma.nfs.client.trees import hard_links, local_files
 from rpcrdma.nfs.client.trees.hard_links import HardLinks, SharedFile
 from rpcrdma.nfs.client.trees.not_carried import NotCarried
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
+from support.cases import each_case
 from support.waiting import closing
 
 BLOCK = 1 << 16
@@ -108,7 +109,7 @@ def test_further_names_wait_for_a_copy_that_is_whole(server: Any, mounted: Any, 
     assert files_at(tmp_path / "here") == 1
 
 
-@pytest.mark.parametrize("failures", [1, 2, 3])
+@each_case("failures", [1, 2, 3])
 def test_where_copying_fails_the_next_name_is_copied(server: Any, mounted: Any, tmp_path: Path, failures: int) -> None:
     made_there(server)
     server.answers["READ"] = [nfsstat3.NFS3ERR_IO] * failures
@@ -119,9 +120,7 @@ def test_where_copying_fails_the_next_name_is_copied(server: Any, mounted: Any, 
     assert all((tmp_path / "here" / name).read_bytes() == b"one" for name in there)
 
 
-@pytest.mark.parametrize(
-    "status", [nfsstat3.NFS3ERR_NOTSUPP, nfsstat3.NFS3ERR_XDEV, nfsstat3.NFS3ERR_MLINK, nfsstat3.NFS3ERR_STALE]
-)
+@each_case("status", [nfsstat3.NFS3ERR_NOTSUPP, nfsstat3.NFS3ERR_XDEV, nfsstat3.NFS3ERR_MLINK, nfsstat3.NFS3ERR_STALE])
 def test_what_the_server_does_not_link_is_copied(server: Any, mounted: Any, tmp_path: Path, status: nfsstat3) -> None:
     server.answers["LINK"] = [status] * 2
     report = upload(mounted, made_here(tmp_path / "here"))
@@ -140,7 +139,7 @@ def test_a_copy_with_as_many_links_as_may_be_is_followed_by_another(server: Any,
     assert len(set(at_server(server))) == 2
 
 
-@pytest.mark.parametrize("number", [errno.EXDEV, errno.EMLINK, errno.EPERM, errno.ENOTSUP])
+@each_case("number", [errno.EXDEV, errno.EMLINK, errno.EPERM, errno.ENOTSUP])
 def test_what_this_system_does_not_link_is_copied(
     server: Any, mounted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
@@ -164,7 +163,7 @@ def test_the_first_name_may_be_excluded(server: Any, mounted: Any, tmp_path: Pat
     assert (again.files, again.hard_links, again.excluded) == (2, 1, 1)
 
 
-@pytest.mark.parametrize("how", [{}, {"resume": True}])
+@each_case("how", [{}, {"resume": True}])
 def test_separate_files_are_replaced_by_links(server: Any, mounted: Any, tmp_path: Path, how: Any) -> None:
     thing = made_there(server)
     for name in NAMES:
@@ -219,7 +218,7 @@ def test_numbers_that_are_used_again_make_no_links(server: Any, mounted: Any, tm
     assert (tmp_path / "here/b").read_bytes() == b"new"
 
 
-@pytest.mark.parametrize("way", ["file", "symbolic link", "directory"])
+@each_case("way", ["file", "symbolic link", "directory"])
 def test_a_name_that_has_become_another_file_is_not_linked(
     server: Any, mounted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -258,7 +257,7 @@ def test_a_name_that_has_become_another_file_is_not_linked(
     assert not list(tmp_path.rglob(".rpcrdma-*"))
 
 
-@pytest.mark.parametrize("bound", ["NFS_COPY_LINKED_FILES_MAX", "NFS_COPY_LINKED_OCTETS_MAX"])
+@each_case("bound", ["NFS_COPY_LINKED_FILES_MAX", "NFS_COPY_LINKED_OCTETS_MAX"])
 def test_what_is_held_is_bounded(
     server: Any, mounted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
@@ -294,7 +293,7 @@ def test_files_whose_names_have_all_come_are_forgotten() -> None:
     run(main())
 
 
-@pytest.mark.parametrize("there_before", [False, True])
+@each_case("there_before", [False, True])
 def test_calls_that_ran_before_a_restart_are_found_to_have_run(
     server: Any, mounted: Any, tmp_path: Path, there_before: bool
 ) -> None:

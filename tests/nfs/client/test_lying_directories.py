@@ -11,6 +11,8 @@ import pytest
 
 from lying_files import Liar, liar
 
+pytestmark = pytest.mark.thorough
+
 MIB = 1 << 20
 GROWTH_MAX = 64 * MIB
 """Octets that a command may grow by. Two of its kinds of growth before there were bounds: 90 MB a second (`rm -r`), and

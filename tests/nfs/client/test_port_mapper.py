@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rpcrdma.nfs import port_mapper
 from rpcrdma.nfs.client.port_mapper import _registration, reaches
+from support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("netid", "address", "port"),
     [
         ("tcp", "0.0.0.0.8.1", 2049),
@@ -29,7 +28,7 @@ def test_ports_are_read_from_addresses_that_have_one(netid: str, address: str, p
     assert (found.address, found.port) == (address, port)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("host", "netids"),
     [
         ("192.0.2.1", ["tcp", "rdma"]),

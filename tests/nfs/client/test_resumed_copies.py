@@ -17,6 +17,7 @@ from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.client.trees.copy_source import InOrder, partial_name
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
+from support.cases import each_case
 from support.waiting import closing
 
 BLOCK = 1 << 16
@@ -156,7 +157,7 @@ def test_without_it_nothing_stays(server: Any, mounted: Any, source: Any, tmp_pa
     assert names_in(tmp_path) == []
 
 
-@pytest.mark.parametrize("way", ["download", "upload"])
+@each_case("way", ["download", "upload"])
 def test_on_a_full_disk_nothing_is_left(
     way: str, server: Any, mounted: Any, source: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

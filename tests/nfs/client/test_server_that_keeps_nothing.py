@@ -17,6 +17,9 @@ from rpcrdma.nfs.client import NfsFilesystem
 from rpcrdma.nfs.client.trees import file_transfer
 from rpcrdma.nfs.v3 import nfsstat3, stable_how
 from rpcrdma.rpc.service import CallContext, Service
+from support.cases import each_case
+
+pytestmark = pytest.mark.thorough
 
 BLOCK = 1 << 16
 BLOCKS = 6
@@ -109,9 +112,9 @@ async def copied(service: Service, scheme: str, tmp_path: Path, how: str, size: 
             await fs.write_bytes("/copy", local.read_bytes())
 
 
-@pytest.mark.parametrize("how", ["upload", "stream"])
-@pytest.mark.parametrize("size", [10, BLOCKS * BLOCK])
-@pytest.mark.parametrize("promise", [LIES, NEARLY], ids=["unstable", "data-sync"])
+@each_case("how", ["upload", "stream"])
+@each_case("size", [10, BLOCKS * BLOCK])
+@each_case("promise", [LIES, NEARLY])
 def test_a_server_that_keeps_less_than_asked_is_named_as_the_cause(
     tmp_path: Path, how: str, size: int, promise: Any
 ) -> None:
@@ -127,8 +130,8 @@ def test_a_server_that_keeps_less_than_asked_is_named_as_the_cause(
         assert (service.renamed, service.names) == (0, set())
 
 
-@pytest.mark.parametrize("how", ["upload", "stream"])
-@pytest.mark.parametrize("promise", [HONEST, MORE], ids=["as-asked", "more"])
+@each_case("how", ["upload", "stream"])
+@each_case("promise", [HONEST, MORE])
 def test_a_server_that_keeps_what_it_says_is_written_to_in_few_rounds(tmp_path: Path, how: str, promise: Any) -> None:
     service = Forgetful(promise)
     asyncio.run(copied(service, "rdma", tmp_path, how, BLOCKS * BLOCK))
@@ -138,8 +141,8 @@ def test_a_server_that_keeps_what_it_says_is_written_to_in_few_rounds(tmp_path: 
     assert service.renamed == (how == "upload")
 
 
-@pytest.mark.parametrize("how", ["upload", "stream"])
-@pytest.mark.parametrize("count", [0, 11])
+@each_case("how", ["upload", "stream"])
+@each_case("count", [0, 11])
 def test_a_server_that_miscounts_what_it_takes_is_found_out(tmp_path: Path, how: str, count: int) -> None:
     class Miscounting(Forgetful):
         def write(self, args: v3.WRITE3args, context: CallContext) -> v3.WRITE3res:

@@ -13,6 +13,7 @@ import pytest
 from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
 from rpcrdma.nfs.v3 import ftype3, nfs_fh3, nfsstat3
+from support.cases import each_case
 from support.waiting import closing
 
 BLOCK = 1 << 16
@@ -70,7 +71,7 @@ def test_a_repeat_that_finds_its_work_done_is_content(
     assert server.at("/copy/link").target == "below/small"
 
 
-@pytest.mark.parametrize("found", ["nothing", "link", "content"])
+@each_case("found", ["nothing", "link", "content"])
 def test_a_temporary_name_that_something_else_has_is_not_taken(
     server: Any, mounted: Any, tmp_path: Path, found: str
 ) -> None:
@@ -93,8 +94,8 @@ def test_a_temporary_name_that_something_else_has_is_not_taken(
     assert server.calls["WRITE"] == server.calls["REMOVE"] == 0
 
 
-@pytest.mark.parametrize("found", ["nothing", "another file"])
-@pytest.mark.parametrize("what", ["file", "link"])
+@each_case("found", ["nothing", "another file"])
+@each_case("what", ["file", "link"])
 def test_a_name_that_was_not_given_by_us_is_not_taken_for_it(
     server: Any, mounted: Any, tmp_path: Path, found: str, what: str
 ) -> None:
@@ -133,7 +134,7 @@ def test_files_that_cannot_be_made_keep_no_buffers(server: Any, mounted: Any, tm
     assert (report.files, report.failures_total) == (1, 19)
 
 
-@pytest.mark.parametrize("name", ["CREATE", "SYMLINK", "WRITE", "SETATTR", "RENAME"])
+@each_case("name", ["CREATE", "SYMLINK", "WRITE", "SETATTR", "RENAME"])
 def test_a_copy_cancelled_during_any_call_leaves_nothing_behind(
     server: Any, mounted: Any, tmp_path: Path, name: str
 ) -> None:

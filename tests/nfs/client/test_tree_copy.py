@@ -331,6 +331,7 @@ def test_what_others_remove_meanwhile_is_no_failure(tree: Any, mounted: Any) -> 
     assert tree.root.children == {}
 
 
+@pytest.mark.thorough
 def test_a_very_deep_tree_is_removed(server: Any, mounted: Any) -> None:
     at = server.root
     for _ in range(1500):

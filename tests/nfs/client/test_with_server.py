@@ -27,6 +27,7 @@ from rpcrdma.nfs.mount import MOUNT_V3_Service, exportnode, groupnode, mountres3
 from rpcrdma.nfs.port_mapper import PORT_MAPPER_V2_Service, mapping
 from rpcrdma.nfs.server import Export, NfsServices, build_services, open_state
 from rpcrdma.rpc.dispatch import Dispatcher
+from support.cases import each_case
 from support.simulated import not_simulated
 
 
@@ -89,6 +90,7 @@ def shape(top: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("1", "2", "2-rtr")
 def test_a_tree_goes_there_and_back(tmp_path: Path, scheme: str) -> None:
@@ -110,6 +112,7 @@ def test_a_tree_goes_there_and_back(tmp_path: Path, scheme: str) -> None:
     assert shape(tmp_path / "back") == shape(tmp_path / "tree")
 
 
+@pytest.mark.thorough
 @not_simulated
 def test_memory_is_its_owners_again_when_a_read_returns(tmp_path: Path, scheme: str) -> None:
     """Memory in use by a connection can neither be resized nor freed, and is not given out without a copy."""
@@ -125,6 +128,7 @@ def test_memory_is_its_owners_again_when_a_read_returns(tmp_path: Path, scheme: 
     run(work())
 
 
+@pytest.mark.thorough
 @not_simulated
 def test_every_operation_does_on_the_disk_what_it_says(tmp_path: Path, scheme: str) -> None:
     top = tmp_path / "export"
@@ -181,6 +185,7 @@ def with_many_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.thorough
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("1", "2-rtr")
 def test_long_directories(with_many_names: Path, scheme: str) -> None:
@@ -193,6 +198,7 @@ def test_long_directories(with_many_names: Path, scheme: str) -> None:
     run(work())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("path", "export", "directory"),
     [
@@ -220,6 +226,7 @@ def test_the_longest_export_that_the_path_is_in_is_mounted(
     run(work())
 
 
+@pytest.mark.thorough
 def test_a_path_of_no_export_is_not_found(tmp_path: Path) -> None:
     names = [f"/e{number}" for number in range(10)]
 
@@ -235,6 +242,7 @@ def test_a_path_of_no_export_is_not_found(tmp_path: Path) -> None:
     run(work())
 
 
+@pytest.mark.thorough
 def test_a_handle_of_another_server_is_told(tmp_path: Path) -> None:
     service = _Mountd("/data")
 
@@ -254,6 +262,7 @@ def test_a_handle_of_another_server_is_told(tmp_path: Path) -> None:
     run(work())
 
 
+@pytest.mark.thorough
 def test_a_url_may_name_a_file(tmp_path: Path) -> None:
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "file").write_bytes(b"abc")
@@ -305,6 +314,7 @@ class _PortMapper(PORT_MAPPER_V2_Service):
         return self.port if args == mapping(100005, 3, 6, 0) else 0
 
 
+@pytest.mark.thorough
 def test_a_server_that_lists_nothing_is_asked_from_the_longest_path_up() -> None:
     service = _Mountd("/srv/data")
 
@@ -319,9 +329,8 @@ def test_a_server_that_lists_nothing_is_asked_from_the_longest_path_up() -> None
     run(work())
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"), [(mountstat3.MNT3ERR_ACCES, PermissionError), (mountstat3.MNT3ERR_SERVERFAULT, OSError)]
-)
+@pytest.mark.thorough
+@each_case(("status", "kind"), [(mountstat3.MNT3ERR_ACCES, PermissionError), (mountstat3.MNT3ERR_SERVERFAULT, OSError)])
 def test_a_refusal_to_mount_has_its_errno(status: mountstat3, kind: type[OSError]) -> None:
     service = _Mountd(status=status)
 
@@ -335,7 +344,8 @@ def test_a_refusal_to_mount_has_its_errno(status: mountstat3, kind: type[OSError
     run(work())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.thorough
+@each_case(
     ("admitted", "told"),
     [
         ([], "the server's MOUNT refuses /data to this host or user; the server's log may have the reason"),
@@ -376,6 +386,7 @@ def test_a_host_name_without_an_address_is_what_the_error_is_about(scheme: str, 
     run(work())
 
 
+@pytest.mark.thorough
 def test_the_port_mapper_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
     service = _Mountd("/")
 
@@ -393,6 +404,7 @@ def test_the_port_mapper_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
     run(work())
 
 
+@pytest.mark.thorough
 def test_nobody_who_mounts_is_an_error_that_says_where_it_looked(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         async with TcpServer(Dispatcher([])) as other, TcpServer(Dispatcher([_PortMapper(0)])) as mapper:
@@ -410,6 +422,7 @@ def test_nobody_who_mounts_is_an_error_that_says_where_it_looked(monkeypatch: py
     run(work())
 
 
+@pytest.mark.thorough
 def test_closing_unmounts(tmp_path: Path) -> None:
     service = _Mountd("/data")
 

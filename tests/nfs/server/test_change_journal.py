@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rpcrdma.nfs.server.change_journal import ChangeJournal, change_octets, ended, rescan
 from rpcrdma.nfs.watch import WATCH_PATHLEN, encode_watch_change, watch_change, watch_kind, watch_status
 from rpcrdma.xdr.codec import Encoder
+from support.cases import each_case
 
 CREATED, REMOVED, RENAMED = watch_kind.WATCH_CREATED, watch_kind.WATCH_REMOVED, watch_kind.WATCH_RENAMED
 CHANGED, ATTRIBUTES = watch_kind.WATCH_CHANGED, watch_kind.WATCH_ATTRIBUTES
@@ -60,9 +61,7 @@ def test_who_is_told_of_a_creation_looks_at_the_content_anyway() -> None:
     assert [kind for _, kind, _ in told(journal)] == ["CREATED", "REMOVED", "CREATED"]
 
 
-@pytest.mark.parametrize(
-    "between", [change(RENAMED, "a", "b"), change(REMOVED, "dir", directory=True), change(REMOVED, "a")]
-)
+@each_case("between", [change(RENAMED, "a", "b"), change(REMOVED, "dir", directory=True), change(REMOVED, "a")])
 def test_a_path_that_may_stand_for_something_else_is_told_of_again(between: watch_change) -> None:
     journal = ChangeJournal()
     for each in (change(CHANGED, "a"), between, change(CHANGED, "a")):
@@ -144,7 +143,7 @@ def test_nothing_comes_after_the_end() -> None:
     assert batch.changes == [ended(watch_status.WATCHERR_STALE)]
 
 
-@pytest.mark.parametrize("number", [4, 7, 8, 1 << 63])
+@each_case("number", [4, 7, 8, 1 << 63])
 def test_what_cannot_have_been_got_is_not_acknowledged(number: int) -> None:
     journal = ChangeJournal(5)
     for name in "abc":

@@ -17,6 +17,7 @@ from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.nfs.watch import watch_change, watch_kind, watch_status
 from rpcrdma.rpc.auth import AuthSys
+from support.cases import each_case
 
 CREATED, REMOVED, CHANGED = Happening.CREATED, Happening.REMOVED, Happening.CHANGED
 FROM, TO, ATTRIBUTES, GONE = Happening.MOVED_FROM, Happening.MOVED_TO, Happening.ATTRIBUTES, Happening.GONE
@@ -276,7 +277,7 @@ def test_the_kernels_own_bound_is_told_of(rig: Rig) -> None:
     assert watch_status_of(refused.value) is watch_status.WATCHERR_NOSPC
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("error", "status"),
     [
         (Refused(nfsstat3.NFS3ERR_STALE), watch_status.WATCHERR_STALE),
@@ -313,7 +314,7 @@ def test_directories_that_the_caller_may_not_list_are_not_watched(rig: Rig) -> N
 
 
 @AS_ROOT
-@pytest.mark.parametrize(("mode", "told"), [(0o744, []), (0o711, ["ended ACCES"])])
+@each_case(("mode", "told"), [(0o744, []), (0o711, ["ended ACCES"])])
 def test_permissions_that_are_taken_away_end_what_they_allowed(rig: Rig, mode: int, told: list[str]) -> None:
     sink = rig.open(uid=1000)
     late = rig.event(CREATED, "a/b/secret")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.nfs.server.far_down import path_of_ancestor, reach
+from support.cases import each_case
 
 LEVELS = 5000
 
@@ -58,7 +59,7 @@ def test_a_short_path_is_told_as_it_is(chain: tuple[Path, int]) -> None:
     os.close(fd)
 
 
-@pytest.mark.parametrize("levels", [0, 1, 2000, 2001, LEVELS])
+@each_case("levels", [0, 1, 2000, 2001, LEVELS])
 def test_names_lead_down_however_many(chain: tuple[Path, int], levels: int) -> None:
     top = os.open(chain[0], os.O_PATH)
     fd = reach(top, [b"d"] * levels)
@@ -71,6 +72,7 @@ def test_names_lead_down_however_many(chain: tuple[Path, int], levels: int) -> N
     os.close(fd)
 
 
+@pytest.mark.thorough
 def test_names_lead_through_no_link_and_not_up(chain: tuple[Path, int], tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     (tmp_path / "inner").mkdir()

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export
 from rpcrdma.nfs.server.file_handle import HandleSeal
+from support.cases import each_case
 
 
 def load_harness() -> ModuleType:
@@ -56,7 +57,7 @@ def server(request: pytest.FixtureRequest, outside: Path) -> Iterator[Any]:
 NAMES = ["", "/", "..", "../secret", "a/file", "a/../../secret", "/etc/passwd", "\0", "a\0", ".\0", "x" * 255 + "/"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_no_name_leads_out(server: Any, outside: Path, name: str) -> None:
     root = server.mount()
     reply = server.call("lookup", v3.LOOKUP3args(server.dirop(root, name[:255])))
@@ -132,6 +133,7 @@ def test_an_object_at_its_old_path_is_outside_once_the_export_has_moved(server: 
     assert server.status("read", v3.READ3args(v3.nfs_fh3(file), 0, 4)) == "STALE"
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 def test_mount_points_are_not_entered(outside: Path) -> None:
     point = outside / "export" / "a" / "point"
@@ -302,6 +304,7 @@ while not os.path.exists("stop"):
 """
 
 
+@pytest.mark.thorough
 def test_a_process_that_renames_never_gets_a_file_another_files_data(server: Any, outside: Path) -> None:
     """It removes the objects that CREATE makes and puts a file of its own in the place, as often as it can."""
     root = server.mount()

@@ -27,6 +27,7 @@ from rpcrdma.rpc.auth import AuthGss, AuthStat, AuthSys, LocalUser
 from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CredentialTooWeak
+from support.cases import each_case
 from support.fake_gss import FakeMechanism
 
 ALICE = LocalUser(1000, 100, (4, 24))
@@ -70,6 +71,7 @@ async def serving(
         state.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_client_takes_the_first_flavor_of_the_export_for_which_it_has_a_credential(
     scheme: str, tmp_path: Path, mechanism: FakeMechanism
@@ -89,6 +91,7 @@ def test_a_client_takes_the_first_flavor_of_the_export_for_which_it_has_a_creden
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(("wanted", "says"), [("krb5i", "krb5i"), ("sys", "sys")])
 def test_a_client_that_wants_another_flavor_than_the_export_is_told_those_it_takes(
@@ -102,6 +105,7 @@ def test_a_client_that_wants_another_flavor_than_the_export_is_told_those_it_tak
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_handle_is_of_no_use_with_another_flavor_than_its_export_takes(
     scheme: str, tmp_path: Path, mechanism: FakeMechanism, caplog: pytest.LogCaptureFixture
@@ -131,6 +135,7 @@ def test_a_handle_is_of_no_use_with_another_flavor_than_its_export_takes(
     assert "refused 127.0.0.1 the export /home: it came with sys, and the export asks for krb5p" in caplog.text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_changes_that_kerberos_does_not_protect_need_the_consent_of_the_client_and_for_krb5p_of_the_server(
     scheme: str, tmp_path: Path, mechanism: FakeMechanism, caplog: pytest.LogCaptureFixture
@@ -154,6 +159,7 @@ def test_changes_that_kerberos_does_not_protect_need_the_consent_of_the_client_a
     assert "refused to tell 127.0.0.1 of changes in the export /home: it asks for krb5p" in caplog.text
 
 
+@pytest.mark.thorough
 def test_the_list_of_exports_has_the_flavors_in_order(tmp_path: Path, mechanism: FakeMechanism) -> None:
     async def main() -> None:
         async with serving(tmp_path, mechanism, home=(KRB5P, KRB5I), pub=(SYS, NONE)) as urls:
@@ -164,7 +170,7 @@ def test_the_list_of_exports_has_the_flavors_in_order(tmp_path: Path, mechanism:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
-@pytest.mark.parametrize(
+@each_case(
     ("user", "export", "acts_as"),
     [
         (ALICE, {}, (1000, 100, (4, 24))),
@@ -185,6 +191,7 @@ def test_a_principal_acts_as_its_local_user_squashed_as_the_export_says(
     assert (caller.uid, caller.gid, caller.gids) == acts_as
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_files_belong_to_the_user_of_the_principal_and_not_to_the_one_of_the_claim(

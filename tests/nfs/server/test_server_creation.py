@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs import v3
+from support.cases import each_case
 
 VERIFIER = b"\xff\xee\xdd\xcc\x88\x11\x22\x33"
 
@@ -71,8 +72,8 @@ def test_unchecked_create_takes_an_existing_file(server: Any, root: bytes, tree:
     assert (tree / "hello.txt").read_bytes() == b""
 
 
-@pytest.mark.parametrize("name", ["a", "link"])
-@pytest.mark.parametrize("mode", [v3.createmode3.UNCHECKED, v3.createmode3.EXCLUSIVE])
+@each_case("name", ["a", "link"])
+@each_case("mode", [v3.createmode3.UNCHECKED, v3.createmode3.EXCLUSIVE])
 def test_create_takes_nothing_but_regular_files(server: Any, root: bytes, name: str, mode: v3.createmode3) -> None:
     how = VERIFIER if mode == v3.createmode3.EXCLUSIVE else server.sattr()
     assert create(server, root, name, mode, how).status == v3.nfsstat3.NFS3ERR_EXIST
@@ -113,7 +114,7 @@ def test_mkdir_and_symlink_describe_what_they_made(server: Any, root: bytes, tre
     assert server.status("symlink", v3.SYMLINK3args(server.dirop(root, "sym"), data)) == "EXIST"
 
 
-@pytest.mark.parametrize("name", [".", ".."])
+@each_case("name", [".", ".."])
 def test_nothing_can_be_made_under_the_names_of_dots(server: Any, root: bytes, name: str) -> None:
     assert server.status("mkdir", v3.MKDIR3args(server.dirop(root, name), server.sattr())) == "EXIST"
 
@@ -125,7 +126,7 @@ def test_mknod_makes_pipes_and_sockets(server: Any, root: bytes, tree: Path, kin
     assert test((tree / "x").lstat().st_mode)
 
 
-@pytest.mark.parametrize("kind", [v3.ftype3.NF3REG, v3.ftype3.NF3DIR, v3.ftype3.NF3LNK])
+@each_case("kind", [v3.ftype3.NF3REG, v3.ftype3.NF3DIR, v3.ftype3.NF3LNK])
 def test_mknod_makes_nothing_else(server: Any, root: bytes, kind: v3.ftype3) -> None:
     assert server.status("mknod", v3.MKNOD3args(server.dirop(root, "x"), v3.mknoddata3(kind, None))) == "BADTYPE"
 
@@ -170,7 +171,7 @@ def test_the_guard_lets_only_the_expected_change_time_pass(server: Any, root: by
     assert setattr_(server, file, server.attributes(file).ctime, mode=0o600).status == v3.nfsstat3.NFS3_OK
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("wanted", "status"),
     [
         ({"size": 1 << 63}, "FBIG"),

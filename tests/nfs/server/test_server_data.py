@@ -12,6 +12,7 @@ import pytest
 
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server.file_access import OpenFiles
+from support.cases import each_case
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def test_a_file_is_read_whole_and_in_parts(server: Any, root: bytes) -> None:
     assert server.read(file, 7, 5) == b"world"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("offset", "count", "got", "eof"),
     [(0, 13, 13, True), (0, 12, 12, False), (5, 100, 8, True), (13, 1, 0, True), (99, 1, 0, True), (3, 0, 0, False)],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export, MountService, NfsService, build_services, parse_network
+from support.cases import each_case
 
 
 def export(name: str, directory: Path, **options: Any) -> Export:
@@ -43,7 +44,7 @@ def test_directories_below_an_export_can_be_mounted(start: Any, tree: Path) -> N
     assert server.attributes(server.mount("/data/a/b")).fileid == (tree / "a" / "b").stat().st_ino
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "status"),
     [
         ("/", "NOENT"),
@@ -136,13 +137,13 @@ def test_the_log_of_refusals_names_some_networks_of_many(start: Any, caplog: pyt
     assert record.getMessage().endswith(", 192.0.2.7/32 and 2 more alone")
 
 
-@pytest.mark.parametrize("name", ["", "data", "/data/", "//", "/a//b", "/a/../b", "/.", "/\0"])
+@each_case("name", ["", "data", "/data/", "//", "/a//b", "/a/../b", "/.", "/\0"])
 def test_names_that_no_client_could_mount_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a name for an export"):
         Export(name=name, directory=tmp_path)
 
 
-@pytest.mark.parametrize("number", [-1, 0xFFFFFFFF])
+@each_case("number", [-1, 0xFFFFFFFF])
 def test_the_anonymous_user_must_be_one(number: int, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not the number of a user or group"):
         Export(name="/", directory=tmp_path, anonymous_uid=number)
@@ -156,7 +157,7 @@ def test_servers_without_or_with_ambiguous_exports_are_refused(start: Any, tree:
         build_services([], state=state)
 
 
-@pytest.mark.parametrize("name", ["hello.txt", "absent"])
+@each_case("name", ["hello.txt", "absent"])
 def test_only_directories_can_be_exported(start: Any, tree: Path, name: str) -> None:
     with pytest.raises(OSError, match=name):
         start([export("/", tree / name)])

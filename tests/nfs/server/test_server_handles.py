@@ -14,6 +14,7 @@ from rpcrdma.limits import NFS_PLACES_UNWRITTEN_MAX, NFS_SEARCH_ENTRIES_MAX, NFS
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export, object_tree, tree_search
 from rpcrdma.nfs.server.far_down import path_of_ancestor
+from support.cases import each_case
 
 Start = Callable[..., Any]
 
@@ -406,7 +407,7 @@ def test_what_a_search_has_found_is_let_go_of_when_it_is_not_asked_for(
     assert search._names is None
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
+@each_case("elsewhere", [False, True])
 def test_what_left_the_export_is_served_again_when_it_is_back(
     restart: Start, tree: Path, tmp_path: Path, clock: list[int], elsewhere: bool
 ) -> None:
@@ -457,6 +458,7 @@ def deep(start: Start, tree: Path, tmp_path: Path) -> Iterator[tuple[Any, list[b
     subprocess.run(["rm", "-rf", tree / LONG, tmp_path / "outside"], check=True)
 
 
+@pytest.mark.thorough
 def test_calls_far_down_take_few_steps(deep: tuple[Any, list[bytes]], opened: list[object]) -> None:
     """Each climbed to the root before, one level at a time, and once more for each directory above that was open."""
     server, chain = deep
@@ -474,6 +476,7 @@ def test_calls_far_down_take_few_steps(deep: tuple[Any, list[bytes]], opened: li
         assert len(opened) <= 2 * 2 * 9 + 4
 
 
+@pytest.mark.thorough
 def test_an_object_far_down_is_reached_in_few_steps(deep: tuple[Any, list[bytes]], opened: list[object]) -> None:
     server, chain = deep
     server.services.nfs.backend.nodes.drop_all()
@@ -484,6 +487,7 @@ def test_an_object_far_down_is_reached_in_few_steps(deep: tuple[Any, list[bytes]
     assert len(server.services.nfs.backend.nodes) <= 20
 
 
+@pytest.mark.thorough
 def test_a_deleted_directory_far_down_is_stale(deep: tuple[Any, list[bytes]]) -> None:
     server, chain = deep
     above = server.services.nfs.backend.nodes.get(chain[-2])
@@ -492,6 +496,7 @@ def test_a_deleted_directory_far_down_is_stale(deep: tuple[Any, list[bytes]]) ->
     assert server.getattr_status(chain[-1]) == "STALE"
 
 
+@pytest.mark.thorough
 def test_all_below_goes_stale_when_the_top_of_a_deep_tree_leaves(
     deep: tuple[Any, list[bytes]], tree: Path, tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ from rpcrdma.nfs.server import build_services, file_access, open_state
 from rpcrdma.nfs.server.export import ANONYMOUS, Export
 from rpcrdma.nfs.server.file_access import Callers, SwitchedCaller
 from rpcrdma.rpc.auth import AuthNone, AuthSys
+from support.cases import each_case
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
 
@@ -75,7 +76,7 @@ def test_a_file_that_somebody_has_open_is_not_open_to_others(server: Any, tree: 
     assert read_status(server, file, ALICE) == "OK"
 
 
-@pytest.mark.parametrize(("uid", "gid", "mode"), [(1001, 50, 0o600), (1001, 51, 0o640), (1002, 50, 0o640)])
+@each_case(("uid", "gid", "mode"), [(1001, 50, 0o600), (1001, 51, 0o640), (1002, 50, 0o640)])
 @needs_root
 def test_a_change_of_rights_counts_though_the_change_time_stays(
     server: Any, tree: Path, monkeypatch: pytest.MonkeyPatch, uid: int, gid: int, mode: int
@@ -119,6 +120,7 @@ server.close()
 """
 
 
+@pytest.mark.thorough
 @needs_root
 def test_revoked_permission_is_refused_where_times_are_coarse(tmp_path: Path) -> None:
     """A ramfs takes its times from the timer's tick: a chmod and another often share one."""
@@ -242,7 +244,7 @@ def test_threads_come_back_as_they_were(server: Any, tree: Path) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("fixed_up", [True, False])
+@each_case("fixed_up", [True, False])
 def test_a_block_that_fails_midway_leaves_the_thread_as_it_was(
     tree: Path, monkeypatch: pytest.MonkeyPatch, fixed_up: bool
 ) -> None:
@@ -294,6 +296,7 @@ def test_only_what_differs_from_the_servers_identity_is_changed(tree: Path) -> N
     assert changed == {"nothing": [], "user": ["Uid", "CapEff"], "group": ["Gid"], "groups": ["Groups"]}
 
 
+@pytest.mark.thorough
 @needs_root
 def test_a_worker_thread_acts_as_each_caller_though_it_keeps_the_identity_of_the_last(open_place: Path) -> None:
     """One thread runs all calls, and the identity of an earlier caller gives no right to a later one."""
@@ -526,6 +529,7 @@ def open_place() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.thorough
 @needs_root
 def test_a_server_of_a_user_does_everything_as_this_user(open_place: Path) -> None:
     tree, state = open_place / "export", open_place / "state"

@@ -7,10 +7,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server.backend import nfs_time
+from support.cases import each_case
 
 ALL_ACCESS = 0x3F
 
@@ -37,7 +36,7 @@ def test_all_objects_of_an_export_share_a_file_system_id(server: Any) -> None:
     assert server.attributes(root).fsid == server.attributes(server.lookup(root, "a", "b", "deep.txt")).fsid
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("nanoseconds", "seconds", "rest"),
     [
         (0, 0, 0),
@@ -105,7 +104,7 @@ def test_pathconf_tells_the_bounds_of_the_file_system(server: Any, tree: Path) -
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "args"),
     [
         ("getattr", v3.GETATTR3args),

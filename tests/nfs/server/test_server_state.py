@@ -20,6 +20,7 @@ from rpcrdma.nfs.server.object_tree import ObjectCache
 from rpcrdma.nfs.server.refusal import Refused, status_of
 from rpcrdma.nfs.server.state import NameInDirectory, PlaceIndex, open_state
 from rpcrdma.nfs.v3 import nfsstat3
+from support.cases import each_case
 
 KEY = bytes(range(32))
 
@@ -240,7 +241,7 @@ def test_long_kernel_handles_are_digested(tmp_path: Path, monkeypatch: pytest.Mo
     assert (identity[0], mount, kernel_handle(identity)) == (1, 5, None)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("error", "status"),
     [
         (OSError(13, "x"), nfsstat3.NFS3ERR_ACCES),

@@ -30,6 +30,7 @@ from rpcrdma.nfs.watch import (
     watch_subscribe_args,
 )
 from rpcrdma.rpc.service import CallContext, Service
+from support.cases import each_case
 from support.watch_rig import (
     Replica,
     Scripted,
@@ -47,6 +48,7 @@ pytestmark = pytest.mark.versions("2")
 over_both = pytest.mark.providers("iwarp")
 
 
+@pytest.mark.thorough
 @over_both
 def test_who_never_acknowledges_costs_a_bounded_number_of_calls(
     tmp_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch
@@ -80,11 +82,11 @@ def test_who_never_acknowledges_costs_a_bounded_number_of_calls(
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 @over_both
-@pytest.mark.parametrize(
+@each_case(
     "answer",
     [lambda batch: batch.first + 1000, lambda batch: batch.first - 2, lambda _: 1 // 0],
-    ids=["ahead", "behind", "error"],
 )
 def test_an_answer_that_cannot_be_ends_that_subscription_alone(
     tmp_path: Path, scheme: str, answer: Callable[[watch_batch], int]
@@ -102,6 +104,7 @@ def test_an_answer_that_cannot_be_ends_that_subscription_alone(
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 @over_both
 def test_a_client_that_offers_nothing_is_told_nothing(tmp_path: Path, scheme: str) -> None:
     async def main() -> None:
@@ -114,6 +117,7 @@ def test_a_client_that_offers_nothing_is_told_nothing(tmp_path: Path, scheme: st
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_places_are_dealt_out_by_client_and_by_connection_and_those_away_give_way(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, "tcp") as rig, AsyncExitStack() as stack:
@@ -158,6 +162,7 @@ def test_places_are_dealt_out_by_client_and_by_connection_and_those_away_give_wa
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_when_all_places_are_taken_who_is_away_longest_gives_way_to_another_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +187,7 @@ def test_when_all_places_are_taken_who_is_away_longest_gives_way_to_another_clie
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_nobody_goes_on_with_the_subscription_of_another(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
@@ -201,7 +207,8 @@ def test_nobody_goes_on_with_the_subscription_of_another(tmp_path: Path) -> None
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("number", [17, 0])
+@pytest.mark.thorough
+@each_case("number", [17, 0])
 def test_numbers_that_were_never_told_lead_to_a_rescan(tmp_path: Path, number: int) -> None:
     async def main() -> None:
         async with (
@@ -224,7 +231,7 @@ def told(kind: watch_kind, path: str, target: str = "") -> watch_change:
     return watch_change(kind, False, path, target, watch_status.WATCH_OK)
 
 
-@pytest.mark.parametrize("path", ["", "/etc", "a//b", "..", "a/../b", "a\0", "a/"])
+@each_case("path", ["", "/etc", "a//b", "..", "a/../b", "a\0", "a/"])
 def test_paths_that_lead_elsewhere_are_not_believed(path: str) -> None:
     for change in (told(watch_kind.WATCH_CREATED, path), told(watch_kind.WATCH_RENAMED, "a", path)):
         with pytest.raises(RemoteProtocolError):
@@ -269,6 +276,7 @@ async def listen(liar: Liar) -> tuple[list[str], str]:
     return heard, ""
 
 
+@pytest.mark.thorough
 def test_a_client_knows_by_the_numbers_what_it_has_missed() -> None:
     async def main() -> None:
         a, b = told(watch_kind.WATCH_CREATED, "a"), told(watch_kind.WATCH_CREATED, "b")
@@ -282,6 +290,7 @@ def test_a_client_knows_by_the_numbers_what_it_has_missed() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_a_server_that_tells_of_what_cannot_be_is_heard_no_more() -> None:
     async def main() -> None:
         good, bad = told(watch_kind.WATCH_CREATED, "a"), told(watch_kind.WATCH_CREATED, "../../etc")

@@ -37,6 +37,8 @@ from support.watch_rig import (
     words,
 )
 
+pytestmark = pytest.mark.thorough
+
 over_both = pytest.mark.providers("iwarp")
 K = ChangeKind
 

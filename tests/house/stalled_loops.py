@@ -1,0 +1,47 @@
+"""A pytest plugin, `--stalls SHARE:SECONDS`: a machine that stalls.
+
+Before a turn of an event loop the process sleeps, with a probability and for a time that the options give, as on a
+machine that is busy otherwise. Virtual time does not pass meanwhile. A test that fails then depends on the speed of the
+machine. The same seed stalls a test at the same turns in each run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+import pytest
+
+from rpcrdma.simulation.loop import VirtualLoop
+
+_random = random.Random()
+_run_once = asyncio.BaseEventLoop._run_once  # type: ignore[attr-defined]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("stalled loops")
+    group.addoption("--stalls", metavar="SHARE:SECONDS", help="probability and length of a stall")
+    group.addoption("--stall-seed", default="1", help="which turns stall")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--stalls") is None:
+        return
+    share, length_s = map(float, config.getoption("--stalls").split(":"))
+
+    def stalled_run_once(loop: asyncio.BaseEventLoop) -> None:
+        if not isinstance(loop, VirtualLoop) and _random.random() < share:
+            time.sleep(length_s)
+        _run_once(loop)
+
+    asyncio.BaseEventLoop._run_once = stalled_run_once  # type: ignore[attr-defined]
+
+
+def pytest_unconfigure() -> None:
+    asyncio.BaseEventLoop._run_once = _run_once  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    _random.seed(f"{item.config.getoption('--stall-seed')} {item.nodeid}")

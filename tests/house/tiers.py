@@ -1,0 +1,42 @@
+"""A pytest plugin: keeps tests that start a process or use a network out of `make test`, but for the journeys.
+
+`make test` runs every test that is not marked `thorough`. Such a test does all of its work in its own process; one that
+does not is marked `thorough`, which leaves it to `make test-all`, or `journey`, of which `make test` has a few.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+_PROCESSES = {"os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"}
+_ADDRESSES = {"socket.bind", "socket.connect"}
+
+_reached_out: set[str] = set()
+"""The events by which the running test has left its process."""
+
+
+def _notice(event: str, details: tuple[Any, ...]) -> None:
+    # The address of a local socket is a path.
+    if event in _PROCESSES or (event in _ADDRESSES and isinstance(details[1], tuple)):
+        _reached_out.add(event)
+
+
+sys.addaudithook(_notice)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    _reached_out.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fails a test of the wrong tier."""
+    result = yield
+    if _reached_out and not any(item.iter_markers("thorough")) and not any(item.iter_markers("journey")):
+        pytest.fail(f"mark the test `thorough`, or have it stay in its process: it caused {sorted(_reached_out)}")
+    return result
