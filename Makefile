@@ -41,7 +41,7 @@ KERNEL_PACKAGES := qemu-system-x86 gcc make xz-utils iproute2
 # What clang links fuzz targets with.
 LIBFUZZER = libclang_rt.fuzzer_no_main-$$(uname -m).a
 
-.PHONY: help install demo test test-all test-stalled check check-native native-packages wheels gen fuzz mutate soak sim scale data-tools interop interop-packages kerberos-packages interop-kernel interop-verbs kernel-shell kernel-measure \
+.PHONY: help install demo test test-all test-stalled nightly check check-native native-packages wheels gen fuzz mutate soak sim scale data-tools interop interop-packages kerberos-packages interop-kernel interop-verbs kernel-shell kernel-measure \
 	kernel-packages bench docs clean
 
 help:
@@ -50,7 +50,8 @@ help:
 	@echo 'make test      install with the tools of tests, then run those that need neither a process nor a network, and some'
 	@echo '               journeys of users: a minute'
 	@echo 'make test-all  all tests: hostile peers over sockets, each version and provider, models, worlds, documents'
-	@echo 'make test-stalled  all tests on a machine that stalls: none may depend on time'
+	@echo 'make test-stalled  all tests on a machine that stalls: none may depend on its speed'
+	@echo 'make nightly   what takes hours: long fuzzing, soak, mutation, 100,000 worlds, all checks against Linux kernels'
 	@echo 'make check     lint, format, types, layers, ledger, generated code'
 	@echo 'make check-native  the suites of the software RNIC with a sanitized build of the native step; libFuzzer for a minute'
 	@echo 'make wheels    source distribution and manylinux wheel of the native step, in build/wheels'
@@ -105,7 +106,8 @@ test: $(DEV_STAMP)
 test-all: $(DEV_STAMP)
 	$(PYTEST) -m '$(SUITE)' --ledger 'make test-all'
 
-# `make test-stalled SEED=7 STALLS='0.02:0.08'`: probability and seconds of a stall, a run of the suite for each.
+# `make test-stalled SEED=7 STALLS='0.02:0.08'`: probability and seconds of a stall, a run of all tests for each; then
+# `make test` beside four busy processes.
 test-stalled: STALLS := 0.02:0.08 0.002:1
 test-stalled: SEED := 1
 test-stalled: $(DEV_STAMP)
@@ -113,6 +115,23 @@ test-stalled: $(DEV_STAMP)
 		echo "== stalls $$stalls, seed $(SEED)"; \
 		$(PYTEST) --stalls $$stalls --stall-seed $(SEED) -m '$(SUITE)'; \
 	done
+	@echo '== beside four busy processes'; trap 'kill $$busy' EXIT; \
+	for number in 1 2 3 4; do $(BIN)/python -c 'while True: pass' & busy="$$busy $$!"; done; \
+	$(PYTEST) -m 'not thorough and $(SUITE)'
+
+# What takes too long for each change: hours.
+nightly: $(DEV_STAMP)
+	$(MAKE) check test-all
+	for seed in 1 2 3; do $(MAKE) test-stalled SEED=$$seed || exit 1; done
+	$(MAKE) fuzz SECONDS=1800
+	$(MAKE) check-native SECONDS=600
+	$(MAKE) soak SECONDS=600
+	$(MAKE) soak SECONDS=600 EXTENSION=rtr
+	$(MAKE) scale
+	$(MAKE) sim SEEDS=100000 TWICE_EVERY=10
+	$(MAKE) mutate SAMPLE=0
+	$(MAKE) mutate SAMPLE=600 SEED=$$(date +%j) TIER=quick LEAST=90
+	$(MAKE) interop interop-kernel interop-verbs
 
 check: $(DEV_STAMP)
 	$(BIN)/ruff check .
@@ -170,11 +189,13 @@ fuzz: $(DEV_STAMP)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 600 tests/*/test_*_properties.py
 
 # `make mutate SAMPLE=100 SEED=7 MODULES='iwarp/*.py wire/buffers.py'`: so many mistakes of each package, 0 for all;
-# paths below src/rpcrdma. It fails where tests notice too few.
+# paths below src/rpcrdma. It fails where tests notice less than LEAST percent. TIER=quick: with the tests of `make test`
+# alone.
 mutate: SAMPLE := 300
+mutate: LEAST := 95
 mutate: $(DEV_STAMP)
-	$(BIN)/python tests/mutation/run_mutants.py --sample $(SAMPLE) --jobs $(WORKERS) $(if $(SEED),--seed $(SEED)) \
-		$(if $(MODULES),--modules $(MODULES))
+	$(BIN)/python tests/mutation/run_mutants.py --sample $(SAMPLE) --jobs $(WORKERS) --least $(LEAST) \
+		$(if $(SEED),--seed $(SEED)) $(if $(MODULES),--modules $(MODULES)) $(if $(TIER),--tier $(TIER))
 
 # `make soak SECONDS=600 SEED=7`: at most ten minutes; without a seed it takes one and prints it. VERSION is that of
 # RPC-over-RDMA that server and clients speak: auto, 1, 2 or 2-07; EXTENSION whether clients use the round-trip

@@ -20,6 +20,8 @@ from rpcrdma.simulation.model import FabricModel
 from support.cases import each_case
 from test_layers import RANKS
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 COMMANDS = Path(sys.executable).parent
@@ -32,7 +34,6 @@ def run(*command: str | Path, directory: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.thorough
 def test_pictures_show_conversations_and_tables_as_they_are_now(tmp_path: Path) -> None:
     run(sys.executable, DOCS / "pictures.py", tmp_path, directory=tmp_path)
     drawn = {path.name: path.read_text() for path in tmp_path.iterdir()}
@@ -41,7 +42,6 @@ def test_pictures_show_conversations_and_tables_as_they_are_now(tmp_path: Path) 
     assert [name for name in drawn if drawn[name] != kept[name]] == [], "run: python docs/pictures.py"
 
 
-@pytest.mark.thorough
 def test_pictures_are_shown_on_some_page(reference: Path) -> None:
     pages = "\n".join(path.read_text() for path in (*DOCS.glob("*.md"), *reference.iterdir()))
     assert [path.name for path in (DOCS / "pictures").iterdir() if f"pictures/{path.name}" not in pages] == []
@@ -67,7 +67,6 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.thorough
 def test_the_reference_has_every_command(reference: Path) -> None:
     page = (reference / "commands.md").read_text()
     commands = next(action for action in build_parser()._actions if action.dest == "command").choices
@@ -76,7 +75,6 @@ def test_the_reference_has_every_command(reference: Path) -> None:
     assert "| `--rpcrdma-version VERSION` |" in page.partition("\n## Connection options\n")[2]
 
 
-@pytest.mark.thorough
 def test_the_reference_has_every_limit_with_its_value(reference: Path) -> None:
     page = (reference / "limits.md").read_text()
     shown = {name: value.strip("`").replace(",", "") for name, value in re.findall(r"\| `(\w+)` \| (\S+) \|", page)}
@@ -89,7 +87,6 @@ LEDGER_ROW = re.compile(
 )
 
 
-@pytest.mark.thorough
 def test_the_ledger_page_has_every_statement_under_its_document_in_the_order_of_sections(reference: Path) -> None:
     page = (reference / "ledger.md").read_text()
     ledger = {
@@ -146,7 +143,6 @@ def test_the_ledger_page_tells_at_the_statement_of_a_check_that_linux_does_other
     assert told["OR-9"] == "", "no check tries it"
 
 
-@pytest.mark.thorough
 def test_the_reference_has_every_module_with_its_purpose(reference: Path) -> None:
     page = (reference / "modules.md").read_text()
     sections = dict(re.findall(r"^## ([\w.]+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
@@ -165,7 +161,6 @@ def blocks(page: str, kind: str) -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.thorough
 def test_the_first_program_of_the_tutorial_works_over_both_transports(tmp_path: Path) -> None:
     (tmp_path / "columns.x").write_text(blocks("first-program.md", "")[0])
     serve, read, record = blocks("first-program.md", "python")
@@ -191,7 +186,6 @@ def test_the_first_program_of_the_tutorial_works_over_both_transports(tmp_path: 
     assert "RDMA Write, 800000 octets" in run("rpcrdma", "decode", "--brief", "columns.pcap", directory=tmp_path)
 
 
-@pytest.mark.thorough
 @each_case(
     ("page", "program", "place"),
     [

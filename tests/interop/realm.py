@@ -115,16 +115,16 @@ def realm_at(folder: Path, address: str = "127.0.0.1") -> Iterator[Realm]:
         yield realm
     finally:
         kdc.terminate()
-        kdc.communicate(timeout=30)
+        kdc.communicate(timeout=60)
 
 
 def until_it_listens(kdc: subprocess.Popen[bytes], address: str, port: int) -> None:
     """Returns when the KDC takes connections."""
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 60
     while True:
         assert kdc.poll() is None, "the KDC has ended"
         try:
-            socket.create_connection((address, port), timeout=5).close()
+            socket.create_connection((address, port), timeout=60).close()
         except OSError:
             assert time.monotonic() < deadline_s, "the KDC does not listen"
         else:

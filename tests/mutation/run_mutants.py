@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import random
+import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
@@ -237,6 +238,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="which ones are drawn")
     parser.add_argument("--modules", nargs="+", default=list(MODULES), help="patterns of paths below the package")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    parser.add_argument("--tier", choices=("all", "quick"), default="all", help="quick: with the tests of `make test`")
     parser.add_argument("--outcomes", type=Path, help="write what became of each mutant to this file, as JSON")
     parser.add_argument("--again", type=Path, help="try what was not noticed in the run that wrote this file")
     parser.add_argument("--root", type=Path, default=ROOT, help="of the project")
@@ -271,6 +273,8 @@ def main() -> int:
     preload(project.package.name)
     with tempfile.TemporaryDirectory() as name:
         run = Run(project, coverage, args.jobs, Path(name))
+        if args.tier == "quick":
+            run.order.left_out |= thorough_tests(project)
         run.try_all(drawn)
     if args.outcomes:
         rows = [
@@ -280,6 +284,15 @@ def main() -> int:
         ]
         args.outcomes.write_text(json.dumps(rows, indent=1))
     return 0 if report(run.tried, project, args.gated, args.least) else 1
+
+
+def thorough_tests(project: Project) -> set[str]:
+    """The tests that `make test` leaves out, by their ids."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-m", "thorough", *project.test_files]
+    done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
+    if done.returncode not in {0, 5}:
+        raise SystemExit(f"error: the tests cannot be collected\n{done.stdout[-4000:]}")
+    return {line for line in done.stdout.splitlines() if "::" in line}
 
 
 def key(mutant: Mutant, project: Project) -> tuple[str, str, str, str]:

@@ -17,6 +17,7 @@ from rpcrdma.simulation.faults import DELIVERED, Delivery, Message, MessageKind
 from rpcrdma.simulation.loop import now_s, run
 from rpcrdma.simulation.trace import EventKind
 from support.cases import each_case
+from support.waiting import time_passes
 
 
 class Script:
@@ -150,7 +151,7 @@ def test_a_jump_of_the_clock_ends_calls_whose_deadline_it_has_passed() -> None:
     async def use(fabric: Fabric, connection: Connection) -> None:
         fabric.node("server").stall(10.0)
         waiting = asyncio.ensure_future(connection.call(v3.NULL, None, timeout_s=5.0))
-        await asyncio.sleep(0.001)
+        await time_passes(0.001)
         fabric.loop.jump(6.0)
         with pytest.raises(CallTimeout):
             await waiting
@@ -174,11 +175,11 @@ def test_calls_go_on_with_a_server_that_has_crashed_and_come_back(down_s: float)
             async with connect(URL, v3.PROGRAM, options=options) as connection:
                 await connection.call(*write_of(b"a" * OCTETS))
                 waiting = [asyncio.ensure_future(connection.call(*read_of())) for _ in range(3)]
-                await asyncio.sleep(20e-6)
+                await time_passes(20e-6)
                 server.crash()
                 assert not server.ends
                 assert not server.listeners
-                await asyncio.sleep(down_s)
+                await time_passes(down_s)
                 assert not any(call.done() for call in waiting)
                 server.restart()
                 server.start(serves(server, service, listening))
@@ -256,18 +257,18 @@ def test_a_crash_cancels_all_that_the_host_has_started() -> None:
             if more:
                 asyncio.ensure_future(program(*more))  # noqa: RUF006 - no other task waits for it
             try:
-                await asyncio.sleep(100)
+                await time_passes(100)
             finally:
                 ended.append(f"{name} {now_s():g}")
 
         node.start(program("first", "second", "third"))
         other.start(program("beside"))
-        await asyncio.sleep(1)
+        await time_passes(1)
         node.crash()
         node.crash()
         assert node.boots == 1
         node.restart()
-        await asyncio.sleep(200)
+        await time_passes(200)
         told = [event.kind for event in fabric.trace.events if event.node == "node"]
         assert told == [EventKind.CRASH, EventKind.RESTART]
         assert ended == ["first 1", "second 1", "third 1", "beside 100"]

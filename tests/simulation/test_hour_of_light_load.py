@@ -1,9 +1,6 @@
-"""An hour of one call a second and of keep-alive calls is over in seconds: idle time costs nothing."""
+"""An hour of one call a second, or of keep-alive calls, has the events of its calls alone: idle time costs nothing."""
 
 from __future__ import annotations
-
-import asyncio
-import time
 
 import pytest
 
@@ -13,23 +10,21 @@ from rpcrdma.nfs import v3
 from rpcrdma.simulation.fabric import Fabric
 from rpcrdma.simulation.loop import now_s
 from rpcrdma.simulation.trace import EventKind
+from support.waiting import time_passes
 
 HOUR_S = 3600
 
 
 @pytest.mark.thorough
-def test_an_hour_of_one_call_a_second_takes_seconds() -> None:
+def test_an_hour_of_one_call_a_second_has_few_events_for_each() -> None:
     async def use(fabric: Fabric, connection: Connection) -> None:
         del fabric
         for second in range(HOUR_S):
             procedure, args = read_of(100) if second % 10 else (v3.NULL, None)
             await connection.call(procedure, args)
-            await asyncio.sleep(second + 1 - now_s())
+            await time_passes(second + 1 - now_s())
 
-    began_s = time.process_time()
     trace = world(use)
-    # On this project's machine it takes 1 s; the bound is for one that is far slower.
-    assert time.process_time() - began_s < 20
     assert sum(event.kind is EventKind.HANDLE for event in trace.events) >= HOUR_S
     assert len(trace.events) < 30 * HOUR_S
 
@@ -40,7 +35,7 @@ def test_an_idle_hour_has_the_events_of_its_keep_alive_calls_alone() -> None:
     async def use(fabric: Fabric, connection: Connection) -> None:
         await connection.call(v3.NULL, None)
         began = fabric.loop.callbacks
-        await asyncio.sleep(HOUR_S)
+        await time_passes(HOUR_S)
         callbacks.append(fabric.loop.callbacks - began)
 
     trace = world(use)

@@ -19,6 +19,7 @@ from rpcrdma.simulation.loop import now_s, run
 from rpcrdma.simulation.model import FabricModel
 from rpcrdma.simulation.trace import EventKind
 from support.cases import each_case
+from support.waiting import time_passes
 
 
 class Blocking(OneFile):
@@ -79,14 +80,14 @@ def test_a_handler_whose_server_ends_before_its_time_at_the_worker_does_not_run(
         service = Blocking()
         program, connection = await served(fabric, service)
         call = asyncio.ensure_future(connection.call(*read_of(100), timeout_s=500.0))
-        await asyncio.sleep(1)
+        await time_passes(1)
         if end == "crash":
             fabric.node("server").crash()
         else:
             program.cancel()
         with pytest.raises(RpcRdmaError):
             await call
-        await asyncio.sleep(2000)
+        await time_passes(2000)
         assert service.reads == 0
         await connection.close()
 

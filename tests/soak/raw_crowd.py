@@ -39,7 +39,7 @@ AT_ONCE = 100
 """Connections begun together: less than a backlog."""
 PORTS_OF_ADDRESS = 20_000
 """Connections from one address to one port: fewer than the local port numbers that Linux gives out."""
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 IP_BIND_ADDRESS_NO_PORT = 24
 """`bind` takes an address alone, and `connect` a port, which may wait for the end of a connection to another port."""
 
