@@ -30,7 +30,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Any:
 def bench(*arguments: str | Path, path: str = os.environ["PATH"]) -> str:
     command = [sys.executable, BENCHMARKS / "bench.py", *arguments]
     environment = {**os.environ, "PATH": path}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=50)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -149,7 +149,7 @@ def test_the_processor_time_of_a_call_is_compared_with_that_of_another_source(tm
         tmp_path,
     ]
     command += ["--only", "WRITE 4 KiB x1 disk", "--against", ROOT / "src"]
-    rows = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=50).stdout)
+    rows = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=120).stdout)
     assert [(row["call"], row["place"], row["ratio"] is None) for row in rows] == [
         ("WRITE", "disk", True),
         ("WRITE", "disk", False),

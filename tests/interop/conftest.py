@@ -56,7 +56,7 @@ def serve(rpcrdma_command: str) -> Serve:
             finally:
                 server.terminate()
                 said.append(server.stdout.read())
-            assert server.wait(timeout=10) == 0, "".join(said)
+            assert server.wait(timeout=60) == 0, "".join(said)
             assert "Traceback" not in "".join(said)
 
     return running
