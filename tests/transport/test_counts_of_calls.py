@@ -18,6 +18,7 @@ from rpcrdma.transport.dialects import Window
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder
+from support.cases import each_case
 from support.octets import words
 
 CALL, REPLY = 0, 1
@@ -101,7 +102,7 @@ def test_calls_in_the_reverse_direction_are_counted() -> None:
     assert counted(peer.endpoint.statistics) == expected
 
 
-@pytest.mark.parametrize(("octets", "buffers"), [(8, 1), (4096, 1), (4100, 2), (5000, 2)])
+@each_case(("octets", "buffers"), [(8, 1), (4096, 1), (4100, 2), (5000, 2)])
 def test_a_payload_is_joined_with_its_header_while_that_costs_less(
     octets: int, buffers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +122,7 @@ def test_a_payload_is_joined_with_its_header_while_that_costs_less(
     assert sent == [[28 + octets] if buffers == 1 else [28, octets]]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("octets", "parts"),
     [
         (36_828, [36_828]),
@@ -189,7 +190,7 @@ def test_a_backlog_is_looked_for_above_twenty_four_sends() -> None:
         assert outbox.backlog is backlog
 
 
-@pytest.mark.parametrize(("granted", "calls", "most"), [(1, 0, 18), (1, 1, 20), (10, 0, 36), (10, 1, 38)])
+@each_case(("granted", "calls", "most"), [(1, 0, 18), (1, 1, 20), (10, 0, 36), (10, 1, 38)])
 def test_a_peer_may_leave_unread_twice_the_calls_of_both_and_some_more(granted: int, calls: int, most: int) -> None:
     window = CallWindow(8, granted, promised=False)
     for _ in range(calls):

@@ -84,7 +84,7 @@ def test_the_numbers_of_versions_types_and_errors() -> None:
     assert [getattr(header_v2_07, f"RDMA2_{name}") for name in named] == [4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("chunks", "octets"),
     [
         (ChunkLists(), 0),

@@ -121,7 +121,7 @@ def test_a_reply_may_end_what_its_call_names_for_that() -> None:
 # Received messages
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("octets", "claimed"),
     [
         (message(), True),
@@ -150,7 +150,7 @@ def test_an_unknown_type_is_refused_as_one(header_type: int, flags: int) -> None
 
 
 @pytest.mark.req("V2-51", "V2-42", "V2-43")
-@pytest.mark.parametrize(
+@each_case(
     "octets",
     [
         message(flags=4),
@@ -179,7 +179,7 @@ FAULTY_REPLIES = {
 
 
 @pytest.mark.req("V2-48")
-@pytest.mark.parametrize("octets", FAULTY_REPLIES.values(), ids=FAULTY_REPLIES.keys())
+@each_case("octets", FAULTY_REPLIES.values())
 def test_a_reply_with_faulty_flags_is_never_answered(octets: bytes) -> None:
     assert decode(octets) == [FAULTY_REPLY]
 
@@ -229,7 +229,7 @@ def test_an_error_is_one_whatever_its_flags_are(flags: int) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("octets", "refusal"),
     [
         (words(7, 2, 9, 4, 1, 1, 1), Refusal(Cause.VERSION, low=1, high=1)),
@@ -250,7 +250,7 @@ def test_the_answer_to_an_introduction_refuses_the_version_in_either_form(octets
     assert Version2().decode_answer(octets) == Inbound(Kind.ERROR, 7, 9, version, refusal=refusal)
 
 
-@pytest.mark.parametrize("octets", [words(7, 2, 9, 4, 1, 0, 1), words(7, 2, 9, 4, 1, 2, 1), words(7, 2, 9, 4, 1, 3, 3)])
+@each_case("octets", [words(7, 2, 9, 4, 1, 0, 1), words(7, 2, 9, 4, 1, 2, 1), words(7, 2, 9, 4, 1, 3, 3)])
 def test_no_range_of_versions_is_made_up(octets: bytes) -> None:
     assert Version2().decode_answer(octets) is None
 

@@ -67,7 +67,7 @@ def test_a_reply_without_chunks_is_counted_as_short_however_it_is_sent(plain: in
     assert (statistics.calls_read_chunk, statistics.calls_write_chunk, statistics.rdma_writes) == (0, 0, 0)
 
 
-@pytest.mark.parametrize(("octets", "written"), [(4000, 0), (4100, 4108)], ids=["inline", "in the Reply chunk"])
+@each_case(("octets", "written"), [(4000, 0), (4100, 4108)])
 def test_a_reply_with_a_reply_chunk_at_hand_is_short_or_long_but_never_both(octets: int, written: int) -> None:
     pair = EndpointPair().connect()
     pair.client.call(1, message(1, CALL), ReplyBound(10_000))

@@ -386,7 +386,7 @@ def test_result_that_was_not_placed_although_it_could_have_been_is_an_error(vers
 
 
 @pytest.mark.req("V1-9", "V1-11", "PD-8", "V1-10")
-@pytest.mark.parametrize(
+@each_case(
     ("client", "server", "call_octets", "reply_octets"),
     [
         (4096, 4096, 4096, 4096),

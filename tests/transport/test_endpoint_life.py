@@ -239,8 +239,8 @@ def test_abandoning_what_has_ended_does_nothing() -> None:
 
 
 @pytest.mark.req("PD-5", "PD-6", "PD-7")
-@pytest.mark.parametrize("client", [False, True])
-@pytest.mark.parametrize("server", [False, True])
+@each_case("client", [False, True])
+@each_case("server", [False, True])
 def test_remote_invalidation_only_where_both_allow_it(client: bool, server: bool) -> None:
     pair = EndpointPair(
         TransportConfig(remote_invalidation=client), TransportConfig(remote_invalidation=server)

@@ -255,7 +255,7 @@ def test_a_server_has_receives_for_its_grant_and_the_replies_to_its_calls() -> N
 
 
 @pytest.mark.req("BD-9")
-@pytest.mark.parametrize(
+@each_case(
     "octets",
     [
         reverse_call(ChunkLists((ReadChunk(8, (SEGMENT,)),))),
@@ -265,7 +265,6 @@ def test_a_server_has_receives_for_its_grant_and_the_replies_to_its_calls() -> N
         reverse_call(ChunkLists(reply=WriteChunk((SEGMENT,)))),
         reverse_call(ChunkLists(reply=WriteChunk(()))),
     ],
-    ids=["Read", "Position-Zero", "Write", "Write without segments", "Reply", "Reply without segments"],
 )
 def test_a_reverse_call_with_a_chunk_is_refused_and_costs_no_credit(octets: bytes) -> None:
     peer = client(TransportConfig(reverse_credits_granted=2))
@@ -434,7 +433,7 @@ def test_a_flood_of_reverse_calls_ends_the_connection_at_the_grant() -> None:
 
 
 @pytest.mark.req("BD-3", "BD-14")
-@pytest.mark.parametrize(
+@each_case(
     "octets",
     [
         *(GOLDEN_CALL[:length] for length in range(36)),

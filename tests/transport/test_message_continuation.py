@@ -135,8 +135,8 @@ def test_with_few_credits_a_long_message_waits_in_its_midst_for_more(
 
 
 @pytest.mark.req("V2-6", "V2-44")
-@pytest.mark.parametrize("version", ["2", "2-07"])
-@pytest.mark.parametrize("threshold", THRESHOLDS)
+@each_case("version", ["2", "2-07"])
+@each_case("threshold", THRESHOLDS)
 def test_a_continued_reply_that_its_client_expects_waits_for_no_credits(threshold: int, version: str) -> None:
     config = TransportConfig(
         offered_send_octets=threshold, offered_receive_octets=threshold, in_messages_octets_max=LONGEST
@@ -147,8 +147,8 @@ def test_a_continued_reply_that_its_client_expects_waits_for_no_credits(threshol
 
 
 @pytest.mark.req("V2-6", "V2-44")
-@pytest.mark.parametrize("version", ["2", "2-07"])
-@pytest.mark.parametrize("threshold", THRESHOLDS[:2])
+@each_case("version", ["2", "2-07"])
+@each_case("threshold", THRESHOLDS[:2])
 def test_only_the_first_unexpected_continued_reply_waits_for_credits(threshold: int, version: str) -> None:
     config = TransportConfig(offered_send_octets=threshold, offered_receive_octets=threshold)
     pair = EndpointPair(config, config, version=version)

@@ -358,7 +358,7 @@ def test_a_reply_that_fits_nothing_that_was_offered_is_continued(bound: ReplyBou
 
 
 @pytest.mark.req("V2-24")
-@pytest.mark.parametrize("used", [0, 1, 999, 1000, 1001, 2500])
+@each_case("used", [0, 1, 999, 1000, 1001, 2500])
 def test_write_chunks_come_back_with_all_their_segments_and_what_was_written(used: int) -> None:
     peer = BareMessages(Role.SERVER)
     memory = bytearray(4000)

@@ -173,8 +173,8 @@ def test_a_reply_invalidates_the_handle_that_its_call_named_and_no_other(
 
 
 @pytest.mark.req("V2-A5", "V2-79")
-@pytest.mark.parametrize("draft", [raw, raw_messages_07])
-@pytest.mark.parametrize("named", ["read", "first", "second", "reply", None])
+@each_case("draft", [raw, raw_messages_07])
+@each_case("named", ["read", "first", "second", "reply", None])
 def test_a_reply_invalidates_the_handle_that_its_call_names_wherever_that_stands(draft: Any, named: str | None) -> None:
     peer = BareMessages(Role.SERVER, raw=draft)
     regions = {name: peer.pd.register(bytearray(64), Access(7)) for name in ("read", "first", "second", "reply")}
@@ -199,8 +199,8 @@ def test_a_reply_invalidates_the_handle_that_its_call_names_wherever_that_stands
 
 
 @pytest.mark.req("V2-8")
-@pytest.mark.parametrize("version", ["2", "auto"])
-@pytest.mark.parametrize("role", Role)
+@each_case("version", ["2", "auto"])
+@each_case("role", Role)
 def test_every_end_takes_messages_of_4096_octets_from_the_first_on(role: Role, version: str) -> None:
     config = TransportConfig(inline_receive_octets=1024, **SMALL)
     peer = BareMessages(role, config, introduce=False, versions=version)
@@ -224,8 +224,8 @@ def test_every_end_takes_messages_of_4096_octets_from_the_first_on(role: Role, v
 
 
 @pytest.mark.req("V2-29", "V2-28")
-@pytest.mark.parametrize("segments", [1, 3])
-@pytest.mark.parametrize("octets", [8, 12, 40_000])
+@each_case("segments", [1, 3])
+@each_case("octets", [8, 12, 40_000])
 def test_any_call_is_taken_as_a_long_one(octets: int, segments: int) -> None:
     peer = BareMessages(Role.SERVER)
     stream = struct.pack(">II", 7, CALL) + bytes(n % 251 for n in range(octets - 8))
@@ -269,8 +269,8 @@ def test_a_reply_beyond_the_threshold_is_in_its_reply_chunk_or_continued(
 
 
 @pytest.mark.req("V2-6")
-@pytest.mark.parametrize("draft", [raw, raw_messages_07])
-@pytest.mark.parametrize(("granted", "made"), [(1, 3), (5, 2), (8, 8)])
+@each_case("draft", [raw, raw_messages_07])
+@each_case(("granted", "made"), [(1, 3), (5, 2), (8, 8)])
 def test_headers_give_credits_for_calls_of_the_peer_and_for_answers_to_calls_of_this_end(
     draft: Any, granted: int, made: int
 ) -> None:
@@ -297,7 +297,7 @@ def test_headers_give_credits_for_calls_of_the_peer_and_for_answers_to_calls_of_
 
 
 @pytest.mark.req("V2-6", "V2-4")
-@pytest.mark.parametrize("draft", [raw, raw_messages_07])
+@each_case("draft", [raw, raw_messages_07])
 def test_a_peer_that_gives_fewer_credits_than_before_is_sent_fewer_calls(draft: Any) -> None:
     peer = BareMessages(Role.CLIENT, TransportConfig(credits_requested=64, **SMALL), raw=draft, give=9)
     for xid in range(1, 21):

@@ -202,9 +202,7 @@ LEVELS = {
 
 
 @pytest.mark.req("V2-76")
-@pytest.mark.parametrize(
-    ("raw", "level"), [(raw, level) for raw, levels in LEVELS.items() for level in levels], ids=str
-)
+@each_case(("raw", "level"), [(raw, level) for raw, levels in LEVELS.items() for level in levels])
 def test_reverse_calls_use_no_more_than_the_client_has_told(raw: Any, level: ReverseSupport) -> None:
     config = TransportConfig(in_messages_octets_max=0, offered_send_octets=4096, offered_receive_octets=4096)
     peer = BareMessages(Role.SERVER, config, (REVERSE_SUPPORT, word(LEVELS[raw].index(level))), raw=raw, reverse=True)

@@ -93,7 +93,7 @@ def test_reverse_messages_repeat_xid_and_version_and_tell_call_from_reply(
 
 
 @pytest.mark.req("V2-A7")
-@pytest.mark.parametrize("told", [True, False])
+@each_case("told", [True, False])
 @pytest.mark.parametrize("version", ["2", pytest.param("2-07", marks=pytest.mark.thorough)])
 def test_a_client_that_takes_no_calls_is_not_called(version: str, told: bool) -> None:
     peer = BarePeer(Role.SERVER, dialects=offered(version), ready=False, reverse=True)
@@ -160,8 +160,8 @@ def test_a_reverse_call_with_chunks_that_are_not_taken_is_told_which(what: str) 
 
 
 @pytest.mark.req("V2-A8", "V2-53", "V2-55", "V2-86")
-@pytest.mark.parametrize("draft", [raw, raw_messages_07])
-@pytest.mark.parametrize(
+@each_case("draft", [raw, raw_messages_07])
+@each_case(
     ("parts", "needs"),
     [
         ({"reads": raw.read_segment(8, SEGMENT)}, "READ_CHUNKS"),
@@ -189,7 +189,7 @@ def test_a_client_that_takes_no_chunks_tells_which_kind_a_reverse_call_must_do_w
 
 
 @pytest.mark.req("V2-A8")
-@pytest.mark.parametrize("octets", [raw.prefix(XID, 77), raw.message(XID, struct.pack(">II", XID, CALL), 0x40)])
+@each_case("octets", [raw.prefix(XID, 77), raw.message(XID, struct.pack(">II", XID, CALL), 0x40)])
 def test_a_client_that_is_not_called_discards_what_a_responder_refuses(octets: bytes) -> None:
     for reverse in (False, True):
         peer = BareMessages(Role.CLIENT, reverse=reverse)

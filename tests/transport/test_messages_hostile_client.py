@@ -45,7 +45,7 @@ from support.raw_messages import (
 
 
 @EACH_OFFER
-@pytest.mark.parametrize("octets", [b"", b"\0", b"\xff" * 15])
+@each_case("octets", [b"", b"\0", b"\xff" * 15])
 def test_first_message_without_a_version_is_discarded(raw: Raw, octets: bytes, versions: str) -> None:
     peer = server(raw, introduce=False, versions=versions)
     discarded(peer, octets)
@@ -55,7 +55,7 @@ def test_first_message_without_a_version_is_discarded(raw: Raw, octets: bytes, v
 
 
 @EACH_OFFER
-@pytest.mark.parametrize("version", [0, 3, 0x02000000, 0xFFFFFFFF])
+@each_case("version", [0, 3, 0x02000000, 0xFFFFFFFF])
 def test_first_message_of_an_unknown_version_is_told_the_known_ones(raw: Raw, versions: str, version: int) -> None:
     peer = server(raw, introduce=False, versions=versions)
     (answer,) = peer.send(raw.prefix(XID, MSG, version=version) + b"\xff" * 40)
@@ -143,7 +143,7 @@ def test_an_error_as_the_first_message_is_discarded(raw: Raw, octets: bytes) -> 
 
 @pytest.mark.req("V2-13", "V2-68")
 @EACH_OFFER
-@pytest.mark.parametrize("version", [0, 1, 3, 0xFFFFFFFF])
+@each_case("version", [0, 1, 3, 0xFFFFFFFF])
 def test_another_version_in_mid_connection_is_refused_and_not_run(raw: Raw, versions: str, version: int) -> None:
     peer = server(raw, versions=versions)
     for octets in (
@@ -209,7 +209,7 @@ def test_unknown_flags(raw: Raw, kind: int) -> None:
 
 @FIRST_DRAFT
 @pytest.mark.req("V2-42", "V2-43")
-@pytest.mark.parametrize(
+@each_case(
     "octets",
     [
         raw_messages.message(XID, kind=NOMSG, flags=MORE),

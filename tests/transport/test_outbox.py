@@ -164,7 +164,7 @@ def test_a_call_that_cannot_be_sent_gives_its_credit_to_the_next() -> None:
     assert server.heard() == [("call", 51)]
 
 
-@pytest.mark.parametrize("version", ["1", "2", "2-07"])
+@each_case("version", ["1", "2", "2-07"])
 def test_a_call_that_cannot_be_sent_takes_no_credit(version: str) -> None:
     """It is decided first how a message travels, and then its credits are taken: there are none to give back."""
     pair = EndpointPair(version=version).connect()

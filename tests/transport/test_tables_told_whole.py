@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
@@ -78,7 +76,7 @@ def encoded(module: Any, refusal: Refusal) -> Any:
     return module.ERRORS.encode(refusal)
 
 
-@pytest.mark.parametrize(("module", "codes"), [(header_v2_00, FIRST_CODES), (header_v2_07, LAST_CODES)])
+@each_case(("module", "codes"), [(header_v2_00, FIRST_CODES), (header_v2_07, LAST_CODES)])
 def test_errors_have_the_codes_of_their_draft(module: Any, codes: dict[Cause, bytes]) -> None:
     assert set(module.ERRORS._by_cause) == set(codes)
     assert [layout.size for layout in module.ERRORS._layouts] == [0, 4, 8, 12]
@@ -86,8 +84,8 @@ def test_errors_have_the_codes_of_their_draft(module: Any, codes: dict[Cause, by
     assert {cause: encoded(module, refusal._replace(cause=cause)) for cause in codes} == codes
 
 
-@pytest.mark.parametrize(("module", "code"), [(header_v2_00, 9), (header_v2_07, 10)])
-@pytest.mark.parametrize(
+@each_case(("module", "code"), [(header_v2_00, 9), (header_v2_07, 10)])
+@each_case(
     ("needed", "told"),
     [(0xFFFFFFFE, 0xFFFFFFFE), (0xFFFFFFFF, 0xFFFFFFFF), (1 << 32, 0xFFFFFFFF), (1 << 40, 0xFFFFFFFF)],
 )
@@ -140,8 +138,8 @@ def test_messages_and_rows_have_nothing_that_they_are_not_given() -> None:
     assert _Number().smallest == 0
 
 
-@pytest.mark.parametrize("start", [0, 5])
-@pytest.mark.parametrize("octets", range(12))
+@each_case("start", [0, 5])
+@each_case("octets", range(12))
 def test_a_message_opens_by_eight_octets_of_it(start: int, octets: int) -> None:
     data = Begun(bytes(start) + words(7, 1) + b"\0\0\0\1")
     data.size = start + octets

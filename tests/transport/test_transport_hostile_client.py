@@ -73,7 +73,7 @@ def assert_ended(peer: BarePeer, reason: str) -> None:
     assert closed.protocol_error
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@each_case("version", [1, 2])
 def test_a_client_that_invalidates_with_a_message_that_cannot_be_read_is_cut_off(version: int) -> None:
     peer = server()
     region = peer.endpoint_pd.register(bytearray(8), Access.REMOTE_WRITE)
@@ -94,8 +94,8 @@ def test_message_of_fewer_than_28_octets_is_discarded() -> None:
 
 
 @pytest.mark.req("V1-59", "V1-57", "V1-76")
-@pytest.mark.parametrize("version", [0, 2, 3, 0xFFFFFFFF])
-@pytest.mark.parametrize("procedure", [0, 1, 2, 3, 5, 77])
+@each_case("version", [0, 2, 3, 0xFFFFFFFF])
+@each_case("procedure", [0, 1, 2, 3, 5, 77])
 def test_other_version_is_answered_with_the_range_of_ours(version: int, procedure: int) -> None:
     peer = server()
     header = struct.pack(">IIII", XID, version, 1, procedure) + b"\xff" * 30
@@ -105,8 +105,8 @@ def test_other_version_is_answered_with_the_range_of_ours(version: int, procedur
 
 
 @pytest.mark.req("V1-43", "V1-58")
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("code", [0, 1, 2, 3])
+@each_case("version", [1, 2])
+@each_case("code", [0, 1, 2, 3])
 def test_rdma_error_is_discarded(version: int, code: int) -> None:
     peer = server()
     header = struct.pack(">IIIIIII", XID, version, 1, 4, code, 1, 1)
@@ -132,7 +132,7 @@ def test_rdma_msgp_is_refused() -> None:
 
 
 @pytest.mark.req("V1-55", "V1-57", "V1-60")
-@pytest.mark.parametrize(
+@each_case(
     "octets",
     [
         struct.pack(">IIIIIII", XID, 1, 1, 5, 0, 0, 0) + CALL,
@@ -445,7 +445,7 @@ def test_one_handle_of_the_call_is_invalidated_with_its_reply() -> None:
 
 
 @pytest.mark.req("V1-3", "V1-4")
-@pytest.mark.parametrize("asked", [0, 1, 0xFFFFFFFF])
+@each_case("asked", [0, 1, 0xFFFFFFFF])
 def test_a_call_that_asks_for_any_number_of_credits_is_granted_what_the_server_gives(asked: int) -> None:
     peer = server()
     peer.send(encode_message(RDMA_MSG, XID, asked, ChunkLists()), CALL)
@@ -477,7 +477,7 @@ def test_calls_waiting_for_memory_count_against_the_credits(monkeypatch: pytest.
 
 
 @pytest.mark.req("V1-67")
-@pytest.mark.parametrize("octets", [call() + CALL, encode_header(RdmaMsgp(XID, 1, 0, 0)) + CALL])
+@each_case("octets", [call() + CALL, encode_header(RdmaMsgp(XID, 1, 0, 0)) + CALL])
 def test_peer_that_never_reads_its_answers_is_cut_off(octets: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     peer = server(TransportConfig(credits_granted=4))
     queue_pair = type(peer.qp)

@@ -60,7 +60,7 @@ def zeroed(*chunks: WriteChunk) -> tuple[WriteChunk, ...]:
 
 
 @pytest.mark.req("V1-42", "V1-56", "V1-58", "V1-70", "V1-72", "V1-54", "V1-41", "BD-3", "BD-14")
-@pytest.mark.parametrize(
+@each_case(
     "octets",
     [
         b"",
@@ -106,7 +106,7 @@ def test_message_that_answers_nothing_is_discarded_and_its_credits_ignored(octet
 
 
 @pytest.mark.req("V1-59", "V1-76")
-@pytest.mark.parametrize("version", [1, 2, 77])
+@each_case("version", [1, 2, 77])
 def test_err_vers_fails_the_call_whatever_version_it_is_in(version: int) -> None:
     peer = Client()
     peer.send(encode_header(RdmaError(XID, 32, 1, 2, 5, version=version)))
@@ -344,7 +344,7 @@ def test_invalidation_by_a_server_that_did_not_announce_it_is_accepted() -> None
 
 
 @pytest.mark.req("PD-6")
-@pytest.mark.parametrize(
+@each_case(
     "octets", [encode_message(RDMA_MSG, XID + 1, 1, ChunkLists()) + REPLY, encode_header(RdmaDone(XID, 1)), b"x"]
 )
 def test_invalidation_by_a_message_that_answers_nothing_ends_the_connection(octets: bytes) -> None:

@@ -62,8 +62,8 @@ def parts_of(whole: object) -> list[object]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("role", list(Role))
-@pytest.mark.parametrize("version", ["2", "2-07"])
+@each_case("role", list(Role))
+@each_case("version", ["2", "2-07"])
 def test_pieces_count_in_the_memory_of_their_connection(role: Role, version: str) -> None:
     buffers = PlainBuffers()
     endpoint = BarePeer(role, dialects=offered(version), ready=False).endpoint
@@ -90,8 +90,8 @@ def test_only_a_server_takes_the_side_of_the_server_in_tls(role: Role) -> None:
     assert tls.of == (tls.incoming, tls.outgoing, role is Role.SERVER)
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("version", ["1", "2", "2-07"])
+@each_case("reverse", [False, True])
+@each_case("version", ["1", "2", "2-07"])
 def test_no_attribute_of_a_connection_is_missing(version: str, reverse: bool) -> None:
     pair = EndpointPair(version=version, reverse=reverse)
     for end in (pair.client, pair.server):

@@ -72,7 +72,7 @@ class Server(BarePeer):
         return self.send(header(reads=reads, xid=xid) + struct.pack(">II", xid, CALL))
 
 
-@pytest.mark.parametrize("octets", [1, 4, 10, 12, 100])
+@each_case("octets", [1, 4, 10, 12, 100])
 def test_a_call_that_is_pulled_holds_its_octets_until_it_is_answered(octets: int) -> None:
     server = Server()
     assert server.called(7, octets) == []
@@ -200,7 +200,7 @@ def test_results_that_come_inline_are_put_where_the_caller_wants_them() -> None:
     decoder.done("results")
 
 
-@pytest.mark.parametrize("octets", [0, 1, 7, 8, 9])
+@each_case("octets", [0, 1, 7, 8, 9])
 def test_a_result_is_no_longer_than_the_memory_for_it(octets: int) -> None:
     memory = bytearray(8)
     decoder = ResultDecoder(b"head" + results(b"x" * octets), 4, None, (memoryview(memory),))
