@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import struct
 
-from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects.header_v1 import RDMA_MSG, RDMA_NOMSG, RdmaMsg, decode_header, encode_message
 from rpcrdma.transport.dialects.v1 import Version1
@@ -43,23 +42,6 @@ def test_every_shape_of_lists_is_what_the_long_course_says(xid: int, direction: 
         assert (message.chunks is NO_CHUNKS) == (chunks == NO_CHUNKS)
         named = [segment.handle for chunk in chunks.chunks for segment in chunk.segments]
         assert message.ends == (named[0] if named else None)
-
-
-@each_case("chunks", [ChunkLists((ReadChunk(4, (ONE,)),)), ChunkLists((), (WriteChunk((ONE,)),))])
-def test_a_word_that_is_another_is_not_overlooked(chunks: ChunkLists) -> None:
-    whole = encode_message(RDMA_MSG, 7, 9, chunks) + struct.pack(">IIII", 7, 0, 0, 0)
-    for word, value in itertools.product(range(16), (0, 1, 2, 3, 5, 0xFFFFFFFF)):
-        octets = bytearray(whole)
-        struct.pack_into(">I", octets, 4 * word, value)
-        message = Version1().decode(octets)
-        try:
-            header = decode_header(octets)
-        except DecodeError:
-            assert message is None or message.kind in {Kind.UNREADABLE, Kind.ERROR}, (word, value)
-            continue
-        if isinstance(header, RdmaMsg) and message is not None and message.kind is not Kind.UNREADABLE:
-            assert (message.xid, message.credit_word, message.chunks) == (header.xid, header.credits, header.chunks)
-            assert message.start == header.size
 
 
 @each_case("long", [False, True])

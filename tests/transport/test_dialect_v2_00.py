@@ -153,8 +153,7 @@ def test_an_unknown_type_is_refused_as_one(header_type: int, flags: int) -> None
 @each_case(
     "octets",
     [
-        message(flags=4),
-        message(flags=0x80000000),
+        *(message(flags=1 << bit | more) for bit in range(2, 32) for more in (0, MORE)),
         properties(flags=8),
         message(b"", 0x10, header_type=RDMA2_NOMSG, chunks=ZERO),
         message(b"", MORE, header_type=RDMA2_NOMSG, chunks=ZERO),

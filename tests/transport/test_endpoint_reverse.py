@@ -6,7 +6,6 @@ import struct
 
 import pytest
 
-from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError, TransportClosed
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import (
@@ -117,30 +116,6 @@ def test_a_reverse_reply_is_these_octets() -> None:
     assert peer.endpoint.reverse_calls_in_flight == 0
 
 
-@pytest.mark.req("BD-4", "BD-6")
-def test_both_directions_carry_the_version_of_the_connection() -> None:
-    pair = EndpointPair(reverse=True)
-    sent: list[int] = []
-    for queue_pair in (pair.client_qp, pair.server_qp):
-        post = queue_pair.post_send
-
-        def spy(wr: object, gather: list[bytes], *, post: object = post, **options: object) -> None:
-            sent.append(int.from_bytes(b"".join(gather)[4:8]))
-            post(wr, gather, **options)  # type: ignore[operator]
-
-        queue_pair.post_send = spy  # type: ignore[method-assign]
-    pair.connect()
-    pair.server.allow_reverse()
-    pair.client.call(1, message(1, CALL), NOTHING)
-    pair.server.call(2, message(2, CALL), NOTHING)
-    pair.run()
-    for endpoint, events in ((pair.client, pair.client_events()), (pair.server, pair.server_events())):
-        for incoming in calls_in(events):
-            endpoint.reply(incoming, message(incoming.xid, REPLY))
-    pair.run()
-    assert sent == [1] * 4
-
-
 @pytest.mark.req("BD-1")
 def test_the_same_xid_is_in_use_in_both_directions_at_once() -> None:
     pair = Both()
@@ -189,23 +164,6 @@ def test_each_direction_has_its_own_credits() -> None:
     assert (pair.client.credits_granted, pair.client.calls_in_flight) == (7, 7)
 
 
-def test_forward_calls_go_on_while_no_reverse_call_is_answered() -> None:
-    pair = Both()
-    for xid in range(50):
-        pair.server.call(xid, message(xid, CALL), NOTHING)
-    (waiting,) = pair.called_back()
-    for xid in range(300):
-        pair.client.call(xid, message(xid, CALL), NOTHING)
-    answered: list[int] = []
-    while len(answered) < 300:
-        for incoming in pair.arrived():
-            pair.server.reply(incoming, message(incoming.xid, REPLY))
-        pair.run()
-        answered += xids(pair.client_events())
-    assert answered == list(range(300))
-    assert not waiting.answered
-
-
 @pytest.mark.req("BD-11")
 def test_a_server_makes_no_call_before_its_client_is_ready() -> None:
     pair = EndpointPair(reverse=True).connect()
@@ -223,35 +181,6 @@ def test_a_server_without_the_reverse_direction_cannot_open_it() -> None:
     pair = EndpointPair().connect()
     with pytest.raises(LocalProtocolError, match="makes no calls"):
         pair.server.allow_reverse()
-
-
-@pytest.mark.req("BD-11")
-def test_a_client_has_receives_for_its_grant_and_its_own_replies_before_it_says_anything() -> None:
-    pair = Both(TransportConfig(reverse_credits_granted=9))
-    assert pair.client_qp.receives_posted >= 9 + limits.SPARE_RECEIVES
-    for xid in range(20):
-        pair.client.call(xid, message(xid, CALL), NOTHING)
-    (first,) = pair.arrived()
-    pair.server.reply(first, message(0, REPLY))
-    pair.arrived()
-    assert pair.client.calls_in_flight == 19
-    assert pair.client_qp.receives_posted >= 19 + 9 + limits.SPARE_RECEIVES
-
-
-def test_a_server_has_receives_for_its_grant_and_the_replies_to_its_calls() -> None:
-    pair = Both(TransportConfig(reverse_credits_granted=6), TransportConfig(credits_granted=5))
-    pair.client.call(1, message(1, CALL), NOTHING)
-    (incoming,) = pair.arrived()
-    pair.server.reply(incoming, message(1, REPLY))
-    pair.run()
-    pair.client_events()
-    for xid in range(10):
-        pair.server.call(xid, message(xid, CALL), NOTHING)
-    (first,) = pair.called_back()
-    pair.client.reply(first, message(0, REPLY))
-    pair.run()
-    assert pair.server.reverse_calls_in_flight == 6
-    assert pair.server_qp.receives_posted >= 5 + 6 + limits.SPARE_RECEIVES
 
 
 @pytest.mark.req("BD-9")
@@ -332,37 +261,6 @@ def test_long_reverse_calls_and_replies() -> None:
     assert (pair.server.statistics.calls_long, pair.server.statistics.replies_long) == (1, 1)
 
 
-@each_case(
-    ("plain", "item", "bound"),
-    [(4064, None, 0), (4, 4056, 0), (0, None, 4096 - 28 - 32 + 1), (0, None, 100_000)],
-)
-def test_without_chunks_a_reverse_call_and_its_reply_must_fit_inline(plain: int, item: int | None, bound: int) -> None:
-    pair = Both()
-    parts = (bytes(plain), None if item is None else bytes(item))
-    pair.server.call(1, message(1, CALL), NOTHING)
-    (incoming,) = pair.called_back()
-    pair.client.reply(incoming, message(1, REPLY))
-    pair.run()
-    pair.server_events()
-    with pytest.raises(LocalProtocolError, match="without them the limits are 4096 and 4096"):
-        pair.server.call(2, message(2, CALL, parts), ReplyBound(bound))
-    assert pair.called_back() == []
-    assert pair.server.reverse_calls_in_flight == 0
-
-
-def test_a_queued_reverse_call_that_needs_chunks_fails_when_its_turn_comes() -> None:
-    pair = Both()
-    handles = [pair.server.call(xid, message(xid, CALL, (bytes(xid), None)), NOTHING) for xid in (0, 8000, 4)]
-    (incoming,) = pair.called_back()
-    pair.client.reply(incoming, message(0, REPLY))
-    assert [call.xid for call in pair.called_back()] == [4]
-    replied, failed = pair.server_events()
-    assert isinstance(replied, ReplyArrived)
-    assert isinstance(failed, CallFailed)
-    assert failed.call is handles[1]
-    assert isinstance(failed.error, LocalProtocolError)
-
-
 def test_bulk_items_travel_inline_in_reverse_calls_without_chunks() -> None:
     pair = Both()
     into = bytearray(2000)
@@ -377,35 +275,6 @@ def test_bulk_items_travel_inline_in_reverse_calls_without_chunks() -> None:
     event.decoder.octets(8, "start")
     assert event.decoder.bulk(4000, "result") == b"y" * 1999
     assert into == b"y" * 1999 + b"\0"
-
-
-def test_inline_results_of_just_the_limit_are_expected() -> None:
-    pair = Both()
-    pair.server.call(1, message(1, CALL), ReplyBound(pair.server.inline_results_octets))
-    assert len(pair.called_back()) == 1
-
-
-def test_a_reply_too_long_for_a_message_is_refused_by_the_client() -> None:
-    pair = Both()
-    pair.server.call(1, message(1, CALL), NOTHING)
-    (incoming,) = pair.called_back()
-    assert not pair.client.reply(incoming, message(1, REPLY, (bytes(5000), None)))
-    pair.run()
-    (event,) = pair.server_events()
-    assert isinstance(event, CallFailed)
-    assert isinstance(event.error, ChunkRefused)
-
-
-def test_thresholds_are_those_of_the_same_way_forward() -> None:
-    pair = Both(
-        TransportConfig(inline_send_octets=2048, inline_receive_octets=8192), TransportConfig(inline_send_octets=8192)
-    )
-    assert pair.server.inline_send_octets == pair.client.inline_receive_octets == 8192
-    pair.server.call(1, message(1, CALL, (bytes(8192 - 28 - 8), None)), ReplyBound(2048 - 28 - 32))
-    (incoming,) = pair.called_back()
-    assert not pair.client.reply(incoming, message(1, REPLY, (bytes(2048 - 28 - 8), None)))
-    pair.run()
-    assert xids(pair.server_events()) == [1]
 
 
 def test_a_client_that_takes_no_calls_drops_and_counts_them() -> None:
@@ -560,10 +429,3 @@ def test_the_end_of_the_connection_ends_calls_of_both_directions() -> None:
         assert isinstance(closed, Closed)
     with pytest.raises(TransportClosed):
         pair.server.call(3, message(3, CALL), NOTHING)
-
-
-@each_case("name", ["reverse_credits_requested", "reverse_credits_granted"])
-@pytest.mark.req("BD-12")
-def test_zero_credits_cannot_be_configured(name: str) -> None:
-    with pytest.raises(ValueError, match=name):
-        TransportConfig(**{name: 0})

@@ -159,14 +159,3 @@ def test_nothing_that_a_client_sends_changes_the_thresholds_of_a_server() -> Non
         peer.send(octets)
         assert peer.endpoint_events() == []
     hold(10)
-
-
-@each_case("name", ["inline_send_octets", "inline_receive_octets"])
-@each_case("octets", [1024, 262_144])
-def test_thresholds_can_be_set_as_far_as_they_can_be_told(name: str, octets: int) -> None:
-    told = TransportConfig(**{name: octets}).private_data()
-    assert told[6 if name == "inline_send_octets" else 7] == octets // 1024 - 1
-    for beyond in (octets + 1024, octets - 1024):
-        if not 1024 <= beyond <= 262_144:
-            with pytest.raises(ValueError, match=f"{name} must be from 1024 to 262144"):
-                TransportConfig(**{name: beyond})

@@ -25,7 +25,7 @@ from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.exposure import Exposure
 from rpcrdma.transport.plan_call import CallPlan
 from rpcrdma.transport.result_memory import ResultMemory
-from rpcrdma.verbs import MemoryRegion
+from rpcrdma.verbs import Access, MemoryRegion
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from support.cases import each_case
 
@@ -170,6 +170,23 @@ def test_memory_is_invalidated_before_the_reply_is_reported(version: str) -> Non
     pair.client.progress()
     assert not pair.client_pd.regions
     assert kinds(pair.client_events()) == [ReplyArrived]
+
+
+@pytest.mark.req("V2-64")
+@each_case("version", ["1", "2", "2-07"])
+def test_each_chunk_is_open_to_what_it_is_for(version: str) -> None:
+    pair = EndpointPair(SMALL_CHUNKS, SMALL_CHUNKS, version=version).connect()
+    pair.client.call(1, message(1, CALL, (b"", bytes(5001))), ReplyBound(9000, (5000,)))
+    (incoming,) = pair.arrived()
+    remote = Access.REMOTE_READ | Access.REMOTE_WRITE
+    opened = {region.length: region.access & remote for region in pair.client_pd.regions.values()}
+    assert (opened.pop(5001), opened.pop(5000)) == (Access.REMOTE_READ, Access.REMOTE_WRITE)
+    assert list(opened.values()) == [Access.REMOTE_WRITE]
+    assert not pair.server_pd.regions, "what was read is not open any more"
+    pair.server.fail_call(incoming)
+    pair.run()
+    assert kinds(pair.client_events()) == [CallFailed]
+    assert not pair.client_pd.regions
 
 
 @pytest.mark.req("V2-96")

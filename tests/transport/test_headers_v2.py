@@ -210,11 +210,6 @@ def test_every_cause_has_a_code(module: ModuleType, as_others: dict[Cause, Cause
     assert module.ERRORS.encode(refusal) == octets
 
 
-def test_a_number_that_fits_no_word_is_told_as_the_largest() -> None:
-    octets = header_v2_00.ERRORS.encode(Refusal(Cause.REPLY_RESOURCE, needed=1 << 40))
-    assert header_v2_00.ERRORS.decode(Reader(octets)).needed == 0xFFFFFFFF
-
-
 def test_a_chunk_may_have_as_many_segments_as_limits_allow() -> None:
     most = SEGMENTS[1:]
     for chunks in (

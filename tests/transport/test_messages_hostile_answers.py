@@ -43,15 +43,6 @@ def test_invalidation_of_a_handle_that_was_not_named_ends_the_connection(raw: Ra
     assert "did not expose" in peer.closed()
 
 
-def test_invalidation_of_another_calls_handle_ends_the_connection(raw: Raw) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
-    peer.endpoint.call(1, message(1, 0), ReplyBound(20, (5000,)))
-    (other,) = peer.heard()
-    peer.send(raw.message(XID, REPLY, RESPONSE, writes=unused(peer.offered)), invalidate=other.ends)
-    assert isinstance(peer.endpoint_events()[-1], Closed)
-    assert not peer.endpoint_pd.regions
-
-
 def test_a_handle_is_invalidated_once_and_not_again(raw: Raw) -> None:
     peer = Client(raw, ReplyBound(20, (5000,)))
     ends = peer.calls[-1].ends
@@ -93,24 +84,6 @@ def test_invalidation_by_an_error_counts_for_its_call(raw: Raw, again: bool) -> 
         peer.send(raw.error(XID, raw.SYSTEM))
     assert isinstance(peer.failure(), CallRefused)
     assert_works(peer)
-
-
-def test_invalidation_without_our_consent_ends_the_connection(raw: Raw) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)), TransportConfig(remote_invalidation=False, in_messages_octets_max=0))
-    assert peer.calls[-1].ends == 0
-    peer.send(raw.message(XID, REPLY, RESPONSE, writes=unused(peer.offered)), invalidate=peer.offered[0])
-    assert "not agreed on" in peer.closed()
-
-
-def test_write_after_the_reply_ends_the_connection_and_changes_nothing(raw: Raw) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
-    handle, _, offset = peer.offered
-    peer.reply(writes=unused(peer.offered))
-    assert isinstance(peer.event(), ReplyArrived)
-    peer.write(handle, offset, [b"\xff" * 5000])
-    peer.run()
-    assert isinstance(peer.endpoint_events()[-1], Closed)
-    assert peer.memory == bytes(5000)
 
 
 # Errors that lie
@@ -224,7 +197,7 @@ def test_messages_beyond_the_grant_end_the_connection(raw: Raw) -> None:
 @FIRST_DRAFT
 def test_a_flood_of_grants_saturates_and_is_answered_by_none(raw: Raw) -> None:
     peer = Client(raw)
-    for _ in range(3000):
+    for _ in range(300):
         peer.send(raw.grant(0xFFFF))
         assert peer.heard() == []
     assert peer.endpoint.credits_granted == peer.endpoint.config.credits_requested
@@ -242,20 +215,6 @@ def test_grants_of_zero_are_taken_for_what_they_are(raw: Raw) -> None:
     peer.reply(give=1)
     assert isinstance(peer.event(), ReplyArrived)
     assert_works(peer)
-
-
-def test_a_grant_between_the_pieces_of_a_reply_is_none_of_them(raw: Raw) -> None:
-    peer = Client(raw)
-    peer.reply(REPLY[:4], RESPONSE | MORE)
-    peer.send(raw.grant(3))
-    peer.reply(REPLY[4:])
-    assert isinstance(peer.event(), ReplyArrived)
-
-
-def test_message_longer_than_our_receives_ends_the_connection(raw: Raw) -> None:
-    peer = Client(raw, config=TransportConfig(offered_receive_octets=8192))
-    peer.send(bytes(8193))
-    assert "8193" in peer.closed()
 
 
 def test_properties_in_the_midst_of_a_reply_break_it(raw: Raw) -> None:

@@ -178,16 +178,6 @@ def test_a_call_that_cannot_be_sent_takes_no_credit(version: str) -> None:
     assert [call.xid for call in pair.arrived()] == [51]
 
 
-def test_a_call_that_waits_can_be_withdrawn() -> None:
-    server = Server()
-    handles = [server.endpoint.call(xid, message(xid, CALL), ReplyBound(8)) for xid in (50, 51, 52)]
-    server.endpoint.abandon(handles[1])
-    server.credit(3)
-    assert server.heard() == [("call", 50), ("call", 52)]
-    assert server.dialect.credits.balance == 1
-    assert server.endpoint.reverse_calls_in_flight == 2
-
-
 @each_case("credit", [1, 3])
 def test_what_waits_goes_when_a_reply_brings_credits(credit: int) -> None:
     server = Server()

@@ -91,13 +91,6 @@ def test_reply_direction(results: int, items: tuple[int, ...], expected: CallPla
     assert plan(40, (), results, items) == expected
 
 
-def test_chunks_for_the_reply_take_room_from_the_call() -> None:
-    assert plan(FITS_CALL - WRITE_CHUNK, (), 100, (5000,)) == CallPlan(write_chunks=(5000,))
-    assert plan(FITS_CALL - WRITE_CHUNK + 4, (), 100, (5000,)) == CallPlan(long=True, write_chunks=(5000,))
-    assert plan(FITS_CALL - REPLY_CHUNK, (), 5000) == CallPlan(reply_chunk=5032)
-    assert plan(FITS_CALL - REPLY_CHUNK + 4, (), 5000) == CallPlan(long=True, reply_chunk=5032)
-
-
 def test_segments_take_room_from_the_call() -> None:
     limits = LIMITS._replace(segment_octets_max=100)
     assert plan_call(FITS_CALL - 12 * READ_SEGMENT, (1200,), 0, (), limits) == CallPlan(read_items=(0,))

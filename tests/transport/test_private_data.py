@@ -89,21 +89,3 @@ def test_thresholds_are_the_smaller_and_invalidation_needs_both(mine: bool, thei
     own = PrivateData(mine, 8192, 2048)
     peer = PrivateData(theirs, 4096, 3072)
     assert agree(own, peer) == Agreement(3072, 2048, mine and theirs)
-
-
-@each_case(
-    "options",
-    [
-        {"inline_send_octets": 1023},
-        {"inline_send_octets": 1025},
-        {"inline_receive_octets": 262145},
-        {"inline_receive_octets": 263168},
-        {"credits_requested": 0},
-        {"credits_granted": 0},
-        {"segment_octets_max": 0},
-        {"call_octets_pulled_max": 0},
-    ],
-)
-def test_configuration_is_checked(options: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        TransportConfig(**options)  # type: ignore[arg-type]

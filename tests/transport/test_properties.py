@@ -115,13 +115,6 @@ def test_a_side_tells_what_it_is_configured_for() -> None:
     assert decode_properties(encode_properties(own, PROPERTIES), PROPERTIES) == own
 
 
-@each_case("field", ["offered_send_octets", "offered_receive_octets"])
-@each_case("octets", [1024, 4095, 262145])
-def test_no_less_is_offered_than_every_peer_must_receive(field: str, octets: int) -> None:
-    with pytest.raises(ValueError, match=f"{field} must be from 4096 to 262144"):
-        TransportConfig(**{field: octets})
-
-
 def test_the_smallest_introduction_is_longer_than_a_header_of_version_1() -> None:
     """A responder of that version discards shorter messages silently."""
     own = encode_properties(properties_of(TransportConfig(), ReverseSupport.NONE), PROPERTIES)

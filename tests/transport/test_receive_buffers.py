@@ -176,18 +176,6 @@ def test_short_messages_of_a_kept_type_are_copied() -> None:
     assert len(pool.given_back) == 1
 
 
-def test_a_message_that_was_not_handed_on_gives_its_memory_back() -> None:
-    receives, pool, _ = scattering()
-    receives.take(arrival(filled(pool.take(), KEPT), 64))
-    assert receives.arrived is not None
-    first = receives.arrived[0]
-    receives.close()
-    assert pool.given_back == [first]
-    assert receives.arrived is None
-    receives.close()
-    assert pool.given_back == [first]
-
-
 def test_a_message_that_is_not_looked_at_gives_its_memory_back() -> None:
     receives, pool, qp = scattering()
     buffer, scattered = pool.take(), pool.draw()

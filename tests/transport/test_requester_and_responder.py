@@ -161,8 +161,9 @@ def test_an_answered_call_holds_no_memory_of_messages(octets: int) -> None:
     assert incoming.answered
     with pytest.raises(LocalProtocolError, match="0x00000007 has been answered"):
         pair.server.reply(incoming, message(7, REPLY))
-    with pytest.raises(LocalProtocolError, match="0x00000007 has been answered"):
-        pair.server.fail_call(incoming)
+    for again in (pair.server.fail_call, pair.server.drop):
+        with pytest.raises(LocalProtocolError, match="0x00000007 has been answered"):
+            again(incoming)
 
 
 def test_version_1_has_segments_of_any_length_and_the_drafts_those_that_they_told() -> None:

@@ -17,7 +17,6 @@ from rpcrdma.transport.extensions import ErrorRow, Extension, HeaderRow
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.negotiation import MAY_LEAVE, TRANSITIONS, Input, State
 from rpcrdma.transport.plan_call import CallPlan, PlanLimits
-from rpcrdma.transport.private_data import Agreement, PrivateData, agree, decode_private_data
 from rpcrdma.transport.properties import _Level, _Number, with_receive_octets
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused, VersionRefused, error_of
@@ -306,10 +305,6 @@ def test_every_counter_begins_at_zero() -> None:
 FORM = CallForm(ReplyBound(100, (10, 20, 30)))
 
 
-def test_a_form_is_the_first_one_unless_more_is_said() -> None:
-    assert FORM[1:] == (1, False, False, 0, False)
-
-
 def test_the_reaction_to_each_cause() -> None:
     assert dict(REACTIONS) == {
         Cause.READ_CHUNKS: Reaction.LONG,
@@ -409,22 +404,3 @@ def test_a_receive_size_is_added_where_none_is_told() -> None:
     assert with_receive_octets(((2, b""), other), 8192) == (other, (2, words(8192)))
     told = ((2, words(1024)), other)
     assert with_receive_octets(told, 8192) == told
-
-
-def test_what_two_ends_agree_on_is_the_smaller_one_each_way() -> None:
-    own, peer = PrivateData(True, 4096, 8192), PrivateData(True, 16384, 2048)
-    assert agree(own, peer) == Agreement(2048, 8192, remote_invalidation=True)
-    assert agree(peer, own) == Agreement(8192, 2048, remote_invalidation=True)
-    for one, other in ((True, False), (False, True), (False, False)):
-        found = agree(own._replace(remote_invalidation=one), peer._replace(remote_invalidation=other))
-        assert found == Agreement(2048, 8192, remote_invalidation=False)
-    assert agree(own, None) == Agreement(1024, 1024, remote_invalidation=False)
-    assert PrivateData() == (False, 1024, 1024)
-
-
-def test_a_message_of_another_version_before_the_right_one_is_passed_over() -> None:
-    other, right = bytes.fromhex("f6ab0e18 02000707"), bytes.fromhex("f6ab0e18 01010307")
-    assert decode_private_data(other + right) == PrivateData(True, 4096, 8192)
-    assert decode_private_data(right + other) == PrivateData(True, 4096, 8192)
-    assert decode_private_data(other + right[:-1]) is None
-    assert decode_private_data(right[:4] * 2 + right[4:]) is not None

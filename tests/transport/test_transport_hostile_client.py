@@ -180,7 +180,7 @@ def test_malformed_call_is_answered_with_err_chunk(octets: bytes) -> None:
     assert decode_header(answer) == ERR_CHUNK
     assert len(answer) == 20
     assert peer.endpoint_events() == []
-    assert peer.endpoint.statistics.rdma_reads == 0
+    assert peer.endpoint.statistics.rdma_reads == peer.endpoint.statistics.discarded == 0
     assert_works(peer)
 
 
@@ -461,7 +461,8 @@ def test_more_calls_than_granted_end_the_connection() -> None:
         peer.send(call(), CALL)
     assert len(peer.endpoint_events()) == 4
     peer.send(call(), CALL)
-    assert_ended(peer, "credits")
+    assert_ended(peer, "more than the 4 calls that credits allow")
+    assert peer.endpoint.statistics.discarded == 0
 
 
 def test_calls_waiting_for_memory_count_against_the_credits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,15 +179,6 @@ def test_messages_begin_as_they_are_made(answers: bool) -> None:
         assert each.chunks is NO_CHUNKS
 
 
-def test_fields_that_a_message_does_not_have_keep_their_defaults() -> None:
-    call, empty = Inbound(Kind.CALL, 7, 1, 1), Inbound.__new__(Inbound)
-    for found in (call, empty):
-        assert (found.chunks, found.data, found.start, found.long, found.ends) == (NO_CHUNKS, b"", 0, False, None)
-        assert (found.refusal, found.properties, found.broken) == (None, (), None)
-        assert (found.header_type, found.flags, found.answers) == (0, 0, False)
-    assert tuple(Refusal(Cause.SYSTEM))[1:] == (0, 0, 0, 0, 0, 0, ())
-
-
 def test_what_messages_are_has_its_numbers() -> None:
     # Tables are looked up by these numbers.
     assert [kind.name for kind in sorted(Kind)] == [

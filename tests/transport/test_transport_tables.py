@@ -129,11 +129,6 @@ def happen(state: CallState, event: str) -> None:
     assert (handle.payload is None) == (handle.state in {CallState.ABANDONED, CallState.DONE}), "kept to be sent again"
 
 
-@each_case(("state", "event"), list(itertools.product(CallState, EVENTS)))
-def test_what_happens_to_a_call_in_each_state(state: CallState, event: str) -> None:
-    happen(state, event)
-
-
 def test_calls_take_every_way_of_their_table_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Observed(CALL_TRANSITIONS)
     monkeypatch.setattr(requester_module, "TRANSITIONS", table)

@@ -10,7 +10,7 @@ from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError
 from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
 from rpcrdma.rpc.calling import ResultDecoder
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
-from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
+from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role
 from rpcrdma.transport.carriers import IncomingItems, ResponseGroup
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment
 from rpcrdma.transport.message import Inbound, Kind
@@ -172,18 +172,6 @@ def test_a_call_whose_memory_cannot_be_fenced_ends_the_connection_and_is_not_ans
     assert isinstance(event, Closed)
     assert event.reason == "memory cannot be invalidated: the device does not let go of it"
     assert (server.endpoint._session.owed, server.buffers.counted, server.buffers.released) == (0, 0, [])
-
-
-def test_a_peer_with_more_calls_than_credits_is_not_said_to_be_discarded() -> None:
-    peer = BarePeer(Role.SERVER, TransportConfig(credits_granted=2))
-    for xid in (1, 2):
-        peer.send(header(xid=xid) + struct.pack(">II", xid, CALL))
-    assert len(peer.endpoint_events()) == 2
-    peer.send(header(xid=3) + struct.pack(">II", 3, CALL))
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, Closed)
-    assert "more than the 2 calls" in event.reason
-    assert peer.endpoint.statistics.discarded == 0
 
 
 def results(*inline: bytes) -> bytes:
