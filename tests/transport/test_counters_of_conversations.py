@@ -120,8 +120,8 @@ FIRST: dict[str, tuple[str, str]] = {
     ),
     "large items": (
         (
-            "calls_read_chunk calls_write_chunk registrations=2 remote_invalidations segments_read=30 segments_write=25 "
-            "octets_offered=50000 octets_returned=40000 calls_by_rdma"
+            "calls_read_chunk calls_write_chunk registrations=2 remote_invalidations segments_read=30 "
+            "segments_write=25 octets_offered=50000 octets_returned=40000 calls_by_rdma"
         ),
         (
             "calls_read_chunk calls_write_chunk rdma_reads=30 rdma_writes=20 octets_read=60000 octets_written=40000 "
@@ -129,7 +129,7 @@ FIRST: dict[str, tuple[str, str]] = {
         ),
     ),
 }
-"""The counters of client and server in version 1; one is the value of calls, sends, receives and others without a number."""
+"""The counters of client and server in version 1. Calls, sends, receives and others without a number are one."""
 SECOND: dict[str, tuple[str, str]] = {
     "an argument": (
         "calls_short",

@@ -7,12 +7,10 @@ import struct
 import pytest
 
 from rpcrdma import limits
-from rpcrdma.errors import RemoteAccessError, TransportClosed
+from rpcrdma.errors import RemoteAccessError
 from rpcrdma.testing.endpoint_pair import BarePeer, calls_in, message
 from rpcrdma.transport import (
     CallArrived,
-    CallFailed,
-    Closed,
     ReplyArrived,
     ReplyBound,
     Role,
@@ -64,24 +62,6 @@ def test_calls_in_flight_keep_to_the_lower_of_request_and_grant(requested: int, 
         # The allowed number, less the unanswered ones.
         assert len(peer.received) == min(40, answered + lower)
     assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived] * 40
-
-
-@pytest.mark.req("V1-4", "V1-87")
-def test_a_lowered_grant_counts_against_the_calls_in_flight() -> None:
-    peer = BarePeer(Role.CLIENT, TransportConfig(credits_requested=8))
-    for xid in range(30):
-        peer.endpoint.call(xid, message(xid, CALL), NOTHING)
-    peer.run()
-    peer.send(reply_header(0, grant=8) + start(0, REPLY))
-    assert len(peer.received) == 1 + 8
-    for xid in range(1, 6):
-        peer.send(reply_header(xid, grant=3) + start(xid, REPLY))
-        # Seven, six, five, four, three in flight: none may follow.
-        assert len(peer.received) == 9
-    peer.send(reply_header(6, grant=3) + start(6, REPLY))
-    assert len(peer.received) == 10
-    peer.send(reply_header(7, grant=5) + start(7, REPLY))
-    assert len(peer.received) == 13
 
 
 # Receives
@@ -211,26 +191,6 @@ def test_a_server_reads_nothing_of_a_call_any_more_once_it_may_answer(outcome: s
     peer.run()
     assert peer.endpoint.statistics.rdma_reads == 2
     assert peer.events == []
-
-
-@pytest.mark.req("PD-6")
-@each_case("refused", [False, True])
-def test_an_answer_that_ends_the_exposure_of_another_calls_memory_ends_no_call_with_success(refused: bool) -> None:
-    peer = BarePeer(Role.CLIENT)
-    peer.endpoint.call(0, message(0, CALL), NOTHING)
-    peer.run()
-    peer.send(answer(0))
-    assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
-    for xid in (1, 2):
-        peer.endpoint.call(xid, message(xid, CALL, (b"", bytes(5000))), NOTHING)
-    peer.run()
-    ((handle, _, _),) = heard(peer.received[2]).reads
-    octets = struct.pack(">IIIII", 1, 1, 32, 4, 2) if refused else answer(1)
-    peer.send(octets, invalidate=handle)
-    events = peer.endpoint_events()
-    assert [type(event) for event in events] == [CallFailed, CallFailed, Closed]
-    assert all(isinstance(event.error, TransportClosed) for event in events if isinstance(event, CallFailed))
-    assert not peer.endpoint_pd.regions
 
 
 SIZES = (7, 1, 30, 2, 100)

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.testing.endpoint_pair import BarePeer, message
 from rpcrdma.transport import CallArrived, IncomingCall, ReplyArrived, ReplyBound, Role, TransportConfig
 from support.cases import each_case
 
@@ -93,23 +93,6 @@ def test_a_server_whose_client_says_nothing_keeps_to_1024_octets_each_way(said: 
     # And it takes as much.
     assert peer.send(header(3) + struct.pack(">II", 3, CALL) + bytes(1024 - START)) == []
     assert [type(event) for event in peer.endpoint_events()] == [CallArrived]
-
-
-@each_case("early", [False, True])
-def test_what_was_agreed_on_counts_for_calls_with_items_too(early: bool) -> None:
-    """As much as fits to the octet has no chunk; a reply that may be an octet longer has a Reply chunk."""
-    pair = EndpointPair(LARGE, LARGE)
-    if not early:
-        pair.connect()
-    pair.client.call(1, message(1, CALL, (bytes(8192 - START - 4 - 512), bytes(512))), ReplyBound(8192 - ALLOWANCE))
-    pair.client.call(2, message(2, CALL, (bytes(8), bytes(8))), ReplyBound(8192 - ALLOWANCE + 1))
-    pair.run()
-    (first,) = [event.incoming for event in pair.server_events() if isinstance(event, CallArrived)]
-    assert (first.chunks.reads, first.chunks.reply) == ((), None)
-    pair.server.reply(first, message(1, REPLY))
-    (second,) = pair.arrived()
-    assert second.chunks.reads == ()
-    assert second.chunks.reply is not None
 
 
 @pytest.mark.req("V1-90")

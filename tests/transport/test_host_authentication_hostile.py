@@ -24,6 +24,7 @@ class TestHostilePeers:
         """Each value that comes after the announcements: to whom, and how many come before it."""
         return [(SERVER, 0), (CLIENT, 0), (SERVER, 1), (CLIENT, 1)]
 
+    @pytest.mark.thorough
     def test_truncated_values(self, hosts: Hosts) -> None:
         """At offsets in the first records of each flight, and at some after them."""
         for role, values in self.cases(hosts)[:3]:
@@ -36,6 +37,7 @@ class TestHostilePeers:
                 assert failure.value.cause == "unexpected", offset
                 assert machine.peer is None
 
+    @pytest.mark.thorough
     def test_damaged_values(self, hosts: Hosts) -> None:
         for role, values in self.cases(hosts)[1:3]:
             _, whole = shaken(hosts, role, values)
@@ -47,6 +49,7 @@ class TestHostilePeers:
                     machine.receive(bytes(damaged))
                 assert machine.state is HandshakeState.FAILED
 
+    @pytest.mark.thorough
     @each_case(
         "value",
         [

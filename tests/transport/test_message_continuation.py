@@ -117,6 +117,7 @@ def test_the_longest_message_that_is_taken_arrives_whole(threshold: int, monkeyp
     pair.exchange(2, 4, longest)
 
 
+@pytest.mark.thorough
 @pytest.mark.req("V2-44")
 @each_case("threshold", THRESHOLDS[:2])
 @each_case("credits_", [1, 2, 5])
@@ -170,6 +171,7 @@ def waiting_sends(pair: EndpointPair, xid: int, result: int) -> int:
     return pair.server.statistics.sends - at_once
 
 
+@pytest.mark.thorough
 @pytest.mark.req("V2-2", "V2-44")
 @each_case("seed", range(4))
 @each_case("credits_", [1, 3, 16])

@@ -192,7 +192,7 @@ def test_more_read_chunks_than_a_server_takes_come_again_as_one_at_position_zero
 
 
 @pytest.mark.req("V2-54")
-@pytest.mark.parametrize(("plain", "item", "sent"), [(b"head", bytes(5000), 2), (bytes(6000), None, 1), (b"", None, 1)])
+@each_case(("plain", "item", "sent"), [(b"head", bytes(5000), 2), (bytes(6000), None, 1), (b"", None, 1)])
 def test_a_call_whose_arguments_are_in_one_chunk_or_none_is_not_sent_again(
     plain: bytes, item: bytes | None, sent: int
 ) -> None:
@@ -228,7 +228,7 @@ def test_more_write_chunks_than_a_server_takes_come_again_as_one_reply_chunk(mon
 
 
 @pytest.mark.req("V2-56")
-@pytest.mark.parametrize(("bound", "sent"), [(ReplyBound(20, (5000,)), 2), (ReplyBound(9000), 1), (ReplyBound(8), 1)])
+@each_case(("bound", "sent"), [(ReplyBound(20, (5000,)), 2), (ReplyBound(9000), 1), (ReplyBound(8), 1)])
 def test_a_call_without_write_chunks_that_is_refused_for_them_fails(bound: ReplyBound, sent: int) -> None:
     peer = BareMessages(Role.CLIENT, CHUNKS)
     peer.endpoint.call(XID, message(XID, CALL), bound)

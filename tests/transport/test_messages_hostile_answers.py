@@ -43,18 +43,6 @@ def test_invalidation_of_a_handle_that_was_not_named_ends_the_connection(raw: Ra
     assert "did not expose" in peer.closed()
 
 
-def test_a_handle_is_invalidated_once_and_not_again(raw: Raw) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
-    ends = peer.calls[-1].ends
-    assert ends
-    peer.send(raw.message(XID, REPLY, RESPONSE, writes=unused(peer.offered)), invalidate=ends)
-    assert isinstance(peer.event(), ReplyArrived)
-    assert peer.endpoint.statistics.remote_invalidations == 1
-    peer.send(raw.message(XID, REPLY, RESPONSE, writes=unused(peer.offered)), invalidate=ends)
-    (closed,) = peer.endpoint_events()
-    assert isinstance(closed, Closed)
-
-
 @each_draft(
     "octets",
     lambda raw: [

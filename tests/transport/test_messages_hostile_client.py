@@ -102,14 +102,6 @@ def test_garbage_in_the_first_message_is_refused_and_a_better_one_taken(
     assert_works(peer)
 
 
-def test_a_first_message_of_more_than_1024_octets_is_taken_if_it_is_proper(raw: Raw) -> None:
-    peer = server(raw, introduce=False)
-    peer.introduce((RECEIVE_SIZE, word(8192)), (0xBEEF, bytes(3000)))
-    assert peer.endpoint.peer_properties is not None
-    assert peer.endpoint.peer_properties.receive_octets == 8192
-    assert_works(peer)
-
-
 @pytest.mark.req("V2-9")
 def test_a_client_that_begins_with_a_call_is_told_of_properties_first_and_served_with_the_defaults(raw: Raw) -> None:
     peer = server(raw, introduce=False)

@@ -86,16 +86,6 @@ def test_a_flood_of_grants_is_survived_and_answered_by_none(raw: Raw) -> None:
     assert_works(peer)
 
 
-def test_grants_saturate(raw: Raw) -> None:
-    peer = server(raw, TransportConfig(credits_granted=300), give=0xFFFF)
-    peer.send(raw.grant(0xFFFF))
-    for number in range(300):
-        peer.send(raw.message(number, struct.pack(">II", number, 0), give=0xFFFF))
-        peer.endpoint.reply(arrived(peer), message(number, 1))
-        assert peer.heard()[-1].xid == number
-    assert_works(peer)
-
-
 @pytest.mark.req("V2-4")
 def test_a_client_that_never_grants_gets_no_reply_and_cannot_pile_them_up(raw: Raw) -> None:
     peer = server(raw, TransportConfig(credits_granted=4), give=0)
@@ -198,14 +188,3 @@ def test_credit_words_of_other_versions_count_for_nothing(raw: Raw) -> None:
     peer.send(raw.message(XID, CALL, give=0))
     peer.endpoint.reply(arrived(peer), message(XID, 1))
     assert peer.heard() == []
-
-
-def test_calls_that_are_never_answered_do_not_keep_a_connection_busy_for_ever(raw: Raw) -> None:
-    """A connection with unanswered calls counts as in use: it is not ended as an idle one, nor gives up its place."""
-    peer = server(raw, TransportConfig(credits_granted=2))
-    for _ in range(50):
-        peer.send(raw.message(XID, CALL))
-        peer.endpoint.drop(arrived(peer))
-        assert peer.endpoint.calls_in_flight == 0
-    peer.heard()
-    assert_works(peer)

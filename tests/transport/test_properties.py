@@ -43,6 +43,7 @@ def test_what_is_not_said_is_at_its_default() -> None:
     assert decode_properties(tuple((number, b"") for number in PROPERTIES), PROPERTIES) == DEFAULTS
 
 
+@pytest.mark.req("V2-69", "V2-70")
 def test_each_property_has_its_number_and_form() -> None:
     assert encode_properties(ALL, PROPERTIES) == ENCODED
     assert decode_properties(ENCODED, PROPERTIES) == ALL

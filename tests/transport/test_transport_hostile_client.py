@@ -184,24 +184,6 @@ def test_malformed_call_is_answered_with_err_chunk(octets: bytes) -> None:
     assert_works(peer)
 
 
-@pytest.mark.req("NF-12", "V1-60")
-@each_case("which", ["Read chunks", "segments of a Read chunk", "Write chunks", "segments of a chunk"])
-def test_chunk_lists_beyond_the_limits_are_answered_with_err_chunk(which: str) -> None:
-    peer = server(TransportConfig(inline_receive_octets=16384))
-    segments = limits.CHUNK_SEGMENTS_MAX + 1
-    octets = {
-        "Read chunks": call(*(ReadChunk(8 + 4 * n, (Segment(1, 4, 3),)) for n in range(limits.READ_CHUNKS_MAX + 1))),
-        "segments of a Read chunk": call(ReadChunk(8, (Segment(1, 4, 3),) * segments)),
-        "Write chunks": call(writes=(WriteChunk((Segment(1, 4, 3),)),) * (limits.WRITE_CHUNKS_MAX + 1)),
-        "segments of a chunk": call(reply=WriteChunk((Segment(1, 4, 3),) * segments)),
-    }[which]
-    (answer,) = peer.send(octets, CALL)
-    assert decode_header(answer) == ERR_CHUNK
-    assert peer.endpoint_events() == []
-    assert peer.endpoint.statistics.rdma_reads == 0
-    assert_works(peer)
-
-
 def test_every_truncation_of_a_call_is_answered_or_discarded() -> None:
     # The region serves all calls: no reply ends it.
     peer = server(TransportConfig(remote_invalidation=False))
@@ -228,25 +210,6 @@ def test_every_truncation_of_a_call_is_answered_or_discarded() -> None:
             peer.endpoint.reply(event.incoming, message(XID, 1))
             peer.run()
             assert [type(event) for event in peer.endpoint_events()] == [ReplySent]
-    assert_works(peer)
-
-
-def test_reply_to_a_server_that_made_no_call_is_discarded() -> None:
-    peer = server()
-    assert peer.send(call(), REPLY) == []
-    assert peer.send(call(writes=(WriteChunk(()),)), REPLY) == []
-    assert peer.endpoint.statistics.discarded == 2
-    assert_works(peer)
-
-
-@pytest.mark.req("V1-38", "V1-60")
-def test_long_call_with_another_xid_or_direction_is_refused() -> None:
-    peer = server()
-    for start in (struct.pack(">II", XID + 1, 0), struct.pack(">II", XID, 1), CALL[:4]):
-        region = peer.pd.register(start, Access.REMOTE_READ)
-        (answer,) = peer.send(long_call(ReadChunk(0, named(region, (0, len(start))))))
-        assert decode_header(answer) == ERR_CHUNK
-    assert not peer.endpoint_pd.regions
     assert_works(peer)
 
 
@@ -397,19 +360,6 @@ def test_echo_has_the_chunks_that_were_offered_with_other_lengths_only() -> None
     assert max(map(len, peer.received)) <= 1024
 
 
-def test_write_chunk_with_a_separate_segment_for_padding_gets_none() -> None:
-    peer = server()
-    memory, pad = bytearray(5), bytearray(b"\xee" * 4)
-    data, extra = (peer.pd.register(buffer, Access.REMOTE_WRITE) for buffer in (memory, pad))
-    peer.send(call(writes=(WriteChunk((*named(data, (0, 5)), *named(extra, (0, 4)))),)), CALL)
-    peer.endpoint.reply(arrived(peer), message(XID, 1, (b"", b"hello")))
-    peer.run()
-    header = decode_header(peer.received[-1])
-    assert isinstance(header, RdmaMsg)
-    assert [segment.length for segment in header.chunks.writes[0].segments] == [5, 0]
-    assert (memory, pad) == (b"hello", b"\xee" * 4)
-
-
 @each_case("item", [99, 101])
 def test_chunk_too_small_for_its_result_is_refused_before_anything_is_written(item: int) -> None:
     peer = server()
@@ -507,36 +457,3 @@ def test_flood_of_discarded_messages_is_survived() -> None:
     (answer,) = peer.send(b"\0" * 28)
     assert decode_header(answer) == RdmaError(0, 1, 1, 1, 1, version=0)
     assert len(peer.endpoint_events()) == 0
-
-
-@pytest.mark.req("V1-26", "V1-48")
-def test_chunks_that_name_the_same_memory_are_used_as_they_stand() -> None:
-    """Reading from and writing to one region, in part twice, is the requester's own affair."""
-    peer = server()
-    memory = bytearray(b"abcdefgh" * 25)
-    # A region of this provider is for reading or for writing: two of them name the memory.
-    source = peer.pd.register(bytes(memory), Access.REMOTE_READ)
-    sink = peer.pd.register(memory, Access.REMOTE_WRITE)
-    bounds = (0, 0), (0, 60), (30, 60), (199, 0)
-    unused = WriteChunk(named(sink, (0, 200)))
-    reads = ReadChunk(12, named(source, *bounds))
-    peer.send(
-        call(reads, writes=(WriteChunk(named(sink, *bounds)), unused), reply=unused), CALL, struct.pack(">I", 120)
-    )
-    incoming = arrived(peer)
-    incoming.decoder.octets(8, "start")
-    argument = bytes(incoming.decoder.bulk(200, "item"))
-    assert argument == (b"abcdefgh" * 25)[:60] + (b"abcdefgh" * 25)[30:90]
-    incoming.decoder.done("call")
-    peer.endpoint.reply(incoming, message(XID, 1, (b"", b"1" * 60 + b"2" * 40)))
-    peer.run()
-    header = decode_header(peer.received[-1])
-    assert isinstance(header, RdmaMsg)
-    written, left = header.chunks.writes
-    assert [segment.length for segment in written.segments] == [0, 60, 40, 0]
-    assert [segment.length for segment in left.segments] == [0]
-    assert header.chunks.reply == left
-    assert memory == b"1" * 30 + b"2" * 40 + (b"abcdefgh" * 25)[70:]
-    assert len(peer.endpoint_events()) == 1
-    assert not peer.endpoint_pd.regions
-    assert_works(peer)
