@@ -228,24 +228,6 @@ def test_long_reply(version: str, length: int, segment_octets_max: int) -> None:
     assert pair.server.statistics.replies_long == pair.client.statistics.replies_long == 1
 
 
-@pytest.mark.req("V1-46", "V1-48", "V1-50", "NF-6", "NF-10")
-@each_case("count", range(5))
-def test_results_pair_with_write_chunks_in_order(version: str, count: int) -> None:
-    pair = connected(version)
-    memories = [bytearray(5000) for _ in range(3)]
-    pair.client.call(XID, message(XID, CALL), ReplyBound(400, (5000, 5000, 5000)), memories)
-    (incoming,) = pair.arrived()
-    items = [pattern(100 + n, n) for n in range(count)]
-    _, decoder = answer(pair, incoming, message(XID, REPLY, *((b"", item) for item in items)))
-    opened(decoder, REPLY)
-    assert [decoder.bulk(5000, "item") for _ in items] == items
-    decoder.done("reply")
-    for memory, item in zip(memories, items, strict=False):
-        assert memory[: len(item)] == item
-    for memory in memories[count:]:
-        assert memory == bytes(5000)
-
-
 @each_case("length", [0, 1, 100, 128])
 def test_small_result_comes_inline_and_still_lands_in_the_callers_buffer(version: str, length: int) -> None:
     pair = connected(version)

@@ -196,24 +196,6 @@ def test_each_connection_negotiates_for_itself() -> None:
     assert second.client.inline_send_octets == 4096
 
 
-@pytest.mark.req("V1-62", "V1-60")
-def test_refused_call_fails_with_err_chunk_and_nothing_stays_exposed() -> None:
-    pair = EndpointPair().connect()
-    handle = pair.client.call(1, message(1, CALL, (b"", bytes(5000))), ReplyBound(0, (5000,)))
-    (incoming,) = pair.arrived()
-    pair.server.fail_call(incoming)
-    pair.run()
-    (event,) = pair.client_events()
-    assert isinstance(event, CallFailed)
-    assert event.call is handle
-    assert isinstance(event.error, ChunkRefused)
-    assert not pair.client_pd.regions
-    assert pair.client.calls_in_flight == pair.server.calls_in_flight == 0
-    # The connection goes on.
-    pair.client.call(2, message(2, CALL), NOTHING)
-    assert answer_all(pair) == [2]
-
-
 def test_dropped_call_is_never_answered() -> None:
     pair = EndpointPair().connect()
     pair.client.call(1, message(1, CALL, (b"", bytes(5000))), NOTHING)

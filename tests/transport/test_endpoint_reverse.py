@@ -27,7 +27,6 @@ from rpcrdma.transport.dialects.header_v1 import (
     RDMA_NOMSG,
     RdmaError,
     decode_header,
-    encode_chunk_refused,
     encode_message,
 )
 from support.cases import each_case
@@ -261,22 +260,6 @@ def test_long_reverse_calls_and_replies() -> None:
     assert (pair.server.statistics.calls_long, pair.server.statistics.replies_long) == (1, 1)
 
 
-def test_bulk_items_travel_inline_in_reverse_calls_without_chunks() -> None:
-    pair = Both()
-    into = bytearray(2000)
-    pair.server.call(1, message(1, CALL, (b"", b"x" * 2001)), ReplyBound(0, (2000,)), (into,))
-    (incoming,) = pair.called_back()
-    incoming.decoder.octets(8, "start")
-    assert bytes(incoming.decoder.bulk(4000, "argument")) == b"x" * 2001
-    pair.client.reply(incoming, message(1, REPLY, (b"", b"y" * 1999)))
-    pair.run()
-    (event,) = pair.server_events()
-    assert isinstance(event, ReplyArrived)
-    event.decoder.octets(8, "start")
-    assert event.decoder.bulk(4000, "result") == b"y" * 1999
-    assert into == b"y" * 1999 + b"\0"
-
-
 def test_a_client_that_takes_no_calls_drops_and_counts_them() -> None:
     peer = BarePeer(Role.CLIENT)
     for number in range(100):
@@ -352,17 +335,6 @@ def test_an_error_ends_only_a_call_of_the_side_that_gets_it_and_grants_nothing()
 
 
 @pytest.mark.req("BD-3")
-def test_an_error_for_an_xid_that_only_the_peer_has_in_use_is_discarded() -> None:
-    peer = client()
-    peer.send(GOLDEN_CALL)
-    assert len(calls_in(peer.endpoint_events())) == 1
-    assert peer.send(encode_chunk_refused(XID, 1, 99)) == []
-    assert peer.endpoint_events() == []
-    assert peer.endpoint.statistics.discarded == 1
-    assert peer.endpoint.reverse_calls_in_flight == 1
-
-
-@pytest.mark.req("BD-3")
 def test_a_server_still_refuses_malformed_calls_while_it_waits_for_reverse_replies() -> None:
     peer = server()
     peer.endpoint.call(XID, message(XID, CALL), NOTHING)
@@ -395,22 +367,6 @@ def test_a_reverse_call_that_ends_the_exposure_of_memory_ends_the_connection() -
     assert isinstance(closed, Closed)
     assert closed.protocol_error
     assert not peer.endpoint_pd.regions
-
-
-@pytest.mark.req("BD-10")
-def test_a_client_with_nothing_to_ask_keeps_the_connection_for_reverse_calls() -> None:
-    pair = Both()
-    pair.client.call(1, message(1, CALL), NOTHING)
-    (incoming,) = pair.arrived()
-    pair.server.reply(incoming, message(1, REPLY))
-    pair.run()
-    assert xids(pair.client_events()) == [1]
-    for xid in range(100):
-        pair.server.call(xid, message(xid, CALL), NOTHING)
-        (incoming,) = pair.called_back()
-        pair.client.reply(incoming, message(xid, REPLY))
-        pair.run()
-        assert xids(pair.server_events()) == [xid]
 
 
 def test_the_end_of_the_connection_ends_calls_of_both_directions() -> None:

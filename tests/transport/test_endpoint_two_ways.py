@@ -12,7 +12,6 @@ from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
 from rpcrdma.transport import (
-    CallArrived,
     CallFailed,
     IncomingCall,
     ReplyArrived,
@@ -27,7 +26,6 @@ from support.raw_replies import header as reply_header
 
 CALL, REPLY = 0, 1
 NOTHING = ReplyBound(0)
-CHUNKS = TransportConfig(reverse_chunks=True)
 
 
 @pytest.fixture
@@ -53,47 +51,6 @@ def both_ways(client: TransportConfig | None = None, server: TransportConfig | N
 def called_back(pair: EndpointPair) -> list[IncomingCall]:
     pair.run()
     return calls_in(pair.client_events())
-
-
-@pytest.mark.req("BD-4", "BD-5", "BD-6", "BD-7")
-@each_case(
-    ("config", "argument", "result"),
-    [
-        (None, None, None),
-        (None, 40, None),
-        (None, None, 40),
-        (None, 40, 40),
-        (CHUNKS, None, None),
-        (CHUNKS, 9000, None),
-        (CHUNKS, 9000, 9000),
-    ],
-)
-def test_every_form_of_reverse_message_carries_the_version_of_the_forward_ones(
-    sent: list[Any], config: TransportConfig | None, argument: int | None, result: int | None
-) -> None:
-    pair = both_ways(config, config)
-    sent.clear()
-    pair.client.call(1, message(1, CALL), NOTHING)
-    (forward,) = pair.arrived()
-    pair.server.reply(forward, message(1, REPLY))
-    parts = [] if argument is None else [(b"", bytes(argument))]
-    results = () if result is None else (result,)
-    pair.server.call(2, message(2, CALL, *parts), ReplyBound(20, results))
-    pair.run()
-    (incoming,) = [event.incoming for event in pair.client_events() if isinstance(event, CallArrived)]
-    pair.client.reply(incoming, message(2, REPLY, *[(b"", bytes(length)) for length in results]))
-    pair.run()
-    assert [int.from_bytes(octets[4:8]) for _, octets, _ in sent] == [1] * 4
-    assert [queue_pair for queue_pair, _, _ in sent] == [
-        pair.client_qp,
-        pair.server_qp,
-        pair.server_qp,
-        pair.client_qp,
-    ]
-    if config is None:
-        # Without chunks the RPC message follows at once.
-        assert sent[2][1][28:36] == struct.pack(">II", 2, CALL)
-        assert sent[3][1][28:36] == struct.pack(">II", 2, REPLY)
 
 
 @pytest.mark.req("BD-17")

@@ -49,28 +49,6 @@ class TestHostilePeers:
                     machine.receive(bytes(damaged))
                 assert machine.state is HandshakeState.FAILED
 
-    @pytest.mark.thorough
-    @each_case(
-        "value",
-        [
-            b"\0",
-            b"GET / HTTP/1.1\r\n\r\n",
-            bytes(1000),
-            b"\xff" * 1000,
-            b"\x16\x03\x01\x40\x01" + bytes(20000),
-            b"\x17\x03\x03\x00\x05hello",
-            b"\x14\x03\x03\x00\x01\x01" * 40,
-            b"\x18\x03\x03\x00\x03\x01\x00\x00",
-        ],
-    )
-    def test_garbage(self, hosts: Hosts, value: bytes) -> None:
-        for role, values in self.cases(hosts):
-            machine, _ = shaken(hosts, role, values)
-            with pytest.raises(HostAuthenticationFailed) as failure:
-                machine.receive(value)
-            assert failure.value.cause in {"not TLS", "handshake", "unexpected", "version", "refused"}
-            assert failure.value.alert[:6] in {ALERT, b""}
-
     def test_alerts_in_the_clear(self, hosts: Hosts) -> None:
         for alert in range(256):
             value = ALERT + bytes((alert,))

@@ -25,7 +25,6 @@ from rpcrdma.transport import (
 from rpcrdma.transport import responder as responder_module
 from rpcrdma.transport.message import Cause
 from rpcrdma.transport.reactions import CallForm
-from rpcrdma.verbs import Access
 from rpcrdma.xdr.codec import Payload
 from support import raw_messages as raw
 from support.bare_messages import BareMessages
@@ -397,28 +396,6 @@ def test_a_reply_that_fits_nothing_that_was_offered_is_continued(bound: ReplyBou
     assert pair.server.statistics.errors_sent == 0
     assert pair.server.statistics.messages_continued == 1
     assert pair.server.statistics.rdma_writes == 0
-
-
-@pytest.mark.req("V2-24")
-@each_case("used", [0, 1, 999, 1000, 1001, 2500])
-def test_write_chunks_come_back_with_all_their_segments_and_what_was_written(used: int) -> None:
-    peer = BareMessages(Role.SERVER)
-    memory = bytearray(4000)
-    region = peer.pd.register(memory, Access.REMOTE_WRITE)
-    segments = [(region.handle, 1000, region.offset + start) for start in (0, 1000, 2000)]
-    unused = (region.handle, 1000, region.offset + 3000)
-    rpc = struct.pack(">II", XID, CALL)
-    peer.send(raw.message(XID, rpc, writes=raw.chunk(*segments) + raw.chunk(unused), reply=raw.chunk(unused)))
-    (arrived,) = peer.endpoint_events()
-    peer.endpoint.reply(arrived.incoming, message(XID, REPLY, (b"", pattern(used))))  # type: ignore[union-attr]
-    (reply,) = peer.heard()
-    lengths = [min(1000, max(0, used - start)) for start in (0, 1000, 2000)]
-    assert reply.writes == [
-        [(handle, length, offset) for (handle, _, offset), length in zip(segments, lengths, strict=True)],
-        [(unused[0], 0, unused[2])],
-    ]
-    assert reply.reply == [(unused[0], 0, unused[2])]
-    assert memory == pattern(used) + bytes(4000 - used)
 
 
 # Properties

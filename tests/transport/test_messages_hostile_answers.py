@@ -174,14 +174,6 @@ def test_a_server_that_never_grants_gets_no_further_call(raw: Raw, how: str) -> 
     assert isinstance(peer.endpoint_events()[-1], Closed)
 
 
-def test_messages_beyond_the_grant_end_the_connection(raw: Raw) -> None:
-    peer = Client(raw)
-    for _ in range(20):
-        peer.post(raw.message(XID, CALL))
-    peer.run()
-    assert "more messages than credits allow" in peer.closed()
-
-
 @FIRST_DRAFT
 def test_a_flood_of_grants_saturates_and_is_answered_by_none(raw: Raw) -> None:
     peer = Client(raw)

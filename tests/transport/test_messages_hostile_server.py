@@ -8,11 +8,10 @@ import pytest
 
 from message_client import CALL, NOTHING, REPLY, XID, Client, assert_works, unused
 from rpcrdma import limits
-from rpcrdma.errors import DecodeError, RemoteProtocolError
+from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import (
     CallFailed,
-    CallRefused,
     Closed,
     Ready,
     ReplyArrived,
@@ -22,7 +21,7 @@ from rpcrdma.transport import (
 )
 from support import raw_messages
 from support.bare_messages import BareMessages
-from support.both_drafts import FIRST_DRAFT, Raw, each_draft, in_first_draft, offers
+from support.both_drafts import Raw, each_draft, in_first_draft, offers
 from support.cases import each_case
 from support.raw_messages import (
     CONNPROP,
@@ -121,20 +120,6 @@ def test_the_owner_of_a_connection_decides_how_long_it_waits_for_the_first_answe
     peer.endpoint.on_time(10.0 + 100 * limits.NEGOTIATION_S)
     assert peer.endpoint_events() == []
     assert peer.endpoint.unanswered
-
-
-@FIRST_DRAFT
-def test_properties_of_a_server_that_come_in_many_pieces_are_taken(raw: Raw) -> None:
-    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False)
-    whole = raw.property_set((2, word(8192)), (99, bytes(40)))
-    for start in range(0, len(whole), 4):
-        more = MORE if start + 4 < len(whole) else 0
-        peer.send(raw.prefix(1, CONNPROP, more, give=1) + whole[start : start + 4])
-    assert [type(event) for event in peer.endpoint_events()] == [Ready]
-    assert peer.endpoint.peer_properties is not None
-    assert peer.endpoint.peer_properties.receive_octets == 8192
-    peer.received.clear()
-    assert_works(peer)
 
 
 @each_draft("octets", lambda raw: [raw.grant(3), raw.message(XID, CALL, give=3)])
@@ -252,32 +237,6 @@ def test_a_reply_against_the_rules_fails_its_call_and_is_not_answered(raw: Raw, 
     assert_works(peer)
 
 
-@pytest.mark.req("V2-67")
-@each_case("length", [0, 1, 4999, 5000])
-@each_case("pieces", [1, 2])
-def test_a_result_that_comes_inline_in_spite_of_a_free_write_chunk_does_not_decode(
-    raw: Raw, length: int, pieces: int
-) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
-    whole = REPLY + word(length) + bytes(length + -length % 4)
-    if pieces == 2 or length > 4000:
-        peer.reply(whole[:100], RESPONSE | MORE)
-        whole = whole[100:]
-        while len(whole) > 3000:
-            peer.reply(whole[:3000], RESPONSE | MORE)
-            whole = whole[3000:]
-    peer.reply(whole, writes=unused(peer.offered))
-    event = peer.event()
-    assert isinstance(event, ReplyArrived)
-    event.decoder.octets(8, "start")
-    if length:
-        with pytest.raises(DecodeError, match="Write chunk"):
-            event.decoder.bulk(6000, "item")
-    else:
-        assert event.decoder.bulk(6000, "item") == b""
-    assert_works(peer)
-
-
 # Replies in pieces
 
 
@@ -328,15 +287,6 @@ def test_a_reply_that_is_broken_fails_its_call_at_once_whether_it_ends_or_not(
     assert peer.endpoint.calls_in_flight == 0
 
 
-def test_a_call_that_is_broken_in_its_midst_fails_no_call_of_the_other_direction(raw: Raw) -> None:
-    peer = Client(raw)
-    peer.send(raw.message(XID, CALL, MORE))
-    peer.send(raw.message(XID + 1, CALL))
-    assert peer.endpoint_events() == []
-    peer.reply()
-    assert isinstance(peer.event(), ReplyArrived)
-
-
 @pytest.mark.thorough
 @each_case("size", [0, 4, 4060])
 def test_a_reply_that_is_continued_for_ever_fails_its_call(raw: Raw, size: int) -> None:
@@ -375,19 +325,6 @@ def test_a_reply_in_the_midst_of_its_call_ends_the_call_and_the_rest_of_it_still
     # It is answered a second time, in vain.
     peer.reply()
     assert peer.endpoint_events() == []
-    assert_works(peer)
-
-
-@each_draft("code", lambda raw: [raw.BAD_XDR, raw.SYSTEM])
-def test_an_error_in_the_midst_of_its_call_fails_the_call_and_the_rest_of_it_still_goes_out(
-    raw: Raw, code: int
-) -> None:
-    peer = Client(raw, config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3)
-    peer.send(raw.error(XID, code))
-    assert isinstance(peer.failure(), CallRefused)
-    peer.send(raw.grant(8))
-    rest = [each for each in peer.heard() if each.xid]
-    assert sum(len(each.payload) for each in peer.calls + rest) == 20_012
     assert_works(peer)
 
 

@@ -10,7 +10,6 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import (
     CallArrived,
-    CallFailed,
     Closed,
     ReplyArrived,
     ReplyBound,
@@ -151,17 +150,6 @@ def test_a_reply_that_waits_gives_its_buffers_back_when_the_connection_ends() ->
     assert sent == ReplySent(incoming)
     assert isinstance(closed, Closed)
     assert not server.endpoint.timed
-
-
-def test_a_call_that_cannot_be_sent_gives_its_credit_to_the_next() -> None:
-    server = Server()
-    server.endpoint.call(50, message(50, CALL), ReplyBound(8, (5000,)), (bytes(5000),))
-    server.endpoint.call(51, message(51, CALL), ReplyBound(8))
-    server.credit(1)
-    (event,) = server.endpoint_events()
-    assert isinstance(event, CallFailed)
-    assert event.call.xid == 50
-    assert server.heard() == [("call", 51)]
 
 
 @each_case("version", ["1", "2", "2-07"])

@@ -6,11 +6,12 @@ import struct
 
 import pytest
 
+from rpcrdma import limits
 from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError
 from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
 from rpcrdma.rpc.calling import ResultDecoder
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
-from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role
+from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
 from rpcrdma.transport.carriers import IncomingItems, ResponseGroup
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment
 from rpcrdma.transport.message import Inbound, Kind
@@ -57,9 +58,9 @@ class Buffers:
 class Server(BarePeer):
     """A server of which calls with a Read chunk are asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: TransportConfig | None = None) -> None:
         self.buffers = Buffers()
-        super().__init__(Role.SERVER, buffers=self.buffers)  # type: ignore[arg-type]
+        super().__init__(Role.SERVER, config, buffers=self.buffers)  # type: ignore[arg-type]
         self.region = self.pd.register(bytearray(100), Access.REMOTE_READ)
 
     @property
@@ -97,7 +98,7 @@ def test_a_call_without_memory_is_refused_and_holds_nothing(missing: type[Except
     (answer,) = server.called()
     assert answer[12:20] == struct.pack(">II", 4, 2)
     assert server.endpoint_events() == []
-    assert (server.responder._held_octets, server.responder.wanted_octets, server.responder.unanswered) == (0, 0, 0)
+    assert (server.responder._held_octets, server.endpoint.wanted_octets, server.responder.unanswered) == (0, 0, 0)
     assert server.endpoint.statistics.rdma_reads == 0
     server.buffers.missing = None
     assert server.called(8) == []
@@ -109,13 +110,26 @@ def test_a_call_waits_for_memory_that_it_is_given_later() -> None:
     server = Server()
     server.buffers.later = True
     assert server.called(7) == server.called(8, 20) == []
-    assert (server.responder._held_octets, server.responder.wanted_octets) == (0, 12)
+    assert (server.responder._held_octets, server.endpoint.wanted_octets) == (0, 12)
     assert server.endpoint_events() == []
     server.buffers.later = False
-    server.responder.resume()
-    assert (server.responder._held_octets, server.responder.wanted_octets) == (32, 0)
+    server.endpoint.resume_pulls()
+    assert (server.responder._held_octets, server.endpoint.wanted_octets) == (32, 0)
     server.run()
     assert len(server.endpoint_events()) == 2
+
+
+def test_the_memory_of_an_answered_call_goes_to_the_one_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CONNECTION_OCTETS_PULLED_MAX", 20)
+    peer = Server(TransportConfig(call_octets_pulled_max=20))
+    assert peer.called(7, 12) == peer.called(8, 12) == []
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, CallArrived)
+    reads = peer.endpoint.statistics.rdma_reads
+    peer.endpoint.reply(event.incoming, message(7, REPLY))
+    assert peer.endpoint.statistics.rdma_reads == reads + 1, "at once"
+    peer.run()
+    assert [type(event) for event in peer.endpoint_events()] == [CallArrived]
 
 
 def test_a_call_that_still_waits_for_memory_holds_nothing_after_the_end() -> None:
@@ -124,10 +138,10 @@ def test_a_call_that_still_waits_for_memory_holds_nothing_after_the_end() -> Non
     reads = (ReadChunk(8, (Segment(server.region.handle, 10, server.region.offset),)),)
     long_call = Inbound(Kind.CALL, 7, 1, 1, ChunkLists(reads), struct.pack(">II", 7, CALL))
     assert server.responder.on_call(long_call, None, IncomingItems({}, 1 << 20))
-    assert (server.responder.wanted_octets, server.buffers.counted) == (12, (1 << 20) - RPC_UNCOUNTED_CALL_OCTETS)
+    assert (server.endpoint.wanted_octets, server.buffers.counted) == (12, (1 << 20) - RPC_UNCOUNTED_CALL_OCTETS)
     server.endpoint.abort("the test ends it")
     server.run()
-    assert (server.responder.wanted_octets, server.buffers.counted, server.responder._held_octets) == (0, 0, 0)
+    assert (server.endpoint.wanted_octets, server.buffers.counted, server.responder._held_octets) == (0, 0, 0)
 
 
 @each_case("fails", [False, True])
