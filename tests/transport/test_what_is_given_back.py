@@ -121,7 +121,7 @@ def test_a_call_waits_for_memory_that_it_is_given_later() -> None:
 
 def test_the_memory_of_an_answered_call_goes_to_the_one_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CONNECTION_OCTETS_PULLED_MAX", 20)
-    peer = Server(TransportConfig(call_octets_pulled_max=20))
+    peer = Server(TransportConfig(call_octets_pulled_max=20, remote_invalidation=False))
     assert peer.called(7, 12) == peer.called(8, 12) == []
     (event,) = peer.endpoint_events()
     assert isinstance(event, CallArrived)
