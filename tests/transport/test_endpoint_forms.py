@@ -296,36 +296,6 @@ def test_result_that_was_not_placed_although_it_could_have_been_is_an_error(vers
         decoder.done("reply")
 
 
-@pytest.mark.req("V1-9", "V1-11", "PD-8", "V1-10")
-@each_case(
-    ("client", "server", "call_octets", "reply_octets"),
-    [
-        (1024, 8192, 1024, 1024),
-        (65536, 16384, 16384, 16384),
-    ],
-)
-def test_thresholds_are_kept_to_the_octet(client: int, server: int, call_octets: int, reply_octets: int) -> None:
-    pair = EndpointPair(
-        TransportConfig(inline_send_octets=client, inline_receive_octets=client),
-        TransportConfig(inline_send_octets=server, inline_receive_octets=server),
-    ).connect()
-    assert pair.client.inline_send_octets == pair.server.inline_receive_octets == call_octets
-    assert pair.client.inline_receive_octets == pair.server.inline_send_octets == reply_octets
-    for xid, extra in itertools.product((1, 2), (0, 4)):
-        plain = pattern(call_octets - 36 + extra)
-        result = pattern(reply_octets - 36 + extra)
-        # The allowance for an RPC header is 24 octets more than the start of these messages.
-        pair.client.call(xid, message(xid, CALL, (plain, None)), ReplyBound(len(result) - 24))
-        (incoming,) = pair.arrived()
-        assert bool(incoming.chunks.reads) is (extra > 0)
-        incoming.decoder.octets(8, "start")
-        assert incoming.decoder.octets(len(plain), "args") == plain
-        _, decoder = answer(pair, incoming, message(xid, REPLY, (result, None)))
-        decoder.octets(8, "start")
-        assert decoder.octets(len(result), "result") == result
-        pair.server_events()
-
-
 def test_decoded_views_outlive_their_receive_buffer() -> None:
     pair = EndpointPair(
         TransportConfig(inline_receive_octets=16384), TransportConfig(inline_send_octets=16384)

@@ -7,7 +7,6 @@ import struct
 import pytest
 
 from rpcrdma import limits
-from rpcrdma.errors import RemoteAccessError
 from rpcrdma.testing.endpoint_pair import BarePeer, calls_in, message
 from rpcrdma.transport import (
     CallArrived,
@@ -150,23 +149,6 @@ def test_a_server_has_a_receive_for_each_reverse_reply_before_it_calls_and_keeps
 
 
 # Memory
-
-
-@pytest.mark.req("V1-93")
-def test_memory_of_read_chunks_is_exposed_until_the_reply_and_no_longer() -> None:
-    peer = BarePeer(Role.CLIENT)
-    payload = message(1, CALL, (bytes(9000), b"a" * 5000), (b"", b"b" * 6000))
-    peer.endpoint.call(1, payload, NOTHING)
-    peer.run()
-    reads = heard(peer.received[0]).reads
-    assert sum(length for _, length, _ in reads) == 9000 + 8 + 8 + 5000 + 6000
-    for handle, length, offset in reads:
-        assert len(peer.endpoint_pd.find(handle, offset, length, Access.REMOTE_READ)) == length
-    peer.send(answer(1))
-    assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
-    for handle, length, offset in reads:
-        with pytest.raises(RemoteAccessError):
-            peer.endpoint_pd.find(handle, offset, length, Access.REMOTE_READ)
 
 
 @pytest.mark.req("V1-93")

@@ -6,12 +6,11 @@ import struct
 
 import pytest
 
-from rpcrdma.errors import LocalProtocolError, TransportClosed
+from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import (
     CallArrived,
     CallFailed,
-    ChunkRefused,
     Closed,
     EndpointEvent,
     IncomingCall,
@@ -206,20 +205,6 @@ def test_a_reverse_call_with_a_chunk_is_refused_and_costs_no_credit(octets: byte
     assert len(calls_in(peer.endpoint_events())) == 1
 
 
-def test_a_refused_reverse_call_fails_for_the_server_alone() -> None:
-    pair = Both(server=TransportConfig(reverse_chunks=True))
-    pair.server.call(1, message(1, CALL, (b"", bytes(100_000))), NOTHING)
-    pair.client.call(1, message(1, CALL), NOTHING)
-    pair.run()
-    (arrived, failed) = pair.server_events()
-    assert isinstance(arrived, CallArrived)
-    assert isinstance(failed, CallFailed)
-    assert isinstance(failed.error, ChunkRefused)
-    assert pair.server.reverse_credits_granted == 1
-    assert not pair.server_pd.regions
-    assert pair.client_events() == []
-
-
 @pytest.mark.req("BD-8")
 @each_case(
     ("argument", "result"),
@@ -243,21 +228,6 @@ def test_reverse_calls_use_chunks_where_both_sides_have_them(argument: int, resu
     assert bytes(event.decoder.bulk(1 << 20, "result")) == value[:result]
     assert into == value[:result]
     assert not pair.server_pd.regions
-
-
-@pytest.mark.req("BD-8")
-def test_long_reverse_calls_and_replies() -> None:
-    both = TransportConfig(reverse_chunks=True)
-    pair = Both(both, both)
-    pair.server.call(5, message(5, CALL, (bytes(9000), None)), ReplyBound(8000))
-    (incoming,) = pair.called_back()
-    assert incoming.decoder.octets(9008, "all") == struct.pack(">II", 5, CALL) + bytes(9000)
-    pair.client.reply(incoming, message(5, REPLY, (bytes(7000), None)))
-    pair.run()
-    (event,) = pair.server_events()
-    assert isinstance(event, ReplyArrived)
-    assert len(event.decoder.octets(7008, "all")) == 7008
-    assert (pair.server.statistics.calls_long, pair.server.statistics.replies_long) == (1, 1)
 
 
 def test_a_client_that_takes_no_calls_drops_and_counts_them() -> None:
@@ -367,21 +337,3 @@ def test_a_reverse_call_that_ends_the_exposure_of_memory_ends_the_connection() -
     assert isinstance(closed, Closed)
     assert closed.protocol_error
     assert not peer.endpoint_pd.regions
-
-
-def test_the_end_of_the_connection_ends_calls_of_both_directions() -> None:
-    pair = Both()
-    pair.client.call(1, message(1, CALL), NOTHING)
-    pair.server.call(2, message(2, CALL), NOTHING)
-    pair.run()
-    pair.client_events()
-    pair.server_events()
-    pair.server.disconnect()
-    pair.run()
-    for events in (pair.client_events(), pair.server_events()):
-        failed, closed = events
-        assert isinstance(failed, CallFailed)
-        assert isinstance(failed.error, TransportClosed)
-        assert isinstance(closed, Closed)
-    with pytest.raises(TransportClosed):
-        pair.server.call(3, message(3, CALL), NOTHING)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.errors import LocalProtocolError, TransportClosed
+from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import EndpointPair, counted_bits, message
 from rpcrdma.transport import (
     Call,
@@ -88,18 +88,6 @@ def called(pair: EndpointPair) -> list[int]:
     """The XIDs of the calls that have arrived, among other events."""
     pair.run()
     return [event.incoming.xid for event in pair.server_events() if isinstance(event, CallArrived)]
-
-
-def test_abandoned_call_that_fails_reports_nothing() -> None:
-    pair = EndpointPair().connect()
-    handle = pair.client.call(1, message(1, CALL), ReplyBound(0, (5000,)))
-    (incoming,) = pair.arrived()
-    pair.client.abandon(handle)
-    pair.server.fail_call(incoming)
-    pair.run()
-    assert pair.client_events() == []
-    assert not pair.client_pd.regions
-    assert pair.client.calls_in_flight == 0
 
 
 @pytest.mark.req("V1-77")
@@ -224,33 +212,6 @@ def test_a_late_reply_leaves_the_memory_of_a_call_that_was_given_up_as_it_is(ver
     assert not pair.client_pd.regions
     pair.client.call(2, message(2, CALL), NOTHING)
     assert called(pair) == [2], "the connection goes on"
-
-
-@pytest.mark.req("V1-66", "V2-A17")
-@each_case("version", ["1", "2", "2-07"])
-def test_connection_ends_before_a_call_whose_memory_cannot_be_invalidated(
-    version: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pair = EndpointPair(TransportConfig(in_messages_octets_max=0), version=version).connect()
-    pair.client.call(1, message(1, CALL), ReplyBound(0, (5000,)))
-    (incoming,) = pair.arrived()
-    pair.server.reply(incoming, message(1, REPLY, (b"", bytes(5000))))
-    pair.client_qp.progress()
-    failures = iter([True])
-    invalidate = type(pair.client_pd).invalidate
-
-    def fail_once(self: object, region: MemoryRegion) -> None:
-        if next(failures, False):
-            raise LocalProtocolError("the device does not answer")
-        invalidate(pair.client_pd, region)
-
-    monkeypatch.setattr(type(pair.client_pd), "invalidate", fail_once)
-    pair.run()
-    failed, closed = pair.client_events()
-    assert isinstance(failed, CallFailed)
-    assert isinstance(failed.error, TransportClosed)
-    assert isinstance(closed, Closed)
-    assert "does not answer" in closed.reason
 
 
 ENDS: dict[str, Callable[[EndpointPair, Call, IncomingCall], object]] = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rpcrdma import limits
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.transport import Role
 from rpcrdma.transport.authenticator import HostPolicy
@@ -156,6 +157,12 @@ class TestHostilePeers:
                 machine.receive(b"")
             assert machine.state is HandshakeState.FAILED
             assert machine.peer is None
+
+    def test_too_many_values(self, hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+        machine, end_mark = shaken(hosts, CLIENT, 1)
+        monkeypatch.setattr(limits, "HOST_AUTHENTICATION_VALUES_MAX", 1)
+        with pytest.raises(HostAuthenticationFailed, match="more than 1 values"):
+            machine.receive(end_mark)
 
     def test_a_second_wish_for_another_group_of_keys(self, hosts: Hosts) -> None:
         """So the rounds have an end for each answer of a server."""

@@ -7,13 +7,11 @@ import struct
 import pytest
 
 from message_client import CALL, NOTHING, REPLY, XID, Client, assert_works, unused
-from rpcrdma import limits
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import (
     CallFailed,
     CallRefused,
-    ChunkRefused,
     Closed,
     ReplyArrived,
     ReplyBound,
@@ -75,79 +73,6 @@ def test_invalidation_by_an_error_counts_for_its_call(raw: Raw, again: bool) -> 
 
 
 # Errors that lie
-
-
-@each_draft(
-    "numbers",
-    lambda raw: [
-        (raw.WRITE_RESOURCE, 1, 0),
-        (raw.WRITE_RESOURCE, 1, 5000),
-        (raw.WRITE_RESOURCE, 2, 6000),
-        (raw.WRITE_RESOURCE, 0xFFFFFFFF, 6000),
-        (raw.WRITE_RESOURCE, 1, 0xFFFFFFFF),
-        (raw.WRITE_RESOURCE, 1, limits.REPLY_OCTETS_MAX + 1),
-        # The caller's memory cannot grow.
-        (raw.WRITE_RESOURCE, 1, 6000),
-        (raw.WRITE_RESOURCE, 0, 6000),
-        (raw.REPLY_RESOURCE, 0),
-        (raw.REPLY_RESOURCE, 20),
-        (raw.REPLY_RESOURCE, 0xFFFFFFFF),
-        (raw.REPLY_RESOURCE, limits.REPLY_OCTETS_MAX + 1),
-    ],
-)
-def test_a_demand_for_resources_that_makes_no_sense_fails_the_call(raw: Raw, numbers: tuple[int, ...]) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
-    peer.send(raw.error(XID, *numbers))
-    assert isinstance(peer.failure(), ChunkRefused)
-    assert [each for each in peer.heard() if each.xid] == []
-    assert_works(peer)
-
-
-@each_draft(
-    "errors",
-    lambda raw: [
-        [(raw.REPLY_RESOURCE, needed) for needed in (3000, 4000, 5000, 6000, 7000)],
-        [(raw.READ_CHUNKS, 0)] * 5,
-        [(raw.WRITE_CHUNKS, 0)] * 5,
-        [(raw.SEGMENTS, 1)] * 5,
-        [
-            (raw.SEGMENTS, 1),
-            (raw.READ_CHUNKS, 0),
-            (raw.WRITE_CHUNKS, 0),
-            (raw.REPLY_RESOURCE, 9000),
-            (raw.REPLY_RESOURCE, 9001),
-        ],
-    ],
-)
-def test_one_refusal_after_another_ends_in_a_failure(raw: Raw, errors: list[tuple[int, ...]]) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)), argument=5000)
-    calls = 1
-    for numbers in errors:
-        peer.send(raw.error(XID, *numbers))
-        events = peer.endpoint_events()
-        if events:
-            (event,) = events
-            assert isinstance(event, CallFailed)
-            break
-        (again,) = [each for each in peer.heard() if each.xid]
-        assert again.xid == XID
-        calls += 1
-    else:
-        pytest.fail("it was sent again and again")
-    assert calls <= limits.CALL_ATTEMPTS_MAX
-    assert not peer.endpoint_pd.regions
-    assert_works(peer)
-
-
-@each_draft("code", lambda raw: range(raw.READ_CHUNKS, raw.REPLY_RESOURCE + 1))
-def test_an_abandoned_call_is_not_sent_again(raw: Raw, code: int) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
-    peer.endpoint.abandon(peer.handle)
-    peer.send(raw.error(XID, code, *((1, 9000) if code == raw.WRITE_RESOURCE else (9000,))))
-    assert peer.endpoint_events() == []
-    assert [each for each in peer.heard() if each.xid] == []
-    assert peer.endpoint.calls_in_flight == 0
-    assert_works(peer)
 
 
 # Credits

@@ -35,7 +35,6 @@ from support.raw_messages import (
     NOMSG,
     RECEIVE_SIZE,
     RESPONSE,
-    chunk,
     word,
 )
 
@@ -269,42 +268,6 @@ def test_a_client_that_invalidates_anything_is_cut_off(raw: Raw, octets: bytes) 
 
 
 # Replies
-
-
-def reply_space(peer: BareMessages, *items: bytes, rest: bytes = b"", write: int = 0, reply: int = 0) -> None:
-    """A call with a Write chunk and a Reply chunk of these lengths, and its reply."""
-    memory = bytearray(write + reply)
-    region = peer.pd.register(memory, Access.REMOTE_WRITE)
-    parts = {}
-    if write:
-        parts["writes"] = chunk(named(region, 0, write))
-    if reply:
-        parts["reply"] = chunk(named(region, write, reply))
-    peer.send(peer.raw.message(XID, CALL, **parts))
-    peer.endpoint.reply(arrived(peer), message(XID, 1, *((b"", item) for item in items), (rest, None)))
-    peer.run()
-    peer.endpoint_events()
-
-
-@pytest.mark.req("V2-62", "V2-58", "V2-59")
-@each_draft(
-    ("parts", "error"),
-    lambda raw: [
-        ({"write": 4999, "items": [bytes(2_000_000)]}, (raw.WRITE_RESOURCE, 1, 2_000_000)),
-        ({"items": [bytes(2_000_000)]}, (raw.REPLY_RESOURCE, 2_000_012)),
-        ({"reply": 70_000, "items": [bytes(2_000_000)]}, (raw.REPLY_RESOURCE, 2_000_012)),
-        ({"write": 4999, "items": [bytes(4999)], "rest": bytes(1_500_000)}, (raw.REPLY_RESOURCE, 1_500_012)),
-    ],
-)
-def test_a_reply_that_fits_nowhere_is_told_what_it_needs_and_nothing_is_written(
-    raw: Raw, parts: dict, error: tuple[int, ...]
-) -> None:
-    peer = server(raw)
-    reply_space(peer, *parts.pop("items"), **parts)
-    (heard,) = peer.heard()
-    assert (heard.kind, heard.xid, heard.numbers) == (ERROR, XID, error)
-    assert peer.endpoint.statistics.rdma_writes == 0
-    assert_works(peer)
 
 
 @each_case("ends", [False, True])

@@ -8,7 +8,6 @@ from rpcrdma import limits
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import CallFailed, Closed, ReplyArrived, ReplyBound, Role, TransportConfig
-from rpcrdma.verbs import Access
 from support import raw_messages_07
 from support.bare_messages import BareMessages
 from support.both_drafts import Raw, each_draft, in_first_draft
@@ -170,16 +169,3 @@ def test_errors_for_calls_of_a_server(raw: Raw, code: int) -> None:
     assert sent <= limits.CALL_ATTEMPTS_MAX
     assert not peer.endpoint_pd.regions
     assert_both_ways(peer)
-
-
-def test_a_client_that_invalidates_what_the_servers_call_did_not_name_is_cut_off(raw: Raw) -> None:
-    peer = server(raw, general(raw))
-    peer.endpoint.call(XID, message(XID, 0, (b"", bytes(5000))), ReplyBound(20, (5000,)))
-    (call,) = answered(peer)
-    other = peer.endpoint_pd.register(bytearray(8), Access.REMOTE_WRITE)
-    peer.send(raw.message(XID, REPLY, RESPONSE, writes=raw.chunk(*call.writes[0])), invalidate=other.handle)
-    failed, closed = peer.endpoint_events()
-    assert isinstance(failed, CallFailed)
-    assert isinstance(closed, Closed)
-    assert "did not expose" in closed.reason
-    assert not peer.endpoint_pd.regions

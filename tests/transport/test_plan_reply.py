@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, Segment, WriteChunk
+from rpcrdma.transport.chunks import ChunkLists, Segment, WriteChunk
 from rpcrdma.transport.dialects import v2_00, v2_07
 from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.dialects.v1 import GEOMETRY
-from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
+from rpcrdma.transport.plan_reply import ReplyForm, plan_reply
 from support.cases import each_case
 
-FITS = 4096 - 28
 INLINE, LONG, REFUSED = ReplyForm.INLINE, ReplyForm.LONG, ReplyForm.REFUSED
 
 
@@ -24,38 +23,6 @@ def chunk(*lengths: int) -> WriteChunk:
 
 def offer(*writes: WriteChunk, reply: WriteChunk | None = None) -> ChunkLists:
     return ChunkLists((), writes, reply)
-
-
-@pytest.mark.req("V1-34", "V1-45", "V1-46", "V1-48", "V1-50", "V1-52", "NF-6", "NF-7", "NF-8", "NF-10")
-@each_case(
-    ("reduced", "items", "offered", "expected"),
-    [
-        (FITS, (), NO_CHUNKS, ReplyPlan(INLINE)),
-        (FITS - 8, (5,), NO_CHUNKS, ReplyPlan(INLINE)),
-        # eligible results go into Write chunks, even where they would fit inline
-        (100, (1,), offer(chunk(10)), ReplyPlan(INLINE, (0,))),
-        (100, (10,), offer(chunk(4, 6)), ReplyPlan(INLINE, (0,))),
-        (100, (5, 6), offer(chunk(10), chunk(10)), ReplyPlan(INLINE, (0, 1))),
-        # more items than chunks, more chunks than items
-        (100, (5, 6), offer(chunk(10)), ReplyPlan(INLINE, (0,))),
-        (100, (5,), offer(chunk(10), chunk(10)), ReplyPlan(INLINE, (0, None))),
-        (100, (), offer(chunk(10), chunk(10)), ReplyPlan(INLINE, (None, None))),
-        # an empty chunk sends its item inline
-        (100, (5,), offer(chunk()), ReplyPlan(INLINE, (None,))),
-        (100, (5, 6), offer(chunk(), chunk(10)), ReplyPlan(INLINE, (None, 1))),
-        (100, (0,), offer(chunk(10)), ReplyPlan(INLINE, (0,))),
-        # a Reply chunk is used when the rest does not fit
-        (100, (), offer(reply=chunk(8000)), ReplyPlan(INLINE)),
-        (FITS - 20, (), offer(reply=chunk(8000)), ReplyPlan(INLINE)),
-        (FITS - 19, (), offer(reply=chunk(8000)), ReplyPlan(LONG)),
-        (8000, (), offer(reply=chunk(4000, 4000)), ReplyPlan(LONG)),
-        (100, (7000,), offer(reply=chunk(8000)), ReplyPlan(LONG)),
-        (5000, (7000,), offer(chunk(7000), reply=chunk(5000)), ReplyPlan(LONG, (0,))),
-        (100, (7000, 6000), offer(chunk(7000), reply=chunk(6100)), ReplyPlan(LONG, (0,))),
-    ],
-)
-def test_reply_form(reduced: int, items: tuple[int, ...], offered: ChunkLists, expected: ReplyPlan) -> None:
-    assert plan_reply(reduced, items, offered, 4096, GEOMETRY) == expected
 
 
 @each_case("dialect", [v2_00, v2_07])
