@@ -94,7 +94,7 @@ def test_reverse_messages_fit_the_receives_of_the_other_side() -> None:
     assert pair.client.statistics.receives == before
     pair.server.call(3, message(3, CALL), NOTHING)
     (incoming,) = called_back(pair)
-    pair.client.reply(incoming, message(3, REPLY, (bytes(answer_room + 4), None)))
+    assert not pair.client.reply(incoming, message(3, REPLY, (bytes(answer_room + 4), None)))
     pair.run()
     assert [type(event) for event in pair.server_events()] == [CallFailed]
 

@@ -188,3 +188,14 @@ def test_credit_words_of_other_versions_count_for_nothing(raw: Raw) -> None:
     peer.send(raw.message(XID, CALL, give=0))
     peer.endpoint.reply(arrived(peer), message(XID, 1))
     assert peer.heard() == []
+
+
+def test_calls_that_are_never_answered_do_not_keep_a_connection_busy_for_ever(raw: Raw) -> None:
+    """A connection with unanswered calls counts as in use: it is not ended as an idle one, nor gives up its place."""
+    peer = server(raw, TransportConfig(credits_granted=2))
+    for _ in range(50):
+        peer.send(raw.message(XID, CALL))
+        peer.endpoint.drop(arrived(peer))
+        assert peer.endpoint.calls_in_flight == 0
+    peer.heard()
+    assert_works(peer)
