@@ -230,18 +230,6 @@ def test_reverse_calls_use_chunks_where_both_sides_have_them(argument: int, resu
     assert not pair.server_pd.regions
 
 
-def test_a_client_that_takes_no_calls_drops_and_counts_them() -> None:
-    peer = BarePeer(Role.CLIENT)
-    for number in range(100):
-        assert peer.send(reverse_call(xid=number)) == []
-    assert peer.send(reverse_call(ChunkLists((ReadChunk(0, (SEGMENT,)),)), long=True)) == []
-    assert peer.endpoint.statistics.discarded == 101
-    assert peer.endpoint_events() == []
-    peer.endpoint.call(XID, message(XID, CALL), NOTHING)
-    peer.run()
-    assert len(peer.received) == 1
-
-
 def test_a_flood_of_reverse_calls_ends_the_connection_at_the_grant() -> None:
     peer = client(TransportConfig(reverse_credits_granted=4))
     for xid in range(4):

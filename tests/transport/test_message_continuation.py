@@ -104,15 +104,6 @@ def test_calls_and_replies_of_any_length_are_whole_and_no_send_is_longer_than_th
     assert pair.server.statistics.discarded == pair.client.statistics.discarded == 0
 
 
-@pytest.mark.req("V2-26")
-@each_case("threshold", THRESHOLDS)
-def test_the_longest_message_that_is_taken_arrives_whole(threshold: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = Pair(threshold, monkeypatch)
-    longest = (LONGEST - HEADER - RPC - 32) & ~3
-    pair.exchange(1, longest, 4)
-    pair.exchange(2, 4, longest)
-
-
 @pytest.mark.thorough
 @pytest.mark.req("V2-44")
 @each_case("threshold", THRESHOLDS[:2])

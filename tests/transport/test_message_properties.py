@@ -10,7 +10,7 @@ import pytest
 from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import calls_in, message
-from rpcrdma.transport import CallArrived, ReplyArrived, ReplyBound, ReverseSupport, Role, TransportConfig
+from rpcrdma.transport import ReplyBound, ReverseSupport, Role, TransportConfig
 from rpcrdma.verbs.memory import Access
 from support import raw_messages, raw_messages_07
 from support.bare_messages import BareMessages
@@ -68,17 +68,6 @@ def test_the_first_message_tells_every_property_of_the_end_also_those_at_their_d
     }
 
 
-@pytest.mark.req("V2-90")
-@each_case("role", Role)
-def test_properties_go_first_and_fit_every_peers_receives(raw: Any, role: Role) -> None:
-    peer = BareMessages(role, raw=raw, introduce=False)
-    if role is Role.SERVER:
-        peer.send(raw.message(XID, struct.pack(">II", XID, CALL)))
-    first, *_ = peer.received
-    assert len(first) <= (1024 if role is Role.CLIENT else 4096)
-    assert peer.heard()[0].kind == CONNPROP
-
-
 @pytest.mark.req("V2-92")
 @each_case("role", Role)
 def test_no_size_is_told_below_its_default_so_that_a_peer_may_keep_to_that(raw: Any, role: Role) -> None:
@@ -104,20 +93,6 @@ def test_no_send_is_longer_than_one_end_sends_and_the_other_receives(raw: Any, o
     assert max(map(len, peer.received)) == most
     heard = peer.heard()
     assert b"".join(each.payload for each in heard) == struct.pack(">II", XID, CALL) + bytes(20_000)
-
-
-@pytest.mark.req("V2-73")
-@each_case("role", Role)
-@each_case("told", [4096, 6000])
-def test_posted_receives_take_messages_of_the_size_that_was_told(raw: Any, role: Role, told: int) -> None:
-    peer = BareMessages(role, TransportConfig(offered_receive_octets=told), raw=raw)
-    assert peer.introduced[0].properties[RECEIVE_SIZE] == word(told)
-    flags, direction = (0, CALL) if role is Role.SERVER else (RESPONSE, REPLY)
-    if role is Role.CLIENT:
-        peer.endpoint.call(XID, message(XID, CALL), ReplyBound(told))
-    header = len(raw.message(XID, b"", flags))
-    peer.send(raw.message(XID, struct.pack(">II", XID, direction) + bytes(told - header - 8), flags))
-    assert [type(event) for event in peer.endpoint_events()] == [CallArrived if direction == CALL else ReplyArrived]
 
 
 @pytest.mark.req("V2-72")

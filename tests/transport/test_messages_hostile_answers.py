@@ -17,11 +17,9 @@ from rpcrdma.transport import (
     ReplyBound,
     TransportConfig,
 )
-from support import raw_messages_07
 from support.both_drafts import FIRST_DRAFT, Raw, each_draft
 from support.cases import each_case
 from support.raw_messages import (
-    ERROR,
     MORE,
     RESPONSE,
     word,
@@ -111,17 +109,6 @@ def test_a_flood_of_grants_saturates_and_is_answered_by_none(raw: Raw) -> None:
     assert_works(peer)
 
 
-@FIRST_DRAFT
-def test_grants_of_zero_are_taken_for_what_they_are(raw: Raw) -> None:
-    peer = Client(raw, give=2)
-    for _ in range(20):
-        peer.send(raw.grant(0))
-    assert peer.endpoint.credits_granted == 1
-    peer.reply(give=1)
-    assert isinstance(peer.event(), ReplyArrived)
-    assert_works(peer)
-
-
 def test_properties_in_the_midst_of_a_reply_break_it(raw: Raw) -> None:
     peer = Client(raw)
     peer.reply(REPLY, RESPONSE | MORE)
@@ -130,22 +117,6 @@ def test_properties_in_the_midst_of_a_reply_break_it(raw: Raw) -> None:
     assert isinstance(peer.failure(), RemoteProtocolError)
     assert peer.endpoint.inline_send_octets == 4096
     assert_works(peer)
-
-
-def test_properties_that_come_a_second_time_change_nothing(raw: Raw) -> None:
-    peer = Client(raw)
-    before = peer.endpoint.peer_properties
-    for _ in range(5):
-        peer.send(raw.properties((2, word(1024)), xid=5))
-        (heard,) = [each for each in peer.heard() if each.xid]
-        assert (heard.kind, heard.xid, heard.numbers) == (
-            ERROR,
-            5,
-            (raw.INVAL_CONT if raw is raw_messages_07 else raw.BAD_XDR,),
-        )
-    assert peer.endpoint.peer_properties == before
-    peer.reply()
-    assert isinstance(peer.event(), ReplyArrived)
 
 
 # Replies that are not finished

@@ -263,16 +263,6 @@ def test_chunks_of_16_segments_in_every_list_at_once_are_accepted() -> None:
     assert source.view[176:336] == bytes(reversed(range(160)))
 
 
-def test_chunk_of_no_octets_is_an_empty_item() -> None:
-    peer = server()
-    peer.send(call(ReadChunk(12, (Segment(1, 0, 0),))), CALL, struct.pack(">I", 0), b"next")
-    decoder = arrived(peer).decoder
-    decoder.octets(8, "start")
-    assert decoder.bulk(10, "item") == b""
-    assert decoder.octets(4, "next") == b"next"
-    decoder.done("call")
-
-
 @pytest.mark.req("V1-77")
 @each_case("wrong", ["handle", "bounds", "rights"])
 def test_chunk_that_names_no_readable_memory_ends_this_connection_only(wrong: str) -> None:
@@ -418,13 +408,3 @@ def test_peer_that_never_reads_its_answers_is_cut_off(octets: bytes, monkeypatch
             assert isinstance(event, CallArrived)
             peer.endpoint.reply(event.incoming, message(XID, 1))
     pytest.fail("the endpoint went on answering")
-
-
-def test_flood_of_discarded_messages_is_survived() -> None:
-    peer = server(TransportConfig(credits_granted=1))
-    for _ in range(500):
-        peer.send(b"short")
-        peer.send(encode_header(RdmaDone(1, 1)))
-    (answer,) = peer.send(b"\0" * 28)
-    assert decode_header(answer) == RdmaError(0, 1, 1, 1, 1, version=0)
-    assert len(peer.endpoint_events()) == 0
