@@ -1,4 +1,4 @@
-"""A server's endpoint in version 2 against a client that sends messages in pieces as it pleases."""
+"""A server's endpoint in version 2 against a client whose messages in pieces have no end, or are never answered."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from support.raw_messages import (
     HeardMessage,
 )
 
+pytestmark = pytest.mark.thorough
 
-@pytest.mark.thorough
+
 @each_case("size", [0, 4, 4060])
 def test_an_endless_call_is_given_up_and_dropped_to_its_end(raw: Raw, size: int) -> None:
     peer = server(raw)
@@ -41,7 +42,6 @@ def test_an_endless_call_is_given_up_and_dropped_to_its_end(raw: Raw, size: int)
     assert_works(peer)
 
 
-@pytest.mark.thorough
 @each_case("pieces", [9, 17])
 def test_unanswered_calls_in_long_messages_hold_no_more_than_a_bound(raw: Raw, pieces: int) -> None:
     peer = server(raw, TransportConfig(credits_granted=2000, offered_receive_octets=65536), receive_octets=65536)
