@@ -27,10 +27,8 @@ from rpcrdma.transport.message import (
     Kind,
     OutgoingError,
     OutgoingGrant,
-    OutgoingProperties,
     Refusal,
 )
-from rpcrdma.transport.properties import encode_host_authentication
 from support.cases import each_case
 from support.octets import words
 
@@ -101,14 +99,6 @@ def test_a_grant_is_a_long_message_without_chunks_and_xid() -> None:
     octets = Version2().encode(OutgoingGrant(), 0x00400008)
     assert octets == words(0, 2, 0x00400008, 1, 0, 0, 0, 0, 0)
     assert decode(octets) == [Inbound(Kind.GRANT, 0, 0x00400008, 2)]
-
-
-@pytest.mark.req("V2-37")
-def test_properties_travel_whole() -> None:
-    told = ((2, b"\0\0\x20\0"), *encode_host_authentication(b"hello"))
-    octets = Version2().encode(OutgoingProperties(7, told), 9) + Version2().encode_properties(told)
-    assert octets == properties(encode_property_set(told))
-    assert decode(octets) == [Inbound(Kind.PROPERTIES, 7, 9, 2, properties=told)]
 
 
 def test_a_reply_may_end_what_its_call_names_for_that() -> None:
@@ -195,14 +185,6 @@ def test_versions_before_this_one_are_refused_as_later_ones_are() -> None:
     for version in (0, 1):
         refusal = Refusal(Cause.VERSION, low=2, high=2)
         assert decode(words(7, version, 9, 0)) == [Inbound(Kind.UNREADABLE, 7, 9, version, refusal=refusal)]
-
-
-@pytest.mark.req("V2-39")
-def test_long_messages_are_told_apart_by_their_flag() -> None:
-    call = message(b"", header_type=RDMA2_NOMSG, chunks=ZERO, inv_handle=1)
-    reply = message(b"", 1, header_type=RDMA2_NOMSG, chunks=REPLY_CHUNK, inv_handle=1)
-    assert decode(call) == [Inbound(Kind.CALL, 7, 9, 2, ZERO, long=True, ends=1)]
-    assert decode(reply) == [Inbound(Kind.REPLY, 7, 9, 2, REPLY_CHUNK, long=True)]
 
 
 def test_a_grant_with_an_xid_or_a_handle_is_none() -> None:

@@ -208,19 +208,6 @@ def test_only_errors_with_a_row_are_sent() -> None:
             pair.link.refuse(taken, code, *words)
 
 
-def test_an_error_of_the_extension_about_a_call_fails_the_call() -> None:
-    pair = Pair(Recorded(), Recorded())
-    handle = pair.client.call(5, message(5, 0), ReplyBound(8))
-    pair.arrived()
-    taken = ExtensionMessage(ASK, 5, 0, False, memoryview(b""))
-    pair.server.extensions["recorded"].refuse(taken, REFUSED, 1, 2)
-    pair.run()
-    (event,) = pair.client_events()
-    assert isinstance(event, CallFailed)
-    assert event.call is handle
-    assert "error 0x300 of an extension" in str(event.error)
-
-
 def row(code: int) -> HeaderRow:
     return HeaderRow(code, "ROW", lambda *_: None)
 

@@ -137,16 +137,6 @@ def test_a_version_error_in_mid_connection_fails_the_call() -> None:
     assert (event.error.low, event.error.high) == (1, 7)
 
 
-@pytest.mark.req("V2-60")
-def test_a_call_that_is_more_than_a_server_pulls_is_refused_for_good() -> None:
-    pair = Pair(server=TransportConfig(call_octets_pulled_max=9000))
-    failed = pair.fails(message(XID, CALL, (b"", bytes(9001))), message(XID, REPLY), ReplyBound(0))
-    assert isinstance(failed.error, CallRefused)
-    assert failed.error.refusal.cause is Cause.SYSTEM
-    assert pair.runs == 0
-    pair.succeeds(message(XID, CALL, (b"", bytes(9000))), message(XID, REPLY), ReplyBound(0))
-
-
 @pytest.mark.req("V2-60", "V2-67")
 def test_an_argument_that_may_not_be_moved_fails_the_call_for_good() -> None:
     pair = Pair()
@@ -190,25 +180,6 @@ def test_more_read_chunks_than_a_server_takes_come_again_as_one_at_position_zero
     assert not pair.client_pd.regions
 
 
-@pytest.mark.req("V2-54")
-@each_case(("plain", "item", "sent"), [(b"head", bytes(5000), 2), (bytes(6000), None, 1), (b"", None, 1)])
-def test_a_call_whose_arguments_are_in_one_chunk_or_none_is_not_sent_again(
-    plain: bytes, item: bytes | None, sent: int
-) -> None:
-    peer = BareMessages(Role.CLIENT, CHUNKS)
-    peer.endpoint.call(XID, message(XID, CALL, (plain, item)), ReplyBound(8))
-    forms = []
-    while calls := [each for each in peer.heard() if each.xid]:
-        forms += [{position for position, _ in each.reads} for each in calls]
-        peer.send(raw.error(XID, 5, 0))
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, CallFailed)
-    assert isinstance(event.error, ChunkRefused)
-    assert (event.error.refusal.cause, event.error.refusal.limit) == (Cause.READ_CHUNKS, 0)
-    assert len(forms) == sent
-    assert sent == 1 or forms == [{16}, {0}]
-
-
 # 6: Write chunks
 
 
@@ -224,21 +195,6 @@ def test_more_write_chunks_than_a_server_takes_come_again_as_one_reply_chunk(mon
     assert memory == pattern(5000), "the caller's memory is filled all the same"
     assert pair.runs == 1
     assert pair.client.statistics.resent_without_chunks == 1
-
-
-@pytest.mark.req("V2-56")
-@each_case(("bound", "sent"), [(ReplyBound(20, (5000,)), 2), (ReplyBound(9000), 1), (ReplyBound(8), 1)])
-def test_a_call_without_write_chunks_that_is_refused_for_them_fails(bound: ReplyBound, sent: int) -> None:
-    peer = BareMessages(Role.CLIENT, CHUNKS)
-    peer.endpoint.call(XID, message(XID, CALL), bound)
-    count = 0
-    while calls := [each for each in peer.heard() if each.xid]:
-        count += len(calls)
-        assert calls[-1].writes == [] or count == 1
-        peer.send(raw.error(XID, 6, 0))
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, CallFailed)
-    assert count == sent
 
 
 # 7: segments
@@ -287,17 +243,6 @@ def test_a_result_larger_than_its_write_chunk_succeeds_at_the_second_try(which: 
     handle = pair.succeeds(message(XID, CALL), reply, ReplyBound(20, tuple(sizes)))
     assert [chunk.length for chunk in handle.chunks.writes] == [9000 if index == which else 2000 for index in range(3)]
     assert (pair.runs, pair.client.statistics.resent_larger) == (2, 1)
-
-
-@pytest.mark.req("V2-58", "V2-62")
-@pytest.mark.usefixtures("uncontinued")
-def test_several_results_that_are_too_large_succeed_one_after_another_up_to_the_last_attempt() -> None:
-    for count in (limits.CALL_ATTEMPTS_MAX - 1, limits.CALL_ATTEMPTS_MAX):
-        pair = Pair()
-        reply = message(XID, REPLY, *((b"", pattern(3000)) for _ in range(count)))
-        event = pair.call(message(XID, CALL), reply, ReplyBound(20, (2000,) * count))
-        assert isinstance(event, ReplyArrived) == (count < limits.CALL_ATTEMPTS_MAX)
-        assert pair.runs == limits.CALL_ATTEMPTS_MAX
 
 
 @pytest.mark.req("V2-58", "V2-89")

@@ -108,27 +108,6 @@ def test_calls_that_cannot_be_read_are_refused_by_the_end_that_is_called(
     assert_both_ways(peer)
 
 
-@each_case("chunk", ["reads", "writes", "reply"])
-def test_reverse_calls_with_chunks_that_name_no_memory_end_the_connection(raw: Raw, chunk: str) -> None:
-    peer = client(raw)
-    segment = (7, 100, 0)
-    parts = {chunk: raw.read_segment(8, segment) if chunk == "reads" else raw.chunk(segment)}
-    peer.send(raw.message(XID, CALL, **parts))
-    events = peer.endpoint_events()
-    if chunk != "reads":
-        (incoming,) = calls_in(events)
-        body = (b"", bytes(100)) if chunk == "writes" else (bytes(70_000), None)
-        peer.endpoint.reply(incoming, message(XID, 1, body))
-        peer.run()
-        events = peer.endpoint_events()
-        if chunk == "reply":
-            # It is too small, and so it is not used.
-            assert answered(peer)[0].flags == RESPONSE | MORE
-            return
-    assert isinstance(events[-1], Closed)
-    assert not peer.endpoint_pd.regions
-
-
 @each_case("xid", [XID, XID + 1])
 def test_a_call_in_the_midst_of_a_reply_breaks_it_also_with_the_same_xid(raw: Raw, xid: int) -> None:
     peer = client(raw)

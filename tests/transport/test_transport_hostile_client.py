@@ -355,16 +355,6 @@ def test_one_handle_of_the_call_is_invalidated_with_its_reply() -> None:
     assert len(peer.pd.regions) == 3
 
 
-@pytest.mark.req("V1-3", "V1-4")
-@each_case("asked", [0, 1, 0xFFFFFFFF])
-def test_a_call_that_asks_for_any_number_of_credits_is_granted_what_the_server_gives(asked: int) -> None:
-    peer = server()
-    peer.send(encode_message(RDMA_MSG, XID, asked, ChunkLists()), CALL)
-    peer.endpoint.reply(arrived(peer), message(XID, 1))
-    peer.run()
-    assert decode_header(peer.received[-1]) == RdmaMsg(XID, 128)
-
-
 @pytest.mark.req("V1-2")
 def test_more_calls_than_granted_end_the_connection() -> None:
     peer = server(TransportConfig(credits_granted=4))
