@@ -233,6 +233,17 @@ def test_no_octets_make_a_dialect_raise(version: Any) -> None:
                     assert found is None or type(found) is Inbound, (octets.hex(" ", 4), cut)
 
 
+@pytest.mark.req("V1-21")
+@each_case("position", [1, 2, 3, 5, 6, 7, 0xFFFFFFFF])
+def test_positions_are_multiples_of_four(position: int) -> None:
+    read = words(1, position, *NAMED, 0, 0, 0, XID, 0)
+    found = outcome(Version1(), words(XID, 1, CREDITS, 0) + read)
+    assert found == Inbound(Kind.UNREADABLE, XID, CREDITS, 1, refusal=Refusal(Cause.HEADER))
+    expected = Inbound(Kind.UNREADABLE, XID, CREDITS, 2, refusal=Refusal(Cause.HEADER))
+    assert outcome(Version2(), words(XID, 2, CREDITS, 0, 0, 0) + read) == expected
+    assert outcome(Version207(), words(XID, 2, CREDITS, 10, 0) + read) == expected
+
+
 @each_case("header", [words(XID, 1, CREDITS, 0, 0, 0, 0), V1[2][2], V1[4][2]])
 def test_a_faulty_reply_is_dropped_and_a_faulty_call_refused(header: bytes) -> None:
     refused = Inbound(Kind.UNREADABLE, XID, CREDITS, 1, refusal=Refusal(Cause.HEADER))
