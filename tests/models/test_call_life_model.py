@@ -26,6 +26,7 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.simulation.loop import VirtualLoop
 from rpcrdma.transport import Call, TransportStatistics
 from support.cases import each_case
+from support.waiting import time_passes
 
 pytestmark = pytest.mark.thorough
 
@@ -207,7 +208,7 @@ class Client:
         self._connection = Connection(url, self._lines[0], self._dial, policy, PROGRAM)
         # A server that has never answered is given up earlier.
         first = asyncio.ensure_future(self._connection.call(self._procedure(CALLS_MAX), None))
-        await asyncio.sleep(0.01)
+        await time_passes(0.01)
         self._lines[0].calls[self._sent.pop()[0]].set_result(None)
         await first
 
@@ -220,7 +221,7 @@ class Client:
         return Procedure(9, 1, number + 1, f"PROCEDURE_{number}", "method", VOID, VOID, VOID, VOID)
 
     def _observed(self, wait_s: float = 0.01) -> Observation:
-        self._loop.run_until_complete(asyncio.sleep(wait_s))
+        self._loop.run_until_complete(time_passes(wait_s))
         ended = []
         for number, task in list(self._tasks.items()):
             if task.done():

@@ -37,5 +37,4 @@ def offers(raw: Raw) -> tuple[str, ...]:
 
 
 FIRST_DRAFT = each_case("raw", [raw_messages])
-LAST_DRAFT = each_case("raw", [raw_messages_07])
 EACH_OFFER = each_case(("raw", "versions"), [(raw, versions) for raw in DRAFTS for versions in offers(raw)])

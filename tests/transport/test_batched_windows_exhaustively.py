@@ -24,6 +24,8 @@ from window_space import (
     print_sizes,
 )
 
+pytestmark = pytest.mark.thorough
+
 BATCHES = {
     "calls together": Scenario((6, 1), (1, 3), (PLAIN,) * 6, (), together=3),
     "calls of both ends together": Scenario((3, 2), (2, 3), (PLAIN,) * 3, (PLAIN,) * 2, together=3),
@@ -35,7 +37,6 @@ BATCHES = {
 }
 
 
-@pytest.mark.thorough
 @pytest.mark.req("V2-4", "V2-7", "V2-44")
 @each_case("kind", WINDOWS)
 @each_case("name", BATCHES)

@@ -101,13 +101,6 @@ def test_responder_counts_what_is_not_answered() -> None:
     assert not window.on_received(call)
 
 
-def test_an_error_that_answers_no_call_gives_nothing_back() -> None:
-    window = CallWindow(1, 1, promised=False)
-    assert window.on_received(received(Kind.CALL))
-    assert window.admit(OutgoingError(1, 1, Refusal(Cause.HEADER), answers_call=False)) == 1
-    assert not window.on_received(received(Kind.CALL))
-
-
 def test_receives_are_wanted_for_what_was_granted_and_for_each_reply() -> None:
     window = CallWindow(4, 10, promised=False)
     assert window.receives_wanted == 1 + SPARE_RECEIVES, "the peer does not know its grant yet"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
 from rpcrdma.transport.chunks import (
     NO_CHUNKS,
     ChunkLists,
@@ -51,6 +53,7 @@ def test_chunks_that_are_written_come_before_those_that_are_read() -> None:
         assert [lists.names(handle) for handle in range(10)] == [handle in named for handle in range(10)]
 
 
+@pytest.mark.req("V1-14")
 def test_segments_name_each_octet_of_a_region_once() -> None:
     for length, most in itertools.product(range(1, 14), range(1, 6)):
         found = segments_of(MemoryRegion(9, 1000, memoryview(bytearray(length)), Access.REMOTE_READ), most)
@@ -67,6 +70,7 @@ def named(rooms: tuple[int, ...]) -> list[Segment]:
     return [Segment(10 + index, room, 100 * index) for index, room in enumerate(rooms)]
 
 
+@pytest.mark.req("V1-26")
 def test_an_echo_counts_the_octets_of_each_segment() -> None:
     for rooms in ROOMS:
         offered = WriteChunk(tuple(named(rooms)))
@@ -91,6 +95,13 @@ def test_each_octet_of_a_gather_list_has_its_segment(sizes: tuple[int, ...]) -> 
         ], rooms
         assert all(part and all(part) for _, part in dealt)
         assert [segment for segment, _ in dealt] == [each for each in named(rooms) if each in {s for s, _ in dealt}]
+
+
+def test_dealing_out_copies_nothing() -> None:
+    data = bytearray(b"abcdef")
+    (_, (first,)), (_, (second,)) = split_gather([data], [Segment(1, 4, 0), Segment(2, 4, 0)])
+    data[:] = b"ABCDEF"
+    assert (bytes(first), bytes(second)) == (b"ABCD", b"EF")
 
 
 @each_case("count", range(5))

@@ -1,4 +1,4 @@
-"""Counters of calls without a usual answer, and of Sends."""
+"""Counters of calls without a usual answer, and of Sends, also under the names that Linux has for them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,24 @@ import pytest
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import SPARE_RECEIVES
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, made_call, message
-from rpcrdma.transport import CallArrived, CallFailed, ReplyBound, Role, TransportConfig, TransportStatistics
+from rpcrdma.transport import (
+    CallArrived,
+    CallFailed,
+    ReplyBound,
+    Role,
+    TransportConfig,
+    TransportStatistics,
+    add_up,
+    linux_counters,
+)
 from rpcrdma.transport.call import Call, IncomingCall
 from rpcrdma.transport.call_window import CallWindow
 from rpcrdma.transport.dialects import Window
+from rpcrdma.transport.statistics import LINUX_CLIENT, LINUX_SERVER
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder
+from support.cases import each_case
 from support.octets import words
 
 CALL, REPLY = 0, 1
@@ -101,7 +112,7 @@ def test_calls_in_the_reverse_direction_are_counted() -> None:
     assert counted(peer.endpoint.statistics) == expected
 
 
-@pytest.mark.parametrize(("octets", "buffers"), [(8, 1), (4096, 1), (4100, 2), (5000, 2)])
+@each_case(("octets", "buffers"), [(8, 1), (4096, 1), (4100, 2), (5000, 2)])
 def test_a_payload_is_joined_with_its_header_while_that_costs_less(
     octets: int, buffers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +132,7 @@ def test_a_payload_is_joined_with_its_header_while_that_costs_less(
     assert sent == [[28 + octets] if buffers == 1 else [28, octets]]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("octets", "parts"),
     [
         (36_828, [36_828]),
@@ -189,10 +200,40 @@ def test_a_backlog_is_looked_for_above_twenty_four_sends() -> None:
         assert outbox.backlog is backlog
 
 
-@pytest.mark.parametrize(("granted", "calls", "most"), [(1, 0, 18), (1, 1, 20), (10, 0, 36), (10, 1, 38)])
+@each_case(("granted", "calls", "most"), [(1, 0, 18), (1, 1, 20), (10, 0, 36), (10, 1, 38)])
 def test_a_peer_may_leave_unread_twice_the_calls_of_both_and_some_more(granted: int, calls: int, most: int) -> None:
     window = CallWindow(8, granted, promised=False)
     for _ in range(calls):
         assert window.admit(made_call(1, message(1, CALL), ReplyBound(8), ())) == 8
     assert window.may_owe(most + SPARE_RECEIVES)
     assert not window.may_owe(most + SPARE_RECEIVES + 1)
+
+
+# Under the names that Linux has for them
+
+
+@each_case("names", [LINUX_CLIENT, LINUX_SERVER])
+def test_linux_names_stand_for_counters_that_there_are(names: dict[str, str]) -> None:
+    assert set(names.values()) <= set(asdict(TransportStatistics()))
+    assert len(set(names.values())) == len(names)
+
+
+def test_chunks_are_counted_as_linux_counts_them_segment_by_segment() -> None:
+    pair = EndpointPair(TransportConfig(segment_octets_max=1000)).connect()
+    pair.client.call(7, message(7, CALL, (b"", bytes(5500))), ReplyBound(100, (6500,)))
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(7, REPLY, (b"", bytes(4500))))
+    pair.run()
+    counters = linux_counters(pair.client.statistics)
+    assert (counters["read_chunk"], counters["write_chunk"], counters["reply_chunk"]) == (6, 7, 0)
+    assert (counters["total_rdma_request"], counters["total_rdma_reply"]) == (6500, 4500)
+    assert (counters["sends"], counters["recvs"], counters["nomsg_call"]) == (1, 1, 0)
+    assert counters["mrs_allocated"] == 2
+    served = linux_counters(pair.server.statistics, server=True)
+    assert served == {"rdma_stat_read": 6, "rdma_stat_recv": 1, "rdma_stat_write": 5}
+
+
+def test_statistics_add_up() -> None:
+    total = add_up([TransportStatistics(calls=1, sends=2), TransportStatistics(calls=3, errors_sent=4)])
+    assert total == TransportStatistics(calls=4, sends=2, errors_sent=4)
+    assert add_up([]) == TransportStatistics()

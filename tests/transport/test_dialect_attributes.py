@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dialect_messages import RpcMessage
 from rpcrdma.limits import SPARE_RECEIVES
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
@@ -84,7 +85,7 @@ def test_the_numbers_of_versions_types_and_errors() -> None:
     assert [getattr(header_v2_07, f"RDMA2_{name}") for name in named] == [4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("chunks", "octets"),
     [
         (ChunkLists(), 0),
@@ -140,6 +141,12 @@ def test_version_1_has_neither_pieces_nor_extensions() -> None:
     dialect.forget()
     assert dialect.unfinished == 0
     assert dialect.agree(PrivateData(True, 2048, 4096), None) == Agreement(1024, 1024, remote_invalidation=False)
+
+
+def test_a_reply_of_version_1_may_end_what_its_call_names_and_nothing_else() -> None:
+    writes = (WriteChunk((Segment(2, 1, 1), Segment(3, 1, 1))),)
+    call = RpcMessage(Kind.CALL, ChunkLists((ReadChunk(4, (Segment(1, 1, 1),)),), writes))
+    assert [Version1().may_end(call, handle) for handle in range(5)] == [False, True, True, True, False]
 
 
 @each_case(("role", "reverse"), [(role, reverse) for role in Role for reverse in (False, True)])

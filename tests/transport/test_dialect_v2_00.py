@@ -27,10 +27,8 @@ from rpcrdma.transport.message import (
     Kind,
     OutgoingError,
     OutgoingGrant,
-    OutgoingProperties,
     Refusal,
 )
-from rpcrdma.transport.properties import encode_host_authentication
 from support.cases import each_case
 from support.octets import words
 
@@ -103,14 +101,6 @@ def test_a_grant_is_a_long_message_without_chunks_and_xid() -> None:
     assert decode(octets) == [Inbound(Kind.GRANT, 0, 0x00400008, 2)]
 
 
-@pytest.mark.req("V2-37")
-def test_properties_travel_whole() -> None:
-    told = ((2, b"\0\0\x20\0"), *encode_host_authentication(b"hello"))
-    octets = Version2().encode(OutgoingProperties(7, told), 9) + Version2().encode_properties(told)
-    assert octets == properties(encode_property_set(told))
-    assert decode(octets) == [Inbound(Kind.PROPERTIES, 7, 9, 2, properties=told)]
-
-
 def test_a_reply_may_end_what_its_call_names_for_that() -> None:
     call = RpcMessage(Kind.CALL, ChunkLists((), (WriteChunk((Segment(2, 1, 1), Segment(3, 1, 1))),)), ends=3)
     assert [Version2().may_end(call, handle) for handle in range(5)] == [False, False, False, True, False]
@@ -121,7 +111,7 @@ def test_a_reply_may_end_what_its_call_names_for_that() -> None:
 # Received messages
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("octets", "claimed"),
     [
         (message(), True),
@@ -150,11 +140,10 @@ def test_an_unknown_type_is_refused_as_one(header_type: int, flags: int) -> None
 
 
 @pytest.mark.req("V2-51", "V2-42", "V2-43")
-@pytest.mark.parametrize(
+@each_case(
     "octets",
     [
-        message(flags=4),
-        message(flags=0x80000000),
+        *(message(flags=1 << bit | more) for bit in range(2, 32) for more in (0, MORE)),
         properties(flags=8),
         message(b"", 0x10, header_type=RDMA2_NOMSG, chunks=ZERO),
         message(b"", MORE, header_type=RDMA2_NOMSG, chunks=ZERO),
@@ -179,7 +168,7 @@ FAULTY_REPLIES = {
 
 
 @pytest.mark.req("V2-48")
-@pytest.mark.parametrize("octets", FAULTY_REPLIES.values(), ids=FAULTY_REPLIES.keys())
+@each_case("octets", FAULTY_REPLIES.values())
 def test_a_reply_with_faulty_flags_is_never_answered(octets: bytes) -> None:
     assert decode(octets) == [FAULTY_REPLY]
 
@@ -196,14 +185,6 @@ def test_versions_before_this_one_are_refused_as_later_ones_are() -> None:
     for version in (0, 1):
         refusal = Refusal(Cause.VERSION, low=2, high=2)
         assert decode(words(7, version, 9, 0)) == [Inbound(Kind.UNREADABLE, 7, 9, version, refusal=refusal)]
-
-
-@pytest.mark.req("V2-39")
-def test_long_messages_are_told_apart_by_their_flag() -> None:
-    call = message(b"", header_type=RDMA2_NOMSG, chunks=ZERO, inv_handle=1)
-    reply = message(b"", 1, header_type=RDMA2_NOMSG, chunks=REPLY_CHUNK, inv_handle=1)
-    assert decode(call) == [Inbound(Kind.CALL, 7, 9, 2, ZERO, long=True, ends=1)]
-    assert decode(reply) == [Inbound(Kind.REPLY, 7, 9, 2, REPLY_CHUNK, long=True)]
 
 
 def test_a_grant_with_an_xid_or_a_handle_is_none() -> None:
@@ -229,7 +210,7 @@ def test_an_error_is_one_whatever_its_flags_are(flags: int) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("octets", "refusal"),
     [
         (words(7, 2, 9, 4, 1, 1, 1), Refusal(Cause.VERSION, low=1, high=1)),
@@ -250,7 +231,7 @@ def test_the_answer_to_an_introduction_refuses_the_version_in_either_form(octets
     assert Version2().decode_answer(octets) == Inbound(Kind.ERROR, 7, 9, version, refusal=refusal)
 
 
-@pytest.mark.parametrize("octets", [words(7, 2, 9, 4, 1, 0, 1), words(7, 2, 9, 4, 1, 2, 1), words(7, 2, 9, 4, 1, 3, 3)])
+@each_case("octets", [words(7, 2, 9, 4, 1, 0, 1), words(7, 2, 9, 4, 1, 2, 1), words(7, 2, 9, 4, 1, 3, 3)])
 def test_no_range_of_versions_is_made_up(octets: bytes) -> None:
     assert Version2().decode_answer(octets) is None
 

@@ -168,22 +168,6 @@ def test_replies_with_every_shape_of_lists_are_what_the_long_course_says(draft: 
         assert (found.chunks is NO_CHUNKS) == (chunks == NO_CHUNKS)
 
 
-def test_a_word_that_is_another_is_not_overlooked(draft: Draft) -> None:
-    for octets in (
-        draft.call(CALL_7 + bytes(24)),
-        draft.call(CALL_7 + bytes(24), READ),
-        draft.call(CALL_7 + bytes(24), READ, 1),
-        draft.call(CALL_7 + bytes(24), WRITE),
-        draft.call(CALL_7 + bytes(24), WRITE, 1),
-        draft.reply(REPLY_7 + bytes(28)),
-        draft.reply(REPLY_7 + bytes(24), WRITE),
-    ):
-        for word, value in itertools.product(range(len(octets) // 4), (0, 1, 2, 3, 5, 10, 13, 0xFFFFFFFF)):
-            changed = bytearray(octets)
-            struct.pack_into(">I", changed, 4 * word, value)
-            assert draft.dialect().decode(changed) == draft.dialect()._decode_other(changed), (word, value)
-
-
 @pytest.mark.req("V2-A1")
 def test_a_message_shorter_than_a_prefix_is_discarded(draft: Draft) -> None:
     for octets in (

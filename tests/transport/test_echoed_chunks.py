@@ -19,6 +19,7 @@ def chunk(*lengths: int, handle: int = 1, offset: int = 100) -> WriteChunk:
     return WriteChunk(tuple(Segment(handle + n, length, offset * (n + 1)) for n, length in enumerate(lengths)))
 
 
+@pytest.mark.req("V1-26", "V2-24")
 @each_case("rooms", [(), (3,), (4, 3), (0, 2), (2, 0, 2), (1, 2, 1)])
 def test_octets_fill_the_segments_in_order(rooms: tuple[int, ...]) -> None:
     fillings = {}
@@ -42,6 +43,7 @@ def test_as_many_segments_come_back_as_were_offered(count: int) -> None:
         returned_length(chunk(4, 4), chunk(*[0] * count), "chunk")
 
 
+@pytest.mark.req("V1-26", "V2-24")
 @each_case(("handle", "offset"), [(2, 100), (1, 101), (9, 9)])
 def test_octets_are_where_they_were_offered_to_be_and_no_octets_may_be_anywhere(handle: int, offset: int) -> None:
     assert returned_length(chunk(4), chunk(0, handle=handle, offset=offset), "chunk") == 0
@@ -65,6 +67,7 @@ def echoed(
 WRITES = (chunk(3), chunk(8, handle=5))
 
 
+@pytest.mark.req("V1-26", "V1-41", "V1-44", "V1-53")
 @each_case(
     ("returned", "long", "fault"),
     [
@@ -108,6 +111,7 @@ def test_a_long_reply_is_in_its_chunk(length: int) -> None:
     assert found.octets == 11 + length
 
 
+@pytest.mark.req("V1-38")
 @each_case("xid", [0, XID + 1, 0x04030201])
 def test_a_long_reply_has_the_xid_of_its_header(xid: int) -> None:
     message = Inbound(Kind.REPLY, XID, 1, 1, chunks=ChunkLists((), (), chunk(8)), long=True)
@@ -121,6 +125,7 @@ def test_a_long_reply_has_the_xid_of_its_header(xid: int) -> None:
                 check_echo(message, ChunkLists((), (), chunk(8)), (), view, may_be_inline=False)
 
 
+@pytest.mark.req("V1-29", "V1-64", "V2-67")
 @each_case(("length", "inline"), [(1, False), (4, False), (5, True), (9, True)])
 def test_a_result_comes_inline_only_if_its_chunk_is_too_small(length: int, inline: bool) -> None:
     unused = ChunkLists((), (chunk(0), chunk(8, handle=5)))

@@ -12,6 +12,7 @@ from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import CallFailed, Closed, Endpoint, IncomingCall, ReplyBound, TransportConfig
 from rpcrdma.transport.responder import PlainBuffers
 from rpcrdma.verbs.loopback import LoopbackQueuePair
+from support.cases import each_case
 
 XID, CALL, REPLY = 1, 0, 1
 # Everything that could be moved by RDMA is.
@@ -49,8 +50,8 @@ ANSWERS: dict[str, tuple[Answer, ReplyBound]] = {
 
 
 @pytest.mark.req("V1-67", "V2-A17")
-@pytest.mark.parametrize("version", ["1", "2", "2-07"])
-@pytest.mark.parametrize("how", ANSWERS)
+@each_case("version", ["1", "2", "2-07"])
+@each_case("how", ANSWERS)
 def test_a_call_that_cannot_be_answered_ends_the_connection(
     how: str, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

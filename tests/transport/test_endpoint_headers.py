@@ -98,20 +98,6 @@ def test_calls_and_replies_of_every_form_are_the_octets_of_the_definition(rfc: A
     assert {shape[2:] for shape in shapes if shape[0] == CALL} == set(itertools.product((False, True), repeat=3))
 
 
-@pytest.mark.req("V1-36", "V1-57", "V1-59", "V1-60")
-def test_errors_are_the_octets_of_the_definition(rfc: Any) -> None:
-    peer = BarePeer(Role.SERVER, TransportConfig(credits_granted=55))
-    call = struct.pack(">II", XID, CALL) + bytes(32)
-    (octets,) = peer.send(struct.pack(">IIIIIII", XID, 7, 9, 0, 0, 0, 0) + call)
-    header, rest = split(rfc, octets)
-    assert (header.xid, header.vers, header.credit, rest) == (XID, 7, 55, b"")
-    assert header.rest == rfc.body(rfc.form.ERROR, rfc.error(rfc.problem.VERS, rfc.versions(1, 1)))
-    (octets,) = peer.send(struct.pack(">IIIIIII", XID, 1, 9, 0, 2, 0, 0) + call)
-    header, rest = split(rfc, octets)
-    assert (header.xid, header.vers, header.credit, rest) == (XID, 1, 55, b"")
-    assert header.rest == rfc.body(rfc.form.ERROR, rfc.error(rfc.problem.CHUNK, None))
-
-
 @pytest.mark.req("V1-20", "V1-21", "V1-32", "V1-85", "V1-92")
 @each_case("plain", [0, 9000])
 def test_segments_of_a_read_chunk_have_one_position_and_are_joined_in_their_order(rfc: Any, plain: int) -> None:

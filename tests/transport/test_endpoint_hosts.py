@@ -295,7 +295,7 @@ def test_it_is_too_late_to_announce_it_after_the_first_call(hosts: Hosts, versio
         assert facing.endpoint_events() == []
 
 
-@pytest.mark.parametrize("octets", [4032, 4033])
+@each_case("octets", [4032, 4033])
 def test_a_value_that_no_message_holds(octets: int) -> None:
     """Where the properties of one side cannot go on in another message."""
     facing = Facing(CLIENT, "2-07", Long(octets))

@@ -7,12 +7,9 @@ import struct
 import pytest
 
 from rpcrdma import limits
-from rpcrdma.errors import RemoteAccessError, TransportClosed
 from rpcrdma.testing.endpoint_pair import BarePeer, calls_in, message
 from rpcrdma.transport import (
     CallArrived,
-    CallFailed,
-    Closed,
     ReplyArrived,
     ReplyBound,
     Role,
@@ -64,24 +61,6 @@ def test_calls_in_flight_keep_to_the_lower_of_request_and_grant(requested: int, 
         # The allowed number, less the unanswered ones.
         assert len(peer.received) == min(40, answered + lower)
     assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived] * 40
-
-
-@pytest.mark.req("V1-4", "V1-87")
-def test_a_lowered_grant_counts_against_the_calls_in_flight() -> None:
-    peer = BarePeer(Role.CLIENT, TransportConfig(credits_requested=8))
-    for xid in range(30):
-        peer.endpoint.call(xid, message(xid, CALL), NOTHING)
-    peer.run()
-    peer.send(reply_header(0, grant=8) + start(0, REPLY))
-    assert len(peer.received) == 1 + 8
-    for xid in range(1, 6):
-        peer.send(reply_header(xid, grant=3) + start(xid, REPLY))
-        # Seven, six, five, four, three in flight: none may follow.
-        assert len(peer.received) == 9
-    peer.send(reply_header(6, grant=3) + start(6, REPLY))
-    assert len(peer.received) == 10
-    peer.send(reply_header(7, grant=5) + start(7, REPLY))
-    assert len(peer.received) == 13
 
 
 # Receives
@@ -173,23 +152,6 @@ def test_a_server_has_a_receive_for_each_reverse_reply_before_it_calls_and_keeps
 
 
 @pytest.mark.req("V1-93")
-def test_memory_of_read_chunks_is_exposed_until_the_reply_and_no_longer() -> None:
-    peer = BarePeer(Role.CLIENT)
-    payload = message(1, CALL, (bytes(9000), b"a" * 5000), (b"", b"b" * 6000))
-    peer.endpoint.call(1, payload, NOTHING)
-    peer.run()
-    reads = heard(peer.received[0]).reads
-    assert sum(length for _, length, _ in reads) == 9000 + 8 + 8 + 5000 + 6000
-    for handle, length, offset in reads:
-        assert len(peer.endpoint_pd.find(handle, offset, length, Access.REMOTE_READ)) == length
-    peer.send(answer(1))
-    assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
-    for handle, length, offset in reads:
-        with pytest.raises(RemoteAccessError):
-            peer.endpoint_pd.find(handle, offset, length, Access.REMOTE_READ)
-
-
-@pytest.mark.req("V1-93")
 @each_case("outcome", ["reply", "fail_call", "drop"])
 def test_a_server_reads_nothing_of_a_call_any_more_once_it_may_answer(outcome: str) -> None:
     peer = BarePeer(Role.SERVER, private_data=TransportConfig(remote_invalidation=False).private_data())
@@ -211,26 +173,6 @@ def test_a_server_reads_nothing_of_a_call_any_more_once_it_may_answer(outcome: s
     peer.run()
     assert peer.endpoint.statistics.rdma_reads == 2
     assert peer.events == []
-
-
-@pytest.mark.req("PD-6")
-@each_case("refused", [False, True])
-def test_an_answer_that_ends_the_exposure_of_another_calls_memory_ends_no_call_with_success(refused: bool) -> None:
-    peer = BarePeer(Role.CLIENT)
-    peer.endpoint.call(0, message(0, CALL), NOTHING)
-    peer.run()
-    peer.send(answer(0))
-    assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
-    for xid in (1, 2):
-        peer.endpoint.call(xid, message(xid, CALL, (b"", bytes(5000))), NOTHING)
-    peer.run()
-    ((handle, _, _),) = heard(peer.received[2]).reads
-    octets = struct.pack(">IIIII", 1, 1, 32, 4, 2) if refused else answer(1)
-    peer.send(octets, invalidate=handle)
-    events = peer.endpoint_events()
-    assert [type(event) for event in events] == [CallFailed, CallFailed, Closed]
-    assert all(isinstance(event.error, TransportClosed) for event in events if isinstance(event, CallFailed))
-    assert not peer.endpoint_pd.regions
 
 
 SIZES = (7, 1, 30, 2, 100)

@@ -6,13 +6,11 @@ import struct
 
 import pytest
 
-from rpcrdma import limits
-from rpcrdma.errors import LocalProtocolError, TransportClosed
+from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import (
     CallArrived,
     CallFailed,
-    ChunkRefused,
     Closed,
     EndpointEvent,
     IncomingCall,
@@ -28,7 +26,6 @@ from rpcrdma.transport.dialects.header_v1 import (
     RDMA_NOMSG,
     RdmaError,
     decode_header,
-    encode_chunk_refused,
     encode_message,
 )
 from support.cases import each_case
@@ -117,30 +114,6 @@ def test_a_reverse_reply_is_these_octets() -> None:
     assert peer.endpoint.reverse_calls_in_flight == 0
 
 
-@pytest.mark.req("BD-4", "BD-6")
-def test_both_directions_carry_the_version_of_the_connection() -> None:
-    pair = EndpointPair(reverse=True)
-    sent: list[int] = []
-    for queue_pair in (pair.client_qp, pair.server_qp):
-        post = queue_pair.post_send
-
-        def spy(wr: object, gather: list[bytes], *, post: object = post, **options: object) -> None:
-            sent.append(int.from_bytes(b"".join(gather)[4:8]))
-            post(wr, gather, **options)  # type: ignore[operator]
-
-        queue_pair.post_send = spy  # type: ignore[method-assign]
-    pair.connect()
-    pair.server.allow_reverse()
-    pair.client.call(1, message(1, CALL), NOTHING)
-    pair.server.call(2, message(2, CALL), NOTHING)
-    pair.run()
-    for endpoint, events in ((pair.client, pair.client_events()), (pair.server, pair.server_events())):
-        for incoming in calls_in(events):
-            endpoint.reply(incoming, message(incoming.xid, REPLY))
-    pair.run()
-    assert sent == [1] * 4
-
-
 @pytest.mark.req("BD-1")
 def test_the_same_xid_is_in_use_in_both_directions_at_once() -> None:
     pair = Both()
@@ -189,23 +162,6 @@ def test_each_direction_has_its_own_credits() -> None:
     assert (pair.client.credits_granted, pair.client.calls_in_flight) == (7, 7)
 
 
-def test_forward_calls_go_on_while_no_reverse_call_is_answered() -> None:
-    pair = Both()
-    for xid in range(50):
-        pair.server.call(xid, message(xid, CALL), NOTHING)
-    (waiting,) = pair.called_back()
-    for xid in range(300):
-        pair.client.call(xid, message(xid, CALL), NOTHING)
-    answered: list[int] = []
-    while len(answered) < 300:
-        for incoming in pair.arrived():
-            pair.server.reply(incoming, message(incoming.xid, REPLY))
-        pair.run()
-        answered += xids(pair.client_events())
-    assert answered == list(range(300))
-    assert not waiting.answered
-
-
 @pytest.mark.req("BD-11")
 def test_a_server_makes_no_call_before_its_client_is_ready() -> None:
     pair = EndpointPair(reverse=True).connect()
@@ -225,37 +181,8 @@ def test_a_server_without_the_reverse_direction_cannot_open_it() -> None:
         pair.server.allow_reverse()
 
 
-@pytest.mark.req("BD-11")
-def test_a_client_has_receives_for_its_grant_and_its_own_replies_before_it_says_anything() -> None:
-    pair = Both(TransportConfig(reverse_credits_granted=9))
-    assert pair.client_qp.receives_posted >= 9 + limits.SPARE_RECEIVES
-    for xid in range(20):
-        pair.client.call(xid, message(xid, CALL), NOTHING)
-    (first,) = pair.arrived()
-    pair.server.reply(first, message(0, REPLY))
-    pair.arrived()
-    assert pair.client.calls_in_flight == 19
-    assert pair.client_qp.receives_posted >= 19 + 9 + limits.SPARE_RECEIVES
-
-
-def test_a_server_has_receives_for_its_grant_and_the_replies_to_its_calls() -> None:
-    pair = Both(TransportConfig(reverse_credits_granted=6), TransportConfig(credits_granted=5))
-    pair.client.call(1, message(1, CALL), NOTHING)
-    (incoming,) = pair.arrived()
-    pair.server.reply(incoming, message(1, REPLY))
-    pair.run()
-    pair.client_events()
-    for xid in range(10):
-        pair.server.call(xid, message(xid, CALL), NOTHING)
-    (first,) = pair.called_back()
-    pair.client.reply(first, message(0, REPLY))
-    pair.run()
-    assert pair.server.reverse_calls_in_flight == 6
-    assert pair.server_qp.receives_posted >= 5 + 6 + limits.SPARE_RECEIVES
-
-
 @pytest.mark.req("BD-9")
-@pytest.mark.parametrize(
+@each_case(
     "octets",
     [
         reverse_call(ChunkLists((ReadChunk(8, (SEGMENT,)),))),
@@ -265,7 +192,6 @@ def test_a_server_has_receives_for_its_grant_and_the_replies_to_its_calls() -> N
         reverse_call(ChunkLists(reply=WriteChunk((SEGMENT,)))),
         reverse_call(ChunkLists(reply=WriteChunk(()))),
     ],
-    ids=["Read", "Position-Zero", "Write", "Write without segments", "Reply", "Reply without segments"],
 )
 def test_a_reverse_call_with_a_chunk_is_refused_and_costs_no_credit(octets: bytes) -> None:
     peer = client(TransportConfig(reverse_credits_granted=2))
@@ -277,20 +203,6 @@ def test_a_reverse_call_with_a_chunk_is_refused_and_costs_no_credit(octets: byte
     assert peer.endpoint.statistics.rdma_reads == 0
     peer.send(GOLDEN_CALL)
     assert len(calls_in(peer.endpoint_events())) == 1
-
-
-def test_a_refused_reverse_call_fails_for_the_server_alone() -> None:
-    pair = Both(server=TransportConfig(reverse_chunks=True))
-    pair.server.call(1, message(1, CALL, (b"", bytes(100_000))), NOTHING)
-    pair.client.call(1, message(1, CALL), NOTHING)
-    pair.run()
-    (arrived, failed) = pair.server_events()
-    assert isinstance(arrived, CallArrived)
-    assert isinstance(failed, CallFailed)
-    assert isinstance(failed.error, ChunkRefused)
-    assert pair.server.reverse_credits_granted == 1
-    assert not pair.server_pd.regions
-    assert pair.client_events() == []
 
 
 @pytest.mark.req("BD-8")
@@ -318,109 +230,6 @@ def test_reverse_calls_use_chunks_where_both_sides_have_them(argument: int, resu
     assert not pair.server_pd.regions
 
 
-@pytest.mark.req("BD-8")
-def test_long_reverse_calls_and_replies() -> None:
-    both = TransportConfig(reverse_chunks=True)
-    pair = Both(both, both)
-    pair.server.call(5, message(5, CALL, (bytes(9000), None)), ReplyBound(8000))
-    (incoming,) = pair.called_back()
-    assert incoming.decoder.octets(9008, "all") == struct.pack(">II", 5, CALL) + bytes(9000)
-    pair.client.reply(incoming, message(5, REPLY, (bytes(7000), None)))
-    pair.run()
-    (event,) = pair.server_events()
-    assert isinstance(event, ReplyArrived)
-    assert len(event.decoder.octets(7008, "all")) == 7008
-    assert (pair.server.statistics.calls_long, pair.server.statistics.replies_long) == (1, 1)
-
-
-@each_case(
-    ("plain", "item", "bound"),
-    [(4064, None, 0), (4, 4056, 0), (0, None, 4096 - 28 - 32 + 1), (0, None, 100_000)],
-)
-def test_without_chunks_a_reverse_call_and_its_reply_must_fit_inline(plain: int, item: int | None, bound: int) -> None:
-    pair = Both()
-    parts = (bytes(plain), None if item is None else bytes(item))
-    pair.server.call(1, message(1, CALL), NOTHING)
-    (incoming,) = pair.called_back()
-    pair.client.reply(incoming, message(1, REPLY))
-    pair.run()
-    pair.server_events()
-    with pytest.raises(LocalProtocolError, match="without them the limits are 4096 and 4096"):
-        pair.server.call(2, message(2, CALL, parts), ReplyBound(bound))
-    assert pair.called_back() == []
-    assert pair.server.reverse_calls_in_flight == 0
-
-
-def test_a_queued_reverse_call_that_needs_chunks_fails_when_its_turn_comes() -> None:
-    pair = Both()
-    handles = [pair.server.call(xid, message(xid, CALL, (bytes(xid), None)), NOTHING) for xid in (0, 8000, 4)]
-    (incoming,) = pair.called_back()
-    pair.client.reply(incoming, message(0, REPLY))
-    assert [call.xid for call in pair.called_back()] == [4]
-    replied, failed = pair.server_events()
-    assert isinstance(replied, ReplyArrived)
-    assert isinstance(failed, CallFailed)
-    assert failed.call is handles[1]
-    assert isinstance(failed.error, LocalProtocolError)
-
-
-def test_bulk_items_travel_inline_in_reverse_calls_without_chunks() -> None:
-    pair = Both()
-    into = bytearray(2000)
-    pair.server.call(1, message(1, CALL, (b"", b"x" * 2001)), ReplyBound(0, (2000,)), (into,))
-    (incoming,) = pair.called_back()
-    incoming.decoder.octets(8, "start")
-    assert bytes(incoming.decoder.bulk(4000, "argument")) == b"x" * 2001
-    pair.client.reply(incoming, message(1, REPLY, (b"", b"y" * 1999)))
-    pair.run()
-    (event,) = pair.server_events()
-    assert isinstance(event, ReplyArrived)
-    event.decoder.octets(8, "start")
-    assert event.decoder.bulk(4000, "result") == b"y" * 1999
-    assert into == b"y" * 1999 + b"\0"
-
-
-def test_inline_results_of_just_the_limit_are_expected() -> None:
-    pair = Both()
-    pair.server.call(1, message(1, CALL), ReplyBound(pair.server.inline_results_octets))
-    assert len(pair.called_back()) == 1
-
-
-def test_a_reply_too_long_for_a_message_is_refused_by_the_client() -> None:
-    pair = Both()
-    pair.server.call(1, message(1, CALL), NOTHING)
-    (incoming,) = pair.called_back()
-    assert not pair.client.reply(incoming, message(1, REPLY, (bytes(5000), None)))
-    pair.run()
-    (event,) = pair.server_events()
-    assert isinstance(event, CallFailed)
-    assert isinstance(event.error, ChunkRefused)
-
-
-def test_thresholds_are_those_of_the_same_way_forward() -> None:
-    pair = Both(
-        TransportConfig(inline_send_octets=2048, inline_receive_octets=8192), TransportConfig(inline_send_octets=8192)
-    )
-    assert pair.server.inline_send_octets == pair.client.inline_receive_octets == 8192
-    pair.server.call(1, message(1, CALL, (bytes(8192 - 28 - 8), None)), ReplyBound(2048 - 28 - 32))
-    (incoming,) = pair.called_back()
-    assert not pair.client.reply(incoming, message(1, REPLY, (bytes(2048 - 28 - 8), None)))
-    pair.run()
-    assert xids(pair.server_events()) == [1]
-
-
-def test_a_client_that_takes_no_calls_drops_and_counts_them() -> None:
-    peer = BarePeer(Role.CLIENT)
-    for number in range(100):
-        assert peer.send(reverse_call(xid=number)) == []
-    assert peer.send(reverse_call(ChunkLists((ReadChunk(0, (SEGMENT,)),)), long=True)) == []
-    assert peer.endpoint.statistics.discarded == 101
-    assert peer.endpoint_events() == []
-    peer.endpoint.call(XID, message(XID, CALL), NOTHING)
-    peer.run()
-    assert len(peer.received) == 1
-
-
 def test_a_flood_of_reverse_calls_ends_the_connection_at_the_grant() -> None:
     peer = client(TransportConfig(reverse_credits_granted=4))
     for xid in range(4):
@@ -434,7 +243,7 @@ def test_a_flood_of_reverse_calls_ends_the_connection_at_the_grant() -> None:
 
 
 @pytest.mark.req("BD-3", "BD-14")
-@pytest.mark.parametrize(
+@each_case(
     "octets",
     [
         *(GOLDEN_CALL[:length] for length in range(36)),
@@ -484,17 +293,6 @@ def test_an_error_ends_only_a_call_of_the_side_that_gets_it_and_grants_nothing()
 
 
 @pytest.mark.req("BD-3")
-def test_an_error_for_an_xid_that_only_the_peer_has_in_use_is_discarded() -> None:
-    peer = client()
-    peer.send(GOLDEN_CALL)
-    assert len(calls_in(peer.endpoint_events())) == 1
-    assert peer.send(encode_chunk_refused(XID, 1, 99)) == []
-    assert peer.endpoint_events() == []
-    assert peer.endpoint.statistics.discarded == 1
-    assert peer.endpoint.reverse_calls_in_flight == 1
-
-
-@pytest.mark.req("BD-3")
 def test_a_server_still_refuses_malformed_calls_while_it_waits_for_reverse_replies() -> None:
     peer = server()
     peer.endpoint.call(XID, message(XID, CALL), NOTHING)
@@ -527,44 +325,3 @@ def test_a_reverse_call_that_ends_the_exposure_of_memory_ends_the_connection() -
     assert isinstance(closed, Closed)
     assert closed.protocol_error
     assert not peer.endpoint_pd.regions
-
-
-@pytest.mark.req("BD-10")
-def test_a_client_with_nothing_to_ask_keeps_the_connection_for_reverse_calls() -> None:
-    pair = Both()
-    pair.client.call(1, message(1, CALL), NOTHING)
-    (incoming,) = pair.arrived()
-    pair.server.reply(incoming, message(1, REPLY))
-    pair.run()
-    assert xids(pair.client_events()) == [1]
-    for xid in range(100):
-        pair.server.call(xid, message(xid, CALL), NOTHING)
-        (incoming,) = pair.called_back()
-        pair.client.reply(incoming, message(xid, REPLY))
-        pair.run()
-        assert xids(pair.server_events()) == [xid]
-
-
-def test_the_end_of_the_connection_ends_calls_of_both_directions() -> None:
-    pair = Both()
-    pair.client.call(1, message(1, CALL), NOTHING)
-    pair.server.call(2, message(2, CALL), NOTHING)
-    pair.run()
-    pair.client_events()
-    pair.server_events()
-    pair.server.disconnect()
-    pair.run()
-    for events in (pair.client_events(), pair.server_events()):
-        failed, closed = events
-        assert isinstance(failed, CallFailed)
-        assert isinstance(failed.error, TransportClosed)
-        assert isinstance(closed, Closed)
-    with pytest.raises(TransportClosed):
-        pair.server.call(3, message(3, CALL), NOTHING)
-
-
-@each_case("name", ["reverse_credits_requested", "reverse_credits_granted"])
-@pytest.mark.req("BD-12")
-def test_zero_credits_cannot_be_configured(name: str) -> None:
-    with pytest.raises(ValueError, match=name):
-        TransportConfig(**{name: 0})

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.testing.endpoint_pair import BarePeer, message
 from rpcrdma.transport import CallArrived, IncomingCall, ReplyArrived, ReplyBound, Role, TransportConfig
 from support.cases import each_case
 
@@ -95,23 +95,6 @@ def test_a_server_whose_client_says_nothing_keeps_to_1024_octets_each_way(said: 
     assert [type(event) for event in peer.endpoint_events()] == [CallArrived]
 
 
-@each_case("early", [False, True])
-def test_what_was_agreed_on_counts_for_calls_with_items_too(early: bool) -> None:
-    """As much as fits to the octet has no chunk; a reply that may be an octet longer has a Reply chunk."""
-    pair = EndpointPair(LARGE, LARGE)
-    if not early:
-        pair.connect()
-    pair.client.call(1, message(1, CALL, (bytes(8192 - START - 4 - 512), bytes(512))), ReplyBound(8192 - ALLOWANCE))
-    pair.client.call(2, message(2, CALL, (bytes(8), bytes(8))), ReplyBound(8192 - ALLOWANCE + 1))
-    pair.run()
-    (first,) = [event.incoming for event in pair.server_events() if isinstance(event, CallArrived)]
-    assert (first.chunks.reads, first.chunks.reply) == ((), None)
-    pair.server.reply(first, message(1, REPLY))
-    (second,) = pair.arrived()
-    assert second.chunks.reads == ()
-    assert second.chunks.reply is not None
-
-
 @pytest.mark.req("V1-90")
 def test_nothing_that_a_server_sends_changes_the_thresholds_of_a_client() -> None:
     peer = BarePeer(Role.CLIENT, TransportConfig(inline_send_octets=2048, inline_receive_octets=3072))
@@ -159,14 +142,3 @@ def test_nothing_that_a_client_sends_changes_the_thresholds_of_a_server() -> Non
         peer.send(octets)
         assert peer.endpoint_events() == []
     hold(10)
-
-
-@pytest.mark.parametrize("name", ["inline_send_octets", "inline_receive_octets"])
-@pytest.mark.parametrize("octets", [1024, 262_144])
-def test_thresholds_can_be_set_as_far_as_they_can_be_told(name: str, octets: int) -> None:
-    told = TransportConfig(**{name: octets}).private_data()
-    assert told[6 if name == "inline_send_octets" else 7] == octets // 1024 - 1
-    for beyond in (octets + 1024, octets - 1024):
-        if not 1024 <= beyond <= 262_144:
-            with pytest.raises(ValueError, match=f"{name} must be from 1024 to 262144"):
-                TransportConfig(**{name: beyond})

@@ -104,8 +104,8 @@ def test_a_peer_without_the_extension_skips_its_property(value: bytes | None) ->
     assert pair.server.peer_properties is not None
 
 
-@pytest.mark.parametrize("version", ["2", "2-07"])
-@pytest.mark.parametrize("body", [(), (b"eight   ",), (b"one ", b"two ")])
+@each_case("version", ["2", "2-07"])
+@each_case("body", [(), (b"eight   ",), (b"one ", b"two ")])
 def test_a_message_reaches_the_handler_of_its_type(version: str, body: Sequence[bytes]) -> None:
     pair = Pair(Recorded(), Recorded(), version)
     xid = pair.link.send(ANSWER, body)
@@ -122,7 +122,7 @@ def test_flags_and_the_owner_of_the_xid_are_told() -> None:
     assert pair.of_server.messages == [(ASK, 99, BOLD, True, b"word")]
 
 
-@pytest.mark.parametrize("octets", [4000, 4096, 4097, 10_000, 100_000])
+@each_case("octets", [4000, 4096, 4097, 10_000, 100_000])
 def test_a_long_body_goes_on_in_further_messages(octets: int) -> None:
     pair = Pair(Recorded(), Recorded(), offered_send_octets=4096, offered_receive_octets=4096)
     body = bytes(range(256)) * (octets // 256 + 1)
@@ -206,19 +206,6 @@ def test_only_errors_with_a_row_are_sent() -> None:
     for code, words in ((REFUSED, ()), (REFUSED, (1, 2, 3)), (REFUSED + 1, ())):
         with pytest.raises(LocalProtocolError, match="has no such row"):
             pair.link.refuse(taken, code, *words)
-
-
-def test_an_error_of_the_extension_about_a_call_fails_the_call() -> None:
-    pair = Pair(Recorded(), Recorded())
-    handle = pair.client.call(5, message(5, 0), ReplyBound(8))
-    pair.arrived()
-    taken = ExtensionMessage(ASK, 5, 0, False, memoryview(b""))
-    pair.server.extensions["recorded"].refuse(taken, REFUSED, 1, 2)
-    pair.run()
-    (event,) = pair.client_events()
-    assert isinstance(event, CallFailed)
-    assert event.call is handle
-    assert "error 0x300 of an extension" in str(event.error)
 
 
 def row(code: int) -> HeaderRow:
@@ -331,7 +318,7 @@ def announcing(octets: int) -> Extension:
 
 
 @pytest.mark.req("V2-11", "V2-10")
-@pytest.mark.parametrize("octets", [100, 800, 1000, 5000, 20_000])
+@each_case("octets", [100, 800, 1000, 5000, 20_000])
 def test_the_first_message_of_a_client_is_small_however_much_it_tells(octets: int) -> None:
     peer = BarePeer(Role.CLIENT, dialects=offered("2"), ready=False, extensions=[announcing(octets)])
     (first,) = peer.received

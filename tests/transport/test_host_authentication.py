@@ -19,7 +19,6 @@ from rpcrdma.transport.host_authentication import (
     HandshakeInput,
     HandshakeState,
     HostAuthenticator,
-    prepare_context,
 )
 from rpcrdma.transport.host_refusals import REFUSALS, HostCause
 from support.cases import each_case
@@ -214,12 +213,6 @@ class TestUnfitHosts:
         assert "other use" in pair.causes().values()
         assert pair.client.state is pair.server.state is HandshakeState.FAILED
 
-    def test_names_of_a_peer_are_shown_harmless_and_few(self, hosts: Hosts) -> None:
-        strange = hosts.authority.issue("urn:\x1b[31m", *(f"host-{number}.example" for number in range(9)))
-        message = str(Pair(hosts, server=strange).run().failures[CLIENT])
-        assert message.isprintable()
-        assert "and 6 more" in message
-
 
 class TestTables:
     def test_every_transition_comes_about(self, hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,20 +237,3 @@ class TestTables:
                 with pytest.raises(HostAuthenticationFailed):
                     machine.receive(b"\0")
         assert used == set(TRANSITIONS)
-
-
-class TestContexts:
-    def test_a_context_for_the_other_side_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="not for a server; make it with"):
-            prepare_context(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), SERVER)
-
-    def test_a_context_without_tls_1_3_is_refused(self) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.maximum_version = ssl.TLSVersion.TLSv1_2
-        with pytest.raises(ValueError, match="does not allow TLS"):
-            prepare_context(context, CLIENT)
-
-    def test_both_certificates_are_required_whatever_the_context_said(self) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        prepare_context(context, SERVER)
-        assert (context.verify_mode, context.minimum_version) == (ssl.CERT_REQUIRED, ssl.TLSVersion.TLSv1_3)

@@ -19,7 +19,7 @@ def counting() -> HostAuthenticator:
     return HostAuthenticator(None, Role.SERVER, HostPolicy.OFF)
 
 
-@pytest.mark.parametrize("octets", [0, 1, limits.HOST_AUTHENTICATION_OCTETS_MAX // 3])
+@each_case("octets", [0, 1, limits.HOST_AUTHENTICATION_OCTETS_MAX // 3])
 def test_so_many_values_may_come_and_not_one_more(octets: int) -> None:
     machine = counting()
     for _ in range(limits.HOST_AUTHENTICATION_VALUES_MAX):

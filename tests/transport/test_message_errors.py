@@ -24,7 +24,7 @@ from rpcrdma.transport import (
 )
 from rpcrdma.transport import responder as responder_module
 from rpcrdma.transport.message import Cause
-from rpcrdma.verbs import Access
+from rpcrdma.transport.reactions import CallForm
 from rpcrdma.xdr.codec import Payload
 from support import raw_messages as raw
 from support.bare_messages import BareMessages
@@ -137,16 +137,6 @@ def test_a_version_error_in_mid_connection_fails_the_call() -> None:
     assert (event.error.low, event.error.high) == (1, 7)
 
 
-@pytest.mark.req("V2-60")
-def test_a_call_that_is_more_than_a_server_pulls_is_refused_for_good() -> None:
-    pair = Pair(server=TransportConfig(call_octets_pulled_max=9000))
-    failed = pair.fails(message(XID, CALL, (b"", bytes(9001))), message(XID, REPLY), ReplyBound(0))
-    assert isinstance(failed.error, CallRefused)
-    assert failed.error.refusal.cause is Cause.SYSTEM
-    assert pair.runs == 0
-    pair.succeeds(message(XID, CALL, (b"", bytes(9000))), message(XID, REPLY), ReplyBound(0))
-
-
 @pytest.mark.req("V2-60", "V2-67")
 def test_an_argument_that_may_not_be_moved_fails_the_call_for_good() -> None:
     pair = Pair()
@@ -190,25 +180,6 @@ def test_more_read_chunks_than_a_server_takes_come_again_as_one_at_position_zero
     assert not pair.client_pd.regions
 
 
-@pytest.mark.req("V2-54")
-@pytest.mark.parametrize(("plain", "item", "sent"), [(b"head", bytes(5000), 2), (bytes(6000), None, 1), (b"", None, 1)])
-def test_a_call_whose_arguments_are_in_one_chunk_or_none_is_not_sent_again(
-    plain: bytes, item: bytes | None, sent: int
-) -> None:
-    peer = BareMessages(Role.CLIENT, CHUNKS)
-    peer.endpoint.call(XID, message(XID, CALL, (plain, item)), ReplyBound(8))
-    forms = []
-    while calls := [each for each in peer.heard() if each.xid]:
-        forms += [{position for position, _ in each.reads} for each in calls]
-        peer.send(raw.error(XID, 5, 0))
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, CallFailed)
-    assert isinstance(event.error, ChunkRefused)
-    assert (event.error.refusal.cause, event.error.refusal.limit) == (Cause.READ_CHUNKS, 0)
-    assert len(forms) == sent
-    assert sent == 1 or forms == [{16}, {0}]
-
-
 # 6: Write chunks
 
 
@@ -224,21 +195,6 @@ def test_more_write_chunks_than_a_server_takes_come_again_as_one_reply_chunk(mon
     assert memory == pattern(5000), "the caller's memory is filled all the same"
     assert pair.runs == 1
     assert pair.client.statistics.resent_without_chunks == 1
-
-
-@pytest.mark.req("V2-56")
-@pytest.mark.parametrize(("bound", "sent"), [(ReplyBound(20, (5000,)), 2), (ReplyBound(9000), 1), (ReplyBound(8), 1)])
-def test_a_call_without_write_chunks_that_is_refused_for_them_fails(bound: ReplyBound, sent: int) -> None:
-    peer = BareMessages(Role.CLIENT, CHUNKS)
-    peer.endpoint.call(XID, message(XID, CALL), bound)
-    count = 0
-    while calls := [each for each in peer.heard() if each.xid]:
-        count += len(calls)
-        assert calls[-1].writes == [] or count == 1
-        peer.send(raw.error(XID, 6, 0))
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, CallFailed)
-    assert count == sent
 
 
 # 7: segments
@@ -289,17 +245,6 @@ def test_a_result_larger_than_its_write_chunk_succeeds_at_the_second_try(which: 
     assert (pair.runs, pair.client.statistics.resent_larger) == (2, 1)
 
 
-@pytest.mark.req("V2-58", "V2-62")
-@pytest.mark.usefixtures("uncontinued")
-def test_several_results_that_are_too_large_succeed_one_after_another_up_to_the_last_attempt() -> None:
-    for count in (limits.CALL_ATTEMPTS_MAX - 1, limits.CALL_ATTEMPTS_MAX):
-        pair = Pair()
-        reply = message(XID, REPLY, *((b"", pattern(3000)) for _ in range(count)))
-        event = pair.call(message(XID, CALL), reply, ReplyBound(20, (2000,) * count))
-        assert isinstance(event, ReplyArrived) == (count < limits.CALL_ATTEMPTS_MAX)
-        assert pair.runs == limits.CALL_ATTEMPTS_MAX
-
-
 @pytest.mark.req("V2-58", "V2-89")
 @pytest.mark.usefixtures("uncontinued")
 def test_a_result_larger_than_the_callers_memory_fails_the_call() -> None:
@@ -346,6 +291,47 @@ def test_a_reply_that_is_longer_than_what_is_ever_offered_fails_the_call() -> No
         assert pair.runs == 1
 
 
+@each_case(("code", "numbers", "needed_max"), [(9, (), 9000), (8, (1,), 9000)])
+def test_a_responder_that_asks_for_more_gets_no_more_than_calls_may_offer(
+    code: int, numbers: tuple[int, ...], needed_max: int
+) -> None:
+    config = TransportConfig(in_messages_octets_max=0, reply_octets_max=needed_max, **SMALL)
+    for needed, sent_again in ((needed_max, True), (needed_max + 1, False)):
+        peer = BareMessages(Role.CLIENT, config)
+        peer.endpoint.call(XID, message(XID, CALL), ReplyBound(20, (2000,)))
+        peer.heard()
+        before = set(peer.endpoint_pd.regions)
+        peer.send(raw.error(XID, code, *numbers, needed))
+        assert [each.xid for each in peer.heard() if each.xid] == [XID] * sent_again
+        assert not before & set(peer.endpoint_pd.regions), "the first form's memory is still exposed"
+        assert len(peer.endpoint_events()) == (not sent_again)
+
+
+def test_a_call_is_not_sent_again_for_ever() -> None:
+    peer = BareMessages(Role.CLIENT, CHUNKS)
+    peer.endpoint.call(XID, message(XID, CALL), ReplyBound(20))
+    sent = 0
+    while calls := [each for each in peer.heard() if each.xid]:
+        sent += len(calls)
+        peer.send(raw.error(XID, 9, 10_000 * sent))
+    assert sent == limits.CALL_ATTEMPTS_MAX
+    assert [type(event) for event in peer.endpoint_events()] == [CallFailed]
+
+
+def test_a_form_that_cannot_be_sent_fails_the_call() -> None:
+    peer = BareMessages(Role.CLIENT, CHUNKS)
+    handle = peer.endpoint.call(XID, message(XID, CALL), ReplyBound(20, (500,)), (None,))
+    peer.heard()
+    handle.into = (None, memoryview(bytes(5000)))
+    handle.form = CallForm(ReplyBound(20, (500, 5000)))
+    peer.send(raw.error(XID, 8, 1, 6000))
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, CallFailed)
+    assert "read-only" in str(event.error)
+    assert not peer.endpoint_pd.regions
+    assert peer.endpoint.calls_in_flight == 0
+
+
 @pytest.mark.req("V2-61")
 @each_case("bound", [ReplyBound(8), ReplyBound(8, (5000,)), ReplyBound(20_000)])
 def test_a_reply_that_fits_nothing_that_was_offered_is_continued(bound: ReplyBound) -> None:
@@ -355,28 +341,6 @@ def test_a_reply_that_fits_nothing_that_was_offered_is_continued(bound: ReplyBou
     assert pair.server.statistics.errors_sent == 0
     assert pair.server.statistics.messages_continued == 1
     assert pair.server.statistics.rdma_writes == 0
-
-
-@pytest.mark.req("V2-24")
-@pytest.mark.parametrize("used", [0, 1, 999, 1000, 1001, 2500])
-def test_write_chunks_come_back_with_all_their_segments_and_what_was_written(used: int) -> None:
-    peer = BareMessages(Role.SERVER)
-    memory = bytearray(4000)
-    region = peer.pd.register(memory, Access.REMOTE_WRITE)
-    segments = [(region.handle, 1000, region.offset + start) for start in (0, 1000, 2000)]
-    unused = (region.handle, 1000, region.offset + 3000)
-    rpc = struct.pack(">II", XID, CALL)
-    peer.send(raw.message(XID, rpc, writes=raw.chunk(*segments) + raw.chunk(unused), reply=raw.chunk(unused)))
-    (arrived,) = peer.endpoint_events()
-    peer.endpoint.reply(arrived.incoming, message(XID, REPLY, (b"", pattern(used))))  # type: ignore[union-attr]
-    (reply,) = peer.heard()
-    lengths = [min(1000, max(0, used - start)) for start in (0, 1000, 2000)]
-    assert reply.writes == [
-        [(handle, length, offset) for (handle, _, offset), length in zip(segments, lengths, strict=True)],
-        [(unused[0], 0, unused[2])],
-    ]
-    assert reply.reply == [(unused[0], 0, unused[2])]
-    assert memory == pattern(used) + bytes(4000 - used)
 
 
 # Properties

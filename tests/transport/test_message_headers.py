@@ -57,10 +57,11 @@ def converse(pair: EndpointPair, sizes: list[tuple[int, ...]] = SIZES) -> None:
 
 
 @pytest.mark.req("V2-1", "V2-2", "V2-14", "V2-28", "V2-31", "V2-35", "V2-37", "V2-38", "V2-43", "V2-48", "V2-68")
-@pytest.mark.parametrize("config", [CHUNKS, CONTINUED], ids=["chunks", "continued"])
+@each_case("config", [CHUNKS, CONTINUED])
 def test_each_send_has_a_header_and_the_rest_is_one_rpc_message_after_another(
     sent: Sent, config: TransportConfig
 ) -> None:
+    sent.all.clear()
     pair = EndpointPair(config, config, version="2").connect()
     converse(pair)
     kinds = set()
@@ -100,24 +101,6 @@ def test_each_send_has_a_header_and_the_rest_is_one_rpc_message_after_another(
     assert ERROR not in {kind for direction, kind in kinds if direction == CALL}
 
 
-@pytest.mark.req("V2-2", "V2-44")
-def test_a_call_that_goes_on_for_want_of_credits_has_no_other_among_its_pieces() -> None:
-    peer = BareMessages(Role.CLIENT, CONTINUED, give=3)
-    for xid in (1, 2):
-        peer.endpoint.call(xid, message(xid, CALL, (bytes([xid]) * 20_000, None)), NOTHING)
-    heard = peer.heard()
-    assert [each.xid for each in heard] == [1, 1, 1]
-    for _ in range(6):
-        peer.send(raw.grant(2))
-        heard += peer.heard()
-    told = [each for each in heard if each.kind == MSG]
-    payloads = {xid: b"".join(each.payload for each in told if each.xid == xid) for xid in (1, 2)}
-    for xid, payload in payloads.items():
-        assert payload == struct.pack(">II", xid, CALL) + bytes([xid]) * 20_000
-    assert [each.xid for each in told] == sorted(each.xid for each in told)
-    assert [bool(each.flags & MORE) for each in told] == ([True] * 4 + [False]) * 2
-
-
 @pytest.mark.req("V2-1", "V2-A12", "V2-A13", "V2-A6")
 def test_each_send_of_the_last_draft_has_the_header_of_its_form(sent: Sent) -> None:
     pair = EndpointPair(CHUNKS, CHUNKS, version="2-07").connect()
@@ -145,36 +128,9 @@ def test_each_send_of_the_last_draft_has_the_header_of_its_form(sent: Sent) -> N
     assert seen[pair.server_qp] - {5} == {7, 11, 13}
 
 
-@pytest.mark.req("V2-A5", "V2-78", "V2-79")
-@pytest.mark.parametrize("version", ["2", "2-07"])
-@pytest.mark.parametrize("allowed", [False, True])
-def test_a_reply_invalidates_the_handle_that_its_call_named_and_no_other(
-    sent: Sent, version: str, allowed: bool
-) -> None:
-    client = TransportConfig(in_messages_octets_max=0, remote_invalidation=allowed, **SMALL)
-    pair = EndpointPair(client, CHUNKS, version=version).connect()
-    converse(pair)
-    at = 20 if version == "2" else 16
-    named: dict[int, int] = {}
-    count = 0
-    for sender, octets, invalidated in sent.all:
-        xid, _, _, kind = struct.unpack_from(">IIII", octets)
-        if sender is pair.client_qp:
-            assert invalidated is None
-            if kind in ((MSG, NOMSG) if version == "2" else (8, 10)):
-                (named[xid],) = struct.unpack_from(">I", octets, at)
-        elif xid in named:
-            assert invalidated == (named.pop(xid) or None)
-            count += invalidated is not None
-        else:
-            assert invalidated is None
-    assert count == pair.client.statistics.remote_invalidations == (15 if allowed else 0)
-    assert not pair.client_pd.regions
-
-
 @pytest.mark.req("V2-A5", "V2-79")
-@pytest.mark.parametrize("draft", [raw, raw_messages_07])
-@pytest.mark.parametrize("named", ["read", "first", "second", "reply", None])
+@each_case("draft", [raw, raw_messages_07])
+@each_case("named", ["read", "first", "second", "reply", None])
 def test_a_reply_invalidates_the_handle_that_its_call_names_wherever_that_stands(draft: Any, named: str | None) -> None:
     peer = BareMessages(Role.SERVER, raw=draft)
     regions = {name: peer.pd.register(bytearray(64), Access(7)) for name in ("read", "first", "second", "reply")}
@@ -199,8 +155,8 @@ def test_a_reply_invalidates_the_handle_that_its_call_names_wherever_that_stands
 
 
 @pytest.mark.req("V2-8")
-@pytest.mark.parametrize("version", ["2", "auto"])
-@pytest.mark.parametrize("role", Role)
+@each_case("version", ["2", "auto"])
+@each_case("role", Role)
 def test_every_end_takes_messages_of_4096_octets_from_the_first_on(role: Role, version: str) -> None:
     config = TransportConfig(inline_receive_octets=1024, **SMALL)
     peer = BareMessages(role, config, introduce=False, versions=version)
@@ -223,54 +179,9 @@ def test_every_end_takes_messages_of_4096_octets_from_the_first_on(role: Role, v
     assert decoder.octets(len(payload), "all") == payload
 
 
-@pytest.mark.req("V2-29", "V2-28")
-@pytest.mark.parametrize("segments", [1, 3])
-@pytest.mark.parametrize("octets", [8, 12, 40_000])
-def test_any_call_is_taken_as_a_long_one(octets: int, segments: int) -> None:
-    peer = BareMessages(Role.SERVER)
-    stream = struct.pack(">II", 7, CALL) + bytes(n % 251 for n in range(octets - 8))
-    region = peer.pd.register(bytearray(stream), 1 | 2 | 4)
-    cuts = [octets * n // segments for n in range(segments + 1)]
-    reads = b"".join(
-        raw.read_segment(0, (region.handle, end - start, region.offset + start))
-        for start, end in itertools.pairwise(cuts)
-    )
-    peer.send(raw.message(7, kind=NOMSG, reads=reads))
-    (incoming,) = calls_in(peer.endpoint_events())
-    assert incoming.decoder.octets(octets, "all") == stream
-
-
-@pytest.mark.req("V2-30", "V2-46", "V2-61")
-@each_case("offered", [False, True])
-@each_case("preferred", ["chunks", "messages"])
-def test_a_reply_beyond_the_threshold_is_in_its_reply_chunk_or_continued(
-    sent: Sent, offered: bool, preferred: str
-) -> None:
-    server = CHUNKS if preferred == "chunks" else CONTINUED
-    pair = EndpointPair(CHUNKS, server, version="2").connect()
-    # With an item that is reduced.
-    bound = ReplyBound(9000 if offered else 20, (5000,))
-    pair.client.call(7, message(7, CALL), bound)
-    (incoming,) = pair.arrived()
-    assert (incoming.chunks.reply is not None) is offered
-    pair.server.reply(incoming, message(7, REPLY, (bytes(8500), bytes(5000))))
-    pair.run()
-    (event,) = pair.client_events()
-    assert isinstance(event, ReplyArrived)
-    event.decoder.octets(8 + 8500, "start")
-    assert bytes(event.decoder.bulk(5000, "item")) == bytes(5000)
-    replies = [HeardMessage(octets) for sender, octets, _ in sent.all if sender is pair.server_qp]
-    forms = [(each.kind, each.flags & MORE) for each in replies if each.xid == 7]
-    if offered and preferred == "chunks":
-        assert forms == [(NOMSG, 0)]
-    else:
-        assert forms == [(MSG, MORE), (MSG, MORE), (MSG, 0)]
-    assert [segment[1] for segment in replies[-1].writes[0]] == [5000], "the item is reduced in either form"
-
-
 @pytest.mark.req("V2-6")
-@pytest.mark.parametrize("draft", [raw, raw_messages_07])
-@pytest.mark.parametrize(("granted", "made"), [(1, 3), (5, 2), (8, 8)])
+@each_case("draft", [raw, raw_messages_07])
+@each_case(("granted", "made"), [(1, 3), (5, 2), (8, 8)])
 def test_headers_give_credits_for_calls_of_the_peer_and_for_answers_to_calls_of_this_end(
     draft: Any, granted: int, made: int
 ) -> None:
@@ -297,7 +208,7 @@ def test_headers_give_credits_for_calls_of_the_peer_and_for_answers_to_calls_of_
 
 
 @pytest.mark.req("V2-6", "V2-4")
-@pytest.mark.parametrize("draft", [raw, raw_messages_07])
+@each_case("draft", [raw, raw_messages_07])
 def test_a_peer_that_gives_fewer_credits_than_before_is_sent_fewer_calls(draft: Any) -> None:
     peer = BareMessages(Role.CLIENT, TransportConfig(credits_requested=64, **SMALL), raw=draft, give=9)
     for xid in range(1, 21):

@@ -10,7 +10,7 @@ import pytest
 from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import calls_in, message
-from rpcrdma.transport import CallArrived, CallFailed, ReplyArrived, ReplyBound, ReverseSupport, Role, TransportConfig
+from rpcrdma.transport import ReplyBound, ReverseSupport, Role, TransportConfig
 from rpcrdma.verbs.memory import Access
 from support import raw_messages, raw_messages_07
 from support.bare_messages import BareMessages
@@ -68,26 +68,6 @@ def test_the_first_message_tells_every_property_of_the_end_also_those_at_their_d
     }
 
 
-@pytest.mark.req("V2-70", "V2-69")
-def test_properties_mean_the_same_in_any_order_and_an_empty_one_is_the_default(raw: Any) -> None:
-    pairs = [(SEND_SIZE, word(2048)), (RECEIVE_SIZE, word(6000)), (SEGMENT_SIZE, b""), (SEGMENT_COUNT, word(7))]
-    for order in (pairs, pairs[::-1], pairs[2:] + pairs[:2]):
-        told = client(raw, *order).endpoint.peer_properties
-        assert told is not None
-        assert told[:4] == (2048, 6000, 1 << 20, 7)
-
-
-@pytest.mark.req("V2-90")
-@each_case("role", Role)
-def test_properties_go_first_and_fit_every_peers_receives(raw: Any, role: Role) -> None:
-    peer = BareMessages(role, raw=raw, introduce=False)
-    if role is Role.SERVER:
-        peer.send(raw.message(XID, struct.pack(">II", XID, CALL)))
-    first, *_ = peer.received
-    assert len(first) <= (1024 if role is Role.CLIENT else 4096)
-    assert peer.heard()[0].kind == CONNPROP
-
-
 @pytest.mark.req("V2-92")
 @each_case("role", Role)
 def test_no_size_is_told_below_its_default_so_that_a_peer_may_keep_to_that(raw: Any, role: Role) -> None:
@@ -115,24 +95,8 @@ def test_no_send_is_longer_than_one_end_sends_and_the_other_receives(raw: Any, o
     assert b"".join(each.payload for each in heard) == struct.pack(">II", XID, CALL) + bytes(20_000)
 
 
-@pytest.mark.req("V2-73")
-@each_case("role", Role)
-@each_case("told", [4096, 6000])
-def test_posted_receives_take_messages_of_the_size_that_was_told(raw: Any, role: Role, told: int) -> None:
-    peer = BareMessages(role, TransportConfig(offered_receive_octets=told), raw=raw)
-    assert peer.introduced[0].properties[RECEIVE_SIZE] == word(told)
-    flags, direction = (0, CALL) if role is Role.SERVER else (RESPONSE, REPLY)
-    if role is Role.CLIENT:
-        peer.endpoint.call(XID, message(XID, CALL), ReplyBound(told))
-    header = len(raw.message(XID, b"", flags))
-    peer.send(raw.message(XID, struct.pack(">II", XID, direction) + bytes(told - header - 8), flags))
-    assert [type(event) for event in peer.endpoint_events()] == [CallArrived if direction == CALL else ReplyArrived]
-
-
 @pytest.mark.req("V2-72")
-@pytest.mark.parametrize(
-    ("sent", "results", "in_chunk"), [(4096, 3000, False), (2048, 3000, True), (2048, 1500, False)]
-)
+@each_case(("sent", "results", "in_chunk"), [(4096, 3000, False), (2048, 3000, True), (2048, 1500, False)])
 def test_a_reply_longer_than_the_peer_sends_is_given_a_chunk(raw: Any, sent: int, results: int, in_chunk: bool) -> None:
     peer = client(raw, (SEND_SIZE, word(sent)))
     peer.endpoint.call(XID, message(XID, CALL), ReplyBound(results))
@@ -202,9 +166,7 @@ LEVELS = {
 
 
 @pytest.mark.req("V2-76")
-@pytest.mark.parametrize(
-    ("raw", "level"), [(raw, level) for raw, levels in LEVELS.items() for level in levels], ids=str
-)
+@each_case(("raw", "level"), [(raw, level) for raw, levels in LEVELS.items() for level in levels])
 def test_reverse_calls_use_no_more_than_the_client_has_told(raw: Any, level: ReverseSupport) -> None:
     config = TransportConfig(in_messages_octets_max=0, offered_send_octets=4096, offered_receive_octets=4096)
     peer = BareMessages(Role.SERVER, config, (REVERSE_SUPPORT, word(LEVELS[raw].index(level))), raw=raw, reverse=True)
@@ -273,17 +235,3 @@ def test_a_call_lets_its_reply_invalidate_one_of_its_own_handles_or_none(raw: An
 
 
 # Later changes
-
-
-@pytest.mark.req("V2-93")
-@each_case("number", [SEND_SIZE, RECEIVE_SIZE, SEGMENT_SIZE, SEGMENT_COUNT, REVERSE_SUPPORT])
-def test_a_property_that_was_not_told_keeps_its_default_for_good(raw: Any, number: int) -> None:
-    peer = client(raw, (0xBEEF, b""))
-    before = peer.endpoint.peer_properties
-    peer.send(raw.properties((number, word(1 << 14))))
-    assert peer.endpoint.peer_properties == before
-    for xid in (XID, XID + 1):
-        peer.endpoint.call(xid, message(xid, CALL, (b"", bytes(5000))), ReplyBound(3000))
-        (heard,) = [each for each in peer.heard() if each.kind in (MSG, NOMSG) and each.xid == xid]
-        assert len(heard.reads) == 1
-    assert not [event for event in peer.endpoint_events() if isinstance(event, CallFailed)]

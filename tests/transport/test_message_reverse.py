@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
 from rpcrdma.transport import (
-    CallArrived,
     IncomingCall,
     ReplyArrived,
     ReplyBound,
@@ -57,18 +55,13 @@ class Both(EndpointPair):
         return calls_in(self.client_events())
 
 
-@pytest.fixture(params=["2", pytest.param("2-07", marks=pytest.mark.thorough)])
-def both(request: pytest.FixtureRequest) -> Both:
-    return Both(request.param)
-
-
 @pytest.mark.req("V2-A6", "V2-38")
-@pytest.mark.parametrize(
-    ("argument", "plain", "result", "body"), [(0, 0, 0, 0), (5000, 0, 5000, 0), (0, 9000, 0, 9000)]
-)
+@each_case("version", ["2", "2-07"])
+@each_case(("argument", "plain", "result", "body"), [(0, 0, 0, 0), (5000, 0, 5000, 0), (0, 9000, 0, 9000)])
 def test_reverse_messages_repeat_xid_and_version_and_tell_call_from_reply(
-    both: Both, argument: int, plain: int, result: int, body: int
+    version: str, argument: int, plain: int, result: int, body: int
 ) -> None:
+    both = Both(version)
     both.server.call(XID, message(XID, CALL, (bytes(plain), bytes(argument))), ReplyBound(body + 12, (result,)))
     (incoming,) = both.called_back()
     incoming.decoder.octets(8 + plain, "plain")
@@ -93,8 +86,8 @@ def test_reverse_messages_repeat_xid_and_version_and_tell_call_from_reply(
 
 
 @pytest.mark.req("V2-A7")
-@pytest.mark.parametrize("told", [True, False])
-@pytest.mark.parametrize("version", ["2", pytest.param("2-07", marks=pytest.mark.thorough)])
+@each_case("told", [True, False])
+@each_case("version", ["2", "2-07"])
 def test_a_client_that_takes_no_calls_is_not_called(version: str, told: bool) -> None:
     peer = BarePeer(Role.SERVER, dialects=offered(version), ready=False, reverse=True)
     if told:
@@ -121,47 +114,12 @@ def test_a_client_that_takes_no_calls_is_not_called(version: str, told: bool) ->
     assert peer.received == []
 
 
-@pytest.mark.req("V2-A7")
-def test_a_client_is_not_called_before_it_is_ready(both: Both) -> None:
-    pair = EndpointPair(reverse=True, version=both.client.dialect).connect()
-    with pytest.raises(LocalProtocolError, match="ready for calls"):
-        pair.server.call(XID, message(XID, CALL), NOTHING)
-    pair.run()
-    assert pair.client_events() == []
-
-
 SEGMENT = (77, 64, 4096)
-REFUSED = {
-    "Read chunks": (
-        {"reads": b"".join(raw.read_segment(8 + 64 * n, SEGMENT) for n in range(limits.READ_CHUNKS_MAX + 1))},
-        (READ_CHUNKS, limits.READ_CHUNKS_MAX),
-    ),
-    "Write chunks": ({"writes": raw.chunk() * (limits.WRITE_CHUNKS_MAX + 1)}, (WRITE_CHUNKS, limits.WRITE_CHUNKS_MAX)),
-    "segments": (
-        {"reply": raw.chunk(*[SEGMENT] * (limits.CHUNK_SEGMENTS_MAX + 1))},
-        (SEGMENTS, limits.CHUNK_SEGMENTS_MAX),
-    ),
-    "a Position": ({"reads": raw.read_segment(6, SEGMENT)}, (BAD_XDR,)),
-}
-
-
-@pytest.mark.req("V2-A8", "V2-53", "V2-55", "V2-57")
-@each_case("what", REFUSED)
-def test_a_reverse_call_with_chunks_that_are_not_taken_is_told_which(what: str) -> None:
-    parts, error = REFUSED[what]
-    peer = BareMessages(Role.CLIENT, reverse=True)
-    peer.send(raw.message(XID, struct.pack(">II", XID, CALL), **parts))
-    (heard,) = peer.heard()
-    assert (heard.kind, heard.flags, heard.xid, heard.numbers) == (ERROR, RESPONSE, XID, error)
-    assert peer.endpoint_events() == []
-    assert peer.endpoint.statistics.discarded == 0
-    peer.send(raw.message(XID, struct.pack(">II", XID, CALL)))
-    assert [type(event) for event in peer.endpoint_events()] == [CallArrived]
 
 
 @pytest.mark.req("V2-A8", "V2-53", "V2-55", "V2-86")
-@pytest.mark.parametrize("draft", [raw, raw_messages_07])
-@pytest.mark.parametrize(
+@each_case("draft", [raw, raw_messages_07])
+@each_case(
     ("parts", "needs"),
     [
         ({"reads": raw.read_segment(8, SEGMENT)}, "READ_CHUNKS"),
@@ -189,7 +147,7 @@ def test_a_client_that_takes_no_chunks_tells_which_kind_a_reverse_call_must_do_w
 
 
 @pytest.mark.req("V2-A8")
-@pytest.mark.parametrize("octets", [raw.prefix(XID, 77), raw.message(XID, struct.pack(">II", XID, CALL), 0x40)])
+@each_case("octets", [raw.prefix(XID, 77), raw.message(XID, struct.pack(">II", XID, CALL), 0x40)])
 def test_a_client_that_is_not_called_discards_what_a_responder_refuses(octets: bytes) -> None:
     for reverse in (False, True):
         peer = BareMessages(Role.CLIENT, reverse=reverse)
@@ -199,7 +157,9 @@ def test_a_client_that_is_not_called_discards_what_a_responder_refuses(octets: b
 
 
 @pytest.mark.req("V2-A9")
-def test_a_client_with_nothing_to_ask_keeps_the_connection(both: Both) -> None:
+@each_case("version", ["2", "2-07"])
+def test_a_client_with_nothing_to_ask_keeps_the_connection(version: str) -> None:
+    both = Both(version)
     both.client.call(1, message(1, CALL), NOTHING)
     (incoming,) = both.arrived()
     both.server.reply(incoming, message(1, REPLY))

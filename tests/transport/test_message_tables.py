@@ -13,7 +13,7 @@ import pytest
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, made_call, message
-from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
+from rpcrdma.transport import Closed, ReplyBound, Role
 from rpcrdma.transport import session as session_module
 from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.message import (
@@ -153,7 +153,7 @@ class Observed(dict[tuple[State, Input], State]):
         return super().__getitem__(key)
 
 
-@pytest.mark.parametrize("pair", DRIVES, ids=lambda pair: f"{pair[0].name}-{pair[1].name}")
+@each_case("pair", DRIVES)
 def test_a_transition_comes_about(pair: tuple[State, Input], monkeypatch: pytest.MonkeyPatch) -> None:
     table = Observed()
     monkeypatch.setattr(session_module, "TRANSITIONS", table)
@@ -328,18 +328,6 @@ def test_calls_of_a_server_wait_for_the_clients_word() -> None:
     peer.endpoint.allow_reverse()
     peer.endpoint.call(XID, message(XID, CALL), ReplyBound(8))
     assert [each.xid for each in peer.heard()] == [XID]
-
-
-def test_more_calls_than_credits_break_the_connection_after_those_that_they_allow() -> None:
-    peer = BareMessages(Role.SERVER, TransportConfig(credits_granted=1))
-    for xid in range(1, 10):
-        peer.qp.post_send("send", [raw.message(xid, rpc(CALL, xid))], signaled=False)
-    peer.run()
-    events = [type(event) for event in peer.endpoint_events()]
-    assert events[-1] is Closed
-    assert set(events[:-1]) == {CallArrived}
-    (told,) = peer.introduced
-    assert len(events) - 1 <= told.give
 
 
 def test_every_kind_is_driven() -> None:

@@ -398,7 +398,7 @@ def test_counters_are_compared_modulo_their_size(start: int, ahead: int) -> None
 
 
 @pytest.mark.req("V2-A15")
-@pytest.mark.parametrize("start", [(1 << 32) - 7, (1 << 31) - 7])
+@each_case("start", [(1 << 32) - 7, (1 << 31) - 7])
 def test_calls_go_on_when_counters_wrap(start: int) -> None:
     client, server = CumulativeWindow(8, 3), CumulativeWindow(8, 5)
     for window in (client, server):

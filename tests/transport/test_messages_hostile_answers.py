@@ -7,23 +7,19 @@ import struct
 import pytest
 
 from message_client import CALL, NOTHING, REPLY, XID, Client, assert_works, unused
-from rpcrdma import limits
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import (
     CallFailed,
     CallRefused,
-    ChunkRefused,
     Closed,
     ReplyArrived,
     ReplyBound,
     TransportConfig,
 )
-from support import raw_messages_07
 from support.both_drafts import FIRST_DRAFT, Raw, each_draft
 from support.cases import each_case
 from support.raw_messages import (
-    ERROR,
     MORE,
     RESPONSE,
     word,
@@ -41,27 +37,6 @@ def test_invalidation_of_a_handle_that_was_not_named_ends_the_connection(raw: Ra
     (other,) = [handle for handle in handles if handle != call.ends]
     peer.send(raw.message(XID, REPLY, RESPONSE, writes=unused(peer.offered)), invalidate=other)
     assert "did not expose" in peer.closed()
-
-
-def test_invalidation_of_another_calls_handle_ends_the_connection(raw: Raw) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
-    peer.endpoint.call(1, message(1, 0), ReplyBound(20, (5000,)))
-    (other,) = peer.heard()
-    peer.send(raw.message(XID, REPLY, RESPONSE, writes=unused(peer.offered)), invalidate=other.ends)
-    assert isinstance(peer.endpoint_events()[-1], Closed)
-    assert not peer.endpoint_pd.regions
-
-
-def test_a_handle_is_invalidated_once_and_not_again(raw: Raw) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
-    ends = peer.calls[-1].ends
-    assert ends
-    peer.send(raw.message(XID, REPLY, RESPONSE, writes=unused(peer.offered)), invalidate=ends)
-    assert isinstance(peer.event(), ReplyArrived)
-    assert peer.endpoint.statistics.remote_invalidations == 1
-    peer.send(raw.message(XID, REPLY, RESPONSE, writes=unused(peer.offered)), invalidate=ends)
-    (closed,) = peer.endpoint_events()
-    assert isinstance(closed, Closed)
 
 
 @each_draft(
@@ -95,98 +70,7 @@ def test_invalidation_by_an_error_counts_for_its_call(raw: Raw, again: bool) -> 
     assert_works(peer)
 
 
-def test_invalidation_without_our_consent_ends_the_connection(raw: Raw) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)), TransportConfig(remote_invalidation=False, in_messages_octets_max=0))
-    assert peer.calls[-1].ends == 0
-    peer.send(raw.message(XID, REPLY, RESPONSE, writes=unused(peer.offered)), invalidate=peer.offered[0])
-    assert "not agreed on" in peer.closed()
-
-
-def test_write_after_the_reply_ends_the_connection_and_changes_nothing(raw: Raw) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
-    handle, _, offset = peer.offered
-    peer.reply(writes=unused(peer.offered))
-    assert isinstance(peer.event(), ReplyArrived)
-    peer.write(handle, offset, [b"\xff" * 5000])
-    peer.run()
-    assert isinstance(peer.endpoint_events()[-1], Closed)
-    assert peer.memory == bytes(5000)
-
-
 # Errors that lie
-
-
-@each_draft(
-    "numbers",
-    lambda raw: [
-        (raw.WRITE_RESOURCE, 1, 0),
-        (raw.WRITE_RESOURCE, 1, 5000),
-        (raw.WRITE_RESOURCE, 2, 6000),
-        (raw.WRITE_RESOURCE, 0xFFFFFFFF, 6000),
-        (raw.WRITE_RESOURCE, 1, 0xFFFFFFFF),
-        (raw.WRITE_RESOURCE, 1, limits.REPLY_OCTETS_MAX + 1),
-        # The caller's memory cannot grow.
-        (raw.WRITE_RESOURCE, 1, 6000),
-        (raw.WRITE_RESOURCE, 0, 6000),
-        (raw.REPLY_RESOURCE, 0),
-        (raw.REPLY_RESOURCE, 20),
-        (raw.REPLY_RESOURCE, 0xFFFFFFFF),
-        (raw.REPLY_RESOURCE, limits.REPLY_OCTETS_MAX + 1),
-    ],
-)
-def test_a_demand_for_resources_that_makes_no_sense_fails_the_call(raw: Raw, numbers: tuple[int, ...]) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
-    peer.send(raw.error(XID, *numbers))
-    assert isinstance(peer.failure(), ChunkRefused)
-    assert [each for each in peer.heard() if each.xid] == []
-    assert_works(peer)
-
-
-@each_draft(
-    "errors",
-    lambda raw: [
-        [(raw.REPLY_RESOURCE, needed) for needed in (3000, 4000, 5000, 6000, 7000)],
-        [(raw.READ_CHUNKS, 0)] * 5,
-        [(raw.WRITE_CHUNKS, 0)] * 5,
-        [(raw.SEGMENTS, 1)] * 5,
-        [
-            (raw.SEGMENTS, 1),
-            (raw.READ_CHUNKS, 0),
-            (raw.WRITE_CHUNKS, 0),
-            (raw.REPLY_RESOURCE, 9000),
-            (raw.REPLY_RESOURCE, 9001),
-        ],
-    ],
-)
-def test_one_refusal_after_another_ends_in_a_failure(raw: Raw, errors: list[tuple[int, ...]]) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)), argument=5000)
-    calls = 1
-    for numbers in errors:
-        peer.send(raw.error(XID, *numbers))
-        events = peer.endpoint_events()
-        if events:
-            (event,) = events
-            assert isinstance(event, CallFailed)
-            break
-        (again,) = [each for each in peer.heard() if each.xid]
-        assert again.xid == XID
-        calls += 1
-    else:
-        pytest.fail("it was sent again and again")
-    assert calls <= limits.CALL_ATTEMPTS_MAX
-    assert not peer.endpoint_pd.regions
-    assert_works(peer)
-
-
-@each_draft("code", lambda raw: range(raw.READ_CHUNKS, raw.REPLY_RESOURCE + 1))
-def test_an_abandoned_call_is_not_sent_again(raw: Raw, code: int) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
-    peer.endpoint.abandon(peer.handle)
-    peer.send(raw.error(XID, code, *((1, 9000) if code == raw.WRITE_RESOURCE else (9000,))))
-    assert peer.endpoint_events() == []
-    assert [each for each in peer.heard() if each.xid] == []
-    assert peer.endpoint.calls_in_flight == 0
-    assert_works(peer)
 
 
 # Credits
@@ -213,49 +97,16 @@ def test_a_server_that_never_grants_gets_no_further_call(raw: Raw, how: str) -> 
     assert isinstance(peer.endpoint_events()[-1], Closed)
 
 
-def test_messages_beyond_the_grant_end_the_connection(raw: Raw) -> None:
-    peer = Client(raw)
-    for _ in range(20):
-        peer.post(raw.message(XID, CALL))
-    peer.run()
-    assert "more messages than credits allow" in peer.closed()
-
-
 @FIRST_DRAFT
 def test_a_flood_of_grants_saturates_and_is_answered_by_none(raw: Raw) -> None:
     peer = Client(raw)
-    for _ in range(3000):
+    for _ in range(300):
         peer.send(raw.grant(0xFFFF))
         assert peer.heard() == []
     assert peer.endpoint.credits_granted == peer.endpoint.config.credits_requested
     peer.reply()
     assert isinstance(peer.event(), ReplyArrived)
     assert_works(peer)
-
-
-@FIRST_DRAFT
-def test_grants_of_zero_are_taken_for_what_they_are(raw: Raw) -> None:
-    peer = Client(raw, give=2)
-    for _ in range(20):
-        peer.send(raw.grant(0))
-    assert peer.endpoint.credits_granted == 1
-    peer.reply(give=1)
-    assert isinstance(peer.event(), ReplyArrived)
-    assert_works(peer)
-
-
-def test_a_grant_between_the_pieces_of_a_reply_is_none_of_them(raw: Raw) -> None:
-    peer = Client(raw)
-    peer.reply(REPLY[:4], RESPONSE | MORE)
-    peer.send(raw.grant(3))
-    peer.reply(REPLY[4:])
-    assert isinstance(peer.event(), ReplyArrived)
-
-
-def test_message_longer_than_our_receives_ends_the_connection(raw: Raw) -> None:
-    peer = Client(raw, config=TransportConfig(offered_receive_octets=8192))
-    peer.send(bytes(8193))
-    assert "8193" in peer.closed()
 
 
 def test_properties_in_the_midst_of_a_reply_break_it(raw: Raw) -> None:
@@ -266,22 +117,6 @@ def test_properties_in_the_midst_of_a_reply_break_it(raw: Raw) -> None:
     assert isinstance(peer.failure(), RemoteProtocolError)
     assert peer.endpoint.inline_send_octets == 4096
     assert_works(peer)
-
-
-def test_properties_that_come_a_second_time_change_nothing(raw: Raw) -> None:
-    peer = Client(raw)
-    before = peer.endpoint.peer_properties
-    for _ in range(5):
-        peer.send(raw.properties((2, word(1024)), xid=5))
-        (heard,) = [each for each in peer.heard() if each.xid]
-        assert (heard.kind, heard.xid, heard.numbers) == (
-            ERROR,
-            5,
-            (raw.INVAL_CONT if raw is raw_messages_07 else raw.BAD_XDR,),
-        )
-    assert peer.endpoint.peer_properties == before
-    peer.reply()
-    assert isinstance(peer.event(), ReplyArrived)
 
 
 # Replies that are not finished

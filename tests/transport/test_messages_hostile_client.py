@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import struct
-from collections.abc import Callable
 
 import pytest
 
@@ -23,9 +21,9 @@ from message_server import (
 )
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.transport import CallArrived, Closed, Ready, ReplySent, Role, TransportConfig
+from rpcrdma.transport import CallArrived, Closed, Ready, ReplySent, TransportConfig
 from rpcrdma.verbs import Access
-from support import raw_messages, raw_messages_07
+from support import raw_messages_07
 from support.bare_messages import BareMessages
 from support.both_drafts import EACH_OFFER, FIRST_DRAFT, Raw, each_draft, offers
 from support.cases import each_case
@@ -37,7 +35,6 @@ from support.raw_messages import (
     NOMSG,
     RECEIVE_SIZE,
     RESPONSE,
-    chunk,
     word,
 )
 
@@ -45,7 +42,7 @@ from support.raw_messages import (
 
 
 @EACH_OFFER
-@pytest.mark.parametrize("octets", [b"", b"\0", b"\xff" * 15])
+@each_case("octets", [b"", b"\0", b"\xff" * 15])
 def test_first_message_without_a_version_is_discarded(raw: Raw, octets: bytes, versions: str) -> None:
     peer = server(raw, introduce=False, versions=versions)
     discarded(peer, octets)
@@ -55,7 +52,7 @@ def test_first_message_without_a_version_is_discarded(raw: Raw, octets: bytes, v
 
 
 @EACH_OFFER
-@pytest.mark.parametrize("version", [0, 3, 0x02000000, 0xFFFFFFFF])
+@each_case("version", [0, 3, 0x02000000, 0xFFFFFFFF])
 def test_first_message_of_an_unknown_version_is_told_the_known_ones(raw: Raw, versions: str, version: int) -> None:
     peer = server(raw, introduce=False, versions=versions)
     (answer,) = peer.send(raw.prefix(XID, MSG, version=version) + b"\xff" * 40)
@@ -104,14 +101,6 @@ def test_garbage_in_the_first_message_is_refused_and_a_better_one_taken(
     assert_works(peer)
 
 
-def test_a_first_message_of_more_than_1024_octets_is_taken_if_it_is_proper(raw: Raw) -> None:
-    peer = server(raw, introduce=False)
-    peer.introduce((RECEIVE_SIZE, word(8192)), (0xBEEF, bytes(3000)))
-    assert peer.endpoint.peer_properties is not None
-    assert peer.endpoint.peer_properties.receive_octets == 8192
-    assert_works(peer)
-
-
 @pytest.mark.req("V2-9")
 def test_a_client_that_begins_with_a_call_is_told_of_properties_first_and_served_with_the_defaults(raw: Raw) -> None:
     peer = server(raw, introduce=False)
@@ -143,7 +132,7 @@ def test_an_error_as_the_first_message_is_discarded(raw: Raw, octets: bytes) -> 
 
 @pytest.mark.req("V2-13", "V2-68")
 @EACH_OFFER
-@pytest.mark.parametrize("version", [0, 1, 3, 0xFFFFFFFF])
+@each_case("version", [0, 1, 3, 0xFFFFFFFF])
 def test_another_version_in_mid_connection_is_refused_and_not_run(raw: Raw, versions: str, version: int) -> None:
     peer = server(raw, versions=versions)
     for octets in (
@@ -177,58 +166,6 @@ def test_version_2_on_a_connection_of_version_1_is_refused_and_not_run(raw: Raw)
 
 
 # Headers
-
-
-@pytest.mark.req("V2-50", "V2-36")
-@FIRST_DRAFT
-@each_case("kind", [2, 3, 6, 13, 0xFFFFFFFF])
-@each_case("flags", [0, MORE, 0xFFFFFFF0])
-def test_unknown_type_of_header(raw: Raw, kind: int, flags: int) -> None:
-    peer = server(raw)
-    assert answered(peer, raw.prefix(XID, kind, flags) + b"\xff" * 30) == (raw.INVAL_HTYPE,)
-    # Of a sequence of that type nothing more is looked at.
-    if flags & MORE:
-        peer.send(raw.prefix(XID, kind) + b"\xff" * 30)
-        assert peer.heard() == []
-    assert_works(peer)
-
-
-@FIRST_DRAFT
-@pytest.mark.req("V2-51")
-@each_case("kind", [MSG, NOMSG, CONNPROP])
-def test_unknown_flags(raw: Raw, kind: int) -> None:
-    for bit, known in itertools.product(range(2, 32), (0, MORE)):
-        peer = server(raw)
-        payload = b"" if kind == CONNPROP else raw.lists() + CALL
-        assert answered(peer, raw.prefix(XID, kind, 1 << bit | known) + payload) == (raw.INVAL_CONT,)
-        if known:
-            peer.send(raw.prefix(XID, kind, 0) + payload)
-            assert peer.heard() == []
-        assert_works(peer)
-
-
-@FIRST_DRAFT
-@pytest.mark.req("V2-42", "V2-43")
-@pytest.mark.parametrize(
-    "octets",
-    [
-        raw_messages.message(XID, kind=NOMSG, flags=MORE),
-        raw_messages.message(XID, kind=NOMSG, flags=MORE, reads=raw_messages.read_segment(0, (1, 8, 0))),
-        raw_messages.message(XID, CALL, MORE, reads=raw_messages.read_segment(8, (1, 8, 0))),
-        raw_messages.message(XID, CALL, MORE, writes=raw_messages.chunk((1, 8, 0))),
-        raw_messages.message(XID, CALL, MORE, writes=raw_messages.chunk()),
-        raw_messages.message(XID, CALL, MORE, reply=raw_messages.chunk((1, 8, 0))),
-    ],
-)
-def test_more_where_there_may_be_none(raw: Raw, octets: bytes) -> None:
-    peer = server(raw)
-    assert answered(peer, octets) == (raw.INVAL_CONT,)
-    # The announced messages are dropped, to the last one.
-    last = octets[:16] + word(0) + octets[20:]
-    peer.send(last)
-    assert peer.heard() == []
-    assert peer.endpoint_events() == []
-    assert_works(peer)
 
 
 @pytest.mark.req("V2-52")
@@ -274,65 +211,11 @@ def test_header_against_the_rules_is_answered_with_bad_xdr(raw: Raw, octets: byt
     assert_works(peer)
 
 
-@pytest.mark.req("V2-53", "V2-55", "V2-57", "NF-12")
-@each_draft(
-    ("parts", "error"),
-    lambda raw: [
-        (
-            {"reads": b"".join(raw.read_segment(8 + 4 * n, (1, 4, 3)) for n in range(limits.READ_CHUNKS_MAX + 1))},
-            (raw.READ_CHUNKS, limits.READ_CHUNKS_MAX),
-        ),
-        ({"writes": raw.chunk() * (limits.WRITE_CHUNKS_MAX + 1)}, (raw.WRITE_CHUNKS, limits.WRITE_CHUNKS_MAX)),
-        (
-            {"reads": raw.read_segment(8, (1, 4, 3)) * (limits.CHUNK_SEGMENTS_MAX + 1)},
-            (raw.SEGMENTS, limits.CHUNK_SEGMENTS_MAX),
-        ),
-        (
-            {"reply": raw.chunk(*[(1, 4, 3)] * (limits.CHUNK_SEGMENTS_MAX + 1))},
-            (raw.SEGMENTS, limits.CHUNK_SEGMENTS_MAX),
-        ),
-        ({"reply": struct.pack(">II", 1, 0xFFFFFFFF)}, (raw.SEGMENTS, limits.CHUNK_SEGMENTS_MAX)),
-        # No chunk has too many of them, all together have.
-        ({"writes": raw.chunk(*[(1, 4, 3)] * 150) * 2}, (raw.SEGMENTS, limits.CHUNK_SEGMENTS_MAX)),
-    ],
-)
-def test_chunk_lists_beyond_the_limits_are_answered_with_the_limit(
-    raw: Raw, parts: dict[str, bytes], error: tuple[int, int]
-) -> None:
-    peer = server(raw)
-    assert answered(peer, raw.message(XID, CALL, **parts)) == error
-    assert_works(peer)
-
-
 @pytest.mark.req("V2-60", "V2-99")
 def test_more_than_is_pulled_of_one_call_is_refused_for_good(raw: Raw) -> None:
     peer = server(raw, TransportConfig(call_octets_pulled_max=9000))
     assert answered(peer, raw.message(XID, CALL, reads=raw.read_segment(8, (1, 9001, 3)))) == (raw.SYSTEM,)
     assert answered(peer, long_call(raw, (1, 9000, 3), (1, 4, 3))) == (raw.SYSTEM,)
-    assert_works(peer)
-
-
-def test_every_truncation_of_a_call_is_answered_or_discarded(raw: Raw) -> None:
-    peer = server(raw, TransportConfig(remote_invalidation=False))
-    region = peer.pd.register(bytearray(100), Access.REMOTE_READ | Access.REMOTE_WRITE)
-    header = raw.message(
-        XID,
-        reads=raw.read_segment(8, named(region, 0, 50)) + raw.read_segment(8, named(region, 50, 7)),
-        writes=raw.chunk(named(region, 60, 20)),
-        reply=raw.chunk(named(region, 80, 20)),
-    )
-    whole = header + CALL + bytes(12)
-    for length in range(len(whole)):
-        if length < raw.PREFIX_OCTETS:
-            discarded(peer, whole[:length])
-        elif length < len(header) + 8:
-            assert answered(peer, whole[:length]) == (raw.BAD_XDR,)
-        else:
-            peer.send(whole[:length])
-            peer.endpoint.reply(arrived(peer), message(XID, 1))
-            peer.run()
-            peer.endpoint_events()
-            assert peer.heard()[-1].flags == RESPONSE
     assert_works(peer)
 
 
@@ -362,20 +245,6 @@ def assert_works_on_credit(peer: BareMessages) -> None:
     assert [each.xid for each in peer.heard()] == [XID]
 
 
-def test_replies_to_a_server_that_made_no_call_are_discarded(raw: Raw) -> None:
-    peer = server(raw)
-    for octets in (
-        raw.message(XID, REPLY, RESPONSE),
-        raw.message(XID, CALL, RESPONSE),
-        raw.message(XID, b"", RESPONSE),
-        raw.message(XID, kind=NOMSG, flags=RESPONSE),
-        raw.message(XID, kind=NOMSG, flags=RESPONSE, reply=raw.chunk((1, 2, 3))),
-        raw.message(XID, REPLY, RESPONSE, writes=raw.chunk()),
-    ):
-        discarded(peer, octets)
-    assert_works(peer)
-
-
 @each_draft(
     "octets",
     lambda raw: [
@@ -398,73 +267,7 @@ def test_a_client_that_invalidates_anything_is_cut_off(raw: Raw, octets: bytes) 
     assert_ended(peer, "without answering")
 
 
-@FIRST_DRAFT
-def test_replies_of_unknown_flags_and_types_are_discarded(raw: Raw) -> None:
-    peer = server(raw)
-    for octets in (raw.message(XID, REPLY, RESPONSE | 0x80), raw.prefix(XID, 77, RESPONSE)):
-        discarded(peer, octets)
-    assert_works(peer)
-
-
 # Replies
-
-
-def reply_space(peer: BareMessages, *items: bytes, rest: bytes = b"", write: int = 0, reply: int = 0) -> None:
-    """A call with a Write chunk and a Reply chunk of these lengths, and its reply."""
-    memory = bytearray(write + reply)
-    region = peer.pd.register(memory, Access.REMOTE_WRITE)
-    parts = {}
-    if write:
-        parts["writes"] = chunk(named(region, 0, write))
-    if reply:
-        parts["reply"] = chunk(named(region, write, reply))
-    peer.send(peer.raw.message(XID, CALL, **parts))
-    peer.endpoint.reply(arrived(peer), message(XID, 1, *((b"", item) for item in items), (rest, None)))
-    peer.run()
-    peer.endpoint_events()
-
-
-@pytest.mark.req("V2-61")
-def test_a_result_larger_than_its_write_chunk_comes_in_messages(raw: Raw) -> None:
-    peer = server(raw)
-    reply_space(peer, bytes(5000), write=4999)
-    first, last = peer.heard()
-    assert (first.flags, last.flags) == (RESPONSE | MORE, RESPONSE)
-    assert (first.writes, [[segment[1] for segment in each] for each in last.writes]) == ([], [[0]])
-    assert first.payload + last.payload == REPLY + word(5000) + bytes(5000)
-    assert peer.endpoint.statistics.rdma_writes == 0
-    assert_works(peer)
-
-
-@pytest.mark.req("V2-62", "V2-58", "V2-59")
-@each_draft(
-    ("parts", "error"),
-    lambda raw: [
-        ({"write": 4999, "items": [bytes(2_000_000)]}, (raw.WRITE_RESOURCE, 1, 2_000_000)),
-        ({"items": [bytes(2_000_000)]}, (raw.REPLY_RESOURCE, 2_000_012)),
-        ({"reply": 70_000, "items": [bytes(2_000_000)]}, (raw.REPLY_RESOURCE, 2_000_012)),
-        ({"write": 4999, "items": [bytes(4999)], "rest": bytes(1_500_000)}, (raw.REPLY_RESOURCE, 1_500_012)),
-    ],
-)
-def test_a_reply_that_fits_nowhere_is_told_what_it_needs_and_nothing_is_written(
-    raw: Raw, parts: dict, error: tuple[int, ...]
-) -> None:
-    peer = server(raw)
-    reply_space(peer, *parts.pop("items"), **parts)
-    (heard,) = peer.heard()
-    assert (heard.kind, heard.xid, heard.numbers) == (ERROR, XID, error)
-    assert peer.endpoint.statistics.rdma_writes == 0
-    assert_works(peer)
-
-
-def test_a_reply_whose_header_is_longer_than_the_messages_of_the_client_is_refused(raw: Raw) -> None:
-    peer = BareMessages(Role.SERVER, None, (RECEIVE_SIZE, word(1024)), raw=raw)
-    region = peer.pd.register(bytearray(100), Access.REMOTE_WRITE)
-    peer.send(raw.message(XID, CALL, writes=chunk(*(named(region, place, 1) for place in range(100)))))
-    peer.endpoint.reply(arrived(peer), message(XID, 1, (bytes(900), None)))
-    (heard,) = peer.heard()
-    assert (heard.kind, heard.xid) == (ERROR, XID)
-    assert_works(peer)
 
 
 @each_case("ends", [False, True])
@@ -483,43 +286,3 @@ def test_only_the_last_piece_of_a_reply_invalidates_and_an_error_does_not(raw: R
         assert (region.handle in peer.pd.regions) == (not ends or size != 9000)
     peer.received.clear()
     assert_works(peer)
-
-
-@each_case("wrong", ["handle", "bounds", "rights"])
-def test_chunk_that_names_no_readable_memory_ends_this_connection_only(raw: Raw, wrong: str) -> None:
-    peer = server(raw)
-    region = peer.pd.register(bytearray(100), Access.REMOTE_WRITE if wrong == "rights" else Access.REMOTE_READ)
-    handle, length, offset = named(region, 0, 100)
-    segment = handle ^ (wrong == "handle"), length + (wrong == "bounds"), offset
-    peer.send(raw.message(XID, CALL, reads=raw.read_segment(8, segment)))
-    (closed,) = peer.endpoint_events()
-    assert isinstance(closed, Closed)
-    assert not peer.endpoint_pd.regions
-
-
-def test_a_message_longer_than_our_receives_ends_the_connection(raw: Raw) -> None:
-    peer = server(raw, TransportConfig(offered_receive_octets=8192))
-    peer.send(raw.message(XID, CALL + bytes(8192 - 8 - raw.CALL_OCTETS)))
-    peer.endpoint.drop(arrived(peer))
-    peer.send(raw.message(XID, CALL + bytes(8192 - 7 - raw.CALL_OCTETS)))
-    closed = peer.endpoint_events()[-1]
-    assert isinstance(closed, Closed)
-    assert "8193" in closed.reason
-
-
-def test_a_peer_that_never_reads_its_answers_is_cut_off(raw: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
-    peer = server(raw, TransportConfig(credits_granted=4), give=4)
-    # Each call brings the credit for its reply, but no reply is ever taken.
-    queue_pair = type(peer.qp)
-    endpoint_qp = peer.qp._peer
-    work: Callable = queue_pair._work
-    monkeypatch.setattr(queue_pair, "_work", lambda self, item: False if self is endpoint_qp else work(self, item))
-    for count in range(300):
-        peer.send(raw.message(XID, CALL, give=1))
-        for event in peer.endpoint_events():
-            if isinstance(event, Closed):
-                assert count < 100
-                return
-            assert isinstance(event, CallArrived)
-            peer.endpoint.reply(event.incoming, message(XID, 1))
-    pytest.fail("the endpoint went on answering")

@@ -6,9 +6,8 @@ import struct
 
 import pytest
 
-from message_server import CALL, REPLY, XID, answered, arrived, assert_works, server
+from message_server import XID, answered, assert_works, server
 from rpcrdma import limits
-from rpcrdma.testing.endpoint_pair import message
 from support import raw_messages, raw_messages_07
 from support.both_drafts import Raw, each_draft
 from support.cases import each_case
@@ -107,26 +106,4 @@ def test_properties_that_come_a_second_time_are_refused_and_change_nothing(raw: 
         assert answered(peer, raw.properties((number, word(2048)), xid=XID)) == (again(raw),)
     assert peer.endpoint.peer_properties == before
     assert peer.endpoint.inline_send_octets == 4096
-    assert_works(peer)
-
-
-def test_properties_in_the_midst_of_a_call_break_it(raw: Raw) -> None:
-    peer = server(raw)
-    peer.send(raw.message(XID, CALL, MORE))
-    assert peer.heard() == []
-    assert answered(peer, raw.properties(xid=XID + 1)) == (raw.INVAL_CONT,)
-    # The rest of the call goes nowhere.
-    peer.send(raw.message(XID, bytes(4), MORE))
-    peer.send(raw.message(XID, bytes(4)))
-    assert peer.endpoint_events() == []
-    assert_works(peer)
-
-
-def test_properties_between_call_and_reply_are_refused_alone(raw: Raw) -> None:
-    peer = server(raw)
-    peer.send(raw.message(XID, CALL))
-    incoming = arrived(peer)
-    assert answered(peer, raw.properties(xid=XID + 1)) == (again(raw),)
-    peer.endpoint.reply(incoming, message(XID, 1))
-    assert [each.payload for each in peer.heard()] == [REPLY]
     assert_works(peer)

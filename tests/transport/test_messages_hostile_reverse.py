@@ -8,7 +8,6 @@ from rpcrdma import limits
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import CallFailed, Closed, ReplyArrived, ReplyBound, Role, TransportConfig
-from rpcrdma.verbs import Access
 from support import raw_messages_07
 from support.bare_messages import BareMessages
 from support.both_drafts import Raw, each_draft, in_first_draft
@@ -109,59 +108,6 @@ def test_calls_that_cannot_be_read_are_refused_by_the_end_that_is_called(
     assert_both_ways(peer)
 
 
-@each_draft("octets", lambda raw: [raw.message(XID, b""), raw.prefix(XID, 99, give=1)])
-def test_a_client_that_is_not_called_discards_them(raw: Raw, octets: bytes) -> None:
-    peer = BareMessages(Role.CLIENT, raw=raw)
-    peer.send(octets)
-    assert answered(peer) == []
-    assert peer.endpoint.statistics.discarded == 1
-
-
-@each_case("chunk", ["reads", "writes", "reply"])
-def test_reverse_calls_with_chunks_that_name_no_memory_end_the_connection(raw: Raw, chunk: str) -> None:
-    peer = client(raw)
-    segment = (7, 100, 0)
-    parts = {chunk: raw.read_segment(8, segment) if chunk == "reads" else raw.chunk(segment)}
-    peer.send(raw.message(XID, CALL, **parts))
-    events = peer.endpoint_events()
-    if chunk != "reads":
-        (incoming,) = calls_in(events)
-        body = (b"", bytes(100)) if chunk == "writes" else (bytes(70_000), None)
-        peer.endpoint.reply(incoming, message(XID, 1, body))
-        peer.run()
-        events = peer.endpoint_events()
-        if chunk == "reply":
-            # It is too small, and so it is not used.
-            assert answered(peer)[0].flags == RESPONSE | MORE
-            return
-    assert isinstance(events[-1], Closed)
-    assert not peer.endpoint_pd.regions
-
-
-def test_a_reverse_call_that_never_ends_is_given_up(raw: Raw) -> None:
-    peer = client(raw)
-    errors = []
-    for _ in range(limits.CONTINUED_PIECES_MAX + 50):
-        peer.send(raw.message(XID, bytes(4), MORE))
-        errors += answered(peer)
-    assert [(each.kind, each.numbers) for each in errors] == [(ERROR, (raw.SYSTEM,))]
-    peer.send(raw.message(XID, bytes(4)))
-    assert peer.endpoint_events() == []
-    assert_both_ways(peer)
-
-
-def test_a_reverse_call_that_is_not_finished_meets_the_stall_deadline(raw: Raw) -> None:
-    peer = client(raw, TransportConfig(stalled_s=30.0))
-    peer.send(raw.message(XID, CALL, MORE))
-    assert peer.endpoint.untimed
-    assert peer.endpoint.next_deadline_s(5.0) == 35.0
-    peer.endpoint.on_time(35.0)
-    peer.run()
-    (closed,) = peer.endpoint_events()
-    assert isinstance(closed, Closed)
-    assert "did not send the rest" in closed.reason
-
-
 @each_case("xid", [XID, XID + 1])
 def test_a_call_in_the_midst_of_a_reply_breaks_it_also_with_the_same_xid(raw: Raw, xid: int) -> None:
     peer = client(raw)
@@ -177,20 +123,6 @@ def test_a_call_in_the_midst_of_a_reply_breaks_it_also_with_the_same_xid(raw: Ra
     peer.send(raw.message(XID, bytes(4), RESPONSE))
     assert peer.endpoint_events() == []
     assert_both_ways(peer)
-
-
-def test_calls_and_replies_of_one_xid_are_two_things(raw: Raw) -> None:
-    peer = client(raw)
-    handle = peer.endpoint.call(XID, message(XID, 0), ReplyBound(8))
-    peer.heard()
-    peer.send(raw.message(XID, CALL, give=2))
-    (incoming,) = calls_in(peer.endpoint_events())
-    peer.send(raw.message(XID, REPLY, RESPONSE, give=2))
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, ReplyArrived)
-    assert event.call is handle
-    peer.endpoint.reply(incoming, message(XID, 1))
-    assert [each.flags for each in answered(peer)] == [RESPONSE]
 
 
 @each_draft("code", lambda raw: [raw.BAD_XDR, *range(raw.READ_CHUNKS, raw.REPLY_RESOURCE + 1), raw.SYSTEM])
@@ -216,16 +148,3 @@ def test_errors_for_calls_of_a_server(raw: Raw, code: int) -> None:
     assert sent <= limits.CALL_ATTEMPTS_MAX
     assert not peer.endpoint_pd.regions
     assert_both_ways(peer)
-
-
-def test_a_client_that_invalidates_what_the_servers_call_did_not_name_is_cut_off(raw: Raw) -> None:
-    peer = server(raw, general(raw))
-    peer.endpoint.call(XID, message(XID, 0, (b"", bytes(5000))), ReplyBound(20, (5000,)))
-    (call,) = answered(peer)
-    other = peer.endpoint_pd.register(bytearray(8), Access.REMOTE_WRITE)
-    peer.send(raw.message(XID, REPLY, RESPONSE, writes=raw.chunk(*call.writes[0])), invalidate=other.handle)
-    failed, closed = peer.endpoint_events()
-    assert isinstance(failed, CallFailed)
-    assert isinstance(closed, Closed)
-    assert "did not expose" in closed.reason
-    assert not peer.endpoint_pd.regions

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 
 import pytest
 
 from message_client import CALL, NOTHING, REPLY, XID, Client, assert_works, unused
 from rpcrdma import limits
-from rpcrdma.errors import DecodeError, RemoteProtocolError
+from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import (
     CallFailed,
-    CallRefused,
     Closed,
     Ready,
     ReplyArrived,
@@ -23,7 +21,7 @@ from rpcrdma.transport import (
 )
 from support import raw_messages
 from support.bare_messages import BareMessages
-from support.both_drafts import FIRST_DRAFT, Raw, each_draft, in_first_draft, offers
+from support.both_drafts import Raw, each_draft, in_first_draft, offers
 from support.cases import each_case
 from support.raw_messages import (
     CONNPROP,
@@ -32,7 +30,6 @@ from support.raw_messages import (
     NOMSG,
     RECEIVE_SIZE,
     RESPONSE,
-    Segment,
     word,
 )
 
@@ -125,20 +122,6 @@ def test_the_owner_of_a_connection_decides_how_long_it_waits_for_the_first_answe
     assert peer.endpoint.unanswered
 
 
-@FIRST_DRAFT
-def test_properties_of_a_server_that_come_in_many_pieces_are_taken(raw: Raw) -> None:
-    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False)
-    whole = raw.property_set((2, word(8192)), (99, bytes(40)))
-    for start in range(0, len(whole), 4):
-        more = MORE if start + 4 < len(whole) else 0
-        peer.send(raw.prefix(1, CONNPROP, more, give=1) + whole[start : start + 4])
-    assert [type(event) for event in peer.endpoint_events()] == [Ready]
-    assert peer.endpoint.peer_properties is not None
-    assert peer.endpoint.peer_properties.receive_octets == 8192
-    peer.received.clear()
-    assert_works(peer)
-
-
 @each_draft("octets", lambda raw: [raw.grant(3), raw.message(XID, CALL, give=3)])
 def test_a_server_that_begins_without_properties_has_the_defaults(raw: Raw, octets: bytes) -> None:
     peer = BareMessages(Role.CLIENT, raw=raw, introduce=False)
@@ -212,13 +195,6 @@ def test_message_that_answers_nothing_is_discarded(raw: Raw, octets: bytes) -> N
     assert_works(peer)
 
 
-def test_a_refusal_of_the_version_fails_the_call_alone(raw: Raw) -> None:
-    peer = Client(raw)
-    peer.send(raw.error(XID, 1, 1, 1))
-    assert "version 1 only" in str(peer.failure())
-    assert_works(peer)
-
-
 # Replies
 
 
@@ -261,111 +237,6 @@ def test_a_reply_against_the_rules_fails_its_call_and_is_not_answered(raw: Raw, 
     assert_works(peer)
 
 
-def test_a_second_reply_is_discarded(raw: Raw) -> None:
-    peer = Client(raw)
-    peer.reply()
-    assert isinstance(peer.event(), ReplyArrived)
-    peer.reply()
-    assert peer.endpoint_events() == []
-    assert peer.endpoint.statistics.bad_xids == 1
-    assert_works(peer)
-
-
-@pytest.mark.req("V2-24")
-@each_draft(
-    "change",
-    lambda raw: {
-        "none": lambda w: b"",
-        "two": lambda w: raw.chunk(w) * 2,
-        "empty": lambda w: raw.chunk(),
-        "more segments": lambda w: raw.chunk(w, w),
-        "longer": lambda w: raw.chunk((w[0], 5001, w[2])),
-        "far longer": lambda w: raw.chunk((w[0], 0xFFFFFFFF, w[2])),
-        "another handle": lambda w: raw.chunk((w[0] ^ 1, w[1], w[2])),
-        "another offset": lambda w: raw.chunk((w[0], w[1], w[2] + 4)),
-    },
-)
-def test_echo_that_differs_from_what_was_offered_fails_the_call(raw: Raw, change: Callable[[Segment], bytes]) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
-    peer.reply(REPLY + word(5000), writes=change(peer.offered))
-    assert isinstance(peer.failure(), RemoteProtocolError)
-    assert_works(peer)
-
-
-@pytest.mark.req("V2-67")
-@each_case("length", [0, 1, 4999, 5000])
-@each_case("pieces", [1, 2])
-def test_a_result_that_comes_inline_in_spite_of_a_free_write_chunk_does_not_decode(
-    raw: Raw, length: int, pieces: int
-) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
-    whole = REPLY + word(length) + bytes(length + -length % 4)
-    if pieces == 2 or length > 4000:
-        peer.reply(whole[:100], RESPONSE | MORE)
-        whole = whole[100:]
-        while len(whole) > 3000:
-            peer.reply(whole[:3000], RESPONSE | MORE)
-            whole = whole[3000:]
-    peer.reply(whole, writes=unused(peer.offered))
-    event = peer.event()
-    assert isinstance(event, ReplyArrived)
-    event.decoder.octets(8, "start")
-    if length:
-        with pytest.raises(DecodeError, match="Write chunk"):
-            event.decoder.bulk(6000, "item")
-    else:
-        assert event.decoder.bulk(6000, "item") == b""
-    assert_works(peer)
-
-
-def test_a_result_that_comes_inline_since_the_chunk_was_too_small_is_fine(raw: Raw) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
-    peer.reply(REPLY + word(5001) + bytes(2000), RESPONSE | MORE)
-    peer.reply(b"\xee" * 3004, writes=unused(peer.offered))
-    event = peer.event()
-    assert isinstance(event, ReplyArrived)
-    event.decoder.octets(8, "start")
-    # The caller's memory cannot hold it; another caller's could.
-    with pytest.raises(DecodeError, match="at most 5000 octets"):
-        event.decoder.bulk(6000, "item")
-    assert peer.memory == bytes(5000)
-    assert_works(peer)
-
-
-@each_case("returned", [4, 6, 5000])
-def test_returned_length_other_than_the_items_does_not_decode(raw: Raw, returned: int) -> None:
-    peer = Client(raw, ReplyBound(20, (5000,)))
-    handle, _, offset = peer.offered
-    peer.reply(REPLY + word(5), writes=raw.chunk((handle, returned, offset)))
-    event = peer.event()
-    assert isinstance(event, ReplyArrived)
-    event.decoder.octets(8, "start")
-    with pytest.raises(DecodeError, match="Write chunk"):
-        event.decoder.bulk(5000, "item")
-
-
-@each_draft(
-    "case",
-    lambda raw: [
-        *in_first_draft(raw, lambda: ["inline, but filled"]),
-        "too long",
-        "nothing in it",
-        "no RPC message",
-        "another XID",
-    ],
-)
-def test_reply_chunk_that_cannot_be_right_fails_the_call(raw: Raw, case: str) -> None:
-    peer = Client(raw, ReplyBound(9000))
-    assert peer.calls[-1].reply is not None
-    ((handle, length, offset),) = peer.calls[-1].reply
-    peer.write(handle, offset, [struct.pack(">II", XID + (case == "another XID"), 1)])
-    told = {"too long": length + 1, "nothing in it": 0, "no RPC message": 4}.get(case, 8)
-    long = case != "inline, but filled"
-    peer.reply(b"" if long else REPLY, kind=NOMSG if long else MSG, reply=raw.chunk((handle, told, offset)))
-    assert isinstance(peer.failure(), RemoteProtocolError)
-    assert_works(peer)
-
-
 # Replies in pieces
 
 
@@ -380,20 +251,6 @@ def test_replies_that_are_interleaved_fail_both_of_their_calls(raw: Raw) -> None
     assert {getattr(event, "call", None) for event in events} == {peer.handle, other}
     assert all(isinstance(event, CallFailed) and isinstance(event.error, RemoteProtocolError) for event in events)
     peer.send(raw.message(9, bytes(4), RESPONSE))
-    peer.reply(bytes(4))
-    assert peer.endpoint_events() == []
-    assert_works(peer)
-
-
-def test_a_reply_in_the_midst_of_another_fails_both(raw: Raw) -> None:
-    peer = Client(raw)
-    other = peer.endpoint.call(9, message(9, 0), NOTHING)
-    peer.heard()
-    peer.reply(REPLY, RESPONSE | MORE)
-    peer.send(raw.message(9, struct.pack(">II", 9, 1), RESPONSE))
-    events = peer.endpoint_events()
-    assert [getattr(event, "call", None) for event in events] == [peer.handle, other]
-    assert all(isinstance(event, CallFailed) and isinstance(event.error, RemoteProtocolError) for event in events)
     peer.reply(bytes(4))
     assert peer.endpoint_events() == []
     assert_works(peer)
@@ -428,15 +285,6 @@ def test_a_reply_that_is_broken_fails_its_call_at_once_whether_it_ends_or_not(
     assert_works(peer)
     assert peer.endpoint_events() == []
     assert peer.endpoint.calls_in_flight == 0
-
-
-def test_a_call_that_is_broken_in_its_midst_fails_no_call_of_the_other_direction(raw: Raw) -> None:
-    peer = Client(raw)
-    peer.send(raw.message(XID, CALL, MORE))
-    peer.send(raw.message(XID + 1, CALL))
-    assert peer.endpoint_events() == []
-    peer.reply()
-    assert isinstance(peer.event(), ReplyArrived)
 
 
 @pytest.mark.thorough
@@ -477,19 +325,6 @@ def test_a_reply_in_the_midst_of_its_call_ends_the_call_and_the_rest_of_it_still
     # It is answered a second time, in vain.
     peer.reply()
     assert peer.endpoint_events() == []
-    assert_works(peer)
-
-
-@each_draft("code", lambda raw: [raw.BAD_XDR, raw.SYSTEM])
-def test_an_error_in_the_midst_of_its_call_fails_the_call_and_the_rest_of_it_still_goes_out(
-    raw: Raw, code: int
-) -> None:
-    peer = Client(raw, config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3)
-    peer.send(raw.error(XID, code))
-    assert isinstance(peer.failure(), CallRefused)
-    peer.send(raw.grant(8))
-    rest = [each for each in peer.heard() if each.xid]
-    assert sum(len(each.payload) for each in peer.calls + rest) == 20_012
     assert_works(peer)
 
 

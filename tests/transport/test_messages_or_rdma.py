@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import pytest
-
-from rpcrdma.limits import CONNECTION_MESSAGE_OCTETS_MAX, CONTINUED_OCTETS_MAX, GRANTED_OCTETS_MAX
+from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import ReplyArrived, TransportConfig
+from support.cases import each_case
 
 KIB = 1 << 10
 HEADERS = 200
@@ -47,51 +44,15 @@ def sent(
 NEAR_S, FAR_S = 90e-6, 20e-3
 
 
-@pytest.mark.parametrize("version", ["2", "2-07"])
-@pytest.mark.parametrize(
-    ("round_trip_s", "messages"),
-    [(0.0, 3), (NEAR_S, 3), (110e-6, 4), (210e-6, 5), (510e-6, 8), (1e-3, 8), (FAR_S, 8), (1e6, 8)],
-)
-def test_the_farther_the_server_the_more_messages_a_call_goes_in(
-    version: str, round_trip_s: float, messages: int
-) -> None:
-    config = offering(36 * KIB)
-    longest = messages * 36 * KIB - HEADERS - 100 * messages
-    assert sent(version, config, argument=longest, round_trip_s=round_trip_s) == (0, messages + 1)
-    assert sent(version, config, argument=messages * 36 * KIB, round_trip_s=round_trip_s) == (1, 2)
-
-
-@pytest.mark.parametrize("octets", [4 * KIB, 36 * KIB, 256 * KIB])
-def test_a_far_call_has_at_most_so_many_octets_as_the_messages_of_all_calls_leave_for_each(octets: int) -> None:
-    calls = GRANTED_OCTETS_MAX // (36 * KIB)
-    most = CONNECTION_MESSAGE_OCTETS_MAX // calls
-    assert sent("2", offering(octets), argument=most, round_trip_s=FAR_S)[0] == 1
-
-
-@pytest.mark.parametrize("version", ["2", "2-07"])
-def test_a_far_call_goes_by_rdma_where_messages_would_wait_for_credits(version: str) -> None:
-    config, few = offering(36 * KIB), replace(offering(36 * KIB), credits_granted=4)
-    octets = 7 * 36 * KIB
-    assert sent(version, config, argument=octets, round_trip_s=FAR_S)[0] == 0
-    assert sent(version, config, argument=octets, round_trip_s=FAR_S, server=few) == (1, 2)
-
-
-@pytest.mark.parametrize("version", ["2", "2-07"])
+@each_case("version", ["2", "2-07"])
 def test_the_distance_changes_neither_results_nor_what_a_user_has_set(version: str) -> None:
     assert sent(version, offering(36 * KIB), result=36 * KIB, round_trip_s=FAR_S) == (1, 2)
     assert sent(version, offering(36 * KIB, 0), argument=4 * KIB, round_trip_s=FAR_S) == (1, 2)
     assert sent(version, offering(36 * KIB, 64 * KIB), argument=64 * KIB, round_trip_s=FAR_S) == (1, 2)
 
 
-@pytest.mark.parametrize("version", ["2", "2-07"])
-def test_a_far_call_with_a_long_result_offers_memory_for_that(version: str) -> None:
-    config = offering(36 * KIB)
-    # Nothing is read; the result is written.
-    assert sent(version, config, argument=192 * KIB, result=192 * KIB, round_trip_s=FAR_S) == (1, 7)
-
-
-@pytest.mark.parametrize("version", ["2", "2-07"])
-@pytest.mark.parametrize("octets", [4 * KIB, 16 * KIB, 36 * KIB])
+@each_case("version", ["2", "2-07"])
+@each_case("octets", [4 * KIB, 16 * KIB, 36 * KIB])
 def test_a_call_goes_in_up_to_three_messages_and_a_reply_in_one(version: str, octets: int) -> None:
     config = offering(octets)
     for count in (1, 2, 3):
@@ -101,14 +62,14 @@ def test_a_call_goes_in_up_to_three_messages_and_a_reply_in_one(version: str, oc
     assert sent(version, config, result=octets) == (1, 2)
 
 
-@pytest.mark.parametrize("version", ["2", "2-07"])
+@each_case("version", ["2", "2-07"])
 def test_long_calls_go_by_rdma_however_large_messages_are(version: str) -> None:
     config = offering(64 * KIB)
     assert sent(version, config, argument=128 * KIB) == (0, 4)
     assert sent(version, config, argument=132 * KIB) == (1, 2)
 
 
-@pytest.mark.parametrize("version", ["2", "2-07"])
+@each_case("version", ["2", "2-07"])
 def test_a_given_length_holds_for_calls_and_replies(version: str) -> None:
     by_rdma, in_messages = offering(8 * KIB, 0), offering(8 * KIB, 64 * KIB)
     assert sent(version, by_rdma, argument=4 * KIB)[0] == sent(version, by_rdma, result=4 * KIB)[0] == 1
@@ -116,7 +77,7 @@ def test_a_given_length_holds_for_calls_and_replies(version: str) -> None:
     assert sent(version, in_messages, argument=64 * KIB)[0] == sent(version, in_messages, result=64 * KIB)[0] == 1
 
 
-@pytest.mark.parametrize("version", ["2", "2-07"])
+@each_case("version", ["2", "2-07"])
 def test_a_reply_longer_than_what_is_ever_continued_goes_into_its_reply_chunk(version: str) -> None:
     """However long the replies are that the server is told to continue."""
     octets = CONTINUED_OCTETS_MAX + KIB

@@ -10,7 +10,6 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import (
     CallArrived,
-    CallFailed,
     Closed,
     ReplyArrived,
     ReplyBound,
@@ -153,18 +152,7 @@ def test_a_reply_that_waits_gives_its_buffers_back_when_the_connection_ends() ->
     assert not server.endpoint.timed
 
 
-def test_a_call_that_cannot_be_sent_gives_its_credit_to_the_next() -> None:
-    server = Server()
-    server.endpoint.call(50, message(50, CALL), ReplyBound(8, (5000,)), (bytes(5000),))
-    server.endpoint.call(51, message(51, CALL), ReplyBound(8))
-    server.credit(1)
-    (event,) = server.endpoint_events()
-    assert isinstance(event, CallFailed)
-    assert event.call.xid == 50
-    assert server.heard() == [("call", 51)]
-
-
-@pytest.mark.parametrize("version", ["1", "2", "2-07"])
+@each_case("version", ["1", "2", "2-07"])
 def test_a_call_that_cannot_be_sent_takes_no_credit(version: str) -> None:
     """It is decided first how a message travels, and then its credits are taken: there are none to give back."""
     pair = EndpointPair(version=version).connect()
@@ -176,16 +164,6 @@ def test_a_call_that_cannot_be_sent_takes_no_credit(version: str) -> None:
     assert [getattr(window, name) for name in slots] == before
     pair.client.call(51, message(51, CALL), ReplyBound(8))
     assert [call.xid for call in pair.arrived()] == [51]
-
-
-def test_a_call_that_waits_can_be_withdrawn() -> None:
-    server = Server()
-    handles = [server.endpoint.call(xid, message(xid, CALL), ReplyBound(8)) for xid in (50, 51, 52)]
-    server.endpoint.abandon(handles[1])
-    server.credit(3)
-    assert server.heard() == [("call", 50), ("call", 52)]
-    assert server.dialect.credits.balance == 1
-    assert server.endpoint.reverse_calls_in_flight == 2
 
 
 @each_case("credit", [1, 3])

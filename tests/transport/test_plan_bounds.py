@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
+import pytest
+
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects import Geometry
+from rpcrdma.transport.dialects.v1 import GEOMETRY as V1_GEOMETRY
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.transport.plan_call import PLAIN, CallPlan, PlanLimits, cheap_call_octets, plan_call
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
@@ -31,6 +36,7 @@ def test_a_plan_has_nothing_that_it_is_not_given() -> None:
     assert ReplyPlan(ReplyForm.INLINE) == (ReplyForm.INLINE, (), None, "")
 
 
+@pytest.mark.req("V1-25", "V1-27", "V1-47", "V1-51")
 @each_case(
     ("results", "items", "writes", "reply_chunk"),
     [
@@ -74,6 +80,7 @@ def test_a_reply_goes_in_messages_as_long_as_they_may_be(most: int, results: int
     assert plan_call(0, (), max(results, 19_768) + 1, (), limits).reply_chunk == max(results, 19_768) + 33
 
 
+@pytest.mark.req("V1-30", "V1-31", "V1-33")
 @each_case(
     ("reduced", "items", "expected"),
     [
@@ -164,6 +171,7 @@ def chunk(*lengths: int) -> WriteChunk:
 INLINE, LONG = ReplyForm.INLINE, ReplyForm.LONG
 
 
+@pytest.mark.req("V1-34", "V1-45", "V1-46", "V1-48", "V1-50", "V1-52", "NF-6", "NF-7", "NF-8", "NF-10")
 @each_case(
     ("reduced", "items", "writes", "reply", "expected"),
     [
@@ -185,6 +193,9 @@ INLINE, LONG = ReplyForm.INLINE, ReplyForm.LONG
         (977, (9,), ((),), None, ReplyPlan(INLINE, (None,))),
         (0, (9, 9), ((), (9,)), None, ReplyPlan(INLINE, (None, 1))),
         (0, (9,), ((9,), (9,), (9,)), None, ReplyPlan(INLINE, (0, None, None))),
+        (0, (5, 6), ((9,),), None, ReplyPlan(INLINE, (0,))),
+        (0, (), ((9,), (9,)), None, ReplyPlan(INLINE, (None, None))),
+        (0, (0,), ((9,),), None, ReplyPlan(INLINE, (0,))),
         # 13 and 17 for the Reply chunk.
         (970, (), (), (3000,), ReplyPlan(INLINE)),
         (971, (), (), (3000,), ReplyPlan(LONG)),
@@ -249,3 +260,60 @@ def test_a_result_that_fits_no_write_chunk_is_continued_as_far_as_may_be() -> No
     several = ChunkLists((), (chunk(10), chunk(20)))
     assert plan_reply(100, (11, 20), several, 1200, GEOMETRY, 0, 4000) == ReplyPlan(INLINE, (None, 1))
     assert plan_reply(100, (10, 21), several, 1200, GEOMETRY, 0, 4000) == ReplyPlan(INLINE, (0, None))
+
+
+OF_VERSION_1 = PlanLimits(
+    send_octets=4096,
+    receive_octets=4096,
+    segment_octets_max=1 << 20,
+    direct_octets_min=1024,
+    read_chunks_max=15,
+    geometry=V1_GEOMETRY,
+    call_octets_max=4096,
+    reply_octets_max=4096,
+    segments_max=1000,
+)
+WRITE_CHUNK = 8 + 16
+REPLY_CHUNK = 4 + 16
+READ_SEGMENT = 24
+
+
+def test_no_more_read_chunks_than_allowed() -> None:
+    limits = OF_VERSION_1._replace(read_chunks_max=2)
+    assert plan_call(40, (5000, 6000, 7000), 0, (), limits) == CallPlan(long=True, read_items=(1, 2))
+    assert plan_call(40, (5000,), 0, (), OF_VERSION_1._replace(read_chunks_max=0)) == CallPlan(long=True)
+
+
+def test_no_more_write_chunks_than_a_responder_takes() -> None:
+    assert plan_call(40, (), 0, (2000,) * 20, OF_VERSION_1) == CallPlan(
+        write_chunks=(2000,) * 16, reply_chunk=32 + 4 * 2000
+    )
+
+
+SIZES = (0, 3, 1020, 1023, 1024, 4036, 4040, 4068, 4072, 100_000)
+THRESHOLDS = (1024, 4096, 65536)
+
+
+@pytest.mark.thorough
+@pytest.mark.req("V1-27", "V1-47", "V1-51")
+@each_case(("send", "receive"), list(itertools.product(THRESHOLDS, THRESHOLDS)))
+def test_every_plan_keeps_within_both_thresholds(send: int, receive: int) -> None:
+    limits = OF_VERSION_1._replace(
+        send_octets=send, receive_octets=receive, call_octets_max=send, reply_octets_max=receive
+    )
+    seen = set()
+    for reduced, item, results, result_item in itertools.product(SIZES, SIZES, SIZES, SIZES):
+        found = plan_call(reduced, (item,), results, (result_item,), limits)
+        offered = WRITE_CHUNK * len([size for size in found.write_chunks if size])
+        offered += REPLY_CHUNK if found.reply_chunk else 0
+        call = reduced + (0 if found.read_items else (item + 3) // 4 * 4)
+        header = 28 + offered + READ_SEGMENT * len(found.read_items)
+        assert found.long or header + call <= send
+        assert not found.long or 28 + offered + call > send or item < 1024 or found.read_items
+        reply = 32 + results + (0 if found.write_chunks else (result_item + 3) // 4 * 4)
+        assert found.reply_chunk in {0, reply}
+        assert found.reply_chunk or 28 + offered + reply <= receive
+        assert found.write_chunks in {(), (result_item,)}
+        seen.add((found.long, bool(found.read_items), bool(found.write_chunks), bool(found.reply_chunk)))
+    # All sixteen forms and combinations turn up.
+    assert len(seen) == 16

@@ -27,7 +27,7 @@ def test_bytes_of_a_linux_client_and_server() -> None:
     assert TransportConfig().private_data() == LINUX_CLIENT
 
 
-@pytest.mark.parametrize(("octets", "code"), [(1024, 0), (2047, 0), (2048, 1), (65536, 63), (262144, 255)])
+@each_case(("octets", "code"), [(1024, 0), (2047, 0), (2048, 1), (65536, 63), (262144, 255)])
 def test_sizes_are_rounded_down_to_a_multiple_of_1024(octets: int, code: int) -> None:
     encoded = encode_private_data(PrivateData(False, octets, 1024))
     assert encoded[6:] == bytes([code, 0])
@@ -55,7 +55,7 @@ def test_message_is_found_at_any_offset(before: int, after: int) -> None:
 
 
 @pytest.mark.req("PD-8", "PD-9", "PD-10")
-@pytest.mark.parametrize(
+@each_case(
     "octets",
     [
         b"",
@@ -89,21 +89,3 @@ def test_thresholds_are_the_smaller_and_invalidation_needs_both(mine: bool, thei
     own = PrivateData(mine, 8192, 2048)
     peer = PrivateData(theirs, 4096, 3072)
     assert agree(own, peer) == Agreement(3072, 2048, mine and theirs)
-
-
-@each_case(
-    "options",
-    [
-        {"inline_send_octets": 1023},
-        {"inline_send_octets": 1025},
-        {"inline_receive_octets": 262145},
-        {"inline_receive_octets": 263168},
-        {"credits_requested": 0},
-        {"credits_granted": 0},
-        {"segment_octets_max": 0},
-        {"call_octets_pulled_max": 0},
-    ],
-)
-def test_configuration_is_checked(options: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        TransportConfig(**options)  # type: ignore[arg-type]

@@ -43,6 +43,7 @@ def test_what_is_not_said_is_at_its_default() -> None:
     assert decode_properties(tuple((number, b"") for number in PROPERTIES), PROPERTIES) == DEFAULTS
 
 
+@pytest.mark.req("V2-69", "V2-70")
 def test_each_property_has_its_number_and_form() -> None:
     assert encode_properties(ALL, PROPERTIES) == ENCODED
     assert decode_properties(ENCODED, PROPERTIES) == ALL
@@ -61,14 +62,14 @@ def test_unknown_properties_are_passed_over(value: bytes) -> None:
     assert decode_properties(((0, value), *ENCODED, (7, value), (0xFFFFFFFF, value)), PROPERTIES) == ALL
 
 
-@pytest.mark.parametrize("octets", ENCODED, ids=lambda entry: str(entry[0]))
+@each_case("octets", ENCODED)
 def test_a_value_may_be_longer_than_it_needs_to_be(octets: tuple[int, bytes]) -> None:
     number, value = octets
     assert decode_properties(((number, value + b"\1\2\3"),), PROPERTIES) == decode_properties((octets,), PROPERTIES)
 
 
 @pytest.mark.req("V2-33")
-@pytest.mark.parametrize("octets", ENCODED, ids=lambda entry: str(entry[0]))
+@each_case("octets", ENCODED)
 def test_a_value_that_is_too_short_does_not_decode(octets: tuple[int, bytes]) -> None:
     number, value = octets
     for length in range(1, len(value)):
@@ -113,13 +114,6 @@ def test_a_side_tells_what_it_is_configured_for() -> None:
     own = properties_of(config, ReverseSupport.NONE, b"proof")
     assert own == Properties(16384, 8192, 1 << 20, limits.CHUNK_SEGMENTS_MAX, ReverseSupport.NONE, b"proof")
     assert decode_properties(encode_properties(own, PROPERTIES), PROPERTIES) == own
-
-
-@pytest.mark.parametrize("field", ["offered_send_octets", "offered_receive_octets"])
-@pytest.mark.parametrize("octets", [1024, 4095, 262145])
-def test_no_less_is_offered_than_every_peer_must_receive(field: str, octets: int) -> None:
-    with pytest.raises(ValueError, match=f"{field} must be from 4096 to 262144"):
-        TransportConfig(**{field: octets})
 
 
 def test_the_smallest_introduction_is_longer_than_a_header_of_version_1() -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Any, cast
 
-import pytest
-
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.verbs.queue_pair import Completion, QueuePair, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceivePool, ReceiveSource, ScatteredBuffer
+from support.cases import each_case
 
 BUFFER_OCTETS = 36864
 
@@ -21,7 +20,7 @@ class Receives:
         """Memory is taken when a message arrives."""
 
 
-@pytest.mark.parametrize(("octets", "serves_again"), [(100, True), (4097, True), (16384, True), (16385, False)])
+@each_case(("octets", "serves_again"), [(100, True), (4097, True), (16384, True), (16385, False)])
 def test_messages_that_fill_less_than_half_of_a_buffer_leave_it_to_the_next_one(
     octets: int, serves_again: bool
 ) -> None:
@@ -128,7 +127,7 @@ def test_a_message_that_came_as_octets_is_divided_where_its_type_is_kept() -> No
     assert (length, buffer.joined(64), pool.given_back) == (64, KEPT, [])
 
 
-@pytest.mark.parametrize("octets", [33, 64])
+@each_case("octets", [33, 64])
 def test_a_message_of_a_kept_type_stays_in_the_pieces_in_which_it_arrived(octets: int) -> None:
     receives, pool, _ = scattering()
     whole = filled(pool.take(), KEPT)
@@ -175,18 +174,6 @@ def test_short_messages_of_a_kept_type_are_copied() -> None:
     assert receives.take(arrival(buffer, 32)) == KEPT[:32]
     assert receives.arrived is None
     assert len(pool.given_back) == 1
-
-
-def test_a_message_that_was_not_handed_on_gives_its_memory_back() -> None:
-    receives, pool, _ = scattering()
-    receives.take(arrival(filled(pool.take(), KEPT), 64))
-    assert receives.arrived is not None
-    first = receives.arrived[0]
-    receives.close()
-    assert pool.given_back == [first]
-    assert receives.arrived is None
-    receives.close()
-    assert pool.given_back == [first]
 
 
 def test_a_message_that_is_not_looked_at_gives_its_memory_back() -> None:

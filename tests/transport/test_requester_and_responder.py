@@ -113,7 +113,7 @@ def test_a_message_holds_all_of_the_buffer_that_it_came_in() -> None:
     assert _held_by(memoryview(bytearray(100))[:10]) == 100
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("start", "taken"),
     [
         ((7, 0), True),
@@ -136,7 +136,7 @@ def test_a_long_call_begins_with_its_xid_and_direction(start: tuple[int, int], t
     assert [answer[12:20] for answer in answers] == [struct.pack(">II", 4, 2)] * (not taken)
 
 
-@pytest.mark.parametrize("octets", [1, 4, 5, 6, 7, 8, 9])
+@each_case("octets", [1, 4, 5, 6, 7, 8, 9])
 def test_a_long_call_has_eight_octets_at_least(octets: int) -> None:
     peer = BarePeer(Role.SERVER)
     region = peer.pd.register(bytearray(struct.pack(">III", 7, 0, 0)), Access.REMOTE_READ)
@@ -144,7 +144,7 @@ def test_a_long_call_has_eight_octets_at_least(octets: int) -> None:
     assert [type(event) for event in peer.endpoint_events()] == [CallArrived] * (octets >= 8)
 
 
-@pytest.mark.parametrize("octets", [0, 16384 - 100, 16384 - 36, 16384 - 32, 16384, 30000])
+@each_case("octets", [0, 16384 - 100, 16384 - 36, 16384 - 32, 16384, 30000])
 def test_an_answered_call_holds_no_memory_of_messages(octets: int) -> None:
     large = TransportConfig(inline_send_octets=65536, inline_receive_octets=65536)
     pair = EndpointPair(large, large).connect()
@@ -161,8 +161,9 @@ def test_an_answered_call_holds_no_memory_of_messages(octets: int) -> None:
     assert incoming.answered
     with pytest.raises(LocalProtocolError, match="0x00000007 has been answered"):
         pair.server.reply(incoming, message(7, REPLY))
-    with pytest.raises(LocalProtocolError, match="0x00000007 has been answered"):
-        pair.server.fail_call(incoming)
+    for again in (pair.server.fail_call, pair.server.drop):
+        with pytest.raises(LocalProtocolError, match="0x00000007 has been answered"):
+            again(incoming)
 
 
 def test_version_1_has_segments_of_any_length_and_the_drafts_those_that_they_told() -> None:
@@ -367,7 +368,7 @@ def ready_to_batch() -> tuple[EndpointPair, Batching]:
     return pair, batcher
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("lengths", "asked", "together"),
     [
         ((8, 8), [(8, 1), (16, 2)], [2, 3]),
@@ -461,8 +462,8 @@ def test_a_far_call_goes_in_messages_where_there_are_credits_for_all_of_them(
     assert (statistics.calls_read_chunk, statistics.messages_continued) == (by_rdma, 1 - by_rdma)
 
 
-@pytest.mark.parametrize(("version", "splits"), [("1", False), ("2", True), ("2-07", True)])
-@pytest.mark.parametrize("role", list(Role))
+@each_case(("version", "splits"), [("1", False), ("2", True), ("2-07", True)])
+@each_case("role", list(Role))
 def test_a_session_begins_with_nothing_but_its_version(version: str, splits: bool, role: Role) -> None:
     pd, other = SoftwareProtectionDomain(counted_bits(1)), SoftwareProtectionDomain(counted_bits(2))
     qp, _ = LoopbackQueuePair.pair(pd, other)
@@ -486,7 +487,7 @@ def test_a_session_begins_with_nothing_but_its_version(version: str, splits: boo
     assert (session.send_octets, session.receive_octets) == ((4096, 4096) if splits else (2048, 3072))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("support", "octets"),
     [
         (ReverseSupport.NONE, (9000, CONTINUED_OCTETS_MAX)),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rpcrdma.limits import RESULT_OCTETS_KEPT_MAX
 from rpcrdma.transport.result_memory import ResultMemory
+from support.cases import each_case
 
 OCTETS = 1 << 20
 
@@ -48,7 +47,7 @@ def test_a_view_in_a_cycle_keeps_the_memory() -> None:
     assert not is_used_again(memory)
 
 
-@pytest.mark.parametrize("octets", [1, 1 << 15, RESULT_OCTETS_KEPT_MAX + 1])
+@each_case("octets", [1, 1 << 15, RESULT_OCTETS_KEPT_MAX + 1])
 def test_small_and_very_large_memory_is_fresh(octets: int) -> None:
     memory = ResultMemory()
     view = memory.take(octets)
@@ -84,7 +83,7 @@ def test_beyond_the_limit_the_length_goes_that_was_asked_for_longest_ago() -> No
     assert memory._octets == sum(memory._buffers)
 
 
-@pytest.mark.parametrize(("octets", "again"), [(4095, False), (4096, True)])
+@each_case(("octets", "again"), [(4095, False), (4096, True)])
 def test_where_a_device_registers_memory_a_page_is_used_again(octets: int, again: bool) -> None:
     memory = ResultMemory(registers=True)
     view = written(memory, octets)

@@ -197,14 +197,13 @@ def test_unusual_messages_of_the_last_draft_are_the_same_by_either_course(number
         assert outcome(Version207(), octets) == Version207()._decode_other(octets), octets.hex(" ", 4)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("version", "owner", "messages"),
     [
         (Version1, v1, [header + words(XID, kind) for kind, _, header in V1[:2]]),
         (Version2, Version2, [header + words(XID, kind) for kind, _, _, header in V2_00[:2]]),
         (Version207, Version207, [header + words(XID, kind) for kind, _, _, header in V2_07[:2]]),
     ],
-    ids=["1", "2", "2-07"],
 )
 def test_a_message_that_is_cut_off_takes_no_short_course(
     version: Any, owner: object, messages: list[bytes], monkeypatch: pytest.MonkeyPatch
@@ -218,7 +217,7 @@ def test_a_message_that_is_cut_off_takes_no_short_course(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("version", [Version1, Version2, Version207])
+@each_case("version", [Version1, Version2, Version207])
 def test_no_octets_make_a_dialect_raise(version: Any) -> None:
     named = words(1, 0, *NAMED), words(0, 1, 2, *NAMED, *NAMED), words(0, 0, 1, 1, *NAMED), words(0)
     lists = [first + second + third for first in named for second in named for third in named]
@@ -234,6 +233,7 @@ def test_no_octets_make_a_dialect_raise(version: Any) -> None:
                     assert found is None or type(found) is Inbound, (octets.hex(" ", 4), cut)
 
 
+@pytest.mark.req("V1-21")
 @each_case("position", [1, 2, 3, 5, 6, 7, 0xFFFFFFFF])
 def test_positions_are_multiples_of_four(position: int) -> None:
     read = words(1, position, *NAMED, 0, 0, 0, XID, 0)
@@ -320,8 +320,8 @@ def test_the_last_draft_tells_the_version_before_it_from_those_that_it_does_not_
     assert outcome(Version207(), octets) == Inbound(Kind.UNREADABLE, XID, CREDITS, number, refusal=refusal)
 
 
-@pytest.mark.parametrize("version", [Version2, Version207])
-@pytest.mark.parametrize("more", range(4))
+@each_case("version", [Version2, Version207])
+@each_case("more", range(4))
 def test_errors_of_an_extension_have_as_many_words_as_it_says(version: Any, more: int) -> None:
     dialect = version()
     dialect.extend({}, {200: 0, 201: 1, 202: 3})
@@ -340,7 +340,7 @@ def test_errors_of_an_extension_have_as_many_words_as_it_says(version: Any, more
         assert found(*numbers) is None
 
 
-@pytest.mark.parametrize("version", [Version1, Version2, Version207])
+@each_case("version", [Version1, Version2, Version207])
 def test_lists_that_are_not_usual_are_never_cut_short(version: Any) -> None:
     two = (SEGMENT, Segment(1, 2, 3))
     unusual = [
@@ -365,7 +365,7 @@ def test_lists_that_are_not_usual_are_never_cut_short(version: Any) -> None:
         assert len(header) <= dialect.geometry.call_header + dialect.geometry.size_chunks(chunks)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("version", "header"),
     [
         (Version1, words(XID, 1, CREDITS, 1, 1, 0, *NAMED, 0, 0, 0)),

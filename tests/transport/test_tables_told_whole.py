@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
@@ -19,7 +17,6 @@ from rpcrdma.transport.extensions import ErrorRow, Extension, HeaderRow
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.negotiation import MAY_LEAVE, TRANSITIONS, Input, State
 from rpcrdma.transport.plan_call import CallPlan, PlanLimits
-from rpcrdma.transport.private_data import Agreement, PrivateData, agree, decode_private_data
 from rpcrdma.transport.properties import _Level, _Number, with_receive_octets
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused, VersionRefused, error_of
@@ -78,7 +75,7 @@ def encoded(module: Any, refusal: Refusal) -> Any:
     return module.ERRORS.encode(refusal)
 
 
-@pytest.mark.parametrize(("module", "codes"), [(header_v2_00, FIRST_CODES), (header_v2_07, LAST_CODES)])
+@each_case(("module", "codes"), [(header_v2_00, FIRST_CODES), (header_v2_07, LAST_CODES)])
 def test_errors_have_the_codes_of_their_draft(module: Any, codes: dict[Cause, bytes]) -> None:
     assert set(module.ERRORS._by_cause) == set(codes)
     assert [layout.size for layout in module.ERRORS._layouts] == [0, 4, 8, 12]
@@ -86,8 +83,8 @@ def test_errors_have_the_codes_of_their_draft(module: Any, codes: dict[Cause, by
     assert {cause: encoded(module, refusal._replace(cause=cause)) for cause in codes} == codes
 
 
-@pytest.mark.parametrize(("module", "code"), [(header_v2_00, 9), (header_v2_07, 10)])
-@pytest.mark.parametrize(
+@each_case(("module", "code"), [(header_v2_00, 9), (header_v2_07, 10)])
+@each_case(
     ("needed", "told"),
     [(0xFFFFFFFE, 0xFFFFFFFE), (0xFFFFFFFF, 0xFFFFFFFF), (1 << 32, 0xFFFFFFFF), (1 << 40, 0xFFFFFFFF)],
 )
@@ -140,8 +137,8 @@ def test_messages_and_rows_have_nothing_that_they_are_not_given() -> None:
     assert _Number().smallest == 0
 
 
-@pytest.mark.parametrize("start", [0, 5])
-@pytest.mark.parametrize("octets", range(12))
+@each_case("start", [0, 5])
+@each_case("octets", range(12))
 def test_a_message_opens_by_eight_octets_of_it(start: int, octets: int) -> None:
     data = Begun(bytes(start) + words(7, 1) + b"\0\0\0\1")
     data.size = start + octets
@@ -308,10 +305,6 @@ def test_every_counter_begins_at_zero() -> None:
 FORM = CallForm(ReplyBound(100, (10, 20, 30)))
 
 
-def test_a_form_is_the_first_one_unless_more_is_said() -> None:
-    assert FORM[1:] == (1, False, False, 0, False)
-
-
 def test_the_reaction_to_each_cause() -> None:
     assert dict(REACTIONS) == {
         Cause.READ_CHUNKS: Reaction.LONG,
@@ -411,22 +404,3 @@ def test_a_receive_size_is_added_where_none_is_told() -> None:
     assert with_receive_octets(((2, b""), other), 8192) == (other, (2, words(8192)))
     told = ((2, words(1024)), other)
     assert with_receive_octets(told, 8192) == told
-
-
-def test_what_two_ends_agree_on_is_the_smaller_one_each_way() -> None:
-    own, peer = PrivateData(True, 4096, 8192), PrivateData(True, 16384, 2048)
-    assert agree(own, peer) == Agreement(2048, 8192, remote_invalidation=True)
-    assert agree(peer, own) == Agreement(8192, 2048, remote_invalidation=True)
-    for one, other in ((True, False), (False, True), (False, False)):
-        found = agree(own._replace(remote_invalidation=one), peer._replace(remote_invalidation=other))
-        assert found == Agreement(2048, 8192, remote_invalidation=False)
-    assert agree(own, None) == Agreement(1024, 1024, remote_invalidation=False)
-    assert PrivateData() == (False, 1024, 1024)
-
-
-def test_a_message_of_another_version_before_the_right_one_is_passed_over() -> None:
-    other, right = bytes.fromhex("f6ab0e18 02000707"), bytes.fromhex("f6ab0e18 01010307")
-    assert decode_private_data(other + right) == PrivateData(True, 4096, 8192)
-    assert decode_private_data(right + other) == PrivateData(True, 4096, 8192)
-    assert decode_private_data(other + right[:-1]) is None
-    assert decode_private_data(right[:4] * 2 + right[4:]) is not None

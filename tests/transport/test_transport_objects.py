@@ -62,8 +62,8 @@ def parts_of(whole: object) -> list[object]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("role", list(Role))
-@pytest.mark.parametrize("version", ["2", "2-07"])
+@each_case("role", list(Role))
+@each_case("version", ["2", "2-07"])
 def test_pieces_count_in_the_memory_of_their_connection(role: Role, version: str) -> None:
     buffers = PlainBuffers()
     endpoint = BarePeer(role, dialects=offered(version), ready=False).endpoint
@@ -90,8 +90,8 @@ def test_only_a_server_takes_the_side_of_the_server_in_tls(role: Role) -> None:
     assert tls.of == (tls.incoming, tls.outgoing, role is Role.SERVER)
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("version", ["1", "2", "2-07"])
+@each_case("reverse", [False, True])
+@each_case("version", ["1", "2", "2-07"])
 def test_no_attribute_of_a_connection_is_missing(version: str, reverse: bool) -> None:
     pair = EndpointPair(version=version, reverse=reverse)
     for end in (pair.client, pair.server):
@@ -177,15 +177,6 @@ def test_messages_begin_as_they_are_made(answers: bool) -> None:
     for each in (error, extension, properties, grant):
         assert (each.long, each.ends, each.group) == (False, None, None)
         assert each.chunks is NO_CHUNKS
-
-
-def test_fields_that_a_message_does_not_have_keep_their_defaults() -> None:
-    call, empty = Inbound(Kind.CALL, 7, 1, 1), Inbound.__new__(Inbound)
-    for found in (call, empty):
-        assert (found.chunks, found.data, found.start, found.long, found.ends) == (NO_CHUNKS, b"", 0, False, None)
-        assert (found.refusal, found.properties, found.broken) == (None, (), None)
-        assert (found.header_type, found.flags, found.answers) == (0, 0, False)
-    assert tuple(Refusal(Cause.SYSTEM))[1:] == (0, 0, 0, 0, 0, 0, ())
 
 
 def test_what_messages_are_has_its_numbers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -93,6 +94,7 @@ def parts(shape: list[tuple[int, int]], seed: int) -> list[tuple[bytes, bytes]]:
     return [(pattern[-plain:] if plain else b"", pattern[:item]) for plain, item in shape]
 
 
+@pytest.mark.req("V1-37")
 @given(CONFIGS, CONFIGS, PARTS, PARTS, st.data())
 def test_what_is_said_is_what_is_heard(
     client: TransportConfig,

@@ -10,17 +10,15 @@ from typing import TypeVar
 import pytest
 
 from rpcrdma.testing.endpoint_pair import BarePeer, message
-from rpcrdma.transport import Call, CallArrived, Closed, ReplyBound, Role, TransportConfig
+from rpcrdma.transport import Call, ReplyBound, Role
 from rpcrdma.transport import requester as requester_module
-from rpcrdma.transport import session as session_module
 from rpcrdma.transport.call_states import TRANSITIONS as CALL_TRANSITIONS
 from rpcrdma.transport.call_states import CallInput, CallState
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
-from rpcrdma.transport.negotiation import TRANSITIONS, Input, State
+from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.routing import ROUTES
 from rpcrdma.wire.buffers import Buffer
-from support.cases import each_case
 from support.octets import words
 
 CALL, REPLY = 0, 1
@@ -129,11 +127,6 @@ def happen(state: CallState, event: str) -> None:
     assert (handle.payload is None) == (handle.state in {CallState.ABANDONED, CallState.DONE}), "kept to be sent again"
 
 
-@each_case(("state", "event"), list(itertools.product(CallState, EVENTS)))
-def test_what_happens_to_a_call_in_each_state(state: CallState, event: str) -> None:
-    happen(state, event)
-
-
 def test_calls_take_every_way_of_their_table_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Observed(CALL_TRANSITIONS)
     monkeypatch.setattr(requester_module, "TRANSITIONS", table)
@@ -147,72 +140,6 @@ def test_calls_take_every_way_of_their_table_and_no_other(monkeypatch: pytest.Mo
     assert handle.state is CallState.DONE
     assert table.used == set(table)
     assert len(set(itertools.product(CallState, CallInput)) - set(table)) == 7, "pairs that cannot come about"
-
-
-class Server(BarePeer):
-    """A server with one credit to give."""
-
-    def __init__(self) -> None:
-        super().__init__(Role.SERVER, TransportConfig(credits_granted=1))
-
-    def overrun(self) -> None:
-        """More calls than were granted, all posted before the endpoint sees the first of them."""
-        for xid in (1, 2, 3):
-            self.qp.post_send("send", [words(xid, 1, 1, 0, 0, 0, 0, xid, CALL)], signaled=False)
-        self.run()
-
-
-def test_connections_take_every_way_of_their_table_in_a_version_without_introduction(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    table = Observed(TRANSITIONS)
-    monkeypatch.setattr(session_module, "TRANSITIONS", table)
-    peer = Server()
-    peer.overrun()
-    events = peer.endpoint_events()
-    assert [type(event) for event in events] == [CallArrived, Closed]
-    peer = Server()
-    peer.endpoint.disconnect()
-    peer.run()
-    assert [type(event) for event in peer.endpoint_events()] == [Closed]
-    assert table.used == {
-        (State.CONNECTING, Input.AGREE),
-        (State.OPEN, Input.BREAK),
-        (State.BROKEN, Input.END),
-        (State.OPEN, Input.END),
-    }
-
-
-ARRIVALS: dict[Kind, bytes] = {
-    Kind.CALL: words(9, 1, 1, 0, 0, 0, 0, 9, CALL),
-    Kind.REPLY: reply(9),
-    Kind.ERROR: words(9, 1, 1, 4, 2),
-    Kind.UNREADABLE: words(9, 1, 1, 77, 0, 0, 0, 9, CALL),
-}
-
-
-@each_case("role", Role)
-@each_case("kind", ARRIVALS)
-@each_case("reverse", [False, True])
-def test_each_kind_of_message_is_for_whom_the_table_says(kind: Kind, role: Role, reverse: bool) -> None:
-    peer = BarePeer(role, reverse=reverse)
-    if role is Role.SERVER and reverse:
-        peer.endpoint.allow_reverse()
-    calls = role is Role.CLIENT or reverse
-    called = role is Role.SERVER or reverse
-    if calls:
-        peer.endpoint.call(9, message(9, CALL), ReplyBound(8))
-        peer.run()
-    answers = peer.send(ARRIVALS[kind])
-    events = [type(event).__name__ for event in peer.endpoint_events()]
-    taken = (kind, role, State.OPEN) in ROUTES and (called if kind in {Kind.CALL, Kind.UNREADABLE} else calls)
-    if kind is Kind.UNREADABLE and role is Role.CLIENT:
-        # It may be a reply: nothing in it tells.
-        taken = False
-    expected = {Kind.CALL: ["CallArrived"], Kind.REPLY: ["ReplyArrived"], Kind.ERROR: ["CallFailed"]}
-    assert events == (expected.get(kind, []) if taken else [])
-    assert len(answers) == (role is Role.SERVER and kind is Kind.UNREADABLE)
-    assert peer.endpoint.statistics.discarded == (not taken)
 
 
 def test_calls_and_replies_are_taken_only_on_a_connection_that_stands() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import ModuleType
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +28,7 @@ from rpcrdma.transport.message import (
     Refusal,
 )
 from rpcrdma.transport.properties import Properties, decode_properties, encode_properties
+from support.cases import each_case
 
 WORDS = st.integers(0, 0xFFFFFFFF)
 SEGMENTS = st.builds(Segment, WORDS, WORDS, st.integers(0, (1 << 64) - 1))
@@ -57,13 +57,13 @@ REFUSALS = st.one_of(
     st.sampled_from([Cause.HEADER, Cause.HEADER_TYPE, Cause.FLAGS, Cause.SYSTEM]).map(Refusal),
 )
 PROPERTY_SETS = st.lists(st.tuples(WORDS, st.binary(max_size=20)), max_size=10).map(tuple)
-DRAFTS = pytest.mark.parametrize("make", [Version2, Version207], ids=["00", "07"])
+DRAFTS = each_case("make", [Version2, Version207])
 
 
 @st.composite
-def messages(draw: st.DrawFn) -> RpcMessage:
+def messages(draw: st.DrawFn, *, may_be_long: bool = True) -> RpcMessage:
     kind = draw(st.sampled_from([Kind.CALL, Kind.REPLY]))
-    long = draw(st.booleans())
+    long = may_be_long and draw(st.booleans())
     if kind is Kind.REPLY:
         return RpcMessage(kind, draw(OF_LONG_REPLIES if long else OF_REPLIES), xid=draw(WORDS), long=long)
     chunks = draw(OF_LONG_CALLS if long else OF_CALLS)
@@ -88,7 +88,7 @@ def test_what_one_end_sends_is_what_the_other_gets(
 
 
 @DRAFTS
-@given(message=messages().filter(lambda message: not message.long), cuts=st.lists(st.integers(0, 60), max_size=6))
+@given(message=messages(may_be_long=False), cuts=st.lists(st.integers(0, 60), max_size=6))
 def test_what_is_sent_in_pieces_comes_whole(make: Callable[[], Dialect], message: RpcMessage, cuts: list[int]) -> None:
     sender, receiver = make(), make()
     payload = message.xid.to_bytes(4, "big") + int(message.kind).to_bytes(4, "big") + bytes(range(50))
@@ -112,7 +112,7 @@ def test_refusals_arrive(make: Callable[[], Dialect], xid: int, credit_word: int
         assert found == Inbound(Kind.ERROR, xid, credit_word, 2, refusal=refusal)
 
 
-@pytest.mark.parametrize(("make", "module"), [(Version2, header_v2_00), (Version207, header_v2_07)], ids=["00", "07"])
+@each_case(("make", "module"), [(Version2, header_v2_00), (Version207, header_v2_07)])
 @given(xid=WORDS, credit_word=WORDS, properties=PROPERTY_SETS)
 def test_properties_and_grants_arrive(
     make: Callable[[], Dialect],
@@ -128,7 +128,7 @@ def test_properties_and_grants_arrive(
     assert decode_property_set(encode_property_set(properties)) == properties
 
 
-@pytest.mark.parametrize("module", [v2_00, v2_07], ids=["00", "07"])
+@each_case("module", [v2_00, v2_07])
 @given(data=st.data())
 def test_values_of_properties_survive_the_round_trip(module: ModuleType, data: st.DataObject) -> None:
     levels = [ReverseSupport.NONE, ReverseSupport.INLINE, ReverseSupport.GENERAL]
@@ -156,7 +156,7 @@ def test_any_messages_are_taken_without_an_exception(make: Callable[[], Dialect]
         assert found is None or len(found.data) <= limits.CONTINUED_OCTETS_MAX
 
 
-@pytest.mark.parametrize("module", [header_v2_00, header_v2_07], ids=["00", "07"])
+@each_case("module", [header_v2_00, header_v2_07])
 @given(octets=OCTETS)
 def test_any_octets_decode_or_raise_decode_error(module: ModuleType, octets: bytes) -> None:
     try:

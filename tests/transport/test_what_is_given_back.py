@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from rpcrdma import limits
 from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError
 from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
 from rpcrdma.rpc.calling import ResultDecoder
@@ -57,9 +58,9 @@ class Buffers:
 class Server(BarePeer):
     """A server of which calls with a Read chunk are asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: TransportConfig | None = None) -> None:
         self.buffers = Buffers()
-        super().__init__(Role.SERVER, buffers=self.buffers)  # type: ignore[arg-type]
+        super().__init__(Role.SERVER, config, buffers=self.buffers)  # type: ignore[arg-type]
         self.region = self.pd.register(bytearray(100), Access.REMOTE_READ)
 
     @property
@@ -72,7 +73,7 @@ class Server(BarePeer):
         return self.send(header(reads=reads, xid=xid) + struct.pack(">II", xid, CALL))
 
 
-@pytest.mark.parametrize("octets", [1, 4, 10, 12, 100])
+@each_case("octets", [1, 4, 10, 12, 100])
 def test_a_call_that_is_pulled_holds_its_octets_until_it_is_answered(octets: int) -> None:
     server = Server()
     assert server.called(7, octets) == []
@@ -97,7 +98,7 @@ def test_a_call_without_memory_is_refused_and_holds_nothing(missing: type[Except
     (answer,) = server.called()
     assert answer[12:20] == struct.pack(">II", 4, 2)
     assert server.endpoint_events() == []
-    assert (server.responder._held_octets, server.responder.wanted_octets, server.responder.unanswered) == (0, 0, 0)
+    assert (server.responder._held_octets, server.endpoint.wanted_octets, server.responder.unanswered) == (0, 0, 0)
     assert server.endpoint.statistics.rdma_reads == 0
     server.buffers.missing = None
     assert server.called(8) == []
@@ -109,13 +110,26 @@ def test_a_call_waits_for_memory_that_it_is_given_later() -> None:
     server = Server()
     server.buffers.later = True
     assert server.called(7) == server.called(8, 20) == []
-    assert (server.responder._held_octets, server.responder.wanted_octets) == (0, 12)
+    assert (server.responder._held_octets, server.endpoint.wanted_octets) == (0, 12)
     assert server.endpoint_events() == []
     server.buffers.later = False
-    server.responder.resume()
-    assert (server.responder._held_octets, server.responder.wanted_octets) == (32, 0)
+    server.endpoint.resume_pulls()
+    assert (server.responder._held_octets, server.endpoint.wanted_octets) == (32, 0)
     server.run()
     assert len(server.endpoint_events()) == 2
+
+
+def test_the_memory_of_an_answered_call_goes_to_the_one_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CONNECTION_OCTETS_PULLED_MAX", 20)
+    peer = Server(TransportConfig(call_octets_pulled_max=20, remote_invalidation=False))
+    assert peer.called(7, 12) == peer.called(8, 12) == []
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, CallArrived)
+    reads = peer.endpoint.statistics.rdma_reads
+    peer.endpoint.reply(event.incoming, message(7, REPLY))
+    assert peer.endpoint.statistics.rdma_reads == reads + 1, "at once"
+    peer.run()
+    assert [type(event) for event in peer.endpoint_events()] == [CallArrived]
 
 
 def test_a_call_that_still_waits_for_memory_holds_nothing_after_the_end() -> None:
@@ -124,10 +138,10 @@ def test_a_call_that_still_waits_for_memory_holds_nothing_after_the_end() -> Non
     reads = (ReadChunk(8, (Segment(server.region.handle, 10, server.region.offset),)),)
     long_call = Inbound(Kind.CALL, 7, 1, 1, ChunkLists(reads), struct.pack(">II", 7, CALL))
     assert server.responder.on_call(long_call, None, IncomingItems({}, 1 << 20))
-    assert (server.responder.wanted_octets, server.buffers.counted) == (12, (1 << 20) - RPC_UNCOUNTED_CALL_OCTETS)
+    assert (server.endpoint.wanted_octets, server.buffers.counted) == (12, (1 << 20) - RPC_UNCOUNTED_CALL_OCTETS)
     server.endpoint.abort("the test ends it")
     server.run()
-    assert (server.responder.wanted_octets, server.buffers.counted, server.responder._held_octets) == (0, 0, 0)
+    assert (server.endpoint.wanted_octets, server.buffers.counted, server.responder._held_octets) == (0, 0, 0)
 
 
 @each_case("fails", [False, True])
@@ -174,18 +188,6 @@ def test_a_call_whose_memory_cannot_be_fenced_ends_the_connection_and_is_not_ans
     assert (server.endpoint._session.owed, server.buffers.counted, server.buffers.released) == (0, 0, [])
 
 
-def test_a_peer_with_more_calls_than_credits_is_not_said_to_be_discarded() -> None:
-    peer = BarePeer(Role.SERVER, TransportConfig(credits_granted=2))
-    for xid in (1, 2):
-        peer.send(header(xid=xid) + struct.pack(">II", xid, CALL))
-    assert len(peer.endpoint_events()) == 2
-    peer.send(header(xid=3) + struct.pack(">II", 3, CALL))
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, Closed)
-    assert "more than the 2 calls" in event.reason
-    assert peer.endpoint.statistics.discarded == 0
-
-
 def results(*inline: bytes) -> bytes:
     return b"".join(struct.pack(">I", len(each)) + each + bytes(-len(each) % 4) for each in inline)
 
@@ -200,7 +202,7 @@ def test_results_that_come_inline_are_put_where_the_caller_wants_them() -> None:
     decoder.done("results")
 
 
-@pytest.mark.parametrize("octets", [0, 1, 7, 8, 9])
+@each_case("octets", [0, 1, 7, 8, 9])
 def test_a_result_is_no_longer_than_the_memory_for_it(octets: int) -> None:
     memory = bytearray(8)
     decoder = ResultDecoder(b"head" + results(b"x" * octets), 4, None, (memoryview(memory),))

@@ -38,6 +38,8 @@ from window_space import (
     print_sizes,
 )
 
+pytestmark = pytest.mark.thorough
+
 SCENARIOS = {
     "pieces both ways": Scenario((2, 1), (1, 1), (Call(2, 2), Call(3, 2)), (PLAIN,)),
     "long and short ones": Scenario((1, 1), (1, 1), (Call(3, 3), PLAIN), (Call(2, 3),)),
@@ -88,7 +90,6 @@ def small_windows(*calls: tuple[Call, ...]) -> Iterator[Scenario]:
         yield Scenario(sizes[:2], sizes[2:], *calls)
 
 
-@pytest.mark.thorough
 @pytest.mark.req("V2-4", "V2-7", "V2-44")
 @each_case("kind", WINDOWS)
 @each_case("name", SCENARIOS)
@@ -97,7 +98,6 @@ def test_every_interleaving_comes_to_its_end(name: str, kind: type[Window]) -> N
     assert SCENARIOS[name].space(kind).explore() > floor
 
 
-@pytest.mark.thorough
 @pytest.mark.req("V2-4", "V2-7", "V2-44")
 @each_case("kind", WINDOWS)
 def test_small_windows_of_every_size_come_to_their_end(kind: type[Window]) -> None:
@@ -107,7 +107,6 @@ def test_small_windows_of_every_size_come_to_their_end(kind: type[Window]) -> No
     assert count > 15_000
 
 
-@pytest.mark.thorough
 @pytest.mark.req("V2-4", "V2-7", "RT-3")
 @each_case("kind", WINDOWS)
 @each_case("name", GROUPS)
