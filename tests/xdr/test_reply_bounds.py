@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import array
 from collections.abc import Callable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
-
-import pytest
 
 from rpcrdma.limits import WRITE_CHUNKS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
@@ -230,26 +227,3 @@ def test_what_no_line_can_say_is_taken_at_its_most() -> None:
     assert bound("either", text, "ask", given) == ReplyBound(4 + 4 * 12 + 8)
     many = f"{text} typedef answer lots<10>;"
     assert bound("lots", many, "ask", given) == ReplyBound(4 + 10 * 4 * 1004)
-
-
-@pytest.mark.req("V1-13", "V2-15")
-@each_case("number", [0, 1])
-def test_a_procedure_made_by_hand_expects_64_kib_and_nothing_of_null(number: int) -> None:
-    module = load("program P { version V { int CALL(void) = 1; } = 1; } = 7;")
-    made = replace(module.CALL, number=number, bound=None)
-    assert made.reply_bound(None) == ReplyBound(65536 * number)
-    assert replace(made, bound=ReplyBound(5)).reply_bound(None) == ReplyBound(5)
-    assert replace(made, bound=ReplyBound).reply_bound(9) == ReplyBound(9)
-
-
-@each_case(
-    ("given", "expected"),
-    [(False, ReplyBound(1000, (1000, 20, 1000))), (True, ReplyBound(1000, (5000, 20, 1000)))],
-)
-def test_a_cap_spares_the_item_that_the_caller_has_memory_for(given: bool, expected: ReplyBound) -> None:
-    assert ReplyBound(2000, (5000, 20, 3000)).capped(1000, given=given) == expected
-
-
-def test_where_nothing_can_be_placed_everything_is_in_the_results() -> None:
-    assert ReplyBound(10, (5, 8)).inline(1000) == ReplyBound(26)
-    assert ReplyBound(10, (5000,)).inline(1000) == ReplyBound(1000)
