@@ -6,29 +6,22 @@ from typing import Any
 
 import pytest
 
-from rpcrdma import limits
 from rpcrdma.errors import DecodeError
 from rpcrdma.rtr.messages import (
-    Explicit,
-    InSegments,
-    Item,
     Report,
     ReportCode,
     TransmissionId,
-    TransmitResponse,
-    decode_transmit_response,
     encode_report,
-    encode_transmit_response,
 )
-from rpcrdma.transport import Segment
 from rtr_vectors import DECODERS, ENCODERS, MESSAGES, VECTORS, octets_of, value_of
 from support.cases import each_case
 
 CASES = [(kind, vector) for kind in MESSAGES for vector in VECTORS[kind]]
 
 
+@pytest.mark.req("RT-12")
 @each_case(("kind", "vector"), CASES)
-def test_golden_messages_both_ways(kind: str, vector: dict[str, Any]) -> None:
+def test_golden_messages_both_ways_and_cut_off_anywhere(kind: str, vector: dict[str, Any]) -> None:
     octets, value = octets_of(vector), value_of(kind, vector)
     assert ENCODERS[kind](value) == octets
     decoded, end = DECODERS[kind](octets, 0)
@@ -36,25 +29,16 @@ def test_golden_messages_both_ways(kind: str, vector: dict[str, Any]) -> None:
     assert end == len(octets)
     # Equal tuples of other classes would compare equal, too.
     assert repr(decoded) == repr(value)
-
-
-@pytest.mark.req("RT-12")
-@each_case(("kind", "vector"), [case for case in CASES if case[0] != "report"])
-def test_the_payload_follows_the_structure_at_once(kind: str, vector: dict[str, Any]) -> None:
-    octets, value = octets_of(vector), value_of(kind, vector)
-    for payload in (b"p", b"\xff" * 64):
-        for prefix in (b"", bytes(20), b"odd"):
+    # The payload follows at once, wherever the message stands.
+    for prefix in (b"", bytes(20), b"odd"):
+        for payload in (b"",) if kind == "report" else (b"p", b"\xff" * 64):
             message = prefix + octets + payload
             for data in (message, bytearray(message), memoryview(message)):
                 assert DECODERS[kind](data, len(prefix)) == (value, len(prefix) + len(octets))
-
-
-@each_case(("kind", "vector"), CASES)
-def test_a_message_that_is_cut_off_anywhere_says_where(kind: str, vector: dict[str, Any]) -> None:
-    octets = bytes(20) + octets_of(vector)
-    for length in range(20, len(octets)):
+    placed = bytes(20) + octets
+    for length in range(20, len(placed)):
         with pytest.raises(DecodeError) as caught:
-            DECODERS[kind](octets[:length], 20)
+            DECODERS[kind](placed[:length], 20)
         assert 20 <= caught.value.offset <= length
         assert caught.value.need.endswith("octets")
 
@@ -96,43 +80,12 @@ def test_the_draft_s_table_of_kinds_by_context() -> None:
     assert taken == {"request": [1, 2], "response": [1, 2, 5, 6], "direction": [1, 2, 3, 4]}
 
 
-@each_case(
-    ("where", "room"),
-    [
-        (InSegments(0, tuple(range(limits.RTR_SEGMENT_NUMBERS_MAX))), limits.RTR_SEGMENT_NUMBERS_MAX),
-        (Explicit((Segment(1, 2, 3),) * limits.CHUNK_SEGMENTS_MAX), limits.CHUNK_SEGMENTS_MAX),
-    ],
-)
-def test_as_many_as_are_allowed_and_one_more(where: InSegments | Explicit, room: int) -> None:
-    response = TransmitResponse((Item(0, 4, where),), 1, 0)
-    octets = encode_transmit_response(response)
-    assert decode_transmit_response(octets, 0) == (response, len(octets))
-    more = InSegments(0, (*where.numbers, 1)) if isinstance(where, InSegments) else Explicit((*where.segments,) * 2)
-    with pytest.raises(DecodeError, match=f"need at most {room}"):
-        decode_transmit_response(encode_transmit_response(TransmitResponse((Item(0, 4, more),), 1, 0)), 0)
-
-
-def test_as_many_items_as_are_allowed() -> None:
-    response = TransmitResponse((Item(0, 4, InSegments(0, (1,))),) * limits.RTR_ITEMS_MAX, 1, 0)
-    octets = encode_transmit_response(response)
-    assert decode_transmit_response(octets, 0) == (response, len(octets))
-
-
 @pytest.mark.req("RT-14")
-def test_each_code_has_as_many_words_as_its_detail() -> None:
+def test_no_report_is_encoded_with_other_words_than_its_code_has() -> None:
     detail = {ReportCode.CONTINUATION: 0} | dict.fromkeys(
         (ReportCode.OFFSET, ReportCode.SEGMENT_NUMBER, ReportCode.PAYLOAD), 3
     )
     for code in ReportCode:
-        count = detail.get(code, 2)
-        for words in range(5):
-            report = Report(TransmissionId(7, 0, 0), None, code, tuple(range(words)))
-            octets = b"".join(word.to_bytes(4) for word in (7, 0, 0, 0, code, *range(words)))
-            if words == count:
-                assert encode_report(report) == octets
-                assert DECODERS["report"](octets, 0)[0] == report
-                continue
+        for words in set(range(5)) - {detail.get(code, 2)}:
             with pytest.raises(AssertionError):
-                encode_report(report)
-            with pytest.raises(DecodeError):
-                DECODERS["report"](octets, 0)
+                encode_report(Report(TransmissionId(7, 0, 0), None, code, tuple(range(words))))

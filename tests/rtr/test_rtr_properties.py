@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.errors import DecodeError
 from rpcrdma.rtr import RoundTrip, messages, properties
 from rpcrdma.rtr.properties import (
     REQUEST_RECEIVE_LIMIT_DEFAULT,
     RESPONSE_SEND_LIMIT_DEFAULT,
     SUPPORT_DEFAULT,
-    BufferStructure,
     SegmentKind,
     Support,
     decode_buffer_structure,
@@ -57,13 +56,6 @@ def test_nonsense_is_named_with_its_offset(vector: dict[str, Any]) -> None:
     assert (caught.value.field, caught.value.offset) == (vector["field"], vector["offset"])
 
 
-def test_a_structure_of_ones_own_is_held_to_the_same_rules() -> None:
-    with pytest.raises(LocalProtocolError, match="xmrbuf_length: need 8192, the sum of all segments, have 8191"):
-        BufferStructure(8191, ((2, SegmentKind(4096, 0, placeable=True)),))
-    with pytest.raises(LocalProtocolError, match="xmrseg_length"):
-        BufferStructure.plain(0)
-
-
 def test_flags_that_mean_nothing_are_passed_over() -> None:
     for flags, placeable in ((0xFFFFFFFE, False), (0xFFFFFFFF, True), (2, False), (3, True)):
         octets = b"".join(word.to_bytes(4) for word in (64, 1, 1, 64, 0, flags))
@@ -81,57 +73,14 @@ def test_each_alignment_is_none_or_a_power_of_two() -> None:
     assert taken == [0, 1, 2, 4, 8, 4096, 1 << 31]
 
 
-@pytest.mark.req("RT-5")
-def test_placeable_segments_are_numbered_from_zero_where_they_stand() -> None:
-    groups = (
-        (1, SegmentKind(100, 0, placeable=False)),
-        (2, SegmentKind(1000, 8, placeable=True)),
-        (2, SegmentKind(50, 0, placeable=False)),
-        (1, SegmentKind(300, 0, placeable=True)),
-    )
-    structure = BufferStructure(2500, groups)
-    assert structure.segments == (
-        (0, 100, False),
-        (100, 1000, True),
-        (1100, 1000, True),
-        (2100, 50, False),
-        (2150, 50, False),
-        (2200, 300, True),
-    )
-    assert structure.placeable == ((100, 1000), (1100, 1000), (2200, 300))
-    assert structure.segments is structure.segments
-    assert structure.placeable is structure.placeable
-    assert structure == BufferStructure(2500, groups)
-    assert len({structure, BufferStructure(2500, groups)}) == 1
-
-
-@pytest.mark.req("RT-10")
-def test_without_a_structure_a_buffer_is_one_segment_for_no_data() -> None:
-    plain = BufferStructure.plain(4096)
-    assert plain.octets == 4096
-    assert plain.segments == ((0, 4096, False),)
-    assert plain.placeable == ()
-    assert decode_buffer_structure(encode_buffer_structure(plain)) == plain
-
-
-def test_support_keeps_what_it_knows() -> None:
+def test_support_and_limits_are_single_words() -> None:
     assert encode_support(Support.REQUEST | Support.CONTINUE) == b"\0\0\0\5"
     assert decode_support(b"\0\0\0\5") == Support.REQUEST | Support.CONTINUE
     assert decode_support(b"\xff\xff\xff\xfa") is Support.RESPONSE
     assert decode_support(memoryview(bytes(4))) == SUPPORT_DEFAULT == 0
-
-
-def test_limits_are_single_words() -> None:
     assert REQUEST_RECEIVE_LIMIT_DEFAULT == RESPONSE_SEND_LIMIT_DEFAULT == 1
     assert encode_transmission_limit(300) == b"\0\0\1\x2c"
     assert decode_transmission_limit(b"\0\0\1\x2c") == 300
-
-
-@each_case("decode", [decode_support, decode_transmission_limit])
-def test_words_of_another_length_are_none(decode: Any) -> None:
-    for length in (0, 1, 3, 5, 8):
-        with pytest.raises(DecodeError):
-            decode(bytes(length))
 
 
 def test_code_points_are_beyond_those_of_the_protocol() -> None:

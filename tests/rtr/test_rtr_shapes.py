@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
-
 from rpcrdma import limits
 from rpcrdma.errors import DecodeError
 from rpcrdma.rtr.messages import (
@@ -150,7 +148,7 @@ def shown(error: Any) -> tuple[str, int, str, str]:
     return error.field, error.offset, error.need, error.have
 
 
-@pytest.mark.parametrize("start", [0, 20])
+@each_case("start", [0, 20])
 def test_a_message_that_is_too_short_says_how_much_is_there(start: int) -> None:
     for decode, name, need in (
         (decode_transmit_request, "Transmit Request", 20),

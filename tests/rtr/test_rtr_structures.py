@@ -30,7 +30,7 @@ def shown(error: Any) -> tuple[str, int, str, str]:
 MOST = RTR_BUFFER_SEGMENTS_MAX
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("octets", "groups", "mistake"),
     [
         (64, [(0, 64, 0, 1)], ("xmrgrp_count", 8, "1 or more", "0")),
@@ -91,18 +91,24 @@ def test_as_many_groups_as_segments_are_read() -> None:
         assert shown(error) == ("xmrbuf_groups", 4, f"at most {MOST}", str(count))
 
 
-def test_segments_start_one_behind_another() -> None:
-    structure = BufferStructure(
-        100 + 2 * 30 + 7, ((1, SegmentKind(100, 0, placeable=False)), (2, SegmentKind(30, 0, placeable=True)),
-        (1, SegmentKind(7, 0, placeable=True)))
+@pytest.mark.req("RT-5", "RT-10")
+def test_segments_start_one_behind_another_and_those_for_data_are_numbered() -> None:
+    groups = (
+        (1, SegmentKind(100, 0, placeable=False)), (2, SegmentKind(1000, 8, placeable=True)),
+        (2, SegmentKind(50, 0, placeable=False)), (1, SegmentKind(300, 0, placeable=True)),
     )  # fmt: skip
-    assert structure.segments == ((0, 100, False), (100, 30, True), (130, 30, True), (160, 7, True))
-    assert structure.placeable == ((100, 30), (130, 30), (160, 7))
-    assert str(structure) == "1 of 100, 2 of 30 for data, 1 of 7 for data"
-
-
-def test_a_plain_buffer_is_one_segment_without_data() -> None:
-    assert BufferStructure.plain(77) == BufferStructure(77, ((1, SegmentKind(77, 0, placeable=False)),))
+    structure = BufferStructure(2500, groups)
+    assert structure.segments == (
+        (0, 100, False), (100, 1000, True), (1100, 1000, True), (2100, 50, False), (2150, 50, False), (2200, 300, True)
+    )  # fmt: skip
+    assert structure.placeable == ((100, 1000), (1100, 1000), (2200, 300))
+    assert structure.segments is structure.segments
+    assert structure.placeable is structure.placeable
+    assert len({structure, BufferStructure(2500, groups)}) == 1
+    assert str(structure) == "1 of 100, 2 of 1000 for data, 2 of 50, 1 of 300 for data"
+    plain = BufferStructure.plain(4096)
+    assert plain == BufferStructure(4096, ((1, SegmentKind(4096, 0, placeable=False)),))
+    assert (plain.segments, plain.placeable) == (((0, 4096, False),), ())
 
 
 @each_case(("decode", "field"), [(decode_support, "rtr_support"), (decode_transmission_limit, "transmission limit")])
