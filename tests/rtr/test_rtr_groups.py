@@ -68,7 +68,7 @@ def test_limits_that_a_peer_has_not_told_are_one_transmission_and_others_are_bou
 
 
 @pytest.mark.req("RT-10")
-@pytest.mark.parametrize("octets", [8192, 36864, 65536])
+@each_case("octets", [8192, 36864, 65536])
 def test_the_structure_that_is_told_has_the_size_of_the_receive_buffers(octets: int) -> None:
     (extension,) = all_extensions("auto", TransportConfig(offered_receive_octets=octets), [])
     (row,) = [row for row in extension.properties if row.number == RECEIVE_STRUCTURE]

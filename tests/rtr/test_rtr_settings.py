@@ -48,7 +48,7 @@ def test_a_setting_beyond_its_bound_is_named(settings: dict[str, int], name: str
         RoundTripConfig(**settings)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("octets", "segment_octets", "segments"),
     [
         (5119, 4096, []),

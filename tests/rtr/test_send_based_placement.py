@@ -18,7 +18,7 @@ from support.cases import each_case
 
 ALWAYS = RoundTripConfig(preference=Preference.SEGMENTS)
 SERVER = RoundTripConfig()
-BOTH_DRAFTS = pytest.mark.parametrize("version", ["2", "2-07"])
+BOTH_DRAFTS = each_case("version", ["2", "2-07"])
 SUPPORT = [Support(bits) for bits in range(8)]
 
 
