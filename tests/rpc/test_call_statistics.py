@@ -88,21 +88,21 @@ def ended_call(transmissions: int, sent_ns: int, status: int | str = 0) -> Call:
 
 
 @each_case(
-    ("call", "outcome", "times_ms"),
+    ("sending", "outcome", "times_ms"),
     [
         # Sent at once, and again later; sent again at once; never sent, so that it has waited all its time.
-        (ended_call(2, 12 * MS), (SUCCESS, 1, 2, 0, 200, 50), (2, 3, 5)),
-        (ended_call(2, 10 * MS), (SUCCESS, 1, 2, 0, 200, 50), (0, 5, 5)),
-        (ended_call(0, 0, CONNECTION_LOST), (CONNECTION_LOST, 1, 0, 1, 0, 50), (5, 0, 5)),
-        (ended_call(1, 10 * MS), (SUCCESS, 1, 1, 0, 100, 50), (0, 5, 5)),
+        ((2, 12 * MS), (SUCCESS, 1, 2, 0, 200, 50), (2, 3, 5)),
+        ((2, 10 * MS), (SUCCESS, 1, 2, 0, 200, 50), (0, 5, 5)),
+        ((0, 0, CONNECTION_LOST), (CONNECTION_LOST, 1, 0, 1, 0, 50), (5, 0, 5)),
+        ((1, 10 * MS), (SUCCESS, 1, 1, 0, 100, 50), (0, 5, 5)),
     ],
 )
 def test_a_call_is_one_operation_however_often_it_was_sent(
-    call: Call, outcome: tuple[Any, ...], times_ms: tuple[int, ...]
+    sending: tuple[Any, ...], outcome: tuple[Any, ...], times_ms: tuple[int, ...]
 ) -> None:
     statistics = CallStatistics()
     for times in (1, 2):
-        statistics.count(call)
+        statistics.count(ended_call(*sending))
         (read,) = statistics.snapshot()
         told = (read.ops, read.trans, read.errors, read.bytes_sent, read.bytes_recv)
         assert (read.status, *told) == (outcome[0], *(times * each for each in outcome[1:]))

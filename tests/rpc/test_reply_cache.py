@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,24 @@ def reply(length: int) -> Payload:
 
 def answer(cache: ReplyCache, xid: int, length: int, now_s: float) -> None:
     cache.finish(cache.begin(key(xid)), reply(length), now_s)
+
+
+class Looked(dict[CallKey, KnownCall]):
+    """Calls, of which the oldest may be looked for 5000 times."""
+
+    looks = 0
+
+    def values(self) -> Any:
+        self.looks += 1
+        assert self.looks <= 5000, "the oldest call does not go"
+        return super().values()
+
+
+def watched(**bounds: Any) -> ReplyCache:
+    """A cache that fails where it would make room for ever."""
+    cache = ReplyCache(**bounds)
+    cache._answered = Looked()
+    return cache
 
 
 def test_a_call_is_known_while_it_runs_and_then_by_its_reply() -> None:
@@ -153,7 +172,7 @@ def test_a_refused_reply_is_held_until_it_is_sent_however_long_it_is() -> None:
 
 
 def test_a_refused_reply_goes_with_its_call() -> None:
-    cache = ReplyCache(entries_max=1, reply_octets_max=0)
+    cache = watched(entries_max=1, reply_octets_max=0)
     call = refused(cache, 1, 300)
     answer(cache, 2, 8, 1.0)
     assert cache.held(call) is None
@@ -205,7 +224,7 @@ def test_what_is_kept_is_what_a_list_of_answered_calls_says(seed: int) -> None:
         "reply_octets_max": draw.choice([SMALL, 3 * SMALL]),
         "age_s": 8.0,
     }
-    cache, model = ReplyCache(**bounds), Model(**bounds)
+    cache, model = watched(**bounds), Model(**bounds)
     running: dict[int, KnownCall] = {}
     now_s = 0.0
     for xid in range(150):
