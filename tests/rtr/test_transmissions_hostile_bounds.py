@@ -105,24 +105,6 @@ def test_a_group_that_never_ends_ends_the_connection(draft: str, more: int) -> N
     assert "the rest of a message within 30 s" in closed.reason
 
 
-def test_groups_that_do_end_are_not_ended_by_it() -> None:
-    peer = server(config=TransportConfig(stalled_s=30.0, offered_receive_octets=OCTETS))
-    now_s = 100.0
-    peer.request(CALL, count=2)
-    for _ in range(3):
-        assert peer.endpoint.next_deadline_s(now_s) == now_s + 30
-        peer.go_on(1)
-        peer.endpoint.reply(peer.arrived(), message(XID, 1))
-        peer.request(CALL, count=2)
-        now_s += 30
-        peer.endpoint.on_time(now_s)
-        assert peer.endpoint_events() == []
-    peer.go_on(1)
-    peer.endpoint.reply(peer.arrived(), message(XID, 1))
-    peer.heard()
-    peer.assert_serves()
-
-
 class Room:
     """Memory of a server that has so much room for messages."""
 

@@ -75,8 +75,6 @@ WITHIN_A_GROUP: dict[str, tuple[Act, tuple[int, int, int], int, tuple[int, ...]]
     "another request": (
         lambda peer: peer.request(words(OTHER, 0), xid=OTHER), (OTHER, 0, 0), BADOMT, (XMTCONT, XMTREQ)
     ),
-    "the same request": (lambda peer: peer.request(CALL), LEAD, BADOMT, (XMTCONT, XMTREQ)),
-    "a response": (lambda peer: peer.response(words(OTHER, 1), xid=OTHER), (OTHER, 1, 0), BADOMT, (XMTCONT, XMTRESP)),
     "another XID": (lambda peer: peer.go_on(1, xid=OTHER), (OTHER, 0, 1), BADXID, (XID, OTHER)),
     "a huge number": (lambda peer: peer.go_on(0xFFFFFFFF), (XID, 0, 0xFFFFFFFF), BADSEQ, (1, 0xFFFFFFFF)),
     "what continues a response": (
@@ -122,11 +120,9 @@ def segment(peer: TransmissionPeer, length: int) -> tuple[int, int, int]:
 # Two pages and 100 octets of data come with each.
 REQUESTS: list[tuple[dict[str, Any], tuple[bytes, ...], int, tuple[int, ...]]] = [
     ({"count": 0}, (), BADSEQ, (limits.RTR_TRANSMISSIONS_MAX, 0)),
-    ({"count": 0xFFFFFFFF}, (), BADSEQ, (limits.RTR_TRANSMISSIONS_MAX, 0xFFFFFFFF)),
     ({"length": 0xFFFFFFFF, "data": b""}, (), BADPL, (0xFFFFFFFF, 0, 8)),
     ({"directions": array(words(0, 8, 0), words(4, 12, 0))}, (), BADOFF, (4, 8, 0xFFFFFFFF)),
     ({}, (in_segments(8, 10, 0xFFFFFFFF),), BADTBSN, (0xFFFFFFFF, 0, 2)),
-    ({}, (in_segments(8, 10, 1), in_segments(20, 10, 0)), BADTBSN, (0, 1, 2)),
     ({}, (in_segments(8, 5000, 0, 1), in_segments(5008, 10, 1)), BADOFF, (0, 904, 4095)),
     ({}, (in_segments(8, 10, 0, offset=0xFFFFFFFF),), BADOFF, (0xFFFFFFFF, 0, 4095)),
     ({}, (in_segments(8, 3 * PAGE, 0, 1, 2),), BADPL, (3 * PAGE, 0, 2 * PAGE + 100)),

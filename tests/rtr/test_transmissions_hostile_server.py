@@ -166,30 +166,23 @@ def test_reports_about_nothing_change_nothing(draft: str) -> None:
 
 OFFERED = 10240
 
-# By the direction of the request: items of the response that do not fit it; `memory` is the offered memory.
-MISFITS = {
-    "nothing for a direction": (Preference.SEGMENTS, lambda _: []),
-    "two items for one direction": (Preference.SEGMENTS, lambda _: [in_segments(12, 100, 0), in_segments(112, 100, 1)]),
-    "by RDMA instead of in segments": (Preference.SEGMENTS, lambda _: [by_rdma(12, 4, (1, 4, 0))]),
-    "in segments instead of by RDMA": (Preference.EXPLICIT, lambda _: [in_segments(12, 100, 0)]),
-    "more than was offered": (
-        Preference.EXPLICIT, lambda memory: [by_rdma(12, OFFERED + 1, (memory[0], OFFERED + 1, memory[2]))]
-    ),
-    "more segments than were offered": (
-        Preference.EXPLICIT, lambda memory: [by_rdma(12, 100, (memory[0], 100, memory[2]), (memory[0], 0, memory[2]))]
-    ),
-    "no segments": (Preference.EXPLICIT, lambda _: [by_rdma(12, 0)]),
-    "another length than was written": (
-        Preference.CHOICE, lambda memory: [by_rdma(12, 99, (memory[0], 100, memory[2]))]
-    ),
-}  # fmt: skip
-
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-7")
-@each_case("what", MISFITS)
-def test_a_response_that_does_not_fit_the_directions_fails_its_call_alone(draft: str, what: str) -> None:
-    preference, items = MISFITS[what]
+@each_case(
+    ("preference", "items"),
+    [
+        # The way of the request's direction, and items of the response, which follow from the memory that is offered.
+        (Preference.SEGMENTS, lambda _: []),
+        (Preference.SEGMENTS, lambda _: [by_rdma(12, 4, (1, 4, 0))]),
+        (Preference.EXPLICIT, lambda _: [in_segments(12, 100, 0)]),
+        (Preference.EXPLICIT, lambda at: [by_rdma(12, 100, (at[0], 100, at[2]), (at[0], 0, at[2]))]),
+        (Preference.CHOICE, lambda at: [by_rdma(12, OFFERED + 1, (at[0], OFFERED + 1, at[2]))]),
+    ],
+)
+def test_a_response_that_does_not_fit_the_directions_fails_its_call_alone(
+    draft: str, preference: Preference, items: Callable[[tuple[int, int, int]], list[bytes]]
+) -> None:
     peer = client(draft, preference=preference)
     (sent,) = calling(peer, result=OFFERED)
     calling(peer, OTHER, result=OFFERED)
