@@ -147,7 +147,7 @@ async def joined(
         **options,
     )
     async with (
-        serve([small], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=accepting, drain_s=0.2)) as running,
+        serve([small], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=accepting, drain_s=60.0)) as running,
         connect(running.listening[0], PROGRAM, options=calling) as connection,
     ):
         yield Line(connection, running, small)
