@@ -147,14 +147,14 @@ async def joined(
         **options,
     )
     async with (
-        serve([small], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=accepting, drain_s=0.2)) as running,
+        serve([small], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=accepting, drain_s=60.0)) as running,
         connect(running.listening[0], PROGRAM, options=calling) as connection,
     ):
         yield Line(connection, running, small)
         small.gate.set()
 
 
-@pytest.fixture(params=["2", "2-07"])
+@pytest.fixture(params=["2", pytest.param("2-07", marks=pytest.mark.thorough)])
 def connected(request: pytest.FixtureRequest) -> Callable[..., AbstractAsyncContextManager[Line]]:
     """`joined` in one draft of version 2, over the loopback: batches do not depend on the provider."""
     return functools.partial(joined, {"rpcrdma_version": request.param, "provider": LoopbackProvider()})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from batch_pair import BatchPair, counts
 from batches import BatchCounts, batches_extension
 
@@ -12,7 +11,7 @@ from rpcrdma.testing.endpoint_pair import EndpointPair, calls_in, message
 from rpcrdma.transport import ReplyArrived, TransportConfig
 from support.cases import each_case
 
-BOTH_DRAFTS = pytest.mark.parametrize("version", ["2", "2-07"])
+BOTH_DRAFTS = each_case("version", ["2", "2-07"])
 
 
 @BOTH_DRAFTS
@@ -60,7 +59,7 @@ def test_version_1_has_none() -> None:
     assert pair.client.statistics.sends == pair.server.statistics.sends == 8
 
 
-@pytest.mark.parametrize(("client", "server", "sends"), [(64, 3, 3), (3, 64, 3), (5, 5, 2), (7, 64, 1)])
+@each_case(("client", "server", "sends"), [(64, 3, 3), (3, 64, 3), (5, 5, 2), (7, 64, 1)])
 def test_no_more_go_together_than_either_end_takes(client: int, server: int, sends: int) -> None:
     pair = BatchPair(client, server)
     before = pair.sends()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 
-import pytest
 from batch_pair import BatchPeer, counts
 from batches import BATCH, BATCH_MESSAGES_MAX
 
@@ -14,7 +13,7 @@ from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import CallFailed, CallRefused, Closed, ReplyArrived, Role
 from support.cases import each_case
 
-BOTH_DRAFTS = pytest.mark.parametrize("version", ["2", "2-07"])
+BOTH_DRAFTS = each_case("version", ["2", "2-07"])
 CALL, REPLY = 0, 1
 RESPONSE, MORE = 1, 2
 ERROR, BAD_XDR = 4, 2

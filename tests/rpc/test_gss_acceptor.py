@@ -111,6 +111,11 @@ class Server:
         return protected.decode(Decoder(self.answer(octets_of(protected, number))), 9, ADD, ())
 
 
+def with_session() -> tuple[Server, GssSession]:
+    server = Server()
+    return server, server.session()
+
+
 def octets_of(protected: ProtectedCall, number: int = 41) -> bytes:
     return b"".join(protected.encode(9, ADD, number).gather())
 
@@ -142,8 +147,7 @@ def test_a_context_is_made_with_init_and_goes_on_with_the_handle_that_was_given(
 
 @each_case("service", GssService)
 def test_handlers_get_the_identity_and_one_object_for_all_calls_of_a_service(service: GssService) -> None:
-    server = Server()
-    session = server.session()
+    server, session = with_session()
     found = [server.opened(octets_of(ProtectedCall(session, service)))[0] for _ in range(2)]
     assert found[0].credential is found[1].credential
     flavor = next(flavor for flavor in SecurityFlavor if flavor.service is service)
@@ -167,8 +171,7 @@ def test_the_verifier_moves_bulk_results_to_their_places_in_the_longer_reply() -
 
 @each_case("service", GssService)
 def test_errors_that_are_no_denials_have_a_verifier_and_no_body(service: GssService) -> None:
-    server = Server()
-    session = server.session()
+    server, session = with_session()
     protected = ProtectedCall(session, service)
     reply = server.answer(b"".join(protected.encode(9, MISSING, 1).gather()))
     with pytest.raises(NoSuchProcedure):
@@ -179,8 +182,7 @@ def test_errors_that_are_no_denials_have_a_verifier_and_no_body(service: GssServ
 
 @each_case("service", GssService)
 def test_no_octet_of_a_header_or_of_a_protected_body_can_be_changed(service: GssService) -> None:
-    server = Server()
-    session = server.session()
+    server, session = with_session()
     protected = ProtectedCall(session, service)
     octets = octets_of(protected)
     # Behind the verifier of a call without a protected body come its arguments.
@@ -200,8 +202,7 @@ def test_no_octet_of_a_header_or_of_a_protected_body_can_be_changed(service: Gss
 
 @each_case("service", [GssService.INTEGRITY, GssService.PRIVACY])
 def test_no_octet_of_a_reply_can_be_changed(service: GssService) -> None:
-    server = Server()
-    session = server.session()
+    server, session = with_session()
     protected = ProtectedCall(session, service)
     reply = server.answer(octets_of(protected))
     for at in range(len(reply)):
@@ -215,8 +216,7 @@ def test_no_octet_of_a_reply_can_be_changed(service: GssService) -> None:
 
 
 def test_a_reply_without_a_verifier_of_the_context_is_not_believed() -> None:
-    server = Server()
-    session = server.session()
+    _, session = with_session()
     plain = (9).to_bytes(4, "big") + bytes.fromhex("00000001 00000000 00000000 00000000 00000000 0000002a")
     with pytest.raises(UnverifiedReply, match="flavor 0"):
         ProtectedCall(session, GssService.NONE).decode(Decoder(plain), 9, ADD, ())
@@ -225,8 +225,7 @@ def test_a_reply_without_a_verifier_of_the_context_is_not_believed() -> None:
 @pytest.mark.req("OR-11")
 @each_case("service", [GssService.INTEGRITY, GssService.PRIVACY])
 def test_a_body_of_another_call_of_the_same_context_is_refused(service: GssService) -> None:
-    server = Server()
-    session = server.session()
+    server, session = with_session()
     first, second = (octets_of(ProtectedCall(session, service)) for _ in range(2))
     split = first.index(session.gss.mic(first[: 24 + 8 + 36])) + 20
     mixed = second[:split] + first[split:]
@@ -238,8 +237,7 @@ def test_a_body_of_another_call_of_the_same_context_is_refused(service: GssServi
 
 @pytest.mark.req("OR-12")
 def test_replays_and_numbers_below_the_window_are_dropped_and_reordered_ones_are_taken() -> None:
-    server = Server()
-    session = server.session()
+    server, session = with_session()
     early = [octets_of(ProtectedCall(session, GssService.NONE)) for _ in range(3)]
     assert server.opened(early[2])[1] is None
     assert server.opened(early[0])[1] is None
@@ -253,8 +251,7 @@ def test_replays_and_numbers_below_the_window_are_dropped_and_reordered_ones_are
 
 
 def test_a_forged_number_does_not_move_the_window() -> None:
-    server = Server()
-    session = server.session()
+    server, session = with_session()
     forged = crafted(session, GssCredential(1, 0, 0x7FFFFFFF, 1, session.handle), verifier=OpaqueAuth(6, bytes(20)))
     assert refused(server, forged) == AuthStat.RPCSEC_GSS_CREDPROBLEM
     assert server.call(session, GssService.NONE) == 42
@@ -276,15 +273,13 @@ def test_a_forged_number_does_not_move_the_window() -> None:
     ],
 )
 def test_a_credential_that_cannot_be_is_refused_with_its_status(changes: dict[str, Any], stat: AuthStat) -> None:
-    server = Server()
-    session = server.session()
+    server, session = with_session()
     credential = GssCredential(1, 0, 1, 1, session.handle)._replace(**changes)
     assert refused(server, crafted(session, credential)) == stat
 
 
 def test_verifiers_of_another_flavor_are_refused() -> None:
-    server = Server()
-    session = server.session()
+    server, session = with_session()
     credential = GssCredential(1, 0, 1, 1, session.handle)
     assert refused(server, crafted(session, credential, verifier=OpaqueAuth(0, b""))) == AuthStat.AUTH_BADVERF
     creating = ContextCall(b"x").encode(9, NULL, None).reduced
@@ -308,16 +303,14 @@ def test_contexts_end_with_their_tickets_and_when_nobody_uses_them() -> None:
     assert server.call(session, GssService.NONE) == 42
     server.now_s = 100.0
     assert refused(server, octets_of(ProtectedCall(session, GssService.NONE))) == AuthStat.RPCSEC_GSS_CTXPROBLEM
-    server = Server()
-    session = server.session()
+    server, session = with_session()
     server.now_s = GSS_IDLE_S
     assert refused(server, octets_of(ProtectedCall(session, GssService.NONE))) == AuthStat.RPCSEC_GSS_CREDPROBLEM
     assert len(server.acceptor) == 0
 
 
 def test_a_context_that_ends_within_a_call_is_told_with_the_reply() -> None:
-    server = Server()
-    session = server.session()
+    server, session = with_session()
     call, reply = server.opened(octets_of(ProtectedCall(session, GssService.PRIVACY)))
     assert reply is None
     server.mechanism.expired = True
@@ -329,8 +322,7 @@ def test_a_context_that_ends_within_a_call_is_told_with_the_reply() -> None:
 
 @each_case("service", GssService)
 def test_destroy_ends_the_context_and_is_answered_under_it(service: GssService) -> None:
-    server = Server()
-    session = server.session()
+    server, session = with_session()
     ending = ProtectedCall(session, service, ends=True)
     reply = server.answer(bytes(ending.encode(9, NULL, None).reduced))
     assert ending.decode(Decoder(reply), 9, NULL, ()) is None
@@ -390,8 +382,7 @@ def handle_known(server: Server, session: GssSession) -> bool:
 @pytest.mark.req("V1-80", "V1-83", "V2-65")
 @each_case("service", [GssService.INTEGRITY, GssService.PRIVACY])
 def test_a_protected_body_of_which_a_part_came_in_a_chunk_is_refused(service: GssService) -> None:
-    server = Server()
-    session = server.session()
+    server, session = with_session()
     octets = octets_of(ProtectedCall(session, service))
     with pytest.raises(ReducedIneligibleItem):
         server.opened(octets, placed=PlacedByPosition({len(octets) - 8: memoryview(bytes(8))}))
@@ -408,8 +399,7 @@ def test_a_server_without_contexts_refuses_the_flavor() -> None:
 
 @given(st.binary(max_size=120), st.integers(0, 100))
 def test_any_octets_in_place_of_a_call_end_in_an_answer_or_in_silence(noise: bytes, keep: int) -> None:
-    server = Server()
-    session = server.session()
+    server, session = with_session()
     octets = octets_of(ProtectedCall(session, GssService.INTEGRITY))
     data = octets[:keep] + noise
     try:
@@ -445,8 +435,7 @@ def test_verifier_and_protection_count_in_the_space_that_a_call_offers(service: 
 
 
 def test_the_key_of_a_call_leaves_its_protection_out() -> None:
-    server = Server()
-    session = server.session()
+    server, session = with_session()
     keys = set()
     for service in GssService:
         for _ in range(2):

@@ -24,6 +24,7 @@ from rpcrdma.rpc.gss.messages import (
     encode_token,
 )
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 
 CREDENTIAL = bytes.fromhex("00000001 00000000 00000007 00000003 00000005 68616e646c000000")
 RESULT = bytes.fromhex("00000002 6869 0000 00000000 00000000 00000080 00000003 746f6b00")
@@ -54,7 +55,7 @@ def test_the_layouts_are_those_of_the_rfc() -> None:
     assert whole(decode_token, RESULT[-8:]) == b"tok"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("decode", "octets"),
     [
         (decode_gss_credential, CREDENTIAL),

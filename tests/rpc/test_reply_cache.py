@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from rpcrdma.limits import REPLY_CACHE_SMALL_OCTETS
+from rpcrdma import limits
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.calling import CallEncoder
 from rpcrdma.rpc.program import null_procedure
@@ -15,6 +17,10 @@ from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition
 from support.cases import each_case
 
 PROCEDURE = null_procedure(7, 1)
+
+
+SMALL = limits.REPLY_CACHE_SMALL_OCTETS
+LENGTHS = (0, 1, SMALL - 1, SMALL, SMALL + 1, 2 * SMALL, 3 * SMALL, 3 * SMALL + 1)
 
 
 def key(xid: int, octets: bytes = b"call", client: str = "192.0.2.7") -> CallKey:
@@ -29,27 +35,21 @@ def answer(cache: ReplyCache, xid: int, length: int, now_s: float) -> None:
     cache.finish(cache.begin(key(xid)), reply(length), now_s)
 
 
-def kept(cache: ReplyCache, xid: int, now_s: float) -> bool | None:
-    """Whether the reply is there; None if the call is not known at all."""
-    known = cache.find(key(xid), now_s)
-    return None if known is None else known.reply is not None
-
-
-class Answered(dict[CallKey, KnownCall]):
-    """Calls, of which the oldest may be looked for 100 times."""
+class Looked(dict[CallKey, KnownCall]):
+    """Calls, of which the oldest may be looked for 5000 times."""
 
     looks = 0
 
     def values(self) -> Any:
         self.looks += 1
-        assert self.looks <= 100, "the oldest call does not go"
+        assert self.looks <= 5000, "the oldest call does not go"
         return super().values()
 
 
 def watched(**bounds: Any) -> ReplyCache:
     """A cache that fails where it would make room for ever."""
     cache = ReplyCache(**bounds)
-    cache._answered = Answered()
+    cache._answered = Looked()
     return cache
 
 
@@ -67,24 +67,9 @@ def test_a_call_is_known_while_it_runs_and_then_by_its_reply() -> None:
     assert call.reply is result
     assert repr(call) == "KnownCall(xid=0x00000001, answered)"
     assert len(cache) == 1
-
-
-@each_case(
-    "other",
-    [
-        key(2),
-        key(1, client="192.0.2.8"),
-        key(1, b"cal1"),
-        key(1, b"call\0"),
-        call_key("192.0.2.7", 1, null_procedure(7, 2), Decoder(b"call")),
-        call_key("192.0.2.7", 1, null_procedure(8, 1), Decoder(b"call")),
-    ],
-)
-def test_a_call_that_differs_in_anything_is_another_one(other: CallKey) -> None:
-    cache = ReplyCache()
-    answer(cache, 1, 8, 0.0)
-    assert cache.find(key(1), 0.0) is not None
-    assert cache.find(other, 0.0) is None
+    small = ReplyCache(reply_octets_max=7)
+    answer(small, 1, 8, 0.0)
+    assert repr(small.find(key(1), 0.0)) == "KnownCall(xid=0x00000001, reply not kept)"
 
 
 def test_the_checksum_covers_the_whole_call_and_nothing_before_it() -> None:
@@ -97,125 +82,25 @@ def test_the_checksum_covers_the_whole_call_and_nothing_before_it() -> None:
     assert call_key("", 1, PROCEDURE, Decoder(b"header" + whole, 6)) == call_key("", 1, PROCEDURE, Decoder(whole))
 
 
-def placed_key(head: bytes, items: list[bytes], *, in_chunks: set[int]) -> CallKey:
-    """The key of a call of `head` and bulk items, some of which come in Read chunks."""
-    stream, chunks, position = bytearray(head), {}, len(head)
-    for index, item in enumerate(items):
-        stream += len(item).to_bytes(4, "big")
-        position += 4
-        padded = item + bytes(-len(item) % 4)
-        if index in in_chunks:
-            # With its padding, or without (RFC 8166 section 3.4.5.2).
-            chunks[position] = memoryview(padded if index % 2 else item)
-        else:
-            stream += padded
-        position += len(padded)
-    decoder = Decoder(stream, placed=PlacedByPosition(chunks) if chunks else None)
-    decoder.octets(len(head), "head")
-    for item in items:
-        assert decoder.bulk(1 << 20, "item") == item
-    decoder.done("call")
-    return call_key("192.0.2.7", 1, PROCEDURE, decoder)
+def test_the_key_covers_what_is_in_chunks_as_if_it_were_in_the_stream() -> None:
+    def keyed(data: bytes, *chunk: bytes) -> CallKey:
+        """Of a call whose data may come in a Read chunk."""
+        stream = b"head" + len(data).to_bytes(4, "big") + (b"" if chunk else data + bytes(-len(data) % 4)) + bytes(4)
+        decoder = Decoder(stream, placed=PlacedByPosition({8: memoryview(chunk[0])} if chunk else {}))
+        decoder.octets(4, "head")
+        assert decoder.bulk(1 << 20, "item") == data
+        decoder.octets(4, "end")
+        decoder.done("call")
+        return call_key("192.0.2.7", 1, PROCEDURE, decoder)
 
-
-ITEMS = [bytes(range(256)) * 20, b"odd", b"", bytes(9001)]
-
-
-@each_case("in_chunks", [{0}, {1}, {3}, {0, 1, 3}, {0, 1, 2, 3}])
-def test_the_key_covers_what_is_in_chunks_as_if_it_were_in_the_stream(in_chunks: set[int]) -> None:
-    plain = placed_key(b"head", ITEMS, in_chunks=set())
-    assert placed_key(b"head", ITEMS, in_chunks=in_chunks) == plain
-    for index, item in enumerate(ITEMS):
-        for at in {0, len(item) // 2, len(item) - 1} if item else ():
-            other = [*ITEMS]
-            other[index] = item[:at] + bytes([item[at] ^ 1]) + item[at + 1 :]
-            assert placed_key(b"head", other, in_chunks=in_chunks) != plain
-    assert placed_key(b"head", [*ITEMS[:3], bytes(9002)], in_chunks=in_chunks) != plain
-
-
-def test_answered_calls_are_forgotten_with_age() -> None:
-    cache = watched(age_s=10.0)
-    answer(cache, 1, 8, 0.0)
-    answer(cache, 2, 8, 5.0)
-    assert kept(cache, 1, 10.0)
-    assert kept(cache, 1, 10.1) is None
-    assert kept(cache, 2, 15.0)
-    answer(cache, 3, 8, 16.0)
-    assert len(cache) == 1
-    assert cache.octets == 8
-
-
-def test_the_oldest_make_room_and_running_calls_do_not_count() -> None:
-    cache = watched(entries_max=3)
-    running = [cache.begin(key(100 + number)) for number in range(10)]
-    for xid in range(5):
-        answer(cache, xid, 8, 0.0)
-    assert [kept(cache, xid, 0.0) for xid in range(5)] == [None, None, True, True, True]
-    assert all(cache.find(call.key, 1e9) is call for call in running)
-    assert (cache.octets, len(cache)) == (24, 13)
-
-
-def test_calls_are_forgotten_only_while_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forget(cache: ReplyCache, call: KnownCall) -> None:
-        assert len(cache) > 2
-        forgotten(cache, call)
-
-    forgotten = ReplyCache._forget
-    monkeypatch.setattr(ReplyCache, "_forget", forget)
-    cache = watched(entries_max=2)
-    for xid in range(5):
-        answer(cache, xid, 8, 0.0)
-        assert len(cache) == min(xid + 1, 2)
-
-
-def test_replies_are_let_go_only_while_they_take_too_much_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    def let_go(cache: ReplyCache, call: KnownCall) -> None:
-        assert cache.octets > 100
-        gone(cache, call)
-
-    gone = ReplyCache._let_go
-    monkeypatch.setattr(ReplyCache, "_let_go", let_go)
-    cache = watched(octets_max=100)
-    for xid in range(5):
-        answer(cache, xid, 50, 0.0)
-        assert cache.octets == min(50 * (xid + 1), 100)
-
-
-def test_a_reply_that_takes_too_much_room_goes_and_its_call_stays_known() -> None:
-    cache = watched(octets_max=100, reply_octets_max=60)
-    answer(cache, 1, 40, 0.0)
-    answer(cache, 2, 61, 0.0)
-    answer(cache, 3, 60, 0.0)
-    assert [kept(cache, xid, 0.0) for xid in (1, 2, 3)] == [True, False, True]
-    assert cache.octets == 100
-    answer(cache, 4, 1, 0.0)
-    assert [kept(cache, xid, 0.0) for xid in (1, 2, 3, 4)] == [False, False, True, True]
-    assert cache.octets == 61
-    known = cache.find(key(1), 0.0)
-    assert repr(known) == "KnownCall(xid=0x00000001, reply not kept)"
-
-
-def test_large_replies_make_room_before_small_ones() -> None:
-    small, large = REPLY_CACHE_SMALL_OCTETS, REPLY_CACHE_SMALL_OCTETS + 1
-    cache = watched(octets_max=4 * large)
-    for xid in range(2):
-        answer(cache, xid, small, 0.0)
-    for xid in range(10, 20):
-        answer(cache, xid, large, 0.0)
-    assert [kept(cache, xid, 0.0) for xid in (0, 1, *range(10, 20))] == [True, True, *[False] * 8, True, True]
-    for xid in range(2, 5):
-        answer(cache, xid, small, 0.0)
-    assert [kept(cache, xid, 0.0) for xid in (*range(5), 18, 19)] == [False, *[True] * 4, False, False]
-
-
-def test_all_bounds_hold_together() -> None:
-    cache = ReplyCache(entries_max=20, octets_max=500, reply_octets_max=90, age_s=7.0)
-    for xid in range(2000):
-        answer(cache, xid, xid * 37 % 100, xid * 0.5)
-        assert cache.octets <= 500
-        assert len(cache) <= 15
-    replies = [known.reply for known in cache._answered.values() if known.reply is not None]
-    assert cache.octets == sum(each.length for each in replies)
+    for data in (b"odd", bytes(range(256)) * 20, bytes(9001)):
+        # With its padding, or without (RFC 8166 section 3.4.5.2).
+        padded = data + bytes(-len(data) % 4)
+        assert keyed(data, data) == keyed(data, padded) == keyed(data)
+        for at in {0, len(data) // 2, len(data) - 1}:
+            other = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+            assert keyed(other, other) == keyed(other) != keyed(data)
+        assert keyed(data + b"\0", data + b"\0") != keyed(data)
 
 
 def test_a_kept_reply_has_octets_of_its_own() -> None:
@@ -253,21 +138,6 @@ def test_a_refused_reply_is_held_until_it_is_sent_however_long_it_is() -> None:
     assert cache.held(small) is small.reply
 
 
-def test_of_refused_replies_the_client_that_holds_most_loses_its_oldest() -> None:
-    cache = ReplyCache(reply_octets_max=0, refused_octets_max=1000)
-    greedy = [refused(cache, xid, 300) for xid in range(3)]
-    modest = [refused(cache, 1, 300, f"192.0.2.{host}") for host in (8, 9)]
-    assert [cache.held(call) is not None for call in greedy] == [False, False, True]
-    assert [cache.held(call) is not None for call in modest] == [True, True]
-    # One of its own makes room for another one, and no other client's.
-    greedy += [refused(cache, 3, 300)]
-    assert [cache.held(call) is not None for call in greedy + modest] == [False, False, False, True, True, True]
-    # Among equals the newest stays.
-    newest = refused(cache, 1, 400, "192.0.2.10")
-    assert cache.held(newest) is not None
-    assert sum(cache.held(call) is not None for call in greedy + modest) == 2
-
-
 def test_a_refused_reply_goes_with_its_call() -> None:
     cache = watched(entries_max=1, reply_octets_max=0)
     call = refused(cache, 1, 300)
@@ -275,3 +145,126 @@ def test_a_refused_reply_goes_with_its_call() -> None:
     assert cache.held(call) is None
     cache.hold(call, reply(300))
     assert cache.held(call) is None
+
+
+@dataclass
+class Answered:
+    xid: int
+    length: int
+    at_s: float
+    kept: bool
+
+
+class Model:
+    """Answered calls, the oldest first."""
+
+    def __init__(self, *, entries_max: int, octets_max: int, reply_octets_max: int, age_s: float) -> None:
+        self.entries_max = entries_max
+        self.octets_max = octets_max
+        self.reply_octets_max = reply_octets_max
+        self.age_s = age_s
+        self.calls: list[Answered] = []
+
+    def octets(self) -> int:
+        return sum(call.length for call in self.calls if call.kept)
+
+    def expire(self, now_s: float) -> None:
+        self.calls = [call for call in self.calls if now_s - call.at_s <= self.age_s]
+
+    def finish(self, xid: int, length: int, now_s: float) -> None:
+        fits = length <= self.reply_octets_max and length <= self.octets_max
+        self.calls.append(Answered(xid, length, now_s, fits))
+        self.expire(now_s)
+        self.calls = self.calls[-self.entries_max :]
+        while self.octets() > self.octets_max:
+            kept = [call for call in self.calls if call.kept]
+            large = [call for call in kept if call.length > SMALL]
+            (large or kept)[0].kept = False
+
+
+@each_case("seed", range(12))
+def test_what_is_kept_is_what_a_list_of_answered_calls_says(seed: int) -> None:
+    draw = random.Random(seed)
+    bounds = {
+        "entries_max": draw.choice([1, 4, 12]),
+        "octets_max": draw.choice([0, SMALL, 4 * SMALL, 9 * SMALL + 3]),
+        "reply_octets_max": draw.choice([SMALL, 3 * SMALL]),
+        "age_s": 8.0,
+    }
+    cache, model = watched(**bounds), Model(**bounds)
+    running: dict[int, KnownCall] = {}
+    now_s = 0.0
+    for xid in range(150):
+        now_s += draw.choice([0.0, 0.5, 1.0, 8.0] if xid % 30 == 0 else [0.0, 0.25])
+        running[xid] = cache.begin(key(xid))
+        assert running[xid].answered_at_s == 0.0
+        assert running[xid].reply is None
+        if draw.random() < 0.1:
+            cache.forget(running.pop(xid))
+        while len(running) > draw.randrange(4):
+            ended, length = draw.choice(sorted(running)), draw.choice(LENGTHS)
+            call = running.pop(ended)
+            cache.finish(call, Payload(bytes(length)), now_s)
+            assert call.answered_at_s == now_s
+            assert not call.running
+            model.finish(ended, length, now_s)
+            assert cache.octets == model.octets(), xid
+            # In each queue the oldest first, so that it is the one to go.
+            kept = [(each.xid, each.length) for each in model.calls if each.kept]
+            assert [each.key.xid for each in cache._small] == [each for each, octets in kept if octets <= SMALL]
+            assert [each.key.xid for each in cache._large] == [each for each, octets in kept if octets > SMALL]
+            assert len(cache) == len(running) + len(model.calls), xid
+        known = {each.xid: each for each in model.calls if now_s - each.at_s <= model.age_s}
+        for each in range(xid + 1):
+            found = cache.find(key(each), now_s)
+            assert (found is not None) == (each in running or each in known), (xid, each)
+            if found is not None and each in known:
+                assert (found.reply is not None) == known[each].kept, (xid, each)
+        model.expire(now_s)
+        assert len(cache) == len(running) + len(model.calls)
+
+
+def test_bounds_by_default_are_those_of_the_limits() -> None:
+    assert ReplyCache.__init__.__kwdefaults__ == {
+        "entries_max": limits.REPLY_CACHE_ENTRIES_MAX,
+        "octets_max": limits.REPLY_CACHE_OCTETS_MAX,
+        "reply_octets_max": limits.REPLY_CACHE_REPLY_OCTETS_MAX,
+        "refused_octets_max": limits.REPLY_CACHE_REFUSED_OCTETS_MAX,
+        "age_s": limits.REPLY_CACHE_AGE_S,
+    }
+
+
+@each_case("running", [False, True])
+def test_a_call_that_has_not_run_is_unknown_again(running: bool) -> None:
+    cache = ReplyCache()
+    others = [cache.begin(key(2))] if running else []
+    cache.forget(cache.begin(key(1)))
+    assert cache.find(key(1), 0.0) is None
+    assert len(cache) == len(others)
+    again = cache.begin(key(1))
+    cache.finish(again, Payload(b"1"), 0.0)
+    assert cache.find(key(1), 0.0) is again
+
+
+def test_a_call_cannot_begin_while_it_runs() -> None:
+    cache = ReplyCache()
+    call = cache.begin(key(1))
+    with pytest.raises(AssertionError):
+        cache.begin(key(1))
+    assert cache.find(key(1), 0.0) is call
+
+
+def test_a_refused_reply_is_held_for_answered_calls_alone() -> None:
+    cache = ReplyCache()
+    running = cache.begin(key(1))
+    cache.hold(running, Payload(b"reply"))
+    assert cache.held(running) is None
+    reply = Payload(bytes(limits.REPLY_CACHE_REPLY_OCTETS_MAX + 4))
+    cache.finish(running, reply, 0.0)
+    assert cache.held(running) is None
+    cache.hold(running, reply)
+    assert cache.held(running) is reply
+    # It is forgotten with age, as every other call.
+    assert cache.find(key(1), 0.0) is running
+    assert cache.find(key(1), limits.REPLY_CACHE_AGE_S + 1) is None
+    assert cache.held(running) is None

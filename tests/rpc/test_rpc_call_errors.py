@@ -1,40 +1,96 @@
-"""The messages of errors that callers meet, and the values that a call has by default."""
+"""Numbers of RFC 5531 and RFC 2203, the messages of errors that callers meet, and what a call has by default."""
 
 from __future__ import annotations
 
+import enum
 import itertools
+import random
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from rpcrdma.errors import DecodeError, RpcError
 from rpcrdma.rpc import errors
-from rpcrdma.rpc.auth import NO_AUTH, AuthNone, AuthStat, OpaqueAuth
+from rpcrdma.rpc.auth import AUTH_BODY_MAX, NO_AUTH, AuthFlavor, AuthNone, AuthStat, OpaqueAuth
 from rpcrdma.rpc.calling import CallEncoder, XidSource, decode_result
-from rpcrdma.rpc.message import CallHeader, decode_reply
+from rpcrdma.rpc.message import (
+    CALL_HEADER_OCTETS,
+    REPLY_HEADER_OCTETS,
+    RPC_VERSION,
+    AcceptStat,
+    CallHeader,
+    MessageType,
+    RejectStat,
+    ReplyStat,
+    decode_reply,
+)
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.rpc.reply_bound import UNSTATED, ReplyBound
-from rpcrdma.rpc.service import Service
+from rpcrdma.rpc.service import Service, inline_or_worker
 from rpcrdma.xdr.codec import Decoder
 from support.cases import each_case
 
+NAMES: dict[type[enum.IntEnum], str] = {
+    MessageType: "CALL REPLY",
+    ReplyStat: "MSG_ACCEPTED MSG_DENIED",
+    AcceptStat: "SUCCESS PROG_UNAVAIL PROG_MISMATCH PROC_UNAVAIL GARBAGE_ARGS SYSTEM_ERR",
+    RejectStat: "RPC_MISMATCH AUTH_ERROR",
+    AuthFlavor: "AUTH_NONE AUTH_SYS AUTH_SHORT AUTH_DH - - RPCSEC_GSS AUTH_TLS",
+    AuthStat: "AUTH_OK AUTH_BADCRED AUTH_REJECTEDCRED AUTH_BADVERF AUTH_REJECTEDVERF AUTH_TOOWEAK AUTH_INVALIDRESP "
+    "AUTH_FAILED AUTH_KERB_GENERIC AUTH_TIMEEXPIRE AUTH_TKT_FILE AUTH_DECODE AUTH_NET_ADDR RPCSEC_GSS_CREDPROBLEM "
+    "RPCSEC_GSS_CTXPROBLEM",
+}
 
-@each_case(("low", "high", "versions"), [(3, 3, "version 3"), (3, 4, "versions 3 to 4")])
-def test_versions_that_are_offered_are_told(low: int, high: int, versions: str) -> None:
-    error = errors.ProgramMismatch(low, high)
-    assert str(error) == f"the responder offers {versions} of the program"
-    assert (error.low, error.high) == (low, high)
-    mismatch = errors.RpcVersionMismatch(low, high)
-    assert (mismatch.low, mismatch.high) == (low, high)
-    assert isinstance(mismatch, RpcError)
+
+def test_names_and_sizes_have_the_numbers_of_the_specification() -> None:
+    for table, names in NAMES.items():
+        numbers = {name: number for number, name in enumerate(names.split()) if name != "-"}
+        assert {member.name: member.value for member in table} == numbers
+    assert (RPC_VERSION, AUTH_BODY_MAX) == (2, 400)
+    assert (CALL_HEADER_OCTETS, REPLY_HEADER_OCTETS) == (10 * 4, 6 * 4)
 
 
-@each_case(("stat", "name"), [(AuthStat.AUTH_TOOWEAK, "AUTH_TOOWEAK; it asks for more protection"), (99, "99")])
-def test_the_reason_of_a_refused_credential_is_told(stat: AuthStat | int, name: str) -> None:
-    error = errors.AuthError(stat)
-    assert str(error) == f"the responder refused the credential: {name}"
-    assert error.stat is stat
+def test_a_service_is_offered_over_rdma_and_nothing_of_it_is_idempotent_unless_it_says_so() -> None:
+    assert Service.OVER_RDMA is True
+    assert not Service.IDEMPOTENT
+
+
+def test_only_a_generator_function_can_go_on_in_a_worker() -> None:
+    def handler(args: int) -> int:
+        return args
+
+    with pytest.raises(TypeError, match="mark it with in_worker instead"):
+        inline_or_worker(handler)  # type: ignore[arg-type]
+
+
+@each_case(
+    ("error", "details", "words"),
+    [
+        (errors.ProgramUnavailable, (), "does not offer the program"),
+        (errors.ProgramMismatch, (2, 2), "the responder offers version 2 of the program"),
+        (errors.ProgramMismatch, (2, 3), "the responder offers versions 2 to 3 of the program"),
+        (errors.NoSuchProcedure, (), "does not offer the procedure"),
+        (errors.GarbageArguments, (": why",), "could not decode the arguments: why"),
+        (errors.RemoteSystemError, (), "failed to carry out the call (SYSTEM_ERR)"),
+        (errors.RpcVersionMismatch, (1, 3), "speaks RPC versions 1 to 3"),
+        (
+            errors.AuthError,
+            (AuthStat.AUTH_TOOWEAK,),
+            "credential: AUTH_TOOWEAK; it asks for more protection",
+        ),
+        (errors.AuthError, (77,), "the responder refused the credential: 77"),
+    ],
+)
+def test_a_refusal_says_which_one_it_is(error: type[Exception], details: tuple[Any, ...], words: str) -> None:
+    made = error(*details)
+    assert words in str(made)
+    assert isinstance(made, RpcError)
+    if len(details) == 2:
+        assert (made.low, made.high) == details  # type: ignore[attr-defined]
+    if error is errors.AuthError:
+        assert made.stat is details[0]  # type: ignore[attr-defined]
 
 
 def test_a_header_without_authentication_has_empty_bodies() -> None:
@@ -50,29 +106,37 @@ def test_null_is_one_object_for_each_version_and_returns_nothing() -> None:
     assert (null.reply_bound(None), UNSTATED, null.status) == (ReplyBound(0, ()), ReplyBound(65536, ()), None)
 
 
-def test_a_service_is_offered_over_rdma_and_nothing_of_it_is_idempotent_unless_it_says_so() -> None:
-    assert Service.OVER_RDMA is True
-    assert not Service.IDEMPOTENT
-
-
 class Out(dict[int, None]):
-    """Identifiers, among which another one may be looked for 20 times."""
+    """Identifiers that are out, among which the next free one is found soon."""
 
     looks = 0
 
     def __contains__(self, xid: object) -> bool:
         self.looks += 1
-        assert self.looks <= 20, "no free identifier is found"
+        assert self.looks <= 50_000, "no free identifier is found"
         return super().__contains__(xid)
 
 
-@each_case("first", [0, 1, 5, 0xFFFFFFFC, 0xFFFFFFFF, 1 << 32, (1 << 32) + 5])
-def test_a_free_identifier_is_the_next_one_round_the_end(first: int) -> None:
-    source = XidSource(first)
-    source.taken = Out.fromkeys((first + step) % (1 << 32) for step in (1, 2, 4))
-    assert [source.take() for _ in range(3)] == [(first + step) % (1 << 32) for step in (0, 3, 5)]
-    source.taken.pop((first + 6) % (1 << 32), None)
-    assert source.take() == (first + 6) % (1 << 32)
+@each_case("first", [0, 1, 5, 0x7FFFFFFF, 0xFFFFFFF0, 0xFFFFFFFE, 0xFFFFFFFF, 0x1_0000_0003, -2])
+def test_each_identifier_is_the_next_that_is_free(first: int) -> None:
+    draw = random.Random(first)
+    xids = XidSource(first)
+    xids.taken = Out()
+    out: list[int] = []
+    following = first % (1 << 32)
+    for _ in range(200):
+        while following in out:
+            following = (following + 1) % (1 << 32)
+        assert xids.take() == following
+        out.append(following)
+        following = (following + 1) % (1 << 32)
+        if draw.random() < 0.4:
+            back = out.pop(draw.randrange(len(out)))
+            xids.taken.pop(back, None)
+            xids.taken.pop(back, None)
+        if draw.random() < 0.2 and out:
+            # After a round through all numbers the source comes to calls that are still out.
+            xids._next = following = out[0]
 
 
 @each_case("length", range(10))
@@ -94,8 +158,8 @@ def outcome(read: Callable[[Decoder], object], data: bytes, start: int) -> objec
     return dec.pos
 
 
-@pytest.mark.parametrize("start", [0, 5])
-@pytest.mark.parametrize("xid", [0, 1, 2])
+@each_case("start", [0, 5])
+@each_case("xid", [0, 1, 2])
 def test_the_usual_header_of_a_reply_is_read_as_any_other(xid: int, start: int) -> None:
     procedure = null_procedure(7, 1)
     for header in itertools.product(range(3), repeat=6):

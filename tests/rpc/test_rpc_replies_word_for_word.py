@@ -15,7 +15,7 @@ from rpcrdma.rpc.service import Execution, ProcedureUnavailable, Service
 from rpcrdma.xdr.codec import Decoder, Payload, PlacedByPosition, ReducedIneligibleItem
 from support.cases import each_case
 from support.octets import words
-from support.programs import procedure
+from support.programs import procedure as made
 
 NUMBER = 0x20000001
 XID = 0xCAFE
@@ -26,9 +26,9 @@ def program(version: int, *procedures: Procedure[int, int]) -> Program:
     return Program(NUMBER, version, f"TEST_V{version}", {each.number: each for each in procedures})
 
 
-ONE = procedure(NUMBER, 1, "one", version=3)
-TWO = procedure(NUMBER, 2, "two", version=3, status=lambda result: result)
-MISSING = procedure(NUMBER, 4, "missing", version=3)
+ONE = made(NUMBER, 1, "one", version=3)
+TWO = made(NUMBER, 2, "two", version=3, status=lambda result: result)
+MISSING = made(NUMBER, 4, "missing", version=3)
 
 
 class Version3(Service):
@@ -43,7 +43,7 @@ class Version3(Service):
 
 
 class Version5(Service):
-    PROGRAM = program(5, procedure(NUMBER, 1, "one", version=5))
+    PROGRAM = program(5, made(NUMBER, 1, "one", version=5))
 
     def one(self, args: int, context: Any) -> int:
         return args + 5
@@ -77,14 +77,21 @@ def opened(*rest: int, **parts: Any) -> ServerCall:
         ({"verifier": (0, 401)}, (1, 1, 1, 3), "AUTH_ERROR"),
         ({"verifier": (1, 0)}, (1, 1, 1, 3), "AUTH_ERROR"),
         ({"verifier": (6, 0)}, (1, 1, 1, 3), "AUTH_ERROR"),
+        # Authentication is looked at before the program.
+        ({"credential": (1, 24, *[0] * 6), "target": (NUMBER - 1, 3, 1)}, (1, 1, 1, 1), "AUTH_ERROR"),
+        ({"credential": (0x7FFFFFFF, 0), "target": (NUMBER - 1, 3, 1)}, (1, 1, 1, 2), "AUTH_ERROR"),
+        ({"verifier": (1, 4, 0), "target": (NUMBER - 1, 3, 1)}, (1, 1, 1, 3), "AUTH_ERROR"),
         ({"target": (NUMBER - 1, 3, 1)}, (1, 0, 0, 0, 1), "PROG_UNAVAIL"),
         ({"target": (NUMBER - 1, 3, 0)}, (1, 0, 0, 0, 1), "PROG_UNAVAIL"),
+        ({"target": (NUMBER, 0, 1)}, (1, 0, 0, 0, 2, 3, 5), "PROG_MISMATCH"),
         ({"target": (NUMBER, 2, 1)}, (1, 0, 0, 0, 2, 3, 5), "PROG_MISMATCH"),
         ({"target": (NUMBER, 4, 1)}, (1, 0, 0, 0, 2, 3, 5), "PROG_MISMATCH"),
         ({"target": (NUMBER, 6, 0)}, (1, 0, 0, 0, 2, 3, 5), "PROG_MISMATCH"),
+        ({"target": (NUMBER, 0xFFFFFFFF, 0)}, (1, 0, 0, 0, 2, 3, 5), "PROG_MISMATCH"),
         ({"target": (NUMBER, 3, 3)}, (1, 0, 0, 0, 3), "PROC_UNAVAIL"),
         ({"target": (NUMBER, 3, 4)}, (1, 0, 0, 0, 3), "PROC_UNAVAIL"),
         ({"target": (NUMBER, 5, 2)}, (1, 0, 0, 0, 3), "PROC_UNAVAIL"),
+        ({"target": (NUMBER, 3, 99)}, (1, 0, 0, 0, 3), "PROC_UNAVAIL"),
         ({}, (1, 0, 0, 0, 4), "GARBAGE_ARGS"),
     ],
 )
@@ -96,15 +103,18 @@ def test_a_refused_call_is_answered_word_for_word(changes: Any, reply: tuple[int
     assert found.procedure == (ONE if status == "GARBAGE_ARGS" else None)
 
 
-def test_arguments_that_go_on_are_garbage() -> None:
-    found, refused = arrived(1, 2)
-    assert refused is not None
-    assert (bytes(refused.reduced), found.status) == (words(XID, 1, 0, 0, 0, 4), "GARBAGE_ARGS")
+def test_arguments_that_end_too_soon_or_go_on_are_garbage() -> None:
+    for arguments in (bytes(3), bytes(8)):
+        found = ServerCall(XID, Decoder(words(XID, 0, 2, NUMBER, 3, 1, *NO_AUTH, *NO_AUTH) + arguments))
+        refused = Dispatcher([Version3()]).open_call(found)
+        assert refused is not None
+        assert (bytes(refused.reduced), found.status) == (words(XID, 1, 0, 0, 0, 4), "GARBAGE_ARGS")
 
 
+@pytest.mark.req("OR-1")
 @each_case("rpc_version", [0, 1, 3])
 def test_another_rpc_version_is_refused_with_the_one_there_is(rpc_version: int) -> None:
-    found = ServerCall(XID, Decoder(words(XID, 0, rpc_version)))
+    found = ServerCall(XID, Decoder(words(XID, 0, rpc_version, NUMBER - 1, 3, 1, 99, 0)))
     refused = Dispatcher([Version3()]).open_call(found)
     assert refused is not None
     assert bytes(refused.reduced) == words(XID, 1, 1, 0, 2, 2)
@@ -138,6 +148,7 @@ def test_an_opened_call_has_all_that_its_handler_needs(
         assert found.route.handler(found.args, context) == result
 
 
+@pytest.mark.req("OR-6")
 @each_case(("number", "status"), [(1, 0), (2, 77)])
 def test_a_result_is_sent_and_its_status_noted(number: int, status: int) -> None:
     found = opened(7, target=(NUMBER, 3, number))
@@ -171,11 +182,8 @@ def test_calls_of_one_name_are_counted_together_over_versions() -> None:
 def test_procedure_zero_has_an_answer_of_its_own_in_each_version(number: int) -> None:
     for version in (3, 5):
         found = opened(*[9] * number, target=(NUMBER, version, number))
-        assert (found.route.procedure.program, found.route.procedure.version, found.route.procedure.number) == (
-            NUMBER,
-            version,
-            number,
-        )
+        procedure = found.route.procedure
+        assert (procedure.program, procedure.version, procedure.number) == (NUMBER, version, number)
         assert found.route.at_most_once is (number == 1)
         if number == 0:
             context: Any = None

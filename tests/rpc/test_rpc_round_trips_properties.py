@@ -157,6 +157,25 @@ def test_records_through_a_stream_that_is_cut_anywhere(messages: list[bytes], cu
     assert deliver(RecordReceiver(), bytes(stream), cuts) == messages
 
 
+@given(
+    st.lists(st.tuples(st.integers(1, 100_000), st.lists(st.integers(0, 40_000), max_size=4)), max_size=6),
+    st.lists(st.integers(1, 50_000), max_size=6),
+)
+def test_records_in_fragments_of_any_length(messages: list[tuple[int, list[int]]], cuts: list[int]) -> None:
+    stream, whole = bytearray(), []
+    for size, fragments in messages:
+        message = (bytes(range(251)) * 400)[:size]
+        whole.append(message)
+        for length in fragments:
+            part, message = message[:length], message[length:]
+            stream += len(part).to_bytes(4, "big") + part
+        stream += (1 << 31 | len(message)).to_bytes(4, "big") + message
+    # Fragments are counted for each record anew.
+    receiver = RecordReceiver(fragments_max=5)
+    assert deliver(receiver, bytes(stream), cuts) == whole
+    assert not receiver.mid_record
+
+
 @given(st.binary(max_size=400), st.lists(st.integers(1, 50), max_size=6))
 def test_any_octets_as_records(octets: bytes, cuts: list[int]) -> None:
     receiver = RecordReceiver(record_octets_max=64, fragments_max=4)

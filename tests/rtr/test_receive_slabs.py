@@ -63,18 +63,13 @@ def group(lead: int, count: int) -> list[tuple[int, int]]:
     return [(lead, count)] + [(XMTCONT, 0)] * (count - 1)
 
 
-def test_a_slab_has_slots_and_spare_ones_side_by_side() -> None:
+def test_a_slab_has_slots_and_spare_ones_side_by_side_and_pins_those_that_were_ever_given_out() -> None:
     slab = Slab(SLOT, 5, 3)
     assert len(slab.memory) == 8 * SLOT
     assert (slab.octets, slab.slots, slab.spare, slab.taken, slab.touched) == (SLOT, 5, 3, 0, 0)
     slab = Slab(SLOT)
-    assert (slab.slots, slab.spare) == (RTR_SLAB_BUFFERS, RTR_TRANSMISSIONS_MAX)
+    assert (slab.slots, slab.spare, slab.pinned_octets) == (RTR_SLAB_BUFFERS, RTR_TRANSMISSIONS_MAX, 0)
     assert len(slab.memory) == 24 * SLOT
-
-
-def test_a_slab_pins_the_slots_that_were_ever_given_out() -> None:
-    slab = Slab(SLOT)
-    assert slab.pinned_octets == 0
     slab.touched = 3
     assert slab.pinned_octets == 3 * SLOT
 
@@ -122,16 +117,6 @@ def test_memory_of_a_queue_pair_is_divided_into_buffers_with_adjacent_slots() ->
         assert buffer.parts == ()
     assert receives.short_octets == HEAD + SLOT
     assert all(head.obj is not memory.obj for head in [receives.draw().head])
-
-
-def test_a_buffer_is_a_head_and_a_slot() -> None:
-    slab = Slab(SLOT)
-    slab.memory[2 * SLOT] = 7
-    buffer = SlabBuffer(memoryview(bytearray(HEAD)), slab, 2 * SLOT)
-    assert [len(part) for part in buffer.parts] == [HEAD, SLOT]
-    assert buffer.parts[0] is buffer.head
-    assert buffer.parts[1][0] == 7
-    assert (buffer.slab, buffer.start) == (slab, 2 * SLOT)
 
 
 @each_case(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import pytest
+
 from rpcrdma.rtr.answers import DirectedReply, directed
 from rpcrdma.rtr.layout import Peer, runs_of
 from rpcrdma.rtr.messages import (
@@ -285,6 +287,7 @@ def test_memory_of_by_size_counts_only_from_the_least_size_on() -> None:
     assert answer(by_size(5, 4, least=6)).refusal(payload(6)) is not None
 
 
+@pytest.mark.req("RT-18")
 def test_a_reply_that_no_group_holds_is_refused() -> None:
     sent = payload(513)
     assert answer(in_segments(), frames_max=3).refusal(sent) is None

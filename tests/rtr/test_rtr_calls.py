@@ -578,7 +578,7 @@ def test_a_carried_call_goes_as_the_version_has_it_where_no_more_can_be_offered(
         assert found.form_after(refusal, form._replace(attempts=CALL_ATTEMPTS_MAX), None) is None
 
 
-@pytest.mark.parametrize("octets", [100, 0])
+@each_case("octets", [100, 0])
 def test_a_reply_in_messages_of_the_version_is_opened_by_the_requester(octets: int) -> None:
     link = Link()
     found = taken(calls(link=link), call(payload(octets), (100,)))

@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import pytest
-
 from rpcrdma.rtr.groups import Arrived, Group, Placement, check_positions, take_payload
 from rpcrdma.rtr.messages import (
     XMTREQ,
@@ -338,8 +336,8 @@ def test_an_item_is_no_longer_than_its_memory() -> None:
         assert fault_of(check_positions, [Item(4, named + 1, where)], 4) == ("PAYLOAD", (named + 1, 0, named))
 
 
-@pytest.mark.parametrize("prefix", [0, 5])
-@pytest.mark.parametrize("start", [0, 3])
+@each_case("prefix", [0, 5])
+@each_case("start", [0, 3])
 def test_a_payload_is_a_copy_from_its_start_on(start: int, prefix: int) -> None:
     body = bytearray(pattern(10))
     for octets in range(10 - start + 1):
@@ -349,8 +347,8 @@ def test_a_payload_is_a_copy_from_its_start_on(start: int, prefix: int) -> None:
     assert fault_of(take_payload, body, start, 11 - start, prefix, None) == ("PAYLOAD", (11 - start, 0, 10 - start))
 
 
-@pytest.mark.parametrize("prefix", [0, 3])
-@pytest.mark.parametrize("start", [0, 2])
+@each_case("prefix", [0, 3])
+@each_case("start", [0, 2])
 def test_a_payload_goes_on_in_the_placeable_segments(start: int, prefix: int) -> None:
     """Up to the end of the message, not of its buffer."""
     slab = Slab(SLOT)

@@ -1,7 +1,9 @@
-"""The bodies of the extension's messages, against the golden vectors."""
+"""Messages against the golden vectors; those of every shape against the words that the XDR definitions make of them."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -9,26 +11,287 @@ import pytest
 from rpcrdma import limits
 from rpcrdma.errors import DecodeError
 from rpcrdma.rtr.messages import (
+    DirectionSet,
     Explicit,
     InSegments,
     Item,
+    Location,
+    NotPlaced,
     Report,
     ReportCode,
+    ResultDirection,
     TransmissionId,
+    TransmitContinue,
+    TransmitRequest,
     TransmitResponse,
+    Way,
+    decode_report,
+    decode_transmit_continue,
+    decode_transmit_request,
     decode_transmit_response,
     encode_report,
+    encode_transmit_continue,
+    encode_transmit_request,
     encode_transmit_response,
 )
 from rpcrdma.transport import Segment
+from rtr_link import tried
 from rtr_vectors import DECODERS, ENCODERS, MESSAGES, VECTORS, octets_of, value_of
 from support.cases import each_case
+from support.octets import words
+
+
+def segments(count: int) -> tuple[Segment, ...]:
+    return tuple(Segment(0x10 + index, 0x20 + index, (0x30 << 32) + index) for index in range(count))
+
+
+def segment_words(count: int) -> list[int]:
+    return [count, *itertools.chain(*([0x10 + index, 0x20 + index, 0x30, index] for index in range(count)))]
+
+
+def locations() -> Iterator[tuple[Location, list[int]]]:
+    for count in (0, 1, 2, 14, 15, 16, 17, 18):
+        numbers = range(5, 5 + count)
+        yield InSegments(9, tuple(numbers)), [2, 9, count, *numbers]
+    for count in range(4):
+        yield Explicit(segments(count)), [1, *segment_words(count)]
+
+
+def results() -> Iterator[tuple[Location, list[int]]]:
+    yield from locations()
+    yield NotPlaced.TOO_SHORT, [5]
+    yield NotPlaced.NO_ITEM, [6]
+
+
+def lists_of(entries: list[Any]) -> Iterator[list[Any]]:
+    """None, each alone, and each beside each."""
+    yield []
+    yield from ([entry] for entry in entries)
+    yield from (list(pair) for pair in itertools.product(entries, entries))
+
+
+def directions() -> Iterator[tuple[ResultDirection, list[int]]]:
+    for count in range(3):
+        yield ResultDirection(7, Way.EXPLICIT, segments(count)), [7, 1, *segment_words(count)]
+        yield ResultDirection(7, Way.CHOICE, segments(count)), [7, 3, *segment_words(count)]
+        yield ResultDirection(7, Way.BY_SIZE, segments(count), 77), [7, 4, 77, *segment_words(count)]
+    yield ResultDirection(7, Way.SEGMENTS), [7, 2]
+
+
+def both_ways(encode: Callable[[Any], bytes], decode: Callable[..., Any], value: Any, octets: bytes) -> None:
+    """A value is these octets, wherever these stand; cut off anywhere they are none."""
+    assert tried(encode, value) == octets
+    for before, after in ((0, 0), (20, 0), (3, 1), (16, 100)):
+        data = b"\xee" * before + octets + b"\xff" * after
+        assert tried(decode, data, before) == (value, before + len(octets))
+
+
+def cut_off(decode: Callable[..., Any], octets: bytes) -> None:
+    for length in range(0, len(octets), 4):
+        for more in (0, 3):
+            data = bytes(20) + octets[: length + more]
+            found = tried(decode, data, 20)
+            assert isinstance(found, DecodeError), f"{length} of {len(octets)} octets"
+            assert 20 <= found.offset <= len(data)
+
+
+def test_requests_with_items_of_every_shape() -> None:
+    for entries in lists_of(list(locations())):
+        items = tuple(Item(4 * index, 0x100 + index, where) for index, (where, _) in enumerate(entries))
+        listed = [word for index, (_, more) in enumerate(entries) for word in (4 * index, 0x100 + index, *more)]
+        octets = words(len(items), *listed, 0, 3, 2, 1)
+        both_ways(encode_transmit_request, decode_transmit_request, TransmitRequest(items, (), 3, 2, 1), octets)
+
+
+def test_responses_with_items_of_every_shape() -> None:
+    for entries in lists_of(list(results())):
+        items = tuple(Item(4 * index, 0x100 + index, where) for index, (where, _) in enumerate(entries))
+        listed = [word for index, (_, more) in enumerate(entries) for word in (4 * index, 0x100 + index, *more)]
+        octets = words(len(items), *listed, 3, 1)
+        both_ways(encode_transmit_response, decode_transmit_response, TransmitResponse(items, 3, 1), octets)
+
+
+def test_requests_with_directions_of_every_shape() -> None:
+    item = Item(8, 9, InSegments(0, (1,)))
+    for entries in lists_of(list(directions())):
+        made = tuple(direction for direction, _ in entries)
+        listed = [word for _, more in entries for word in more]
+        for items, first in (((), [0]), ((item,), [1, 8, 9, 2, 0, 1, 1])):
+            one_set = TransmitRequest(items, (DirectionSet(4, 5, made),), 3, 2, 1)
+            octets = words(*first, 1, 4, 5, len(made), *listed, 3, 2, 1)
+            both_ways(encode_transmit_request, decode_transmit_request, one_set, octets)
+        two_sets = TransmitRequest((), (DirectionSet(4, 5, made), DirectionSet(6, 7, made)), 3, 2, 1)
+        octets = words(0, 2, *(4, 5, len(made), *listed), *(6, 7, len(made), *listed), 3, 2, 1)
+        both_ways(encode_transmit_request, decode_transmit_request, two_sets, octets)
+        each_alone = TransmitRequest((), tuple(DirectionSet(4, 5, (each,)) for each in made), 3, 2, 1)
+        listed = [word for _, more in entries for word in (4, 5, 1, *more)]
+        octets = words(0, len(made), *listed, 3, 2, 1)
+        both_ways(encode_transmit_request, decode_transmit_request, each_alone, octets)
+
+
+def test_messages_that_are_cut_off_are_none() -> None:
+    for where, _ in locations():
+        items = (Item(4, 5, where),)
+        cut_off(decode_transmit_request, encode_transmit_request(TransmitRequest(items, (), 3, 2, 1)))
+    for where, _ in results():
+        items = (Item(4, 5, where),)
+        cut_off(decode_transmit_response, encode_transmit_response(TransmitResponse(items * 2, 3, 1)))
+        cut_off(decode_transmit_response, encode_transmit_response(TransmitResponse(items, 3, 1)))
+    for direction, _ in directions():
+        one_set = DirectionSet(4, 5, (direction,))
+        cut_off(decode_transmit_request, encode_transmit_request(TransmitRequest((), (one_set,), 3, 2, 1)))
+        cut_off(decode_transmit_request, encode_transmit_request(TransmitRequest((), (one_set,) * 2, 3, 2, 1)))
+    cut_off(decode_transmit_request, words(0, 0, 3, 2, 1))
+    cut_off(decode_transmit_response, words(0, 3, 1))
+    cut_off(decode_transmit_continue, words(3, 2, 1))
+
+
+def shown(error: Any) -> tuple[str, int, str, str]:
+    assert isinstance(error, DecodeError), error
+    return error.field, error.offset, error.need, error.have
+
+
+@each_case("start", [0, 20])
+def test_a_message_that_is_too_short_says_how_much_is_there(start: int) -> None:
+    for decode, name, need in (
+        (decode_transmit_request, "Transmit Request", 20),
+        (decode_transmit_response, "Transmit Response", 12),
+        (decode_transmit_continue, "Transmit Continue", 12),
+    ):
+        for length in range(need):
+            found = tried(decode, bytes(start + length), start)
+            assert shown(found) == (name, start, f"{need} octets", str(length))
+        beyond = tried(decode, bytes(5), 8)
+        assert shown(beyond) == (name, 8, f"{need} octets", "0")
+    item = words(1, 8, 9, 2, 0, 2, 1, 2)
+    for length in range(12):
+        data = bytes(start) + item + words(0) + bytes(length)
+        found = tried(decode_transmit_request, data, start)
+        assert shown(found) == ("optxrq_count", start + 36, "12 octets", str(length))
+    for length in range(8):
+        data = bytes(start) + item + bytes(length)
+        found = tried(decode_transmit_response, data, start)
+        assert shown(found) == ("optxrs_count", start + 32, "8 octets", str(length))
+
+
+ITEM = [8, 9, 2, 0, 0]
+
+
+@each_case(
+    ("message", "field", "at", "need", "have"),
+    [
+        # The numbers are words; `at` counts them.
+        ([17], "items", 0, "at most 16", "17"),
+        ([2, *ITEM, 8, 9, 0], "xmdmi_where", 8, "1 or 2", "0"),
+        ([2, *ITEM, 8, 9, 5], "xmdmi_where", 8, "1 or 2", "5"),
+        ([1, 8, 9, 3], "xmdmi_where", 3, "1 or 2", "3"),
+        ([1, 8, 9, 2, 0, 1025], "xmdl_bsnum", 5, "at most 1024", "1025"),
+        ([1, 8, 9, 1, 273], "xmdl_ex", 4, "at most 272", "273"),
+        ([0, 17], "sets of directions", 1, "at most 16", "17"),
+        ([0, 1, 4, 5, 17], "directions", 4, "at most 16", "17"),
+        ([0, 2, 4, 5, 2, 7, 2, 7, 2, 6, 7, 15], "directions", 11, "at most 14", "15"),
+        ([0, 1, 4, 5, 1, 7, 0], "xmdrsdi_loc", 6, "1 to 4", "0"),
+        ([0, 1, 4, 5, 1, 7, 5], "xmdrsdi_loc", 6, "1 to 4", "5"),
+        ([0, 1, 4, 5, 1, 7, 5, 1], "xmdrsdi_loc", 6, "1 to 4", "5"),
+        ([0, 1, 4, 5, 2, 7, 2, 7, 6], "xmdrsdi_loc", 8, "1 to 4", "6"),
+        ([0, 1, 4, 5, 1, 7, 1, 273], "xmdrsdl_ex", 7, "at most 272", "273"),
+        ([0, 1, 4, 5, 1, 7, 4, 77, 273], "xmdrsdl_ex", 8, "at most 272", "273"),
+    ],
+)
+def test_a_request_against_the_rules_is_named(message: list[int], field: str, at: int, need: str, have: str) -> None:
+    for start in (0, 20):
+        data = bytes(start) + words(*message) + bytes(400)
+        found = tried(decode_transmit_request, data, start)
+        assert shown(found) == (field, start + 4 * at, need, have)
+
+
+@each_case("kind", [0, 3, 4, 7])
+def test_a_response_against_the_rules_is_named(kind: int) -> None:
+    found = tried(decode_transmit_response, words(1, 8, 9, kind) + bytes(100), 0)
+    assert shown(found) == ("xmdmi_where", 12, "1, 2, 5 or 6", str(kind))
+
+
+def test_lists_as_long_as_is_allowed_are_taken() -> None:
+    most = limits.RTR_ITEMS_MAX
+    one = (DirectionSet(4, 5, (ResultDirection(7, Way.SEGMENTS),) * most),)
+    each = (DirectionSet(4, 5, (ResultDirection(7, Way.SEGMENTS),)),) * most
+    for sets in (one, each):
+        value = TransmitRequest((Item(8, 9, InSegments(0, ())),) * most, sets, 3, 2, 1)
+        octets = encode_transmit_request(value)
+        assert tried(decode_transmit_request, octets, 0) == (value, len(octets))
+    for where in (
+        InSegments(0, (3,) * limits.RTR_SEGMENT_NUMBERS_MAX),
+        Explicit(segments(1) * limits.CHUNK_SEGMENTS_MAX),
+    ):
+        value = TransmitRequest((Item(8, 9, where),), (), 3, 2, 1)
+        octets = encode_transmit_request(value)
+        assert tried(decode_transmit_request, octets, 0) == (value, len(octets))
+
+
+DETAIL = {1: 2, 2: 2, 3: 0, 4: 2, 5: 2, 6: 3, 7: 3, 8: 3}
+
+
+def test_reports_of_every_shape() -> None:
+    for (number, count), direction, lead in itertools.product(DETAIL.items(), (0, 1), (None, (6, 0, 1), (5, 1, 0))):
+        detail = tuple(range(40, 40 + count))
+        there = None if lead is None else TransmissionId(*lead)
+        value = Report(TransmissionId(9, direction, 3), there, ReportCode(number), detail)
+        octets = words(9, direction, 3, *([0] if lead is None else [1, *lead]), number, *detail)
+        assert tried(encode_report, value) == octets
+        for start in (0, 20):
+            data = bytes(start) + octets
+            assert tried(decode_report, data, start) == value
+            assert isinstance(tried(decode_report, data + b"\0", start), DecodeError)
+            for length in range(len(octets)):
+                short = data[: start + length]
+                assert isinstance(tried(decode_report, short, start), DecodeError)
+
+
+@each_case(
+    ("message", "field", "at", "need", "have"),
+    [
+        ([9, 2, 0, 0, 3], "optre_bad", 1, "0 or 1 as xmsi_dir", "2"),
+        ([9, 0, 0, 2, 3], "optre_lead", 3, "0 or 1", "2"),
+        ([9, 0, 0, 1, 9, 2, 0, 3], "optre_lead", 5, "0 or 1 as xmsi_dir", "2"),
+        ([9, 0, 0, 0, 0], "optre_which", 4, "1 to 8", "0"),
+        ([9, 0, 0, 0, 9], "optre_which", 4, "1 to 8", "9"),
+        ([9, 0, 0, 1, 9, 1, 0, 9], "optre_which", 7, "1 to 8", "9"),
+    ],
+)
+def test_a_report_against_the_rules_is_named(message: list[int], field: str, at: int, need: str, have: str) -> None:
+    for start in (0, 20):
+        found = tried(decode_report, bytes(start) + words(*message), start)
+        assert shown(found) == (field, start + 4 * at, need, have)
+
+
+def test_continuations_are_three_words() -> None:
+    both_ways(encode_transmit_continue, decode_transmit_continue, TransmitContinue(3, 2, 1), words(3, 2, 1))
+    top = TransmitContinue(0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD)
+    both_ways(encode_transmit_continue, decode_transmit_continue, top, words(*top))
+
+
+def test_numbers_of_kinds_ways_and_codes_are_those_of_the_draft() -> None:
+    assert {each.name: each.value for each in Way} == {"EXPLICIT": 1, "SEGMENTS": 2, "CHOICE": 3, "BY_SIZE": 4}
+    assert {each.name: each.value for each in NotPlaced} == {"TOO_SHORT": 5, "NO_ITEM": 6}
+    assert {each.name: each.value for each in ReportCode} == {
+        "HEADER_TYPE": 1,
+        "OPTIONAL_TYPE": 2,
+        "CONTINUATION": 3,
+        "SEQUENCE": 4,
+        "XID": 5,
+        "OFFSET": 6,
+        "SEGMENT_NUMBER": 7,
+        "PAYLOAD": 8,
+    }
+    assert ResultDirection(7, Way.SEGMENTS) == (7, 2, (), 0)
+
 
 CASES = [(kind, vector) for kind in MESSAGES for vector in VECTORS[kind]]
 
 
+@pytest.mark.req("RT-12")
 @each_case(("kind", "vector"), CASES)
-def test_golden_messages_both_ways(kind: str, vector: dict[str, Any]) -> None:
+def test_golden_messages_both_ways_and_cut_off_anywhere(kind: str, vector: dict[str, Any]) -> None:
     octets, value = octets_of(vector), value_of(kind, vector)
     assert ENCODERS[kind](value) == octets
     decoded, end = DECODERS[kind](octets, 0)
@@ -36,25 +299,16 @@ def test_golden_messages_both_ways(kind: str, vector: dict[str, Any]) -> None:
     assert end == len(octets)
     # Equal tuples of other classes would compare equal, too.
     assert repr(decoded) == repr(value)
-
-
-@pytest.mark.req("RT-12")
-@each_case(("kind", "vector"), [case for case in CASES if case[0] != "report"])
-def test_the_payload_follows_the_structure_at_once(kind: str, vector: dict[str, Any]) -> None:
-    octets, value = octets_of(vector), value_of(kind, vector)
-    for payload in (b"p", b"\xff" * 64):
-        for prefix in (b"", bytes(20), b"odd"):
+    # The payload follows at once, wherever the message stands.
+    for prefix in (b"", bytes(20), b"odd"):
+        for payload in (b"",) if kind == "report" else (b"p", b"\xff" * 64):
             message = prefix + octets + payload
             for data in (message, bytearray(message), memoryview(message)):
                 assert DECODERS[kind](data, len(prefix)) == (value, len(prefix) + len(octets))
-
-
-@each_case(("kind", "vector"), CASES)
-def test_a_message_that_is_cut_off_anywhere_says_where(kind: str, vector: dict[str, Any]) -> None:
-    octets = bytes(20) + octets_of(vector)
-    for length in range(20, len(octets)):
+    placed = bytes(20) + octets
+    for length in range(20, len(placed)):
         with pytest.raises(DecodeError) as caught:
-            DECODERS[kind](octets[:length], 20)
+            DECODERS[kind](placed[:length], 20)
         assert 20 <= caught.value.offset <= length
         assert caught.value.need.endswith("octets")
 
@@ -96,43 +350,9 @@ def test_the_draft_s_table_of_kinds_by_context() -> None:
     assert taken == {"request": [1, 2], "response": [1, 2, 5, 6], "direction": [1, 2, 3, 4]}
 
 
-@each_case(
-    ("where", "room"),
-    [
-        (InSegments(0, tuple(range(limits.RTR_SEGMENT_NUMBERS_MAX))), limits.RTR_SEGMENT_NUMBERS_MAX),
-        (Explicit((Segment(1, 2, 3),) * limits.CHUNK_SEGMENTS_MAX), limits.CHUNK_SEGMENTS_MAX),
-    ],
-)
-def test_as_many_as_are_allowed_and_one_more(where: InSegments | Explicit, room: int) -> None:
-    response = TransmitResponse((Item(0, 4, where),), 1, 0)
-    octets = encode_transmit_response(response)
-    assert decode_transmit_response(octets, 0) == (response, len(octets))
-    more = InSegments(0, (*where.numbers, 1)) if isinstance(where, InSegments) else Explicit((*where.segments,) * 2)
-    with pytest.raises(DecodeError, match=f"need at most {room}"):
-        decode_transmit_response(encode_transmit_response(TransmitResponse((Item(0, 4, more),), 1, 0)), 0)
-
-
-def test_as_many_items_as_are_allowed() -> None:
-    response = TransmitResponse((Item(0, 4, InSegments(0, (1,))),) * limits.RTR_ITEMS_MAX, 1, 0)
-    octets = encode_transmit_response(response)
-    assert decode_transmit_response(octets, 0) == (response, len(octets))
-
-
 @pytest.mark.req("RT-14")
-def test_each_code_has_as_many_words_as_its_detail() -> None:
-    detail = {ReportCode.CONTINUATION: 0} | dict.fromkeys(
-        (ReportCode.OFFSET, ReportCode.SEGMENT_NUMBER, ReportCode.PAYLOAD), 3
-    )
+def test_no_report_is_encoded_with_other_words_than_its_code_has() -> None:
     for code in ReportCode:
-        count = detail.get(code, 2)
-        for words in range(5):
-            report = Report(TransmissionId(7, 0, 0), None, code, tuple(range(words)))
-            octets = b"".join(word.to_bytes(4) for word in (7, 0, 0, 0, code, *range(words)))
-            if words == count:
-                assert encode_report(report) == octets
-                assert DECODERS["report"](octets, 0)[0] == report
-                continue
+        for count in set(range(5)) - {DETAIL[code]}:
             with pytest.raises(AssertionError):
-                encode_report(report)
-            with pytest.raises(DecodeError):
-                DECODERS["report"](octets, 0)
+                encode_report(Report(TransmissionId(7, 0, 0), None, code, tuple(range(count))))

@@ -1,14 +1,18 @@
-"""The messages that two ends may send each other, and the properties that an end tells by default."""
+"""The messages that two ends may send each other, what an end tells by default, and ranges of directions."""
 
 from __future__ import annotations
 
 import itertools
 from typing import Any
 
+import pytest
+
 from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr import Costs, Preference, RoundTrip, RoundTripConfig
 from rpcrdma.rtr.extension import all_extensions
+from rpcrdma.rtr.groups import check_ranges
 from rpcrdma.rtr.layout import Peer, Run, peer_of, runs_of
+from rpcrdma.rtr.messages import DirectionSet, ReportCode, TransmissionFault
 from rpcrdma.rtr.properties import (
     RECEIVE_STRUCTURE,
     REQUEST_RECEIVE_LIMIT,
@@ -22,6 +26,7 @@ from rpcrdma.rtr.properties import (
 from rpcrdma.transport import TransportConfig
 from support.cases import each_case
 
+TOP = 0xFFFFFFFF
 ALL = range(8)
 """Of the bits of the property: 1 for requests, 2 for responses, 4 for what continues them."""
 
@@ -46,11 +51,11 @@ def test_a_response_is_continued_if_its_receiver_takes_that() -> None:
             assert found == (most if receiver & 4 else min(1, most))
 
 
-def test_an_end_that_has_told_nothing_takes_nothing() -> None:
+@pytest.mark.req("RT-11")
+def test_an_end_is_as_it_has_told_and_takes_nothing_if_it_has_told_nothing() -> None:
     assert peer_of({}) == (Support(0), 0xFFFFFFFF, (), 1, 1)
-
-
-def test_an_end_is_as_it_has_told() -> None:
+    untold = peer_of({RTR_SUPPORT: Support(7)})
+    assert (untold.request_frames, untold.response_frames(untold)) == (1, 1)
     groups = ((1, SegmentKind(100, 0, placeable=False)), (3, SegmentKind(50, 0, placeable=True)))
     told = {
         RTR_SUPPORT: Support.RESPONSE,
@@ -175,3 +180,55 @@ def test_a_choice_decides_which_way_data_goes(choice: str, preference: str) -> N
     rtr: Any = extension.on_ready.__self__  # type: ignore[attr-defined]
     assert rtr.config.preference.value == preference
     assert rtr.structure.octets == 8192
+
+
+def sets(*ranges: tuple[int, int]) -> list[DirectionSet]:
+    return [DirectionSet(begin, end, ()) for begin, end in ranges]
+
+
+@pytest.mark.req("RT-9")
+@each_case(
+    "ranges",
+    [
+        [],
+        [(0, TOP)],
+        [(0, 8), (8, 12), (12, 40)],
+        [(0, 8), (100, 104)],
+        [(4, 4), (8, 8)],
+        [(0, 8), (8, 8), (9, 9)],
+        [(TOP - 1, TOP), (TOP, TOP)],
+    ],
+)
+def test_ranges_that_touch_or_leave_gaps_are_disjoint_and_ascend(ranges: list[tuple[int, int]]) -> None:
+    check_ranges(sets(*ranges))
+
+
+@pytest.mark.req("RT-9")
+@each_case(
+    ("ranges", "words"),
+    [
+        ([(0, 8), (7, 12)], (7, 8, TOP)),
+        ([(0, 8), (0, 8)], (0, 8, TOP)),
+        ([(8, 12), (0, 8)], (0, 12, TOP)),
+        ([(4, 4), (4, 8)], (4, 5, TOP)),
+        ([(4, 3)], (3, 4, TOP)),
+    ],
+)
+def test_ranges_that_overlap_or_descend_are_a_fault(ranges: list[tuple[int, int]], words: tuple[int, ...]) -> None:
+    with pytest.raises(TransmissionFault) as caught:
+        check_ranges(sets(*ranges))
+    fault = caught.value
+    assert (fault.code, fault.words) == (ReportCode.OFFSET, words)
+
+
+@pytest.mark.req("RT-10")
+@each_case("octets", [8192, 36864, 65536])
+def test_the_structure_that_is_told_has_the_size_of_the_receive_buffers(octets: int) -> None:
+    (extension,) = all_extensions("auto", TransportConfig(offered_receive_octets=octets), [])
+    (row,) = [row for row in extension.properties if row.number == RECEIVE_STRUCTURE]
+    structure = row.decode(row.value)
+    assert isinstance(structure, BufferStructure)
+    assert structure.octets == octets
+    (_, head), (count, page) = structure.groups
+    assert (head.placeable, page) == (False, SegmentKind(4096, 4096, placeable=True))
+    assert head.length + count * page.length == octets

@@ -1,4 +1,4 @@
-"""The extension's transport properties, against the golden vectors."""
+"""The extension's transport properties, against golden vectors, each rule at its bound, each mistake by its place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rtr import RoundTrip, messages, properties
+from rpcrdma.limits import RTR_BUFFER_SEGMENTS_MAX
+from rpcrdma.rtr import RoundTrip, layout, messages, properties
 from rpcrdma.rtr.properties import (
     REQUEST_RECEIVE_LIMIT_DEFAULT,
     RESPONSE_SEND_LIMIT_DEFAULT,
@@ -22,8 +23,115 @@ from rpcrdma.rtr.properties import (
     encode_support,
     encode_transmission_limit,
 )
+from rtr_link import tried
 from rtr_vectors import VECTORS, octets_of, structure_of
 from support.cases import each_case
+from support.octets import words
+
+
+def shown(error: Any) -> tuple[str, int, str, str]:
+    assert isinstance(error, DecodeError), error
+    return error.field, error.offset, error.need, error.have
+
+
+MOST = RTR_BUFFER_SEGMENTS_MAX
+
+
+@each_case(
+    ("octets", "groups", "mistake"),
+    [
+        (64, [(0, 64, 0, 1)], ("xmrgrp_count", 8, "1 or more", "0")),
+        (64, [(1, 64, 0, 1), (0, 64, 0, 1)], ("xmrgrp_count", 24, "1 or more", "0")),
+        (64, [(1, 0, 0, 1)], ("xmrseg_length", 12, "1 octet or more", "0")),
+        (64, [(1, 64, 0, 1), (1, 0, 0, 1)], ("xmrseg_length", 28, "1 octet or more", "0")),
+        (64, [(1, 64, 3, 1)], ("xmrseg_align", 16, "0 or a power of two", "3")),
+        (128, [(1, 64, 4, 1), (1, 64, 6, 1)], ("xmrseg_align", 32, "0 or a power of two", "6")),
+        (64, [(1, 63, 0, 1)], ("xmrbuf_length", 0, "63, the sum of all segments", "64")),
+        (64, [(2, 30, 0, 1), (1, 5, 0, 0)], ("xmrbuf_length", 0, "65, the sum of all segments", "64")),
+        (1, [], ("xmrbuf_length", 0, "0, the sum of all segments", "1")),
+        (0, [], ("xmrbuf_groups", 4, "1 or more", "0")),
+        (MOST + 1, [(MOST + 1, 1, 0, 1)], ("xmrgrp_count", 8, f"at most {MOST} segments", f"{MOST + 1}")),
+        (MOST + 1, [(MOST, 1, 0, 1), (1, 1, 0, 0)], ("xmrgrp_count", 24, f"at most {MOST} segments", f"{MOST + 1}")),
+    ],
+)
+def test_a_mistake_in_a_structure_is_named(
+    octets: int, groups: list[tuple[int, int, int, int]], mistake: tuple[str, int, str, str]
+) -> None:
+    listed = [word for group in groups for word in group]
+    assert shown(tried(decode_buffer_structure, words(octets, len(groups), *listed))) == mistake
+    made = tuple((count, SegmentKind(length, align, bool(flags & 1))) for count, length, align, flags in groups)
+    error = tried(BufferStructure, octets, made)
+    assert isinstance(error, LocalProtocolError), error
+    field, _, need, have = mistake
+    assert str(error) == f"receive buffer structure, {field}: need {need}, have {have}"
+
+
+@each_case(
+    "groups",
+    [
+        [(1, 64, 0, 0)],
+        [(1, 1, 1, 1)],
+        [(MOST, 1, 0, 1)],
+        [(MOST - 1, 3, 2, 1), (1, 5, 0x80000000, 0)],
+        [(1, 100, 0, 0), (8, 4096, 4096, 1), (2, 50, 0, 0)],
+    ],
+)
+def test_a_structure_is_the_words_of_its_groups(groups: list[tuple[int, int, int, int]]) -> None:
+    octets = sum(count * length for count, length, _, _ in groups)
+    listed = [word for group in groups for word in group]
+    made = tuple((count, SegmentKind(length, align, bool(flags))) for count, length, align, flags in groups)
+    structure = tried(BufferStructure, octets, made)
+    data = words(octets, len(groups), *listed)
+    assert tried(encode_buffer_structure, structure) == data
+    assert tried(decode_buffer_structure, data) == structure
+    assert shown(tried(decode_buffer_structure, data + b"\0\0\0\0"))[1] == len(data)
+    assert tried(decode_buffer_structure, data) is tried(decode_buffer_structure, bytes(data))
+    for length in range(len(data)):
+        assert isinstance(tried(decode_buffer_structure, data[:length]), DecodeError)
+
+
+def test_as_many_groups_as_segments_are_read() -> None:
+    data = words(MOST, MOST, *(1, 1, 0, 1) * MOST)
+    assert len(tried(decode_buffer_structure, data).groups) == MOST
+    for count in (MOST + 1, 0xFFFFFFFF):
+        error = tried(decode_buffer_structure, words(MOST, count) + bytes(16 * (MOST + 1)))
+        assert shown(error) == ("xmrbuf_groups", 4, f"at most {MOST}", str(count))
+
+
+@pytest.mark.req("RT-5", "RT-10")
+def test_segments_start_one_behind_another_and_those_for_data_are_numbered() -> None:
+    groups = (
+        (1, SegmentKind(100, 0, placeable=False)), (2, SegmentKind(1000, 8, placeable=True)),
+        (2, SegmentKind(50, 0, placeable=False)), (1, SegmentKind(300, 0, placeable=True)),
+    )  # fmt: skip
+    structure = BufferStructure(2500, groups)
+    assert structure.segments == (
+        (0, 100, False), (100, 1000, True), (1100, 1000, True), (2100, 50, False), (2150, 50, False), (2200, 300, True)
+    )  # fmt: skip
+    assert structure.placeable == ((100, 1000), (1100, 1000), (2200, 300))
+    assert structure.segments is structure.segments
+    assert structure.placeable is structure.placeable
+    assert len({structure, BufferStructure(2500, groups)}) == 1
+    assert str(structure) == "1 of 100, 2 of 1000 for data, 2 of 50, 1 of 300 for data"
+    plain = BufferStructure.plain(4096)
+    assert plain == BufferStructure(4096, ((1, SegmentKind(4096, 0, placeable=False)),))
+    assert (plain.segments, plain.placeable) == (((0, 4096, False),), ())
+
+
+@each_case(("decode", "field"), [(decode_support, "rtr_support"), (decode_transmission_limit, "transmission limit")])
+def test_a_property_of_one_word_has_four_octets(decode: Any, field: str) -> None:
+    for length in range(4):
+        assert shown(tried(decode, bytes(length)))[:2] == (field, 0)
+    for length in range(5, 9):
+        assert shown(tried(decode, bytes(length)))[:2] == (field, 4)
+    assert tried(decode, b"\0\0\0\7") == 7
+    assert tried(decode_transmission_limit, b"\xff\xff\xff\xff") == 0xFFFFFFFF
+    assert tried(decode_support, b"\xff\xff\xff\xff") == 7
+
+
+def test_so_many_structures_and_layouts_are_kept() -> None:
+    assert properties._structure.cache_info().maxsize == layout.runs_of.cache_info().maxsize == 16
+    assert layout.lay_out.cache_info().maxsize == 512
 
 
 @each_case("vector", VECTORS["structure"])
@@ -57,13 +165,6 @@ def test_nonsense_is_named_with_its_offset(vector: dict[str, Any]) -> None:
     assert (caught.value.field, caught.value.offset) == (vector["field"], vector["offset"])
 
 
-def test_a_structure_of_ones_own_is_held_to_the_same_rules() -> None:
-    with pytest.raises(LocalProtocolError, match="xmrbuf_length: need 8192, the sum of all segments, have 8191"):
-        BufferStructure(8191, ((2, SegmentKind(4096, 0, placeable=True)),))
-    with pytest.raises(LocalProtocolError, match="xmrseg_length"):
-        BufferStructure.plain(0)
-
-
 def test_flags_that_mean_nothing_are_passed_over() -> None:
     for flags, placeable in ((0xFFFFFFFE, False), (0xFFFFFFFF, True), (2, False), (3, True)):
         octets = b"".join(word.to_bytes(4) for word in (64, 1, 1, 64, 0, flags))
@@ -81,57 +182,14 @@ def test_each_alignment_is_none_or_a_power_of_two() -> None:
     assert taken == [0, 1, 2, 4, 8, 4096, 1 << 31]
 
 
-@pytest.mark.req("RT-5")
-def test_placeable_segments_are_numbered_from_zero_where_they_stand() -> None:
-    groups = (
-        (1, SegmentKind(100, 0, placeable=False)),
-        (2, SegmentKind(1000, 8, placeable=True)),
-        (2, SegmentKind(50, 0, placeable=False)),
-        (1, SegmentKind(300, 0, placeable=True)),
-    )
-    structure = BufferStructure(2500, groups)
-    assert structure.segments == (
-        (0, 100, False),
-        (100, 1000, True),
-        (1100, 1000, True),
-        (2100, 50, False),
-        (2150, 50, False),
-        (2200, 300, True),
-    )
-    assert structure.placeable == ((100, 1000), (1100, 1000), (2200, 300))
-    assert structure.segments is structure.segments
-    assert structure.placeable is structure.placeable
-    assert structure == BufferStructure(2500, groups)
-    assert len({structure, BufferStructure(2500, groups)}) == 1
-
-
-@pytest.mark.req("RT-10")
-def test_without_a_structure_a_buffer_is_one_segment_for_no_data() -> None:
-    plain = BufferStructure.plain(4096)
-    assert plain.octets == 4096
-    assert plain.segments == ((0, 4096, False),)
-    assert plain.placeable == ()
-    assert decode_buffer_structure(encode_buffer_structure(plain)) == plain
-
-
-def test_support_keeps_what_it_knows() -> None:
+def test_support_and_limits_are_single_words() -> None:
     assert encode_support(Support.REQUEST | Support.CONTINUE) == b"\0\0\0\5"
     assert decode_support(b"\0\0\0\5") == Support.REQUEST | Support.CONTINUE
     assert decode_support(b"\xff\xff\xff\xfa") is Support.RESPONSE
     assert decode_support(memoryview(bytes(4))) == SUPPORT_DEFAULT == 0
-
-
-def test_limits_are_single_words() -> None:
     assert REQUEST_RECEIVE_LIMIT_DEFAULT == RESPONSE_SEND_LIMIT_DEFAULT == 1
     assert encode_transmission_limit(300) == b"\0\0\1\x2c"
     assert decode_transmission_limit(b"\0\0\1\x2c") == 300
-
-
-@each_case("decode", [decode_support, decode_transmission_limit])
-def test_words_of_another_length_are_none(decode: Any) -> None:
-    for length in (0, 1, 3, 5, 8):
-        with pytest.raises(DecodeError):
-            decode(bytes(length))
 
 
 def test_code_points_are_beyond_those_of_the_protocol() -> None:

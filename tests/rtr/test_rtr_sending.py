@@ -53,7 +53,7 @@ PAGES = (Run(0, 100, 50, 4),)
 MIXED = (Run(0, 60, 10, 2), Run(2, 100, 50, 2))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("payload", "items", "runs", "octets", "frames_max", "frames", "numbers"),
     [
         (0, (), (), 40, 1, [(0, ())], ()),

@@ -1,11 +1,19 @@
-"""Settings of the round-trip extension at their bounds, and the choice between its offers."""
+"""Settings of the round-trip extension at their bounds, the choice between its offers, and that between Sends and RDMA
+from transmissions, costs and distance, as docs/round-trips.md has it."""
 
 from __future__ import annotations
 
 import pytest
 
 from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
-from rpcrdma.rtr.config import EXTENSION_CHOICES, Preference, RoundTripConfig, extension_choice
+from rpcrdma.rtr.config import (
+    EXTENSION_CHOICES,
+    Costs,
+    Preference,
+    RoundTripConfig,
+    extension_choice,
+    prefers_segments,
+)
 from rpcrdma.rtr.extension import NAME, RoundTrip, all_extensions
 from rpcrdma.transport import TransportConfig
 from support.cases import each_case
@@ -48,7 +56,7 @@ def test_a_setting_beyond_its_bound_is_named(settings: dict[str, int], name: str
         RoundTripConfig(**settings)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("octets", "segment_octets", "segments"),
     [
         (5119, 4096, []),
@@ -70,11 +78,6 @@ def test_receive_buffers_have_a_head_and_then_segments(
     assert any(placeable for _, _, placeable in found) == bool(segments)
 
 
-@each_case("choice", EXTENSION_CHOICES)
-def test_a_choice_is_itself(choice: str) -> None:
-    assert extension_choice(choice) == choice
-
-
 @each_case("choice", ["", "on", "RTR"])
 def test_another_word_is_no_choice(choice: str) -> None:
     with pytest.raises(ValueError, match="choose one of auto, rtr, off"):
@@ -84,12 +87,47 @@ def test_another_word_is_no_choice(choice: str) -> None:
 
 
 @each_case("choice", EXTENSION_CHOICES)
-def test_the_extension_is_offered_once_and_not_if_it_is_off(choice: str) -> None:
+def test_the_extension_is_offered_once_unless_it_is_off_and_a_users_own_offer_stands_alone(choice: str) -> None:
+    assert extension_choice(choice) == choice
     offered = all_extensions(choice, TransportConfig(), [])
     assert [each.name for each in offered] == ([] if choice == "off" else [NAME])
-
-
-@each_case("choice", EXTENSION_CHOICES)
-def test_a_users_own_offer_stands_alone(choice: str) -> None:
     own = RoundTrip(RoundTripConfig(preference=Preference.RDMA), receive_octets=4096).extension
     assert all_extensions(choice, TransportConfig(), [own]) == [own]
+
+
+def costs() -> Costs:
+    """Whole numbers, so that sums are exact."""
+    return Costs(transmission_s=4.0, registration_s=2.0, read_s=8.0)
+
+
+@each_case(
+    ("frames", "round_trip_s", "by_send"),
+    [
+        (1, 0.0, True),
+        (2, 0.0, True),
+        (3, 0.0, False),
+        (3, 1.0, False),
+        (3, 2.0, True),
+        (3, 3.0, True),
+        (8, 21.0, False),
+        (8, 22.0, True),
+    ],
+)
+@each_case("given", [False, True])
+def test_arguments_go_by_send_if_registration_read_and_distance_take_no_less(
+    frames: int, round_trip_s: float, by_send: bool, given: bool
+) -> None:
+    assert prefers_segments(frames, costs(), round_trip_s, arguments=True, given=given) is by_send
+
+
+@each_case(("registration_s", "most"), [(2.0, 0), (3.0, 0), (4.0, 1), (7.0, 1), (8.0, 2)])
+def test_results_go_by_send_if_registration_takes_no_less_however_far_the_peer_is(
+    registration_s: float, most: int
+) -> None:
+    found = Costs(transmission_s=4.0, registration_s=registration_s, read_s=8.0)
+    taken = [frames for frames in range(8) if prefers_segments(frames, found, 1000.0, arguments=False, given=False)]
+    assert taken == list(range(most + 1))
+
+
+def test_results_for_which_memory_is_given_go_by_rdma() -> None:
+    assert not prefers_segments(0, costs(), 1000.0, arguments=False, given=True)

@@ -31,7 +31,6 @@ from rpcrdma.rtr.messages import (
     encode_transmit_response,
 )
 from rpcrdma.rtr.properties import Support
-from rpcrdma.rtr.receive_slabs import SlabReceives
 from rpcrdma.rtr.requests import NOT_TAKEN
 from rpcrdma.transport import (
     Cause,
@@ -74,13 +73,6 @@ def test_calls_of_a_client_are_carried_if_its_peer_takes_requests(role: Role, su
     assert end.receives.prefix_octets == PREFIX
 
 
-def test_a_connection_that_never_stood_ends() -> None:
-    end = End()
-    end.state = None
-    end.extension.on_closed(end)  # type: ignore[arg-type]
-    assert end.take() == []
-
-
 def test_the_end_of_a_connection_lets_its_group_go() -> None:
     end = End()
     end.request(count=2, data=b"data")
@@ -88,6 +80,10 @@ def test_the_end_of_a_connection_lets_its_group_go() -> None:
     end.extension.on_closed(end)  # type: ignore[arg-type]
     assert end.take() == [("expect", False)]
     end.assert_nothing_held()
+    end.extension.on_closed(end)  # type: ignore[arg-type]
+    assert end.take() == []
+    # It never stood.
+    end.state = None
     end.extension.on_closed(end)  # type: ignore[arg-type]
     assert end.take() == []
 
@@ -581,9 +577,3 @@ def test_a_continuation_of_nothing_with_flags_of_the_other_direction_is_refused(
         end = End()
         end.go_on(1, OTHER, XMTCONT, answers=answers)
         assert end.take() == [reported(OTHER, 0, 1, None, ReportCode.CONTINUATION)]
-
-
-def test_receives_are_made_for_slots_behind_the_head() -> None:
-    end = End()
-    assert isinstance(end.receives, SlabReceives)
-    assert (end.receives.plain_octets, end.receives.octets) == (HEAD, HEAD + SLOT)

@@ -10,7 +10,6 @@ import pytest
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import Preference, RoundTripConfig
 from rpcrdma.rtr.properties import Support
-from rpcrdma.rtr.receive_slabs import SlabStore
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import ReplyArrived, TransportConfig
 from rtr_pair import RtrPair, address_of, slab_memory
@@ -18,7 +17,7 @@ from support.cases import each_case
 
 ALWAYS = RoundTripConfig(preference=Preference.SEGMENTS)
 SERVER = RoundTripConfig()
-BOTH_DRAFTS = pytest.mark.parametrize("version", ["2", "2-07"])
+BOTH_DRAFTS = each_case("version", ["2", "2-07"])
 SUPPORT = [Support(bits) for bits in range(8)]
 
 
@@ -193,11 +192,3 @@ def test_memory_of_the_caller_is_filled_although_the_item_came_elsewhere() -> No
     data, memory = octets(65536), bytearray(65536)
     assert pair.exchange(None, data, into=(memory,)).result == data
     assert memory == data
-
-
-def test_slabs_are_shared_by_connections_one_after_another() -> None:
-    store = SlabStore(4096, 32768)
-    first = store.take_slab()
-    first.taken = 3
-    store.give_slab(first)
-    assert store.take_slab() is first

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import pytest
 
 from rpcrdma import limits
-from rpcrdma.rtr import receive_slabs
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Closed, Role, TransportConfig
 from support.cases import each_case
@@ -17,7 +16,7 @@ from support.octets import words
 from transmission_peer import (
     BADCONT,
     BADHMT,
-    DRAFTS,
+    BOTH_DRAFTS,
     HEAD,
     OCTETS,
     PAGE,
@@ -34,7 +33,6 @@ from transmission_peer import (
 
 CALL = words(XID, 0)
 LEAD = (XID, 0, 0)
-BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)
 
 
 @contextmanager
@@ -105,24 +103,6 @@ def test_a_group_that_never_ends_ends_the_connection(draft: str, more: int) -> N
     (closed,) = peer.endpoint_events()
     assert isinstance(closed, Closed)
     assert "the rest of a message within 30 s" in closed.reason
-
-
-def test_groups_that_do_end_are_not_ended_by_it() -> None:
-    peer = server(config=TransportConfig(stalled_s=30.0, offered_receive_octets=OCTETS))
-    now_s = 100.0
-    peer.request(CALL, count=2)
-    for _ in range(3):
-        assert peer.endpoint.next_deadline_s(now_s) == now_s + 30
-        peer.go_on(1)
-        peer.endpoint.reply(peer.arrived(), message(XID, 1))
-        peer.request(CALL, count=2)
-        now_s += 30
-        peer.endpoint.on_time(now_s)
-        assert peer.endpoint_events() == []
-    peer.go_on(1)
-    peer.endpoint.reply(peer.arrived(), message(XID, 1))
-    peer.heard()
-    peer.assert_serves()
 
 
 class Room:
@@ -216,25 +196,8 @@ def test_a_reply_for_which_credits_are_short_waits_for_them_and_then_goes(draft:
     peer.assert_serves()
 
 
-@pytest.mark.req("RT-11")
-@pytest.mark.parametrize(("responses_max", "extra", "sent"), [(8, 7, 2), (8, 1, 2), (1, 7, 0), (8, 0, 0)])
-def test_a_response_has_no_more_transmissions_than_both_allow(responses_max: int, extra: int, sent: int) -> None:
-    peer = server(settings={"responses_max": responses_max})
-    peer.request(CALL, directions=array(words(0, 8, 1, 1, TBSN)), extra=extra)
-    peer.endpoint.reply(peer.arrived(), message(XID, 1, (b"", bytes(20_000))))
-    heard = peer.heard()
-    assert [each.kind for each in heard] == ([XMTRESP, XMTCONT] if sent else [4])
-
-
 LARGE = TransportConfig(offered_receive_octets=36864, offered_send_octets=OCTETS)
 """Receive buffers of the default size; their messages go into slabs."""
-
-
-def in_use(peer: TransmissionPeer) -> list[bool]:
-    """Of all slabs, whether anything refers to their memory."""
-    store = peer.extension._store
-    assert store is not None
-    return [slab.in_use for slab in store.memory]
 
 
 @BOTH_DRAFTS
@@ -244,11 +207,11 @@ def test_the_end_of_a_connection_lets_an_open_group_go(draft: str) -> None:
     with no_collection():
         peer.request(CALL, count=4, data=bytes(8 * PAGE))
         peer.go_on(1, data=bytes(8 * PAGE))
-        assert in_use(peer) == [True]
+        assert peer.slabs_in_use == [True]
         peer.qp.abort("gone")
         peer.run()
         assert isinstance(peer.endpoint_events()[-1], Closed)
-        assert in_use(peer) == [False]
+        assert peer.slabs_in_use == [False]
         assert not peer.endpoint._receives.pool._ahead
 
 
@@ -274,12 +237,12 @@ def test_an_open_group_counts_as_all_of_the_slab_that_it_keeps_others_from(draft
             peer.request(CALL, count=8, data=bytes(slot))
         peer.run()
         pinned = (limits.RTR_SLAB_BUFFERS + number) * slot
-        assert in_use(peer) == [True]
+        assert peer.slabs_in_use == [True]
         assert 0 <= room.room - room.left + limits.RPC_UNCOUNTED_CALL_OCTETS - pinned <= (number + 1) * (HEAD + 8)
     peer.plain_call(XID)
     assert peer.reported().code == BADHMT
     assert room.left == room.room
-    assert in_use(peer) == [False]
+    assert peer.slabs_in_use == [False]
 
 
 @BOTH_DRAFTS
@@ -290,58 +253,5 @@ def test_a_group_without_room_for_the_slab_that_it_keeps_is_refused(draft: str) 
     peer.request(CALL, count=8, data=bytes(8 * PAGE))
     (heard,) = peer.heard()
     assert (heard.xid, heard.kind) == (XID, 4)
-    assert in_use(peer) == [False]
+    assert peer.slabs_in_use == [False]
     assert room.left == room.room
-
-
-def test_beyond_so_many_slabs_each_receive_buffer_lies_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receive_slabs, "RTR_SLABS_MAX", 2)
-    store = receive_slabs.SlabStore(HEAD, 8 * PAGE)
-    connections = [receive_slabs.SlabReceives(store) for _ in range(5)]
-    buffers = [connection.draw() for connection in connections]
-    assert [buffer.slab.slots for buffer in buffers] == [limits.RTR_SLAB_BUFFERS] * 2 + [1] * 3
-    # The next one of the same group lies elsewhere, and no slab is used twice.
-    more = [connection.draw() for connection in connections]
-    assert len({id(buffer.slab) for buffer in (*buffers, *more)}) == 8
-    for connection, *drawn in zip(connections, buffers, more, strict=True):
-        for buffer in drawn:
-            connection.give_back(buffer)
-    assert len(store.memory) == len(store._started) == 2
-
-
-@BOTH_DRAFTS
-def test_an_item_in_buffers_that_lie_alone_is_joined(draft: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receive_slabs, "RTR_SLABS_MAX", 0)
-    peer = server(draft, LARGE)
-    data = bytes(range(256)) * 256
-    for xid in (1, 2, 3):
-        item = in_segments(12, len(data), *range(16))
-        peer.request(words(xid, 0, len(data)), item, xid=xid, count=2, data=data[: 8 * PAGE])
-        peer.go_on(1, xid=xid, data=data[8 * PAGE :])
-        incoming = peer.arrived()
-        incoming.decoder.octets(8, "start")
-        assert incoming.decoder.bulk(1 << 20, "item") == data
-        peer.endpoint.reply(incoming, message(xid, 1))
-    peer.heard()
-    assert peer.endpoint.statistics.items_joined == 3
-    peer.assert_nothing_held()
-
-
-@BOTH_DRAFTS
-def test_a_response_that_never_ends_ends_the_connection_of_the_client(draft: str) -> None:
-    config = TransportConfig(stalled_s=30.0, offered_receive_octets=36864, offered_send_octets=OCTETS)
-    peer = TransmissionPeer(Role.CLIENT, draft, config)
-    peer.call(XID, result=60_000)
-    peer.heard()
-    peer.response(words(XID, 1), count=4, data=bytes(8 * PAGE))
-    assert peer.endpoint.untimed
-    assert peer.endpoint.next_deadline_s(100.0) == 130.0
-    peer.go_on(1, begun_by=XMTRESP, data=bytes(8 * PAGE))
-    peer.endpoint.on_time(129.0)
-    assert peer.endpoint_events() == []
-    peer.endpoint.on_time(130.0)
-    peer.run()
-    *_, closed = peer.endpoint_events()
-    assert isinstance(closed, Closed)
-    assert "the rest of a message within 30 s" in closed.reason
-    assert in_use(peer) == [False]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
 import pytest
 
@@ -13,13 +12,12 @@ from rpcrdma.rtr.properties import Support
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import CallArrived, ReplyArrived, Role, TransportConfig
 from rpcrdma.verbs.memory import Access
-from support import raw_messages as raw
 from support.cases import each_case
 from support.octets import words
 from transmission_peer import (
+    BOTH_DRAFTS,
     BYSIZE,
     CHOICE,
-    DRAFTS,
     EXRW,
     HEAD,
     NOITEM,
@@ -33,79 +31,17 @@ from transmission_peer import (
     XMTREQ,
     XMTRESP,
     HeardTransmission,
+    Sent,
     TransmissionPeer,
     array,
     by_rdma,
     in_segments,
 )
 
-BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)
 DATA = bytes((n * 37 + n // 251) & 0xFF for n in range(1 << 17))
 EXACT = TransportConfig(offered_receive_octets=OCTETS, offered_send_octets=OCTETS)
 MORE = 3 * PAGE
 """Of bulk data in one transmission."""
-
-
-class Item(NamedTuple):
-    """xmddp_mitem; `where` are segment numbers, or memory as (handle, length, offset)."""
-
-    position: int
-    length: int
-    kind: int
-    where: list[int] | list[raw.Segment]
-
-
-class Direction(NamedTuple):
-    """xmddp_rsditem."""
-
-    least: int
-    kind: int
-    threshold: int
-    segments: list[raw.Segment]
-
-
-class Sent:
-    """The first transmission of a group, taken apart; `begin` and `end` are of its one set of directions."""
-
-    def __init__(self, heard: HeardTransmission) -> None:
-        self._body = heard.body
-        self._at = 0
-        self.items = [self._item() for _ in range(self._word())]
-        self.directions: list[Direction] = []
-        self.begin = self.end = self.extra = 0
-        if heard.kind == XMTREQ and self._word():
-            self.begin, self.end = self._word(), self._word()
-            self.directions = [self._direction() for _ in range(self._word())]
-        self.count = self._word()
-        if heard.kind == XMTREQ:
-            self.extra = self._word()
-        length = self._word()
-        self.payload = heard.body[self._at : self._at + length]
-        self.header_octets = self._at
-
-    def _word(self) -> int:
-        (word,) = struct.unpack_from(">I", self._body, self._at)
-        self._at += 4
-        return int(word)
-
-    def _segments(self) -> list[raw.Segment]:
-        found = []
-        for _ in range(self._word()):
-            found.append(struct.unpack_from(">IIQ", self._body, self._at))
-            self._at += 16
-        return found
-
-    def _item(self) -> Item:
-        position, length, kind = self._word(), self._word(), self._word()
-        if kind == TBSN:
-            assert self._word() == 0, "an offset"
-            return Item(position, length, kind, [self._word() for _ in range(self._word())])
-        return Item(position, length, kind, self._segments() if kind == EXRW else [])
-
-    def _direction(self) -> Direction:
-        least, kind = self._word(), self._word()
-        threshold = self._word() if kind == BYSIZE else 0
-        return Direction(least, kind, threshold, [] if kind == TBSN else self._segments())
 
 
 def pages(heard: list[HeardTransmission], numbers: list[int]) -> bytes:
@@ -146,12 +82,11 @@ def test_each_argument_is_named_in_order_by_its_position_and_segments(draft: str
 
 
 @BOTH_DRAFTS
-@pytest.mark.req("RT-24")
-def test_each_argument_by_rdma_is_named_with_its_own_memory(draft: str) -> None:
+@pytest.mark.req("RT-7", "RT-24")
+def test_arguments_and_results_by_rdma_have_memory_of_their_own(draft: str) -> None:
     peer = TransmissionPeer(Role.CLIENT, draft, EXACT, preference=Preference.EXPLICIT)
     data = [DATA[:5000], DATA[5000:12_000], DATA[12_000:14_000]]
-    payload = message(XID, 0, *((b"plain...", each) for each in data))
-    peer.endpoint.call(XID, payload, ReplyBound(8))
+    peer.endpoint.call(XID, message(XID, 0, *((b"plain...", each) for each in data)), ReplyBound(64, (5000, 9000)))
     (heard,) = peer.heard()
     sent = Sent(heard)
     assert [(item.position, item.length, item.kind) for item in sent.items] == [
@@ -161,6 +96,9 @@ def test_each_argument_by_rdma_is_named_with_its_own_memory(draft: str) -> None:
         (segment,) = item.where
         assert isinstance(segment, tuple)
         assert peer.endpoint_pd.find(segment[0], segment[2], segment[1], Access.REMOTE_READ) == each
+    assert [direction.kind for direction in sent.directions] == [EXRW] * 2
+    assert [[length for _, length, _ in direction.segments] for direction in sent.directions] == [[5000], [9000]]
+    assert len({handle for direction in sent.directions for handle, _, _ in direction.segments}) == 2
 
 
 @BOTH_DRAFTS
@@ -236,29 +174,6 @@ def test_no_message_goes_between_those_of_a_group_however_credits_come(
 
 
 @BOTH_DRAFTS
-@pytest.mark.req("RT-11")
-def test_a_peer_that_takes_no_continuation_is_sent_none_whatever_its_limit(draft: str) -> None:
-    peer = TransmissionPeer(Role.CLIENT, draft, EXACT, support=3, limits=(8, 8))
-    for argument, kinds in ((DATA[:MORE], [XMTREQ]), (DATA[: MORE + 1], [0 if draft == "2" else 10])):
-        peer.call(len(argument), argument=argument)
-        assert [each.kind for each in peer.heard()] == kinds
-
-
-@pytest.mark.req("RT-3", "RT-22")
-@each_case("short", [0, 1])
-def test_a_request_goes_in_a_group_if_there_is_a_credit_for_each_transmission_and_by_rdma_else(short: int) -> None:
-    peer = TransmissionPeer(Role.CLIENT, config=EXACT, give=4 - short)
-    assert peer.endpoint._session.window.balance == 4 - short
-    peer.call(XID, argument=DATA[: 4 * MORE - 100])
-    heard = peer.heard()
-    if short:
-        assert [each.kind for each in heard] == [0]
-        assert len(peer.endpoint_pd.regions) == 1
-    else:
-        assert [each.kind for each in heard] == [XMTREQ] + [XMTCONT] * 3
-
-
-@BOTH_DRAFTS
 @pytest.mark.req("RT-7", "RT-16")
 @each_case("sizes", [(12_000,), (5000, 9000), (3000, 40_000, 1024)])
 def test_each_result_has_its_direction_and_the_receives_that_it_may_take(draft: str, sizes: tuple[int, ...]) -> None:
@@ -290,46 +205,6 @@ def test_each_result_has_its_direction_and_the_receives_that_it_may_take(draft: 
     assert isinstance(event, ReplyArrived)
     event.decoder.octets(8, "start")
     assert [bytes(event.decoder.bulk(1 << 20, "item")) for _ in sizes] == data
-
-
-@BOTH_DRAFTS
-@pytest.mark.req("RT-7")
-def test_each_result_by_rdma_has_memory_of_its_own(draft: str) -> None:
-    peer = TransmissionPeer(Role.CLIENT, draft, EXACT, preference=Preference.EXPLICIT)
-    peer.endpoint.call(XID, message(XID, 0), ReplyBound(64, (5000, 9000)))
-    (heard,) = peer.heard()
-    directions = Sent(heard).directions
-    assert [direction.kind for direction in directions] == [EXRW] * 2
-    assert [[length for _, length, _ in direction.segments] for direction in directions] == [[5000], [9000]]
-    assert len({handle for direction in directions for handle, _, _ in direction.segments}) == 2
-
-
-@BOTH_DRAFTS
-@pytest.mark.req("RT-10", "RT-16")
-@each_case(("sends", "extra"), [(OCTETS, 0), (HEAD + 2 * PAGE, 1), (HEAD + PAGE, 2)])
-def test_receives_for_a_reply_are_counted_by_the_size_of_what_the_peer_sends(
-    draft: str, sends: int, extra: int
-) -> None:
-    peer = TransmissionPeer(Role.CLIENT, draft, EXACT, properties={raw.SEND_SIZE: sends})
-    peer.call(XID, result=MORE - 100)
-    (heard,) = peer.heard()
-    assert Sent(heard).extra == extra
-
-
-@BOTH_DRAFTS
-@pytest.mark.req("RT-11", "RT-22")
-def test_a_peer_that_has_told_no_limits_is_sent_and_asked_for_single_transmissions(draft: str) -> None:
-    peer = TransmissionPeer(Role.CLIENT, draft, EXACT, properties={0x103: None, 0x104: None})
-    for argument in (DATA[:MORE], DATA[: MORE + 1]):
-        peer.call(len(argument), argument=argument)
-        (heard,) = peer.heard()
-        # One octet more takes a second transmission, so that the call goes in a plain message.
-        assert (heard.kind == XMTREQ) == (len(argument) == MORE)
-    for xid, result, kind in ((3, MORE - PAGE, TBSN), (4, MORE + 1, BYSIZE)):
-        peer.call(xid, result=result)
-        (heard,) = peer.heard()
-        sent = Sent(heard)
-        assert (sent.count, sent.extra, [direction.kind for direction in sent.directions]) == (1, 0, [kind])
 
 
 @BOTH_DRAFTS
@@ -391,15 +266,6 @@ def test_items_in_segments_and_by_rdma_are_mixed_in_one_request(draft: str) -> N
     assert peer.endpoint.statistics.rdma_reads == 1
 
 
-@BOTH_DRAFTS
-@pytest.mark.req("RT-23")
-def test_a_request_without_items_is_one_in_its_payload(draft: str) -> None:
-    peer = TransmissionPeer(Role.SERVER, draft, EXACT)
-    peer.request(words(XID, 0, 1, 2, 3))
-    incoming = peer.arrived()
-    assert incoming.decoder.octets(20, "all") == words(XID, 0, 1, 2, 3)
-
-
 # Answers
 
 
@@ -435,10 +301,8 @@ class Asked:
 
 # The way of the direction, the length of the result for a least length of 1,024 and memory of 12,000 octets: the kind.
 COMBINATIONS = [
-    (EXRW, 12_000, EXRW), (EXRW, 1024, EXRW), (EXRW, 1023, TOOSHORT), (EXRW, None, NOITEM),
-    (TBSN, 12_000, TBSN), (TBSN, 1024, TBSN), (TBSN, 1023, TOOSHORT), (TBSN, None, NOITEM),
-    (CHOICE, 12_000, TBSN), (CHOICE, 1024, TBSN), (CHOICE, 1023, TOOSHORT), (CHOICE, None, NOITEM),
-    (BYSIZE, 9000, EXRW), (BYSIZE, 8999, TBSN), (BYSIZE, 1024, TBSN), (BYSIZE, 1023, TOOSHORT), (BYSIZE, None, NOITEM),
+    (EXRW, 12_000, EXRW), (EXRW, 1023, TOOSHORT), (EXRW, None, NOITEM), (TBSN, 12_000, TBSN), (TBSN, 1023, TOOSHORT),
+    (TBSN, None, NOITEM), (CHOICE, 1024, TBSN), (CHOICE, None, NOITEM), (BYSIZE, 9000, EXRW), (BYSIZE, 8999, TBSN),
 ]  # fmt: skip
 
 
@@ -467,59 +331,6 @@ def test_a_result_is_located_as_its_direction_and_its_length_say(
     elif kind == TBSN:
         numbers = [number for number in item.where if isinstance(number, int)]
         assert pages(heard, numbers)[:length] == DATA[:length]
-
-
-@BOTH_DRAFTS
-@pytest.mark.req("RT-8", "RT-25")
-def test_a_result_below_the_least_length_uses_up_its_direction_and_no_other(draft: str) -> None:
-    asked = Asked(draft, (1024, EXRW, 4096), (2000, TBSN, 0), (1, EXRW, 4096))
-    (heard,) = asked.reply(DATA[:1023], DATA[:2000], DATA[50:1050], DATA[:40])
-    sent = Sent(heard)
-    assert [(item.kind, item.position, item.length) for item in sent.items] == [
-        (TOOSHORT, 12, 1023), (TBSN, 1040, 2000), (EXRW, 3044, 1000)
-    ]  # fmt: skip
-    assert asked.written(0, 4096) == bytes(4096), "memory of a direction that is used up is left alone"
-    assert asked.written(2, 1000) == DATA[50:1050]
-    # The fourth result has no direction.
-    assert sent.payload == words(XID, 1, 1023) + DATA[:1023] + b"\0" + words(2000, 1000, 40) + DATA[:40]
-
-
-@BOTH_DRAFTS
-@pytest.mark.req("RT-7")
-@pytest.mark.parametrize("large", [0, 1, 2])
-def test_any_result_that_is_too_large_for_its_memory_is_refused_by_its_number(draft: str, large: int) -> None:
-    asked = Asked(draft, *[(1, EXRW, 2000)] * 3)
-    (heard,) = asked.reply(*(DATA[: 2001 if index == large else 2000] for index in range(3)))
-    code = 8 if draft == "2" else 9
-    assert (heard.kind, heard.body) == (4, words(code, large + 1, 2001))
-    assert [asked.written(index, 2000) for index in range(3)] == [bytes(2000)] * 3, "nothing is written before"
-
-
-@BOTH_DRAFTS
-@pytest.mark.req("RT-8")
-def test_a_result_below_the_least_length_needs_no_memory(draft: str) -> None:
-    asked = Asked(draft, (2000, EXRW, 1000))
-    (heard,) = asked.reply(DATA[:1999])
-    (item,) = Sent(heard).items
-    assert (item.kind, item.length) == (TOOSHORT, 1999)
-
-
-@BOTH_DRAFTS
-@pytest.mark.req("RT-18", "RT-11")
-@each_case(("extra", "length", "count"), [(7, 100, 1), (7, MORE, 1), (7, MORE + 1, 2), (2, 3 * MORE, 3)])
-def test_a_response_takes_as_many_of_the_receives_as_it_needs(draft: str, extra: int, length: int, count: int) -> None:
-    heard = Asked(draft, (1, TBSN, 0), extra=extra).reply(DATA[:length])
-    assert (len(heard), Sent(heard[0]).count) == (count, count)
-
-
-@BOTH_DRAFTS
-@pytest.mark.req("RT-18", "RT-11")
-@each_case("extra", [0, 2])
-def test_a_response_beyond_the_receives_is_refused_with_the_length_needed(draft: str, extra: int) -> None:
-    length = (1 + extra) * MORE + 1
-    (heard,) = Asked(draft, (1, TBSN, 0), extra=extra).reply(DATA[:length])
-    code = 9 if draft == "2" else 10
-    assert (heard.kind, heard.body) == (4, words(code, 12 + (length + 3 & ~3)))
 
 
 @pytest.mark.req("RT-3")
@@ -558,3 +369,77 @@ def test_grants_of_credits_may_come_within_a_group(draft: str) -> None:
     assert server.arrived().xid == XID
     assert client.ended() == [(XID, words(XID, 1))]
     assert (server.heard(), client.heard()) == ([], [])
+
+
+# Directions that are followed
+
+HEADER = words(XID, 0, 2, 100_003, 3, 6, 0, 5) + b"name\0\0\0\0" + words(0, 0)
+"""Of a call: the credential of 5 octets is padded, the verifier is empty."""
+START = len(HEADER)
+CALL = HEADER + b"argument"
+END = len(CALL)
+RESULT = bytes(range(256)) * 16
+IN_SEGMENTS = words(1, TBSN)
+"""A direction for results of any length."""
+PLACED, NOTHING = (TBSN, len(RESULT)), (NOITEM, 0)
+
+
+def directions(*ranges: tuple[int, int], each: bytes = IN_SEGMENTS) -> bytes:
+    """Sets of one direction."""
+    return array(*(words(begin, end, 1) + each for begin, end in ranges))
+
+
+def answered(peer: TransmissionPeer, result: bytes = RESULT) -> list[tuple[int, int]]:
+    """The kind and length of each item of the answer to the call that the peer has made, with a result."""
+    peer.endpoint.reply(peer.arrived(), message(XID, 1, (b"response", result)))
+    (heard,) = peer.heard()
+    peer.endpoint_events()
+    sent = Sent(heard)
+    in_place = any(item.kind != NOITEM for item in sent.items)
+    assert len(sent.payload) == 8 + len(b"response") + 4 + (0 if in_place else len(result))
+    return [(item.kind, item.length) for item in sent.items]
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-7", "RT-9", "RT-27")
+@each_case(
+    ("ranges", "items"),
+    [
+        ([(8, END)], [PLACED]),
+        ([(START, 0xFFFFFFFF)], [PLACED]),
+        ([(0, END - 4)], [NOTHING]),
+        ([(START + 4, END)], [NOTHING]),
+        ([(START, START + 4), (START + 4, END)], [NOTHING] * 2),
+        ([(0, 4), (4, 8), (8, END), (END, END + 4)], [NOTHING, NOTHING, PLACED, NOTHING]),
+    ],
+)
+def test_the_range_with_all_arguments_is_for_the_results(
+    draft: str, ranges: list[tuple[int, int]], items: list[tuple[int, int]]
+) -> None:
+    peer = TransmissionPeer(Role.SERVER, draft)
+    peer.request(CALL, directions=directions(*ranges))
+    assert answered(peer) == items
+
+
+@pytest.mark.req("RT-7")
+@each_case(("begin", "written"), [(START, True), (END, False)])
+def test_memory_of_a_range_without_the_arguments_is_not_written(begin: int, written: bool) -> None:
+    peer = TransmissionPeer(Role.SERVER)
+    memory = bytearray(len(RESULT))
+    region = peer.pd.register(memory, Access.REMOTE_WRITE)
+    explicit = words(1, EXRW, 1) + struct.pack(">IIQ", region.handle, region.length, region.offset)
+    peer.request(CALL, directions=directions((begin, 0xFFFFFFFF), each=explicit))
+    assert answered(peer) == [(EXRW, len(RESULT)) if written else NOTHING]
+    assert (bytes(memory) == RESULT) == written
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-7")
+def test_a_result_for_which_memory_is_short_is_refused_by_the_number_of_its_direction(draft: str) -> None:
+    peer = TransmissionPeer(Role.SERVER, draft)
+    explicit = words(1, EXRW, 1) + struct.pack(">IIQ", 1, 100, 0)
+    sets = array(words(0, 8, 1) + IN_SEGMENTS, words(8, END, 1) + explicit)
+    peer.request(CALL, directions=sets)
+    peer.endpoint.reply(peer.arrived(), message(XID, 1, (b"response", RESULT)))
+    (refused,) = peer.heard()
+    assert (refused.kind, refused.body) == (4, words(8 if draft == "2" else 9, 2, len(RESULT)))

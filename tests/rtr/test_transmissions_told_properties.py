@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,8 @@ from support import raw_messages as raw
 from support.cases import each_case
 from support.octets import words
 from transmission_peer import (
-    BYSIZE,
+    BOTH_DRAFTS,
     CHOICE,
-    DRAFTS,
     EXRW,
     HEAD,
     OCTETS,
@@ -27,13 +27,12 @@ from transmission_peer import (
     XMTCONT,
     XMTREQ,
     XMTRESP,
-    HeardTransmission,
+    Sent,
     TransmissionPeer,
     array,
     in_segments,
 )
 
-BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)
 DATA = bytes(range(256)) * 150
 LONG = TransportConfig(offered_receive_octets=OCTETS, offered_send_octets=3 * OCTETS)
 STRUCTURE = 0x102
@@ -41,29 +40,21 @@ UNPLACED = {"segment_octets": 0}
 
 
 @BOTH_DRAFTS
-@pytest.mark.req("RT-10", "RT-29")
+@pytest.mark.req("RT-10", "RT-28", "RT-29")
 @each_case("role", list(Role))
-def test_without_a_receive_size_that_of_the_structure_holds(draft: str, role: Role) -> None:
-    peer = TransmissionPeer(role, draft, properties={raw.RECEIVE_SIZE: None})
+@each_case(
+    ("untold", "sends"), [((raw.RECEIVE_SIZE,), OCTETS), ((STRUCTURE,), OCTETS), ((raw.RECEIVE_SIZE, STRUCTURE), 4096)]
+)
+def test_messages_have_the_receive_size_or_that_of_the_structure_or_the_default(
+    draft: str, role: Role, untold: tuple[int, ...], sends: int
+) -> None:
+    peer = TransmissionPeer(role, draft, properties=dict.fromkeys(untold))
     assert peer.ready
-    assert peer.endpoint.peer_properties is not None
-    assert peer.endpoint.peer_properties.receive_octets == OCTETS
-    assert peer.endpoint.inline_send_octets == OCTETS
-
-
-@pytest.mark.req("RT-10", "RT-28")
-def test_without_a_structure_the_receive_size_holds_and_nothing_is_placed() -> None:
-    peer = TransmissionPeer(Role.CLIENT, properties={STRUCTURE: None})
-    assert peer.endpoint.inline_send_octets == OCTETS
-    peer.call(1, argument=DATA[:12_000])
-    (sent,) = peer.heard()
-    assert (sent.kind, len(sent.octets) > 12_000) == (0, True)
-
-
-@pytest.mark.req("RT-10", "RT-28")
-def test_without_either_the_default_holds() -> None:
-    peer = TransmissionPeer(Role.CLIENT, properties={raw.RECEIVE_SIZE: None, STRUCTURE: None})
-    assert peer.endpoint.inline_send_octets == 4096
+    assert peer.endpoint.inline_send_octets == sends
+    if role is Role.CLIENT and STRUCTURE in untold:
+        # Nothing is placed.
+        peer.call(1, argument=DATA[:12_000])
+        assert XMTREQ not in [sent.kind for sent in peer.heard()]
 
 
 @BOTH_DRAFTS
@@ -84,18 +75,29 @@ def test_where_size_and_structure_disagree_no_transmission_is_longer_than_either
         assert max(len(each.octets) for each in sent) == min(size, OCTETS)
 
 
-@pytest.mark.req("RT-11")
-def test_a_peer_that_takes_requests_of_no_transmission_gets_none() -> None:
-    peer = TransmissionPeer(Role.CLIENT, limits=(0, 8))
-    peer.call(1, argument=DATA[:12_000])
-    assert [each.kind for each in peer.heard()] == [0]
-
-
-@pytest.mark.req("RT-11")
-def test_a_peer_that_sends_responses_of_no_transmission_is_asked_for_none() -> None:
-    peer = TransmissionPeer(Role.CLIENT, limits=(8, 0))
-    peer.call(1, result=12_000)
-    assert [each.kind for each in peer.heard()] == [0]
+@pytest.mark.req("RT-11", "RT-22")
+@each_case(
+    ("options", "argument", "result", "kinds"),
+    [
+        # Requests or responses of no transmission, and of one where nothing is told.
+        ({"limits": (0, 8)}, 12_000, None, [0]),
+        ({"limits": (8, 0)}, None, 12_000, [0]),
+        ({"properties": {0x103: None}}, 12_288, None, [XMTREQ]),
+        ({"properties": {0x103: None}}, 12_289, None, [0]),
+        # One that takes no continuation, whatever its limit; one for which there is a credit for each transmission.
+        ({"support": 3}, 12_288, None, [XMTREQ]),
+        ({"support": 3}, 12_289, None, [0]),
+        ({"give": 4}, 4 * 12_288 - 100, None, [XMTREQ] + [XMTCONT] * 3),
+        ({"give": 3}, 4 * 12_288 - 100, None, [0]),
+    ],
+)
+def test_calls_go_in_as_many_transmissions_as_the_peer_takes_or_without_the_extension(
+    options: dict[str, Any], argument: int | None, result: int | None, kinds: list[int]
+) -> None:
+    exact = TransportConfig(offered_receive_octets=OCTETS, offered_send_octets=OCTETS)
+    peer = TransmissionPeer(Role.CLIENT, config=exact, **options)
+    peer.call(1, argument=None if argument is None else (DATA * 2)[:argument], result=result)
+    assert [each.kind for each in peer.heard()] == kinds
 
 
 @BOTH_DRAFTS
@@ -151,14 +153,6 @@ SEGMENT = 2048
 NARROW = TransportConfig(offered_receive_octets=OCTETS, offered_send_octets=OCTETS, segment_octets_max=SEGMENT)
 
 
-def direction_of(sent: HeardTransmission) -> tuple[int, int]:
-    """The kind of the one direction of a request without items, and how many segments of memory it names."""
-    assert sent.kind == XMTREQ
-    items, sets, _, _, directions, _, kind, *rest = struct.unpack_from(">9I", sent.body)
-    assert (items, sets, directions) == (0, 1, 1)
-    return kind, 0 if kind == TBSN else rest[kind == BYSIZE]
-
-
 @pytest.mark.req("RT-7", "V2-75")
 @each_case(
     ("preference", "segments", "expected"),
@@ -166,9 +160,7 @@ def direction_of(sent: HeardTransmission) -> tuple[int, int]:
         (Preference.EXPLICIT, 16, (EXRW, 16)),
         (Preference.CHOICE, 16, (CHOICE, 16)),
         (Preference.CHOICE, 25, (TBSN, 0)),
-        (Preference.BY_SIZE, 16, (BYSIZE, 16)),
         (Preference.BY_SIZE, 25, (TBSN, 0)),
-        (Preference.SEGMENTS, 25, (TBSN, 0)),
     ],
 )
 def test_results_are_directed_into_no_more_segments_than_the_peer_takes(
@@ -176,8 +168,8 @@ def test_results_are_directed_into_no_more_segments_than_the_peer_takes(
 ) -> None:
     peer = TransmissionPeer(Role.CLIENT, config=NARROW, preference=preference, properties={raw.SEGMENT_COUNT: 16})
     peer.call(1, result=segments * SEGMENT)
-    (sent,) = peer.heard()
-    assert direction_of(sent) == expected
+    (sent,) = map(Sent, peer.heard())
+    assert [(each.kind, len(each.segments)) for each in sent.directions] == [expected]
 
 
 @pytest.mark.req("V2-75")

@@ -15,6 +15,7 @@ from rpcrdma.rtr.receive_slabs import SlabReceives
 from rpcrdma.testing.endpoint_pair import BarePeer, calls_in, message
 from rpcrdma.transport import Call, CallFailed, IncomingCall, Ready, ReplyArrived, Role, TransportConfig, offered
 from support import raw_messages as raw
+from support.cases import each_case
 from support.octets import words
 
 XMTREQ, XMTRESP, XMTCONT, REPTERR = 0x101, 0x102, 0x103, 0x104
@@ -22,6 +23,7 @@ TYPES = (XMTREQ, XMTRESP, XMTCONT, REPTERR)
 EXRW, TBSN, CHOICE, BYSIZE, TOOSHORT, NOITEM = range(1, 7)
 BADHMT, BADOMT, BADCONT, BADSEQ, BADXID, BADOFF, BADTBSN, BADPL = range(1, 9)
 DRAFTS = ("2", "2-07")
+BOTH_DRAFTS = each_case("draft", DRAFTS)
 
 XID = 0x0BADCAFE
 OCTETS = 16384
@@ -72,6 +74,68 @@ class HeardTransmission:
             assert self.response == (direction == 0), "RESPONSE is set for what is about a request"
         assert self.xid == xid, "the header has the XID of the transmission"
         return Report((xid, direction, number), lead, rest[0], tuple(rest[1:]))
+
+
+class Item(NamedTuple):
+    """xmddp_mitem; `where` are segment numbers, or memory as (handle, length, offset)."""
+
+    position: int
+    length: int
+    kind: int
+    where: list[int] | list[raw.Segment]
+
+
+class Direction(NamedTuple):
+    """xmddp_rsditem."""
+
+    least: int
+    kind: int
+    threshold: int
+    segments: list[raw.Segment]
+
+
+class Sent:
+    """The first transmission of a group, taken apart; `begin` and `end` are of its one set of directions."""
+
+    def __init__(self, heard: HeardTransmission) -> None:
+        self._body = heard.body
+        self._at = 0
+        self.items = [self._item() for _ in range(self._word())]
+        self.directions: list[Direction] = []
+        self.begin = self.end = self.extra = 0
+        if heard.kind == XMTREQ and self._word():
+            self.begin, self.end = self._word(), self._word()
+            self.directions = [self._direction() for _ in range(self._word())]
+        self.count = self._word()
+        if heard.kind == XMTREQ:
+            self.extra = self._word()
+        length = self._word()
+        self.payload = heard.body[self._at : self._at + length]
+        self.header_octets = self._at
+
+    def _word(self) -> int:
+        (word,) = struct.unpack_from(">I", self._body, self._at)
+        self._at += 4
+        return int(word)
+
+    def _segments(self) -> list[raw.Segment]:
+        found = []
+        for _ in range(self._word()):
+            found.append(struct.unpack_from(">IIQ", self._body, self._at))
+            self._at += 16
+        return found
+
+    def _item(self) -> Item:
+        position, length, kind = self._word(), self._word(), self._word()
+        if kind == TBSN:
+            assert self._word() == 0, "an offset"
+            return Item(position, length, kind, [self._word() for _ in range(self._word())])
+        return Item(position, length, kind, self._segments() if kind == EXRW else [])
+
+    def _direction(self) -> Direction:
+        least, kind = self._word(), self._word()
+        threshold = self._word() if kind == BYSIZE else 0
+        return Direction(least, kind, threshold, [] if kind == TBSN else self._segments())
 
 
 class TransmissionPeer(BarePeer):
@@ -217,6 +281,13 @@ class TransmissionPeer(BarePeer):
         assert isinstance(receives, SlabReceives)
         if self.endpoint._receives.arrived is None:
             assert not receives._ahead, f"{receives._ahead} receive buffers are kept"
+
+    @property
+    def slabs_in_use(self) -> list[bool]:
+        """Of all slabs, whether anything refers to their memory."""
+        store = self.extension._store
+        assert store is not None
+        return [slab.in_use for slab in store.memory]
 
     def arrived(self) -> IncomingCall:
         (incoming,) = calls_in(self.endpoint_events())

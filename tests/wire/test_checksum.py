@@ -29,14 +29,14 @@ FPDUS = [
 
 
 @pytest.mark.req("MPA-24")
-@pytest.mark.parametrize(("data", "value"), GOLDEN)
+@each_case(("data", "value"), GOLDEN)
 def test_digests_are_the_published_ones(data: bytes, value: int) -> None:
     assert crc32c(data) == value
     assert crc32c(memoryview(bytearray(data))) == value
 
 
 @pytest.mark.req("MPA-24")
-@pytest.mark.parametrize(("octets", "value", "wire"), FPDUS)
+@each_case(("octets", "value", "wire"), FPDUS)
 def test_digests_of_fpdus_go_out_with_their_least_octet_first(octets: str, value: int, wire: str) -> None:
     digest = crc32c(bytes.fromhex(octets))
     assert digest == value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ from rpcrdma.transport import ReplyArrived, ReplyBound, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition, PlacedInOrder, ReducedIneligibleItem
 from rpcrdma.xdr.language import compile_source
 from support.cases import each_case
+from support.compiled import load
 
-Load = Callable[..., Any]
 NFS = Path(__file__).parents[2] / "src" / "rpcrdma" / "nfs"
 
 # Every place where octets and texts may stand, as a pair: `named` by a pragma, and not.
@@ -62,7 +61,7 @@ def decode(module: Any, kind: str, decoder: Decoder) -> Any:
 
 
 @pytest.mark.req("V1-12", "V1-13", "V1-75", "V2-15")
-def test_only_what_a_pragma_names_is_taken_out_by_the_encoder(load: Load) -> None:
+def test_only_what_a_pragma_names_is_taken_out_by_the_encoder() -> None:
     module = load(DEFINITION)
     for kind, value, eligible in values(module):
         payload = encoded(module, kind, value)
@@ -73,7 +72,7 @@ def test_only_what_a_pragma_names_is_taken_out_by_the_encoder(load: Load) -> Non
 
 
 @pytest.mark.req("V1-12", "V1-13", "V1-63", "V1-75", "V2-15", "V2-67")
-def test_only_what_a_pragma_names_is_taken_from_a_chunk_by_the_decoder(load: Load) -> None:
+def test_only_what_a_pragma_names_is_taken_from_a_chunk_by_the_decoder() -> None:
     """Each text and each octets of each value is taken out of the stream in turn, as by a peer that may or may not."""
     module = load(DEFINITION)
     for kind, value, _ in values(module):
@@ -102,9 +101,10 @@ pragma ddp args.data; pragma ddp args.where;
 
 
 @pytest.mark.req("V1-12", "V1-13", "V1-75", "V2-15")
-@pytest.mark.parametrize("version", ["1", "2", "2-07"])
-@pytest.mark.parametrize("plain", [100, 9000], ids=["the rest inline", "the rest in a Long message"])
-def test_what_is_not_eligible_is_in_no_chunk_of_its_own_on_the_way(load: Load, plain: int, version: str) -> None:
+@each_case("version", ["1", "2", "2-07"])
+# The rest is inline, or in a Long message.
+@each_case("plain", [100, 9000])
+def test_what_is_not_eligible_is_in_no_chunk_of_its_own_on_the_way(plain: int, version: str) -> None:
     module = load(LARGE)
     args = module.args("n" * plain, b"d" * 9001, "w" * 9002, b"r" * plain)
     small = TransportConfig(offered_send_octets=4096, offered_receive_octets=4096, in_messages_octets_max=0)
@@ -162,7 +162,7 @@ def test_the_codecs_of_nfs_take_out_what_the_binding_lists(definition: str, elig
 @pytest.mark.req("V1-86")
 @each_case("length", range(9))
 @each_case("kind", ["string", "opaque"])
-def test_padding_is_sent_as_zero_and_never_shown(load: Load, kind: str, length: int) -> None:
+def test_padding_is_sent_as_zero_and_never_shown(kind: str, length: int) -> None:
     module = load(f"struct s {{ {kind} a<9>; {kind} b<9>; unsigned last; }}; pragma ddp s.b;")
     value = module.s(*(["x" * length] * 2 if kind == "string" else [b"x" * length] * 2), 0xFFFFFFFF)
     payload = encoded(module, "s", value)

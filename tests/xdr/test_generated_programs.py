@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,8 +10,7 @@ import pytest
 from rpcrdma.rpc.service import ProcedureUnavailable, Service
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
-
-Load = Callable[..., Any]
+from support.compiled import load, octets, whole
 
 COUNTER = """
 struct pair { int a; int b; };
@@ -48,7 +46,7 @@ class RecordingCaller:
         return self.result
 
 
-def test_a_version_is_a_program_with_its_procedures(load: Load) -> None:
+def test_a_version_is_a_program_with_its_procedures() -> None:
     module = load(COUNTER)
     program = module.COUNTER_V1
     assert (program.number, program.version, program.name) == (0x20000001, 1, "COUNTER_V1")
@@ -68,14 +66,14 @@ def test_a_version_is_a_program_with_its_procedures(load: Load) -> None:
     ]
 
 
-def test_procedures_of_the_same_name_in_two_versions_are_told_apart(load: Load) -> None:
+def test_procedures_of_the_same_name_in_two_versions_are_told_apart() -> None:
     module = load(COUNTER)
     assert module.COUNTER_V2.procedures[1] is module.COUNTER_V2_COUNTERPROC_ADD
     assert module.COUNTERPROC_ADD.version == 1
     assert not hasattr(module, "PROGRAM")
 
 
-def test_a_single_version_is_also_called_program(load: Load) -> None:
+def test_a_single_version_is_also_called_program() -> None:
     module = load("program P { version V { void P_NULL(void) = 0; } = 1; } = 1;")
     assert module.PROGRAM is module.V
 
@@ -92,7 +90,7 @@ def test_a_single_version_is_also_called_program(load: Load) -> None:
     ],
 )
 def test_arguments_and_results_have_their_codecs(
-    load: Load, whole: Any, number: int, args: Any, result: Any, args_octets: str, result_octets: str
+    number: int, args: Any, result: Any, args_octets: str, result_octets: str
 ) -> None:
     module = load(COUNTER)
     named = {"pair": module.pair(1, 2), "make": module.COUNTERPROC_MAKE_args(1, 2), "list": [module.node(5)]}
@@ -108,7 +106,7 @@ def test_arguments_and_results_have_their_codecs(
         assert whole(decode, bytes.fromhex(expected)) == meant
 
 
-def test_a_client_calls_through_its_caller(load: Load) -> None:
+def test_a_client_calls_through_its_caller() -> None:
     module = load(COUNTER)
     caller = RecordingCaller(3)
     buffer = bytearray(4)
@@ -119,7 +117,7 @@ def test_a_client_calls_through_its_caller(load: Load) -> None:
     assert caller.calls == [(module.ADD, args, buffer, 1.5), (module.COUNTERPROC_NULL, None, None, None)]
 
 
-def test_a_service_answers_null_and_nothing_else_by_itself(load: Load) -> None:
+def test_a_service_answers_null_and_nothing_else_by_itself() -> None:
     module = load(COUNTER)
     service = module.COUNTER_V1_Service()
     assert isinstance(service, Service)
@@ -131,19 +129,19 @@ def test_a_service_answers_null_and_nothing_else_by_itself(load: Load) -> None:
                 getattr(service, procedure.method)(None, None)
 
 
-def test_a_short_name_that_is_taken_is_not_given_to_a_procedure(load: Load) -> None:
+def test_a_short_name_that_is_taken_is_not_given_to_a_procedure() -> None:
     module = load("const READ = 7; program P { version V { void XPROC_READ(void) = 0; } = 1; } = 1;")
     assert module.READ == 7
     assert module.XPROC_READ.method == "read"
 
 
-def test_void_reads_nothing(load: Load) -> None:
+def test_void_reads_nothing() -> None:
     decoder = Decoder(b"abcd")
     load(COUNTER).COUNTERPROC_NULL.decode_args(decoder)
     assert decoder.pos == 0
 
 
-def test_types_of_rpcgen_may_be_arguments_and_results(load: Load, octets: Any, whole: Any) -> None:
+def test_types_of_rpcgen_may_be_arguments_and_results() -> None:
     source = "program P { version V { string A(netobj) = 1; des_block B(string) = 2; } = 1; } = 7;"
     module = load(source, lenient=True, default_limit=9)
     for kinds, value, wire in (

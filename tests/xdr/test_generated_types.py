@@ -6,7 +6,6 @@ import dataclasses
 import sys
 import tomllib
 import typing
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, PlacedInOrder
 from rpcrdma.xdr.language import compile_source
 from support.cases import each_case
-
-Load = Callable[..., Any]
+from support.compiled import assert_octets, load, octets, whole
 
 # The definitions of RFC 4506 section 7, in our layout.
 FILE = """
@@ -49,35 +47,19 @@ def golden_file(module: Any) -> Any:
     )
 
 
-def test_the_example_of_rfc_4506_encodes_to_its_octets(load: Load, octets: Any) -> None:
+def test_the_example_of_rfc_4506_has_its_octets() -> None:
     module = load(FILE)
-    assert octets(module.encode_file, golden_file(module)) == GOLDEN
-
-
-def test_the_example_of_rfc_4506_decodes(load: Load, whole: Any) -> None:
-    module = load(FILE)
-    assert whole(module.decode_file, GOLDEN) == golden_file(module)
-
-
-def test_the_example_of_rfc_4506_truncated_anywhere_is_refused(load: Load) -> None:
-    module = load(FILE)
-    for length in range(len(GOLDEN)):
-        with pytest.raises(DecodeError):
-            module.decode_file(Decoder(GOLDEN[:length]))
-
-
-def test_octets_after_the_example_of_rfc_4506_are_refused(load: Load, whole: Any) -> None:
-    module = load(FILE)
+    assert_octets(module, "file", golden_file(module), VECTOR["hex"])
     with pytest.raises(DecodeError, match="value at offset 48: need end of data, have 4 more octets"):
         whole(module.decode_file, GOLDEN + bytes(4))
 
 
-def test_constants_are_decimal_hexadecimal_and_octal(load: Load) -> None:
+def test_constants_are_decimal_hexadecimal_and_octal() -> None:
     module = load("const D = 10; const N = -10; const H = 0xfF; const O = 017; const Z = 0; const C = D;")
     assert (module.D, module.N, module.H, module.O, module.Z, module.C) == (10, -10, 255, 15, 0, 10)
 
 
-def test_comments_and_passed_lines_are_ignored(load: Load) -> None:
+def test_comments_and_passed_lines_are_ignored() -> None:
     module = load("/* one *//**/ /* two\n ** lines */\n%#include <rpc/rpc.h>\nconst A /* of */ = 1;\n% int x;\n")
     assert module.A == 1
 
@@ -111,32 +93,15 @@ SINGLE: dict[str, tuple[str, Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("source", "value", "expected"), SINGLE.values(), ids=SINGLE)
-def test_a_typedef_of_each_type(load: Load, octets: Any, whole: Any, source: str, value: Any, expected: str) -> None:
-    module = load(source)
-    data = bytes.fromhex(expected)
-    assert octets(module.encode_t, value) == data
-    assert whole(module.decode_t, data) == value
-    for length in range(len(data)):
-        with pytest.raises(DecodeError):
-            module.decode_t(Decoder(data[:length]))
-
-
-@pytest.mark.parametrize(("source", "value", "expected"), SINGLE.values(), ids=SINGLE)
-def test_a_member_of_each_type(load: Load, octets: Any, whole: Any, source: str, value: Any, expected: str) -> None:
-    module = load(f"{source} struct s1 {{ int before; t member; hyper after; }};")
-    data = bytes.fromhex(f"00000001 {expected} 0000000000000002")
-    item = module.s1(before=1, member=value, after=2)
-    assert octets(module.encode_s1, item) == data
-    assert whole(module.decode_s1, data) == item
-
-
-@pytest.mark.parametrize(("source", "value", "expected"), SINGLE.values(), ids=SINGLE)
-def test_an_arm_of_each_type(load: Load, octets: Any, whole: Any, source: str, value: Any, expected: str) -> None:
-    module = load(f"{source} union u switch (int n) {{ case -1: t member; default: void; }};")
-    data = bytes.fromhex(f"ffffffff {expected}")
-    assert octets(module.encode_u, module.u(-1, value)) == data
-    assert whole(module.decode_u, data) == module.u(-1, value)
+@each_case(("source", "value", "expected"), SINGLE.values())
+def test_a_typedef_a_member_and_an_arm_of_each_type(source: str, value: Any, expected: str) -> None:
+    module = load(
+        f"{source} struct s1 {{ int before; t member; hyper after; }};"
+        "union u switch (int n) { case -1: t member; default: void; };"
+    )
+    assert_octets(module, "t", value, expected)
+    assert_octets(module, "s1", module.s1(before=1, member=value, after=2), f"00000001 {expected} 0000000000000002")
+    assert_octets(module, "u", module.u(-1, value), f"ffffffff {expected}")
 
 
 FIXED = """
@@ -152,10 +117,9 @@ def shape(module: Any) -> Any:
     return module.shape(9, True, module.colour.RED, module.size.BIG, module.point(3, 4), b"abc", [7, -8])
 
 
-def test_a_run_of_fixed_members_is_one_layout(load: Load, octets: Any, whole: Any) -> None:
+def test_a_run_of_fixed_members_is_one_layout() -> None:
     module = load(FIXED)
-    assert octets(module.encode_shape, shape(module)) == SHAPE
-    assert whole(module.decode_shape, SHAPE) == shape(module)
+    assert_octets(module, "shape", shape(module), SHAPE.hex())
     text = compile_source(FIXED, source_name="f.x").text
     assert '_LAYOUT_3: Final = Layout.of(\n    ">IIiIiq3s1x2i",' in text
     assert text.count("group_values = dec.take(") == 2
@@ -169,7 +133,7 @@ def test_a_run_of_fixed_members_is_one_layout(load: Load, octets: Any, whole: An
         (12, 3, "shape.measure at offset 12: need a value of enum size, have 3"),
     ],
 )
-def test_bad_values_in_a_run_name_field_and_offset(load: Load, at: int, word: int, message: str) -> None:
+def test_bad_values_in_a_run_name_field_and_offset(at: int, word: int, message: str) -> None:
     module = load(FIXED)
     data = SHAPE[:at] + word.to_bytes(4) + SHAPE[at + 4 :]
     with pytest.raises(DecodeError) as raised:
@@ -177,7 +141,7 @@ def test_bad_values_in_a_run_name_field_and_offset(load: Load, at: int, word: in
     assert str(raised.value) == message
 
 
-def test_a_short_run_names_its_fields(load: Load) -> None:
+def test_a_short_run_names_its_fields() -> None:
     with pytest.raises(DecodeError, match=r"shape.id\.\.turns\[1\] at offset 0: need 40 octets, have 39"):
         load(FIXED).decode_shape(Decoder(SHAPE[:-1]))
 
@@ -192,19 +156,19 @@ def test_a_short_run_names_its_fields(load: Load) -> None:
         ({"turns": [1, 1 << 31]}, "shape.turns[1]: 2147483648 does not fit its XDR type"),
     ],
 )
-def test_values_that_do_not_fit_a_run_are_named(load: Load, octets: Any, change: dict[str, Any], message: str) -> None:
+def test_values_that_do_not_fit_a_run_are_named(change: dict[str, Any], message: str) -> None:
     module = load(FIXED)
     with pytest.raises(LocalProtocolError) as raised:
         octets(module.encode_shape, dataclasses.replace(shape(module), **change))
     assert str(raised.value) == message
 
 
-def test_enumerations_are_int_enums(load: Load, octets: Any, whole: Any) -> None:
+def test_enumerations_are_int_enums() -> None:
     module = load("enum e { A = 1, B = 2, name = 3, mro = 4 }; enum n { C = -1 };")
     assert list(module.e) == [1, 2, 3, 4]
     assert [member.name for member in module.e] == ["A", "B", "name_", "mro_"]
-    assert octets(module.encode_n, module.n.C) == b"\xff" * 4
-    assert whole(module.decode_n, b"\xff" * 4) is module.n.C
+    assert_octets(module, "n", module.n.C, "ffffffff")
+    assert isinstance(module.decode_n(Decoder(b"\xff" * 4)), module.n)
     with pytest.raises(DecodeError, match="e at offset 0: need a value of enum e, have 9"):
         module.decode_e(Decoder(b"\0\0\0\x09"))
     with pytest.raises(LocalProtocolError, match="x: 9 is no value of enum e"):
@@ -224,14 +188,12 @@ union other switch (kind k) { case ONE: int n; default: body b; };
     ("tag", "value", "expected"),
     [(1, "body", "00000001 00000007"), (2, 7, "00000002 00000007"), (3, 7, "00000003 00000007"), (4, None, "00000004")],
 )
-def test_each_arm_of_a_union(load: Load, octets: Any, whole: Any, tag: int, value: Any, expected: str) -> None:
+def test_each_arm_of_a_union(tag: int, value: Any, expected: str) -> None:
     module = load(UNION)
-    item = module.u(module.kind(tag), module.body(7) if value == "body" else value)
-    assert octets(module.encode_u, item) == bytes.fromhex(expected)
-    assert whole(module.decode_u, bytes.fromhex(expected)) == item
+    assert_octets(module, "u", module.u(module.kind(tag), module.body(7) if value == "body" else value), expected)
 
 
-def test_a_discriminant_without_an_arm_is_refused(load: Load, octets: Any) -> None:
+def test_a_discriminant_without_an_arm_is_refused() -> None:
     module = load(UNION)
     with pytest.raises(DecodeError, match=r"part.k at offset 0: need a case of union part, have 2"):
         module.decode_part(Decoder(b"\0\0\0\2"))
@@ -241,7 +203,7 @@ def test_a_discriminant_without_an_arm_is_refused(load: Load, octets: Any) -> No
         octets(module.encode_part, module.part(module.kind.TWO, 7))
 
 
-def test_the_default_arm_takes_the_rest_of_the_enumeration_only(load: Load, octets: Any, whole: Any) -> None:
+def test_the_default_arm_takes_the_rest_of_the_enumeration_only() -> None:
     module = load(UNION)
     item = module.other(module.kind.FOUR, module.body(7))
     assert whole(module.decode_other, octets(module.encode_other, item)) == item
@@ -252,50 +214,40 @@ def test_the_default_arm_takes_the_rest_of_the_enumeration_only(load: Load, octe
 
 
 @each_case(
-    ("tag", "value", "message"),
+    ("definition", "tag", "value", "message"),
     [
-        (1, 7, "u.b: int given, the arm is body"),
-        (1, None, "u.b: NoneType given, the arm is body"),
-        (2, None, "u.n: None does not fit its XDR type"),
-        (4, 7, "u: int given, the arm is void"),
+        (UNION, 1, 7, "u.b: int given, the arm is body"),
+        (UNION, 1, None, "u.b: NoneType given, the arm is body"),
+        (UNION, 2, None, "u.n: None does not fit its XDR type"),
+        (UNION, 4, 7, "u: int given, the arm is void"),
+        *(
+            (f"union u switch (int n) {{ case 1: {declaration}; }};", 1, 7, f"u.a: int given, the arm is {arm}")
+            for arm, declaration in [
+                ("opaque", "opaque a<4>"),
+                ("opaque", "opaque a[4]"),
+                ("a string", "string a<4>"),
+                ("a list", "int a<4>"),
+            ]
+        ),
     ],
 )
-def test_a_value_of_another_arm_is_the_callers_error(
-    load: Load, octets: Any, tag: int, value: Any, message: str
-) -> None:
-    module = load(UNION)
+def test_a_value_of_another_arm_is_the_callers_error(definition: str, tag: int, value: Any, message: str) -> None:
+    module = load(definition)
     with pytest.raises(LocalProtocolError) as raised:
-        octets(module.encode_u, module.u(module.kind(tag), value))
+        octets(module.encode_u, module.u(module.kind(tag) if definition is UNION else tag, value))
     assert str(raised.value) == message
 
 
-@each_case(
-    ("declaration", "message"),
-    [
-        ("opaque a<4>", "u.a: int given, the arm is opaque"),
-        ("opaque a[4]", "u.a: int given, the arm is opaque"),
-        ("string a<4>", "u.a: int given, the arm is a string"),
-        ("int a<4>", "u.a: int given, the arm is a list"),
-    ],
-)
-def test_a_number_is_no_octets_string_or_list(load: Load, octets: Any, declaration: str, message: str) -> None:
-    module = load(f"union u switch (int n) {{ case 1: {declaration}; }};")
-    with pytest.raises(LocalProtocolError) as raised:
-        octets(module.encode_u, module.u(1, 7))
-    assert str(raised.value) == message
-
-
-def test_a_bool_union_keeps_its_discriminant(load: Load, octets: Any, whole: Any) -> None:
+def test_a_bool_union_keeps_its_discriminant() -> None:
     module = load("union o switch (bool present) { case TRUE: int n; case FALSE: void; };")
     assert [field.name for field in dataclasses.fields(module.o)] == ["present", "value"]
-    for item, expected in ((module.o(True, 7), "00000001 00000007"), (module.o(False, None), "00000000")):
-        assert octets(module.encode_o, item) == bytes.fromhex(expected)
-        assert whole(module.decode_o, bytes.fromhex(expected)) == item
+    assert_octets(module, "o", module.o(True, 7), "00000001 00000007")
+    assert_octets(module, "o", module.o(False, None), "00000000")
     with pytest.raises(DecodeError, match=r"o.present at offset 0: need 0 or 1, have 2"):
         module.decode_o(Decoder(b"\0\0\0\2"))
 
 
-def test_a_bool_union_with_one_arm_refuses_the_other_value(load: Load, octets: Any) -> None:
+def test_a_bool_union_with_one_arm_refuses_the_other_value() -> None:
     module = load("union o switch (bool present) { case TRUE: int n; };")
     with pytest.raises(DecodeError, match=r"o.present at offset 0: need a case of union o, have 0"):
         module.decode_o(Decoder(b"\0\0\0\0"))
@@ -314,37 +266,21 @@ struct both { entry first; chain rest; };
 """
 
 
-def test_linked_lists_are_python_lists(load: Load, octets: Any, whole: Any) -> None:
+def test_linked_lists_are_python_lists() -> None:
     module = load(LIST)
-    data = bytes.fromhex("00000001 00000007 00000001 00000008 00000000 00000001")
-    item = module.directory([module.entry(7), module.entry(8)], True)
     assert [field.name for field in dataclasses.fields(module.entry)] == ["number"]
-    assert octets(module.encode_directory, item) == data
-    assert whole(module.decode_directory, data) == item
-    for length in range(len(data)):
-        with pytest.raises(DecodeError):
-            module.decode_directory(Decoder(data[:length]))
-
-
-def test_a_linked_list_may_go_through_a_typedef(load: Load, octets: Any, whole: Any) -> None:
-    module = load(LIST)
+    item = module.directory([module.entry(7), module.entry(8)], True)
+    assert_octets(module, "directory", item, "00000001 00000007 00000001 00000008 00000000 00000001")
+    # Through a typedef.
     value = [module.turned("a"), module.turned("b")]
-    data = bytes.fromhex("00000001 00000001 61000000 00000001 00000001 62000000 00000000")
-    assert octets(module.encode_turned_list, value) == data
-    assert whole(module.decode_turned_list, data) == value
-
-
-def test_an_entry_outside_a_pointer_is_a_list_with_at_least_one(load: Load, octets: Any, whole: Any) -> None:
-    module = load(LIST)
-    data = bytes.fromhex("00000007 00000000 00000000")
-    item = module.both([module.entry(7)], [])
-    assert octets(module.encode_both, item) == data
-    assert whole(module.decode_both, data) == item
+    assert_octets(module, "turned_list", value, "00000001 00000001 61000000 00000001 00000001 62000000 00000000")
+    # Outside a pointer there is at least one entry.
+    assert_octets(module, "both", module.both([module.entry(7)], []), "00000007 00000000 00000000")
     with pytest.raises(LocalProtocolError, match=r"both.first: no entries, the type has at least one"):
         octets(module.encode_both, module.both([], []))
 
 
-def test_a_limit_bounds_a_linked_list(load: Load, octets: Any) -> None:
+def test_a_limit_bounds_a_linked_list() -> None:
     module = load(LIST)
     entries = [module.entry(number) for number in range(4)]
     with pytest.raises(LocalProtocolError, match=r"directory.entries: 4 entries, the limit is 3"):
@@ -353,7 +289,7 @@ def test_a_limit_bounds_a_linked_list(load: Load, octets: Any) -> None:
         module.decode_directory(Decoder(bytes.fromhex("00000001 00000000") * 4 + bytes(8)))
 
 
-def test_long_lists_are_read_and_written_without_recursion(load: Load, octets: Any, whole: Any) -> None:
+def test_long_lists_are_read_and_written_without_recursion() -> None:
     module = load(LIST)
     entries = [module.entry(number) for number in range(sys.getrecursionlimit() * 3)]
     assert whole(module.decode_chain, octets(module.encode_chain, entries)) == entries
@@ -369,21 +305,17 @@ def nested(module: Any, levels: int) -> Any:
     return tree
 
 
-def test_recursive_types_round_trip_down_to_the_depth_limit(load: Load, octets: Any, whole: Any) -> None:
+def test_recursive_types_are_bounded_in_depth() -> None:
     module = load(TREE)
     tree = nested(module, module.MAX_DEPTH + 1)
     assert whole(module.decode_tree, octets(module.encode_tree, tree)) == tree
-
-
-def test_recursive_types_are_bounded_in_depth(load: Load, octets: Any) -> None:
-    module = load(TREE)
     with pytest.raises(LocalProtocolError, match="tree: more than 64 levels"):
         octets(module.encode_tree, nested(module, module.MAX_DEPTH + 2))
     with pytest.raises(DecodeError, match="tree at offset 520: need at most 64 levels, have more"):
         module.decode_tree(Decoder(bytes.fromhex("00000001 00000001") * 100_000))
 
 
-def test_recursion_through_a_list_of_another_type_is_bounded(load: Load, octets: Any, whole: Any) -> None:
+def test_recursion_through_a_list_of_another_type_is_bounded() -> None:
     module = load("struct item { node child; item *next; }; union node switch (bool b) { case TRUE: item *items; };")
     value = module.node(True, [module.item(module.node(True, [])), module.item(module.node(True, []))])
     assert whole(module.decode_node, octets(module.encode_node, value)) == value
@@ -391,7 +323,7 @@ def test_recursion_through_a_list_of_another_type_is_bounded(load: Load, octets:
         module.decode_node(Decoder(b"\0\0\0\1" * 10_000))
 
 
-def test_anonymous_bodies_are_named_after_their_place(load: Load, octets: Any, whole: Any) -> None:
+def test_anonymous_bodies_are_named_after_their_place() -> None:
     module = load(
         """
         struct s {
@@ -404,25 +336,24 @@ def test_anonymous_bodies_are_named_after_their_place(load: Load, octets: Any, w
         """
     )
     item = module.s(module.s_inner(1), module.s_kind.X, module.s_choice(True, module.s_choice_deep(3)))
-    assert octets(module.encode_s, item) == bytes.fromhex("00000001 00000001 00000001 00000003")
-    assert whole(module.decode_s, octets(module.encode_s, item)) == item
+    assert_octets(module, "s", item, "00000001 00000001 00000001 00000003")
     assert whole(module.decode_t, b"\0\0\0\4") == module.t(4)
     assert whole(module.decode_e, b"\0\0\0\2") is module.e.Y
 
 
-def test_names_that_python_keeps_for_itself_get_an_underscore(load: Load, octets: Any, whole: Any) -> None:
+def test_names_that_python_keeps_for_itself_get_an_underscore() -> None:
     module = load("struct list { int from; opaque class<4>; int list; }; typedef list bytes; struct in { bytes is; };")
     item = module.xdr_list(from_=1, class_=b"ab", list=2)
     assert whole(module.decode_xdr_list, octets(module.encode_xdr_list, item)) == item
     assert whole(module.decode_xdr_in, octets(module.encode_xdr_in, module.xdr_in(is_=item))) == module.xdr_in(item)
 
 
-def test_a_discriminant_called_value_makes_way_for_the_arm(load: Load, octets: Any, whole: Any) -> None:
+def test_a_discriminant_called_value_makes_way_for_the_arm() -> None:
     module = load("union u switch (int value) { case 1: int a; };")
     assert whole(module.decode_u, octets(module.encode_u, module.u(value_=1, value=2))) == module.u(1, 2)
 
 
-def test_annotations_resolve_to_the_documented_types(load: Load) -> None:
+def test_annotations_resolve_to_the_documented_types() -> None:
     module = load(
         """
         typedef unsigned hyper id; typedef string text<9>;
@@ -451,36 +382,24 @@ pragma ddp args.data; pragma ddp args.where; pragma ddp choice.data;
 """
 
 
-@pytest.mark.req("V1-15", "V1-19", "V1-20", "V1-21", "V2-16", "V2-20", "V2-21")
-def test_ddp_members_are_recorded_and_not_copied(load: Load) -> None:
+@pytest.mark.req("V1-15", "V1-17", "V1-19", "V1-20", "V1-21", "V2-16", "V2-18", "V2-20", "V2-21")
+def test_ddp_members_are_recorded_and_not_copied() -> None:
     module = load(DDP)
     data = bytearray(b"data!")
-    encoder = Encoder()
-    module.encode_args(encoder, module.args(5, data, "here", True))
-    payload = encoder
-    assert bytes(payload.reduced) == bytes.fromhex("00000005 00000005 00000004 00000001")
+    payload = Encoder()
+    module.encode_args(payload, module.args(5, data, "here", True))
+    stream = bytes.fromhex("00000005 00000005 00000004 00000001")
+    assert bytes(payload.reduced) == stream
     assert isinstance(payload.items[0].data, memoryview)
     assert payload.items[0].data.obj is data
     assert [(item.position, item.at) for item in payload.items] == [(8, 8), (20, 12)]
-
-
-def test_ddp_members_are_taken_from_where_they_were_placed(load: Load) -> None:
-    module = load(DDP)
-    stream = bytes.fromhex("00000005 00000005 00000004 00000001")
-    data = memoryview(bytearray(b"data!"))
-    decoder = Decoder(stream, placed=PlacedInOrder([data, memoryview(b"here")]))
-    item = module.decode_args(decoder)
-    decoder.done("args")
-    assert item.data is data
+    view = memoryview(data)
+    item = whole(module.decode_args, stream, placed=PlacedInOrder([view, memoryview(b"here")]))
+    assert item.data is view
     assert item == module.args(5, data, "here", True)
-
-
-@pytest.mark.req("V1-17", "V2-18")
-def test_an_arm_may_be_placed_but_its_discriminant_stays(load: Load) -> None:
-    module = load(DDP)
-    encoder = Encoder()
-    module.encode_choice(encoder, module.choice(True, b"data"))
-    payload = encoder
+    # The discriminant of an arm stays.
+    payload = Encoder()
+    module.encode_choice(payload, module.choice(True, b"data"))
     assert bytes(payload.reduced) == bytes.fromhex("00000001 00000004")
     assert [item.position for item in payload.items] == [8]
 
@@ -493,56 +412,48 @@ pragma ddp holder.data;
 
 
 @pytest.mark.req("V1-16", "V2-17")
-def test_optional_data_are_placed_and_their_presence_word_stays(load: Load) -> None:
+def test_optional_data_are_placed_and_their_presence_word_stays() -> None:
     module = load(OPTIONAL)
     for value, stream, positions in (
         (module.args(module.holder(b"data!"), 7), "00000001 00000005 00000007", [8]),
         (module.args(None, 7), "00000000 00000007", []),
     ):
-        encoder = Encoder()
-        module.encode_args(encoder, value)
-        payload = encoder
+        payload = Encoder()
+        module.encode_args(payload, value)
         assert bytes(payload.reduced) == bytes.fromhex(stream)
         assert [item.position for item in payload.items] == positions
         assert [bytes(item.data) for item in payload.items] == [b"data!"] * len(positions)
-        decoder = Decoder(payload.reduced, placed=PlacedByPosition({at: memoryview(b"data!") for at in positions}))
-        assert module.decode_args(decoder) == value
-        decoder.done("args")
-
-
-def decode_whole(module: Any, decoder: Decoder) -> None:
-    module.decode_args(decoder)
-    decoder.done("args")
+        placed = PlacedByPosition({at: memoryview(b"data!") for at in positions})
+        assert whole(module.decode_args, payload.reduced, placed=placed) == value
 
 
 @pytest.mark.req("V1-16", "V2-17")
 @each_case("position", [0, 4])
-def test_optional_data_whose_presence_word_was_placed_with_them_do_not_decode(load: Load, position: int) -> None:
+def test_optional_data_whose_presence_word_was_placed_with_them_do_not_decode(position: int) -> None:
     """In a Read chunk is the word alone, at the place of either word, or it and the following octets."""
     module = load(OPTIONAL)
-    whole = bytes.fromhex("00000001 00000004") + b"data" + bytes.fromhex("00000007")
+    stream = bytes.fromhex("00000001 00000004") + b"data" + bytes.fromhex("00000007")
     for end in (position + 4, 12):
-        placed = PlacedByPosition({position: memoryview(whole)[position:end]})
-        decoder = Decoder(whole[:position] + whole[end:], placed=placed)
+        placed = PlacedByPosition({position: memoryview(stream)[position:end]})
         with pytest.raises(DecodeError):
-            decode_whole(module, decoder)
+            whole(module.decode_args, stream[:position] + stream[end:], placed=placed)
 
 
-def test_pragma_limits_replace_those_of_typedefs(load: Load, octets: Any) -> None:
+def test_pragma_limits_replace_those_of_typedefs() -> None:
     module = load("typedef opaque data<100>; struct s { data d; }; pragma limit s.d 4;")
     assert octets(module.encode_data, b"12345")
     with pytest.raises(LocalProtocolError, match=r"s.d: 5 octets, the limit is 4"):
         octets(module.encode_s, module.s(b"12345"))
 
 
-def test_a_default_limit_bounds_what_nothing_else_does(load: Load) -> None:
+def test_a_default_limit_bounds_what_nothing_else_does() -> None:
     module = load("typedef opaque data<>; typedef opaque bounded<9>;", default_limit=4)
     with pytest.raises(DecodeError, match="data at offset 0: need at most 4, have 5"):
         module.decode_data(Decoder(b"\0\0\0\5hello\0\0\0"))
     assert module.decode_bounded(Decoder(b"\0\0\0\5hello\0\0\0")) == b"hello"
 
 
-def test_structures_and_unions_are_dataclasses(load: Load) -> None:
+def test_structures_and_unions_are_dataclasses() -> None:
     module = load(
         "struct Composite { int n; string s<9>; }; struct alike { int n; string s<9>; }; struct none { void; };"
     )

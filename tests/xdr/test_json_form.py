@@ -66,7 +66,8 @@ def test_every_type_has_its_form(loaded: LoadedInterface) -> None:
     assert json.dumps(write(loaded, value)) == json.dumps(ALL), "keys are in the order of the definition"
 
 
-def test_what_is_void_is_null(loaded: LoadedInterface) -> None:
+def test_what_is_void_is_null_and_what_is_optional_may_be_left_out(loaded: LoadedInterface) -> None:
+    assert read(loaded, {key: value for key, value in ALL.items() if key != "also"}).also is None
     assert read(loaded, None, None) is None
     assert read(loaded, {}, None) is None
     assert JsonWriter(loaded.module).write(None, None, "result") is None
@@ -74,22 +75,13 @@ def test_what_is_void_is_null(loaded: LoadedInterface) -> None:
         read(loaded, [1], None)
 
 
-@pytest.mark.parametrize(
-    ("document", "octets"),
-    [
-        ("hex:00ff", b"\0\xff"),
-        ("hex:", b""),
-        ("text:\u00e9", b"\xc3\xa9"),
-        ("", b""),
-        ("@f", b"file"),
-        ("AP8=", b"\0\xff"),
-    ],
-)
-def test_octets_have_several_forms(loaded: LoadedInterface, document: str, octets: bytes) -> None:
-    files = {"f": b"file"}
-    reader = JsonReader(loaded.module, loaded.classes, read_file=files.__getitem__)
-    value = reader.read(model.ClassRef("place"), {"dir": "", "handle": document}, "arguments")
-    assert value.handle == octets
+def test_octets_have_several_forms(loaded: LoadedInterface) -> None:
+    reader = JsonReader(loaded.module, loaded.classes, read_file={"f": b"file"}.__getitem__)
+    for document, octets in {
+        "hex:00ff": b"\0\xff", "hex:": b"", "text:\u00e9": b"\xc3\xa9", "": b"", "@f": b"file", "AP8=": b"\0\xff"
+    }.items():  # fmt: skip
+        value = reader.read(model.ClassRef("place"), {"dir": "", "handle": document}, "arguments")
+        assert value.handle == octets
 
 
 def test_octets_are_written_as_asked(loaded: LoadedInterface) -> None:
@@ -118,95 +110,51 @@ def test_numbers_without_a_json_number_are_words(loaded: LoadedInterface) -> Non
     assert (written["f"], written["d"], written["big"]) == ("-Infinity", "NaN", (1 << 64) - 1)
 
 
-MISFITS: dict[str, tuple[Any, str, str]] = {
-    "missing": (
-        with_(where={"handle": ""}),
-        "arguments.where.dir: missing",
-        "it is string<8>",
-    ),
-    "unknown": (with_(where={"dir": "", "handel": ""}), "arguments.where.handel: unknown", "did you mean handle?"),
-    "unlike all": (
-        with_(zzz=1),
-        "arguments.zzz: unknown",
-        "there is where, state, flag, from, big, f, d, key and 5 more",
-    ),
-    "no object": (
-        with_(where="a"),
-        'arguments.where: "a" is not an object, as place is',
-        'it is {"dir": "string<8>", "handle": "opaque<4>"}',
-    ),
-    "enum in another case": (
-        with_(state="ok"),
-        'arguments.state: "ok" is no value of enum status',
-        "did you mean OK?",
-    ),
-    "enum": (
-        with_(state="NOT_FUOND"),
-        'arguments.state: "NOT_FUOND" is no value of enum status',
-        "did you mean NOT_FOUND?",
-    ),
-    "enum by number": (with_(state=7), "arguments.state: 7 is no value of enum status", "one of OK, NOT_FOUND"),
-    "bool as enum": (with_(state=False), "arguments.state: false is no value of enum status", "one of OK, NOT_FOUND"),
-    "bool": (with_(flag=1), "arguments.flag: 1 is neither true nor false", ""),
-    "int": (with_(**{"from": 1 << 31}), "arguments.from: 2147483648 is not an int: -2147483648 to 2147483647", ""),
-    "bool as int": (with_(**{"from": True}), "arguments.from: true is not an int: -2147483648 to 2147483647", ""),
-    "fraction": (with_(**{"from": 1.0}), "arguments.from: 1.0 is not an int: -2147483648 to 2147483647", ""),
-    "hyper": (with_(big=-1), "arguments.big: -1 is not an unsigned hyper: 0 to 18446744073709551615", ""),
-    "float": (with_(f=1e39), "arguments.f: 1e+39 is too large for a float", ""),
-    "double": (with_(d=10**400), "arguments.d: 1" + "0" * 39 + "... is too large for a double", ""),
-    "word as float": (with_(f="nan"), 'arguments.f: "nan" is not a number', "or one of NaN, Infinity, -Infinity"),
-    "length of opaque": (with_(key="hex:00"), "arguments.key: 1 octets given, the type has 2", ""),
-    "long opaque": (
-        with_(where={"dir": "", "handle": "hex:0102030405"}),
-        "arguments.where.handle: 5 octets given, the limit is 4",
-        "",
-    ),
-    "no base64": (
-        with_(key="A"),
-        'arguments.key: "A" is not octets in Base64',
-        'octets are Base64, or "hex:00ff", "text:words" or "@FILE"',
-    ),
-    "characters that are not Base64": (
-        with_(key="A*A=="),
-        'arguments.key: "A*A==" is not octets in Base64',
-        'octets are Base64, or "hex:00ff", "text:words" or "@FILE"',
-    ),
-    "no base64 of a string": (
-        with_(where={"dir": {"base64": "A*A=="}, "handle": ""}),
-        'arguments.where.dir: "A*A==" is not Base64',
-        "",
-    ),
-    "base64 that is no string": (
-        with_(where={"dir": {"base64": 1}, "handle": ""}),
-        "arguments.where.dir: 1 is not Base64",
-        "",
-    ),
-    "octets in a string": (
-        with_(where={"dir": "\u00e9" * 5, "handle": ""}),
-        "arguments.where.dir: 10 octets given, the limit is 8",
-        "",
-    ),
-    "no string": (with_(where={"dir": 1, "handle": ""}), "arguments.where.dir: 1 is not a string", ""),
-    "half a character": (
-        with_(where={"dir": "\ud800", "handle": ""}),
-        'arguments.where.dir: "\\ud800" has characters that have no octets',
-        "",
-    ),
-    "element": (with_(entries=[{"name": "a"}, {"nam": 1}]), "arguments.entries[1].nam: unknown", "did you mean name?"),
-    "no array": (with_(entries={}), "arguments.entries: {} is not an array", 'it is [{"name": "string<8>"}]'),
-    "fixed array": (with_(pair=[1]), "arguments.pair: 1 elements given, the type has 2", ""),
-    "array": (with_(few=[1, 2, 3]), "arguments.few: 3 elements given, the limit is 2", ""),
-    "void arm": (with_(outcome={"code": "NOT_FOUND", "size": 1}), "arguments.outcome.size: unknown", "there is code"),
-    "arm": (with_(outcome={"code": "OK"}), "arguments.outcome.size: missing", "it is hyper"),
-    "discriminant": (with_(outcome={"size": 1}), "arguments.outcome.code: missing", "it is enum status"),
-}
+BASE64 = 'octets are Base64, or "hex:00ff", "text:words" or "@FILE"'
+# (a document, the place and its fault, the hint if there is one)
+MISFITS: list[tuple[Any, ...]] = [
+    (with_(where={"handle": ""}), "where.dir: missing", "it is string<8>"),
+    (with_(where={"dir": "", "handel": ""}), "where.handel: unknown", "did you mean handle?"),
+    (with_(zzz=1), "zzz: unknown", "there is where, state, flag, from, big, f, d, key and 5 more"),
+    (with_(where="a"), 'where: "a" is not an object, as place is', 'it is {"dir": "string<8>", "handle": "opaque<4>"}'),
+    (with_(state="ok"), 'state: "ok" is no value of enum status', "did you mean OK?"),
+    (with_(state="NOT_FUOND"), 'state: "NOT_FUOND" is no value of enum status', "did you mean NOT_FOUND?"),
+    (with_(state=7), "state: 7 is no value of enum status", "one of OK, NOT_FOUND"),
+    (with_(state=False), "state: false is no value of enum status", "one of OK, NOT_FOUND"),
+    (with_(flag=1), "flag: 1 is neither true nor false"),
+    (with_(**{"from": 1 << 31}), "from: 2147483648 is not an int: -2147483648 to 2147483647"),
+    (with_(**{"from": True}), "from: true is not an int: -2147483648 to 2147483647"),
+    (with_(**{"from": 1.0}), "from: 1.0 is not an int: -2147483648 to 2147483647"),
+    (with_(big=-1), "big: -1 is not an unsigned hyper: 0 to 18446744073709551615"),
+    (with_(f=1e39), "f: 1e+39 is too large for a float"),
+    (with_(d=10**400), "d: 1" + "0" * 39 + "... is too large for a double"),
+    (with_(f="nan"), 'f: "nan" is not a number', "or one of NaN, Infinity, -Infinity"),
+    (with_(key="hex:00"), "key: 1 octets given, the type has 2"),
+    (with_(where={"dir": "", "handle": "hex:0102030405"}), "where.handle: 5 octets given, the limit is 4"),
+    (with_(key="A"), 'key: "A" is not octets in Base64', BASE64),
+    (with_(key="A*A=="), 'key: "A*A==" is not octets in Base64', BASE64),
+    (with_(where={"dir": {"base64": "A*A=="}, "handle": ""}), 'where.dir: "A*A==" is not Base64'),
+    (with_(where={"dir": {"base64": 1}, "handle": ""}), "where.dir: 1 is not Base64"),
+    (with_(where={"dir": "\u00e9" * 5, "handle": ""}), "where.dir: 10 octets given, the limit is 8"),
+    (with_(where={"dir": 1, "handle": ""}), "where.dir: 1 is not a string"),
+    (with_(where={"dir": "\ud800", "handle": ""}), 'where.dir: "\\ud800" has characters that have no octets'),
+    (with_(entries=[{"name": "a"}, {"nam": 1}]), "entries[1].nam: unknown", "did you mean name?"),
+    (with_(entries={}), "entries: {} is not an array", 'it is [{"name": "string<8>"}]'),
+    (with_(pair=[1]), "pair: 1 elements given, the type has 2"),
+    (with_(few=[1, 2, 3]), "few: 3 elements given, the limit is 2"),
+    (with_(outcome={"code": "NOT_FOUND", "size": 1}), "outcome.size: unknown", "there is code"),
+    (with_(outcome={"code": "OK"}), "outcome.size: missing", "it is hyper"),
+    (with_(outcome={"size": 1}), "outcome.code: missing", "it is enum status"),
+]
 
 
-@each_case(("document", "message", "hint"), MISFITS.values())
-def test_misfits_name_their_place(loaded: LoadedInterface, document: Any, message: str, hint: str) -> None:
+@each_case("misfit", MISFITS)
+def test_misfits_name_their_place(loaded: LoadedInterface, misfit: tuple[Any, ...]) -> None:
+    document, message, *hints = misfit
     with pytest.raises(JsonMismatch) as raised:
         read(loaded, document)
-    assert (str(raised.value), getattr(raised.value, "__notes__", [""])[0]) == (message, hint)
+    assert str(raised.value) == f"arguments.{message}"
+    assert getattr(raised.value, "__notes__", [""])[0] == "".join(hints)
 
 
 def test_of_two_names_for_a_value_the_first_is_written_and_both_are_read() -> None:
@@ -215,10 +163,6 @@ def test_of_two_names_for_a_value_the_first_is_written_and_both_are_read() -> No
     for document in ("OLD", "NEW", 1):
         value = JsonReader(loaded.module, loaded.classes).read(kind, document, "arguments")
         assert JsonWriter(loaded.module).write(kind, value, "result") == "OLD"
-
-
-def test_an_optional_item_may_be_left_out(loaded: LoadedInterface) -> None:
-    assert read(loaded, {key: value for key, value in ALL.items() if key != "also"}).also is None
 
 
 @each_case(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from pathlib import Path
@@ -17,6 +18,7 @@ from rpcrdma.xdr.codec import Decoder, Encoder
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.json_form import JsonMismatch, JsonReader, JsonWriter, parse_json
 from rpcrdma.xdr.language.json_shape import arm_key, arm_of, data_paths, discriminant_key, shape
+from support.cases import each_case
 
 ROOT = Path(__file__).parents[2]
 EVERYTHING = """
@@ -52,7 +54,8 @@ LOADED = {name: load_interface(text, source_name=f"{name}.x") for name, text in 
 BITS = {"i": 32, "I": 32, "q": 64, "Q": 64}
 
 
-def values(loaded: LoadedInterface, kind: model.Type, depth: int = 0) -> st.SearchStrategy[Any]:
+@functools.cache
+def values(source: str, kind: model.Type, depth: int = 0) -> st.SearchStrategy[Any]:
     """Values of a type; deep in a type that contains itself, optional ones are none."""
     match model.strip(kind):
         case model.Number("f"):
@@ -66,7 +69,7 @@ def values(loaded: LoadedInterface, kind: model.Type, depth: int = 0) -> st.Sear
         case model.Boolean():
             return st.booleans()
         case model.EnumRef(name):
-            return st.sampled_from(loaded.classes[name])
+            return st.sampled_from(LOADED[source].classes[name])
         case model.FixedOpaque(length):
             return st.binary(min_size=length, max_size=length)
         case model.VariableOpaque(limit):
@@ -75,33 +78,33 @@ def values(loaded: LoadedInterface, kind: model.Type, depth: int = 0) -> st.Sear
             data = st.binary(max_size=min(limit, 12)) | st.text(max_size=min(limit, 40) // 4).map(str.encode)
             return data.map(lambda octets: octets.decode("utf-8", "surrogateescape"))
         case model.ClassRef(name):
-            return of_class(loaded, loaded.module.classes[name], depth + 1)
+            return of_class(source, name, depth + 1)
         case model.Optional(element):
-            return st.none() if depth > 3 else st.none() | values(loaded, element, depth)
+            return st.none() if depth > 3 else st.none() | values(source, element, depth)
         case model.FixedArray(element, length):
-            return st.lists(values(loaded, element, depth), min_size=length, max_size=length)
+            return st.lists(values(source, element, depth), min_size=length, max_size=length)
         case model.VariableArray(element, limit):
-            return st.lists(values(loaded, element, depth), max_size=min(limit, 3))
+            return st.lists(values(source, element, depth), max_size=min(limit, 3))
         case model.LinkedList(entry, _, filled):
-            return st.lists(values(loaded, model.ClassRef(entry), depth), min_size=filled, max_size=3)
+            return st.lists(values(source, model.ClassRef(entry), depth), min_size=filled, max_size=3)
         case other:
             raise AssertionError(other)
 
 
-def of_class(loaded: LoadedInterface, item: model.Class, depth: int) -> st.SearchStrategy[Any]:
-    made = loaded.classes[item.name]
+def of_class(source: str, name: str, depth: int) -> st.SearchStrategy[Any]:
+    made, item = LOADED[source].classes[name], LOADED[source].module.classes[name]
     if isinstance(item, model.Struct):
-        return st.builds(made, **{member.name: values(loaded, member.type, depth) for member in item.members})
+        return st.builds(made, **{member.name: values(source, member.type, depth) for member in item.members})
 
     def chosen(tag: Any) -> st.SearchStrategy[Any]:
         arm = arm_of(item, int(tag))
         if arm is None:
             return st.nothing()
-        return st.builds(made, st.just(tag), st.none() if arm.type is None else values(loaded, arm.type, depth))
+        return st.builds(made, st.just(tag), st.none() if arm.type is None else values(source, arm.type, depth))
 
     labels = [value for arm in item.arms for value, _ in arm.values]
     kind = model.strip(item.discriminant.type)
-    tags = values(loaded, kind) if isinstance(kind, model.Boolean | model.EnumRef) else st.sampled_from([*labels, 9])
+    tags = values(source, kind) if isinstance(kind, model.Boolean | model.EnumRef) else st.sampled_from([*labels, 9])
     return tags.filter(lambda tag: arm_of(item, int(tag)) is not None).flatmap(chosen)
 
 
@@ -111,13 +114,11 @@ def octets(loaded: LoadedInterface, name: str, value: Any) -> bytes:
     return b"".join(bytes(part) for part in encoder.gather())
 
 
-@pytest.mark.parametrize("source", LOADED)
-@given(data=st.data(), hexadecimal=st.booleans())
-def test_values_survive_as_json(source: str, data: st.DataObject, *, hexadecimal: bool) -> None:
+def assert_survives(source: str, data: st.DataObject, *, hexadecimal: bool) -> None:
     loaded = LOADED[source]
     kinds = {**{name: model.ClassRef(name) for name in loaded.module.classes}, **loaded.module.aliases}
     name = data.draw(st.sampled_from(sorted(kinds)))
-    before = octets(loaded, name, data.draw(values(loaded, kinds[name])))
+    before = octets(loaded, name, data.draw(values(source, kinds[name])))
     decoder = Decoder(before)
     received = loaded.classes[f"decode_{name}"](decoder)
     decoder.done(name)
@@ -126,6 +127,20 @@ def test_values_survive_as_json(source: str, data: st.DataObject, *, hexadecimal
     text.encode()
     read = JsonReader(loaded.module, loaded.classes).read(kinds[name], parse_json(text, "result"), "result")
     assert octets(loaded, name, read) == before
+
+
+@given(data=st.data(), hexadecimal=st.booleans())
+def test_values_of_every_type_survive_as_json(data: st.DataObject, *, hexadecimal: bool) -> None:
+    assert_survives("everything", data, hexadecimal=hexadecimal)
+
+
+@pytest.mark.thorough
+@each_case("source", [source for source in LOADED if source != "everything"])
+@given(data=st.data(), hexadecimal=st.booleans())
+def test_values_of_the_definitions_in_use_survive_as_json(
+    source: str, data: st.DataObject, *, hexadecimal: bool
+) -> None:
+    assert_survives(source, data, hexadecimal=hexadecimal)
 
 
 JSON = st.recursive(

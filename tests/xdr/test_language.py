@@ -5,7 +5,6 @@ from __future__ import annotations
 from rpcrdma.xdr.language import compile_source, extract
 from rpcrdma.xdr.language.names import enumerator_name, field_name, method_name, module_name
 from rpcrdma.xdr.language.writer import CallExpression, Writer
-from support.cases import each_case
 
 COUNTER = "struct a { int b; };\nprogram P { version V { a P_GET(void) = 1; } = 1; } = 7;\n"
 
@@ -28,24 +27,10 @@ def test_keywords_are_names_where_the_grammar_leaves_no_doubt() -> None:
     assert "    ddp: int\n    limit: int\n    pragma: int\n" in text
 
 
-@each_case(
-    ("procedure", "method"),
-    [
-        ("NFSPROC3_READ", "read"),
-        ("MOUNTPROC3_MNT", "mnt"),
-        ("RPCBPROC_GETADDR", "getaddr"),
-        ("NFSPROC_NULL", "null"),
-        ("PLAIN", "plain"),
-        ("CB_COMPOUND", "cb_compound"),
-        ("XPROC_import", "import_"),
-        ("XPROC_1", "xproc_1"),
-    ],
-)
-def test_methods_are_procedures_without_their_prefix(procedure: str, method: str) -> None:
-    assert method_name(procedure, ()) == method
-
-
-def test_a_method_name_that_is_taken_stays_long() -> None:
+def test_methods_are_procedures_without_their_prefix_where_that_is_a_free_name() -> None:
+    procedures = "NFSPROC3_READ MOUNTPROC3_MNT RPCBPROC_GETADDR NFSPROC_NULL PLAIN CB_COMPOUND XPROC_import XPROC_1"
+    methods = "read mnt getaddr null plain cb_compound import_ xproc_1"
+    assert [method_name(procedure, ()) for procedure in procedures.split()] == methods.split()
     assert method_name("BPROC_READ", {"read"}) == "bproc_read"
 
 
@@ -108,16 +93,7 @@ PLAIN = "/*\n * A structure.\n */\n\nstruct pair {\n    int first;\n    int seco
 def test_extraction_keeps_indentation_and_drops_sentinels_and_pages() -> None:
     assert extract(PAGES) == PLAIN
     assert extract(PAGES.replace("\n", "\r\n")) == PLAIN
-
-
-def test_extraction_reads_html() -> None:
+    assert extract("no definition") == ""
+    # And those of HTML.
     page = '<pre class="newpage">   /// struct <a href="#pair">pair</a> {\n///     int second&lt;4&gt;;\n/// };</pre>'
     assert extract(page) == "struct pair {\n    int second<4>;\n};\n"
-
-
-def test_extraction_of_nothing_is_empty() -> None:
-    assert extract("no definition") == ""
-
-
-def test_extracted_text_compiles() -> None:
-    assert "class pair(Composite):" in compile_source(extract(PAGES), source_name="pair.x").text

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import array
 import ctypes
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from rpcrdma.errors import LocalProtocolError
 from support.cases import each_case
-
-Load = Callable[..., Any]
+from support.compiled import load, octets
 
 OPAQUE = """
 struct fixed { int n; opaque a[16]; int m; };
@@ -26,7 +24,7 @@ pragma ddp several.b;
     "doubles",
     [array.array("d", [1.0, 2.0]), memoryview(array.array("d", [1.0, 2.0])), (ctypes.c_double * 2)(1.0, 2.0)],
 )
-def test_opaque_members_and_arms_take_octets_of_any_format(load: Load, octets: Any, doubles: Any) -> None:
+def test_opaque_members_and_arms_take_octets_of_any_format(doubles: Any) -> None:
     module = load(OPAQUE)
     whole = memoryview(doubles).tobytes()
     counted = b"\0\0\0\x10" + whole
@@ -39,7 +37,7 @@ def test_opaque_members_and_arms_take_octets_of_any_format(load: Load, octets: A
         assert octets(encode, value) == expected
 
 
-def test_opaque_members_and_arms_refuse_octets_with_gaps_by_name(load: Load, octets: Any) -> None:
+def test_opaque_members_and_arms_refuse_octets_with_gaps_by_name() -> None:
     module = load(OPAQUE)
     gappy = memoryview(bytes(32))[::2]
     for encode, value, name in (
@@ -51,7 +49,7 @@ def test_opaque_members_and_arms_refuse_octets_with_gaps_by_name(load: Load, oct
             octets(encode, value)
 
 
-def test_a_fixed_member_of_other_octets_is_refused(load: Load, octets: Any) -> None:
+def test_a_fixed_member_of_other_octets_is_refused() -> None:
     module = load(OPAQUE)
     for value, count in ((array.array("d", [1.0]), 8), (b"x" * 17, 17)):
         with pytest.raises(LocalProtocolError, match=f"fixed.a: {count} octets given, the type has 16"):

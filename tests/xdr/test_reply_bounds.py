@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import array
 from collections.abc import Callable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
-
-import pytest
 
 from rpcrdma.limits import WRITE_CHUNKS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.xdr.codec import Encoder
 from support.cases import each_case
+from support.compiled import load
 
-Load = Callable[..., Any]
 UNBOUNDED = 0xFFFFFFFF
 
 
-def bound(load: Load, result: str, definitions: str = "", args: str = "void", given: Any = None) -> ReplyBound:
+def bound(result: str, definitions: str = "", args: str = "void", given: Any = None) -> ReplyBound:
     """Of the one procedure of a program, called with `given`."""
     module = load(f"{definitions}\nprogram P {{ version V {{ {result} CALL({args}) = 1; }} = 1; }} = 7;")
     found: ReplyBound = module.CALL.reply_bound(given)
@@ -64,9 +61,9 @@ typedef pair huge<4294967295>;
 """
 
 
-@pytest.mark.parametrize(("kind", "octets"), PLAIN.items())
-def test_what_is_in_the_stream_is_counted_with_its_words_and_padding(load: Load, kind: str, octets: int) -> None:
-    assert bound(load, kind, DEFINITIONS) == ReplyBound(octets)
+@each_case(("kind", "octets"), PLAIN.items())
+def test_what_is_in_the_stream_is_counted_with_its_words_and_padding(kind: str, octets: int) -> None:
+    assert bound(kind, DEFINITIONS) == ReplyBound(octets)
 
 
 ITEMS = """
@@ -100,16 +97,16 @@ struct many { one o<40>; late l; };
         ("many", 4 + 40 * 8 + 4 + (40 - WRITE_CHUNKS_MAX) * 1004 + 8, (1001,) * WRITE_CHUNKS_MAX),
     ],
 )
-def test_what_may_be_placed_is_counted_by_itself(load: Load, kind: str, results: int, items: tuple[int, ...]) -> None:
-    assert bound(load, kind, ITEMS) == ReplyBound(results, items)
+def test_what_may_be_placed_is_counted_by_itself(kind: str, results: int, items: tuple[int, ...]) -> None:
+    assert bound(kind, ITEMS) == ReplyBound(results, items)
 
 
-def test_the_larger_of_two_items_is_expected_where_either_may_come_first(load: Load) -> None:
+def test_the_larger_of_two_items_is_expected_where_either_may_come_first() -> None:
     definitions = (
         ITEMS + "struct turned { some s; };\nunion u switch (bool b) { case TRUE: late l; case FALSE: void; };"
     )
     definitions += "struct shift { u first; one second; };"
-    assert bound(load, "shift", definitions) == ReplyBound(4 + 4 + 8, (1001, 1001))
+    assert bound("shift", definitions) == ReplyBound(4 + 4 + 8, (1001, 1001))
 
 
 @each_case(
@@ -125,12 +122,11 @@ def test_the_larger_of_two_items_is_expected_where_either_may_come_first(load: L
         ("moves", lambda m: m.moves(m.or_none(False, [1] * 100), m.late(bytes(5)))),
     ],
 )
-def test_the_largest_result_has_exactly_as_many_octets(load: Load, kind: str, value: Callable[[Any], Any]) -> None:
+def test_the_largest_result_has_exactly_as_many_octets(kind: str, value: Callable[[Any], Any]) -> None:
     text = f"{DEFINITIONS}{ITEMS}\nprogram P {{ version V {{ {kind} CALL(void) = 1; }} = 1; }} = 7;"
     module = load(text)
-    encoder = Encoder()
-    module.CALL.encode_result(encoder, value(module))
-    payload = encoder
+    payload = Encoder()
+    module.CALL.encode_result(payload, value(module))
     expected = module.CALL.reply_bound(None)
     assert len(payload.reduced) == expected.results
     assert all(len(item.data) <= most for item, most in zip(payload.items, expected.items, strict=False))
@@ -167,19 +163,19 @@ pragma bound answer.octets_of_it octets ask.most;
     ],
 )
 def test_the_arguments_say_how_much_comes_back(
-    load: Load, most: int, far: int, same: int, several: int, expected: ReplyBound
+    most: int, far: int, same: int, several: int, expected: ReplyBound
 ) -> None:
     given = SimpleNamespace(most=most, far=far, same=bytes(same), several=[0] * several)
-    assert bound(load, "answer", BOUNDED, "ask", given) == expected
+    assert bound("answer", BOUNDED, "ask", given) == expected
 
 
-def test_opaque_arguments_say_by_their_octets_how_much_comes_back(load: Load) -> None:
+def test_opaque_arguments_say_by_their_octets_how_much_comes_back() -> None:
     text = "struct ask { opaque same<64>; }; struct answer { int a<64>; }; pragma bound answer.a ask.same;"
     given = SimpleNamespace(same=array.array("d", [1.0, 2.0]))
-    assert bound(load, "answer", text, "ask", given) == ReplyBound(4 + 4 * 16)
+    assert bound("answer", text, "ask", given) == ReplyBound(4 + 4 * 16)
 
 
-def test_a_bound_is_for_the_procedures_that_take_those_arguments(load: Load) -> None:
+def test_a_bound_is_for_the_procedures_that_take_those_arguments() -> None:
     text = """
         struct ask { unsigned int most; };
         struct other { unsigned int most; };
@@ -205,18 +201,18 @@ def test_a_bound_is_for_the_procedures_that_take_those_arguments(load: Load) -> 
     assert module.FIVE.reply_bound(module.FIVE_args(ask, 1)) == ReplyBound(1004)
 
 
-def test_words_of_pragmas_may_be_names(load: Load) -> None:
+def test_words_of_pragmas_may_be_names() -> None:
     text = """struct ask { unsigned int octets; }; struct bound { int octets<9>; int limit; };
         pragma bound bound.octets octets ask.octets;"""
-    assert bound(load, "bound", text, "ask", SimpleNamespace(octets=8)) == ReplyBound(4 + 8 + 4)
+    assert bound("bound", text, "ask", SimpleNamespace(octets=8)) == ReplyBound(4 + 8 + 4)
 
 
-def test_what_is_used_often_is_measured_once(load: Load) -> None:
+def test_what_is_used_often_is_measured_once() -> None:
     levels = "".join(f"struct s{n + 1} {{ s{n} a; s{n} b; }};" for n in range(24))
-    assert bound(load, "s24", f"struct s0 {{ int a; }}; {levels}") == ReplyBound(4 << 24)
+    assert bound("s24", f"struct s0 {{ int a; }}; {levels}") == ReplyBound(4 << 24)
 
 
-def test_what_no_line_can_say_is_taken_at_its_most(load: Load) -> None:
+def test_what_no_line_can_say_is_taken_at_its_most() -> None:
     names = [f"a_member_with_quite_a_long_name_{number}" for number in range(4)]
     members = " ".join(f"opaque {name}<1000>;" for name in names)
     arguments = " ".join(f"unsigned int {name};" for name in names)
@@ -226,31 +222,8 @@ def test_what_no_line_can_say_is_taken_at_its_most(load: Load) -> None:
         struct second {{ answer a; hyper b; }};
         union either switch (int n) {{ {arms} default: second s; }};"""
     given = SimpleNamespace(**dict.fromkeys(names, 8))
-    assert bound(load, "answer", text, "ask", given) == ReplyBound(4 * 12)
+    assert bound("answer", text, "ask", given) == ReplyBound(4 * 12)
     # One sum of terms is larger than the other for all arguments.
-    assert bound(load, "either", text, "ask", given) == ReplyBound(4 + 4 * 12 + 8)
+    assert bound("either", text, "ask", given) == ReplyBound(4 + 4 * 12 + 8)
     many = f"{text} typedef answer lots<10>;"
-    assert bound(load, "lots", many, "ask", given) == ReplyBound(4 + 10 * 4 * 1004)
-
-
-@pytest.mark.req("V1-13", "V2-15")
-@each_case("number", [0, 1])
-def test_a_procedure_made_by_hand_expects_64_kib_and_nothing_of_null(load: Load, number: int) -> None:
-    module = load("program P { version V { int CALL(void) = 1; } = 1; } = 7;")
-    made = replace(module.CALL, number=number, bound=None)
-    assert made.reply_bound(None) == ReplyBound(65536 * number)
-    assert replace(made, bound=ReplyBound(5)).reply_bound(None) == ReplyBound(5)
-    assert replace(made, bound=ReplyBound).reply_bound(9) == ReplyBound(9)
-
-
-@each_case(
-    ("given", "expected"),
-    [(False, ReplyBound(1000, (1000, 20, 1000))), (True, ReplyBound(1000, (5000, 20, 1000)))],
-)
-def test_a_cap_spares_the_item_that_the_caller_has_memory_for(given: bool, expected: ReplyBound) -> None:
-    assert ReplyBound(2000, (5000, 20, 3000)).capped(1000, given=given) == expected
-
-
-def test_where_nothing_can_be_placed_everything_is_in_the_results() -> None:
-    assert ReplyBound(10, (5, 8)).inline(1000) == ReplyBound(26)
-    assert ReplyBound(10, (5000,)).inline(1000) == ReplyBound(1000)
+    assert bound("lots", many, "ask", given) == ReplyBound(4 + 10 * 4 * 1004)
