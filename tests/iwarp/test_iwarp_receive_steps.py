@@ -60,7 +60,7 @@ class Scene:
         return not self.qp._receiver.mid_frame
 
 
-@pytest.mark.parametrize("octets", [1, 2, 15, 16, 17, 100, 900])
+@each_case("octets", [1, 2, 15, 16, 17, 100, 900])
 def test_behind_a_part_of_a_small_frame_there_is_the_rest_of_the_buffer(octets: int) -> None:
     scene = Scene()
     frame = scene.write(1000)
@@ -91,6 +91,7 @@ def test_octet_by_octet_a_small_frame_takes_place_in_the_buffer() -> None:
     assert scene.memory[:41] == b"\x55" * 40 + b"\0"
 
 
+@pytest.mark.req("DDP-8")
 @each_case(
     ("payload", "arrived", "offers"),
     [
@@ -308,7 +309,7 @@ def test_a_scattered_send_is_received_piece_by_piece(arrived: int) -> None:
     assert completions_of(scene.qp) == [Completion("in", Verb.RECEIVE, Status.SUCCESS, 5001)]
 
 
-@pytest.mark.parametrize("octets", [1, 3, 4, 9])
+@each_case("octets", [1, 3, 4, 9])
 def test_small_segments_of_a_send_fill_scattered_memory(octets: int) -> None:
     scene = Scene()
     parts = [bytearray(3), bytearray(4), bytearray(9)]
@@ -408,7 +409,7 @@ def test_a_length_without_room_for_a_header_is_told_at_once() -> None:
         assert scene.raw.take() == terminate(0x1000)
 
 
-@each_case("length", [14, 15, 17, 18])
+@each_case("length", [14, 15, 17, 18, 256, 13 << 8])
 def test_a_length_with_room_for_a_header_is_waited_for(length: int) -> None:
     for first in (b"\xc1\x40", b"\x41\x43"):
         scene = Scene()

@@ -408,27 +408,6 @@ def test_a_terminate_refuses_the_write_that_it_quotes(handle: int, past: int, st
     assert (send.status, write.status) == (Status.FLUSHED, status)
 
 
-@each_case(
-    ("code", "refused"),
-    [
-        (0x00FF, False),
-        (0x0100, True),
-        (0x01FF, True),
-        (0x0200, False),
-        (0x10FF, False),
-        (0x1100, True),
-        (0x11FF, True),
-        (0x1200, False),
-    ],
-)
-def test_a_terminate_refuses_memory_by_its_layer_and_type(code: int, refused: bool) -> None:
-    scene = Sending()
-    write = Work("write", Verb.RDMA_WRITE, 0x40, [b"x"], 1, 9, 5000)
-    scene.sender.in_flight.append(write)
-    scene.sender.refuse(TerminateMessage(code=code, ddp_header=tagged(0, 9, 5000)))
-    assert write.status is (Status.REMOTE_ACCESS if refused else Status.FLUSHED)
-
-
 def test_there_is_no_next_message_of_nothing() -> None:
     scene = Sending()
     assert scene.sender._next_message() is False
