@@ -47,7 +47,7 @@ from transmission_talk import (
     response,
 )
 
-EACH_DRAFT = pytest.mark.parametrize("version", ["2", "2-07"])
+EACH_DRAFT = each_case("version", ["2", "2-07"])
 
 
 def behind(message: Message) -> list[tuple[str, int, int]]:

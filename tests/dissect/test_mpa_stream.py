@@ -58,7 +58,7 @@ def test_the_fields_of_an_enhanced_frame_with_private_data() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("octets", "field", "section"),
     [
         (startup_frame("Req", 0, 3), "Rev", "RFC 5044 7.1.1"),

@@ -385,6 +385,18 @@ def test_a_broken_rule_is_told_when_the_frame_is_complete(segment: bytes, code: 
     assert buffer == bytes(6000)
 
 
+@each_case("opcode", [0, 2])
+@each_case("queue", [0, 1])
+def test_an_untagged_segment_writes_no_memory(opcode: int, queue: int) -> None:
+    scene = Scene()
+    # Where the words for queue and number would be an offset.
+    scene.region.offset = queue << 32
+    wrong = untagged(opcode, queue, 1, b"written", invalidate=scene.region.handle)
+    feed(scene.qp, fpdu(wrong))
+    assert scene.raw.take() == terminate(0x0206, wrong)
+    assert scene.memory == bytes(100_000)
+
+
 @each_case("direct", [False, True])
 @each_case("payload", [5000, 5001])
 def test_a_wrong_crc_is_told_and_nothing_is_delivered(payload: int, direct: bool) -> None:

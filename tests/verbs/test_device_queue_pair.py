@@ -41,6 +41,13 @@ def joined() -> Joined:
     return Joined(DeviceInMemory())
 
 
+def end_of(queue_pair: DeviceQueuePair) -> Disconnected:
+    """The end of the connection, which is the only event."""
+    (end,) = queue_pair.events
+    assert isinstance(end, Disconnected)
+    return end
+
+
 def event(kind: int, status: int = 0) -> ManagerEvent:
     return ManagerEvent(None, None, kind, status, b"", 0, 0)  # type: ignore[arg-type]
 
@@ -152,19 +159,15 @@ def test_memory_that_the_device_does_not_take_ends_the_connection_with_the_remed
     joined.device.attributes["max_regions"] = 0
     joined.near.post_write("w", [bytes(1 << 20)], 1, 0)
     assert list(joined.near.completions) == [Completion("w", Verb.RDMA_WRITE, Status.FLUSHED)]
-    (end,) = joined.near.events
-    assert isinstance(end, Disconnected)
-    assert "raise the limit of locked memory (ulimit -l" in end.reason
+    assert "raise the limit of locked memory (ulimit -l" in end_of(joined.near).reason
 
 
 def test_more_receives_than_the_device_holds_end_the_connection_and_name_the_setting(joined: Joined) -> None:
     joined.near.post_receives(10_000, ReceivePool(64))
-    (end,) = joined.near.events
-    assert isinstance(end, Disconnected)
-    assert "lower credits_granted" in end.reason
+    assert "lower credits_granted" in end_of(joined.near).reason
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("happened", "by_peer", "words"),
     [
         (event(ManagerEventKind.DEVICE_REMOVED), False, "the RDMA device memory0 was removed"),
@@ -172,13 +175,11 @@ def test_more_receives_than_the_device_holds_end_the_connection_and_name_the_set
         (event(ManagerEventKind.DISCONNECTED), True, "the peer disconnected"),
     ],
 )
-def test_an_event_that_ends_the_connection_is_told_in_words(
-    joined: Joined, happened: ManagerEvent, by_peer: bool, words: str
-) -> None:
-    joined.near.on_event(happened)
-    joined.near.on_event(happened)
-    (end,) = joined.near.events
-    assert isinstance(end, Disconnected)
+def test_an_event_that_ends_the_connection_is_told_in_words(happened: ManagerEvent, by_peer: bool, words: str) -> None:
+    near = Joined(DeviceInMemory()).near
+    near.on_event(happened)
+    near.on_event(happened)
+    end = end_of(near)
     assert (end.by_peer, end.protocol_error) == (by_peer, False)
     assert words in end.reason
 
@@ -228,9 +229,7 @@ def test_an_end_waits_with_the_device_for_the_call_that_asks_for_the_connection(
 def test_the_failure_of_the_call_that_asks_for_the_connection_ends_it(number: int, reason: str) -> None:
     asking = Asking()
     asking.end.asked(OSError(number, os.strerror(number), "rdma_connect"))
-    (end,) = asking.end.events
-    assert isinstance(end, Disconnected)
-    assert end.reason == reason
+    assert end_of(asking.end).reason == reason
 
 
 def test_a_receive_that_fails_is_a_breach_of_the_peer_and_not_a_fault_of_the_network(joined: Joined) -> None:
@@ -243,7 +242,7 @@ def test_a_receive_that_fails_is_a_breach_of_the_peer_and_not_a_fault_of_the_net
     assert joined.near.events == [Disconnected(reason=reason, by_peer=True, protocol_error=True)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "words", "breach"),
     [
         (WorkStatus.REMOTE_REQUEST, "the peer's device refused a message: ", True),
@@ -254,15 +253,13 @@ def test_a_receive_that_fails_is_a_breach_of_the_peer_and_not_a_fault_of_the_net
         (21, "the device failed: status 21; see the kernel's log (dmesg)", False),
     ],
 )
-def test_work_that_the_device_could_not_do_is_told_in_words(
-    joined: Joined, status: int, words: str, breach: bool
-) -> None:
-    joined.near._device.fail_sends(status)  # type: ignore[attr-defined]
-    joined.near.post_send("s", [b"x"])
-    joined.near.flush()
-    joined.near.poll()
-    (end,) = joined.near.events
-    assert isinstance(end, Disconnected)
+def test_work_that_the_device_could_not_do_is_told_in_words(status: int, words: str, breach: bool) -> None:
+    near = Joined(DeviceInMemory()).near
+    near._device.fail_sends(status)  # type: ignore[attr-defined]
+    near.post_send("s", [b"x"])
+    near.flush()
+    near.poll()
+    end = end_of(near)
     assert words in end.reason
     assert (end.by_peer, end.protocol_error) == (False, breach)
 
