@@ -47,30 +47,6 @@ def test_writes_to_the_same_place_land_in_their_order_before_what_follows_them()
     assert bytes(region.view) == b"daabbcccaa"
 
 
-@pytest.mark.req("RD-5", "DDP-2", "DDP-10")
-def test_each_remote_buffer_has_a_write_of_its_own_and_they_leave_in_order() -> None:
-    raw = connected()
-    data = bytes(n % 251 for n in range(3000))
-    # One Write may gather from many local buffers; its remote buffer is one.
-    raw.qp.post_write(1, [data[:700], data[700:701], data[701:2000]], 7, 100)
-    raw.qp.post_write(2, [data[2000:]], 9, 50)
-    raw.qp.post_write(3, [], 9, 50)
-    raw.qp.post_send(4, [b"done"])
-    assert raw.take() == (
-        fpdu(tagged(0, 7, 100, data[:1440], last=False))
-        + fpdu(tagged(0, 7, 1540, data[1440:2000]))
-        + fpdu(tagged(0, 9, 50, data[2000:]))
-        + fpdu(tagged(0, 9, 50))
-        + fpdu(untagged(3, 0, 1, b"done"))
-    )
-    assert [(completion.wr, completion.verb) for completion in completions_of(raw.qp)] == [
-        (1, Verb.RDMA_WRITE),
-        (2, Verb.RDMA_WRITE),
-        (3, Verb.RDMA_WRITE),
-        (4, Verb.SEND),
-    ]
-
-
 @each_case(
     ("handle", "offset", "length", "possible"),
     [

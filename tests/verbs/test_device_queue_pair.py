@@ -48,31 +48,39 @@ def end_of(queue_pair: DeviceQueuePair) -> Disconnected:
     return end
 
 
+def posted_by(queue_pair: DeviceQueuePair, monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
+    """The work that the queue pair posts to its device from now on, as it is posted together."""
+    batches: list[list[Any]] = []
+    post = queue_pair._device.post_sends
+
+    def post_sends(works: Any) -> None:
+        batches.append(list(works))
+        post(works)
+
+    monkeypatch.setattr(queue_pair._device, "post_sends", post_sends)
+    return batches
+
+
 def event(kind: int, status: int = 0) -> ManagerEvent:
     return ManagerEvent(None, None, kind, status, b"", 0, 0)  # type: ignore[arg-type]
 
 
-def test_a_write_is_divided_by_the_entries_and_the_message_size_of_the_device(joined: Joined) -> None:
+def test_a_write_is_divided_by_the_entries_and_the_message_size_of_the_device(
+    joined: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
     attributes = joined.device.attributes
     most = attributes["ports"][0]["max_message_octets"]
     data = [bytes([number]) * (most // 3 + number) for number in range(3 * attributes["max_entries"])]
     memory = bytearray(sum(map(len, data)))
     region = joined.far.pd.register(memory, Access.REMOTE_WRITE)
-    posted: list[int] = []
-    device_post = joined.near._device.post_sends
-
-    def post_sends(works: list[tuple[object, tuple[tuple[object, int, int], ...], int, int, int]]) -> None:
-        for _, entries, _, _, _ in works:
-            posted.append(sum(octets for _, _, octets in entries))
-            assert len(entries) <= attributes["max_entries"]
-        device_post(works)  # type: ignore[arg-type]
-
-    joined.near._device.post_sends = post_sends  # type: ignore[method-assign, assignment]
+    batches = posted_by(joined.near, monkeypatch)
     joined.near.post_write("w", data, region.handle, region.offset)
     joined.progress()
     assert memory == b"".join(data)
-    assert sum(posted) == len(memory)
-    assert max(posted) <= most
+    entries = [work[1] for works in batches for work in works]
+    assert max(map(len, entries)) <= attributes["max_entries"]
+    octets = [sum(octets for _, _, octets in each) for each in entries]
+    assert (sum(octets), max(octets) <= most) == (len(memory), True)
     assert list(joined.near.completions) == [Completion("w", Verb.RDMA_WRITE, Status.SUCCESS, len(memory))]
 
 
@@ -99,20 +107,13 @@ def test_no_more_reads_are_posted_than_the_ends_have_agreed_on(joined: Joined, m
     sink = joined.near.pd.register(memory, Access.LOCAL_WRITE)
     joined.far.flush()
     joined.near.outbound_reads = 3
-    outstanding: list[int] = []
-    post = joined.near._device.post_sends
-
-    def post_sends(works: Any) -> None:
-        outstanding.append(len(works))
-        post(works)
-
-    monkeypatch.setattr(joined.near._device, "post_sends", post_sends)
+    batches = posted_by(joined.near, monkeypatch)
     for place in range(10):
         joined.near.post_read(place, sink, place, 1, source.handle, source.offset + place)
     joined.near.post_send("s", [b"after"])
     joined.far.post_receive("r", memoryview(bytearray(8)))
     joined.progress()
-    assert outstanding == [3, 3, 3, 2]
+    assert list(map(len, batches)) == [3, 3, 3, 2]
     assert memory == bytes(range(10))
     assert [each.wr for each in joined.near.completions] == [*range(10), "s"]
 
@@ -132,27 +133,21 @@ def test_no_more_work_is_posted_than_the_send_queue_holds() -> None:
 
 
 def test_a_probe_asks_a_silent_peer_and_is_not_reported(joined: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
-    posted: list[Any] = []
-    post = joined.near._device.post_sends
-
-    def post_sends(works: Any) -> None:
-        posted.extend(works)
-        post(works)
-
-    monkeypatch.setattr(joined.near._device, "post_sends", post_sends)
+    batches = posted_by(joined.near, monkeypatch)
     room = joined.near._send_room
     joined.near.heard = False
     joined.near.probe()
     joined.near.probe()
     joined.progress()
-    assert [(entries, opcode) for _, entries, opcode, *_ in posted] == [((), joined.device.RDMA_WRITE)]
+    ((probe,),) = batches
+    assert probe[1:3] == ((), joined.device.RDMA_WRITE)
     assert joined.near.heard
     assert (joined.near._send_room, joined.near.idle, list(joined.near.completions)) == (room, True, [])
     joined.near.probe()
     joined.near.abort("the end")
     assert not joined.near.completions
     joined.near.probe()
-    assert len(posted) == 1
+    assert len(batches) == 1
 
 
 def test_memory_that_the_device_does_not_take_ends_the_connection_with_the_remedy(joined: Joined) -> None:
