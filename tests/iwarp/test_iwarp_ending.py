@@ -7,6 +7,7 @@ import pytest
 from rpcrdma.iwarp import MpaRole
 from rpcrdma.iwarp.sender import Work
 from rpcrdma.iwarp.states import State
+from rpcrdma.iwarp.terminate import TerminateMessage
 from rpcrdma.verbs import Access, Completion, Disconnected, Status, Verb
 from rpcrdma.wire.checksum import crc32c
 from support.cases import each_case
@@ -139,6 +140,29 @@ def test_a_remote_protection_error_is_told_by_the_work_it_is_about(
         raw.give(terminate(code, segment))
     found = {completion.wr: completion.status for completion in completions_of(raw.qp)}
     assert found == {"read": Status.FLUSHED, "write": Status.FLUSHED, "send": Status.FLUSHED} | status
+
+
+@each_case(
+    ("handle", "past", "status"),
+    [
+        (0x81828384, 0, Status.REMOTE_ACCESS),
+        (0x81828384, 100, Status.REMOTE_ACCESS),
+        (0x81828384, 101, Status.FLUSHED),
+        (0x81828384, -1, Status.FLUSHED),
+        (0x81828385, 0, Status.FLUSHED),
+        (0x01828384, 0, Status.FLUSHED),
+        # The offset of another octet of its eight.
+        *((0x81828384, 1 << shift, Status.FLUSHED) for shift in range(8, 63, 8)),
+    ],
+)
+def test_a_terminate_refuses_the_write_that_it_quotes(handle: int, past: int, status: Status) -> None:
+    sender = connected().qp._sender
+    offset = 0x8182838485868788
+    send = Work("send", Verb.SEND, 0x43, [b"x"], 100, 0x81828384, offset)
+    write = Work("write", Verb.RDMA_WRITE, 0x40, [bytes(100)], 100, 0x81828384, offset)
+    sender.in_flight += [send, write]
+    sender.refuse(TerminateMessage(code=0x1101, ddp_header=tagged(0, handle, offset + past)))
+    assert (send.status, write.status) == (Status.FLUSHED, status)
 
 
 @pytest.mark.req("DDP-20", "RD-17", "RD-7")

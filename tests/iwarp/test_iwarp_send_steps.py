@@ -15,7 +15,7 @@ from rpcrdma.iwarp.framing import size_mulpdu
 from rpcrdma.iwarp.outbound import ReadResponse
 from rpcrdma.iwarp.segments import ReadHeader
 from rpcrdma.iwarp.sender import ReadWork, Sender, Work
-from rpcrdma.iwarp.terminate import Code, TerminateFault, TerminateMessage
+from rpcrdma.iwarp.terminate import Code, TerminateFault
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.buffers import Buffer
 from support.cases import each_case
@@ -591,26 +591,3 @@ def test_a_flush_lets_go_of_a_response_that_is_under_way() -> None:
     assert scene.sender.responses == []
     scene.sender.open = True
     assert scene.once() == b""
-
-
-@each_case(
-    ("handle", "past", "status"),
-    [
-        (0x81828384, 0, Status.REMOTE_ACCESS),
-        (0x81828384, 100, Status.REMOTE_ACCESS),
-        (0x81828384, 101, Status.FLUSHED),
-        (0x81828384, -1, Status.FLUSHED),
-        (0x81828385, 0, Status.FLUSHED),
-        (0x01828384, 0, Status.FLUSHED),
-        # The offset of another octet of its eight.
-        *((0x81828384, 1 << shift, Status.FLUSHED) for shift in range(8, 63, 8)),
-    ],
-)
-def test_a_terminate_refuses_the_write_that_it_quotes(handle: int, past: int, status: Status) -> None:
-    sender = Scene().sender
-    offset = 0x8182838485868788
-    send = Work("send", Verb.SEND, 0x43, [b"x"], 100, 0x81828384, offset)
-    write = Work("write", Verb.RDMA_WRITE, 0x40, [bytes(100)], 100, 0x81828384, offset)
-    sender.in_flight += [send, write]
-    sender.refuse(TerminateMessage(code=0x1101, ddp_header=tagged(0, handle, offset + past)))
-    assert (send.status, write.status) == (Status.FLUSHED, status)
