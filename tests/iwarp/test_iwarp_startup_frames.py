@@ -215,9 +215,10 @@ def test_peer_to_peer_requests_offer_what_is_supported(frames: ReadyFrame, slots
     assert ask(config, b"").enhanced == Enhanced(32, slots, True, frames)
 
 
-@pytest.mark.req("EM-13", "EM-16")
-def test_plain_requests_ask_for_nothing() -> None:
-    assert ask(IwarpConfig(), b"").enhanced == Enhanced(32, 32, False, NONE)
+@pytest.mark.req("EM-13", "EM-16", "MPA-19")
+def test_plain_requests_ask_for_crcs_and_nothing_else() -> None:
+    asked = ask(IwarpConfig(), b"")
+    assert (asked.crc, asked.markers, asked.enhanced) == (True, False, Enhanced(32, 32, False, NONE))
     frame = ask(IwarpConfig(enhanced=False), b"")
     assert (frame.revision, frame.enhanced) == (1, None)
 
