@@ -360,18 +360,6 @@ def test_receives_of_a_pool_add_up() -> None:
     assert (qp._receiver.untagged.shared, qp._receiver.untagged.pool) == (5, pool)
 
 
-# Octets.
-
-
-def test_octets_after_the_end_are_discarded() -> None:
-    qp = queue_pair(MpaRole.RESPONDER)
-    qp.abort("enough")
-    events = len(qp.events)
-    assert offers(qp) == [DISCARDED]
-    qp.bytes_received(5)
-    assert (len(qp.events), qp.wants_close) == (events, True)
-
-
 # The end.
 
 REACH: dict[str, tuple[Callable[[], IwarpQueuePair], str]] = {

@@ -220,6 +220,16 @@ def test_a_buffer_that_is_full_of_whole_frames_makes_room_for_many() -> None:
     assert scene.step(scene.write(10)) == [IDLE]
 
 
+def test_a_buffer_that_has_grown_is_kept_while_its_frame_arrives() -> None:
+    scene = Scene()
+    scene.qp.post_receive("in", memoryview(bytearray(9000)))
+    frame = fpdu(untagged(3, 0, 1, bytes(9000)))
+    assert scene.step(scene.write(4076) + scene.write(4072) + frame[:4]) == [FULL - 4]
+    grown = scene.qp._receiver.view
+    assert scene.step(frame[4:16]) == [FULL - 16]
+    assert scene.qp._receiver.view is grown
+
+
 # Sends.
 
 
