@@ -20,9 +20,10 @@ from rpcrdma.errors import ConnectFailed
 from rpcrdma.verbs import Completion, ConnectRequested, Disconnected, Established, Status, Verb
 from support.device_in_memory import DeviceInMemory
 from support.simulated import Simulated, run_in_virtual_time
-from support.waiting import until
+from support.waiting import time_passes, until
 
 RECEIVES = 200
+Scene = Callable[[Provider], Coroutine[Any, Any, None]]
 
 
 def devices() -> VerbsProvider:
@@ -30,19 +31,22 @@ def devices() -> VerbsProvider:
     return VerbsProvider(DeviceInMemory())
 
 
-@pytest.fixture(
-    name="provider",
-    params=[SoftwareRnic, LoopbackProvider, Simulated, devices],
-    ids=["iwarp", "loopback", "simulated", "verbs"],
-)
-def provider_fixture(request: pytest.FixtureRequest) -> Provider:
-    provider: Provider = request.param()
-    return provider
+def each_provider_does(scene: Scene) -> Callable[..., None]:
+    """A test of `scene` over each provider: in memory and simulated, and, thorough, over sockets and a device."""
 
+    @pytest.mark.parametrize(
+        "providers",
+        [
+            pytest.param((LoopbackProvider, Simulated), id="in memory"),
+            pytest.param((SoftwareRnic, devices), id="iwarp and verbs", marks=pytest.mark.thorough),
+        ],
+    )
+    def test(providers: tuple[Callable[[], Provider], ...]) -> None:
+        for make in providers:
+            provider = make()
+            (run_in_virtual_time if isinstance(provider, Simulated) else asyncio.run)(scene(provider))
 
-def run(provider: Provider, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Runs a test in the loop that its provider needs."""
-    (run_in_virtual_time if isinstance(provider, Simulated) else asyncio.run)(main())
+    return test
 
 
 class Owner:
@@ -104,18 +108,15 @@ async def listening(provider: Provider) -> AsyncIterator[tuple[LinkListener, tup
         listener.close()
 
 
-@pytest.mark.thorough
-def test_a_driver_tells_a_round_trip_that_it_has_measured_or_none(provider: Provider) -> None:
-    async def main() -> None:
-        async with joined(provider) as ends:
-            for end in ends:
-                told_s = end.driver.round_trip_s
-                assert told_s is None or 0 < told_s < 1
-                if isinstance(provider, Simulated):
-                    # Two miles, and 0.31 us for each message to leave.
-                    assert told_s == pytest.approx(2 * (16e-6 + 0.31e-6), rel=0.001)
-
-    run(provider, main)
+@each_provider_does
+async def test_a_driver_tells_a_round_trip_that_it_has_measured_or_none(provider: Provider) -> None:
+    async with joined(provider) as ends:
+        for end in ends:
+            told_s = end.driver.round_trip_s
+            assert told_s is None or 0 < told_s < 1
+            if isinstance(provider, Simulated):
+                # Two miles, and 0.31 us for each message to leave.
+                assert told_s == pytest.approx(2 * (16e-6 + 0.31e-6), rel=0.001)
 
 
 @asynccontextmanager
@@ -138,50 +139,41 @@ async def joined(provider: Provider) -> AsyncIterator[tuple[Owner, Owner]]:
                 end.driver.close()
 
 
-@pytest.mark.thorough
-def test_links_know_their_addresses_and_who_connects(provider: Provider) -> None:
-    async def main() -> None:
-        async with joined(provider) as (client, server):
-            assert (client.link.active, server.link.active) == (True, False)
-            assert (client.link.local, client.link.peer) == (server.link.peer, server.link.local)
-            assert client.link.provider == server.link.provider == provider.name
-            assert client.driver.protection_domain is not server.driver.protection_domain
-
-    run(provider, main)
+@each_provider_does
+async def test_links_know_their_addresses_and_who_connects(provider: Provider) -> None:
+    async with joined(provider) as (client, server):
+        assert (client.link.active, server.link.active) == (True, False)
+        assert (client.link.local, client.link.peer) == (server.link.peer, server.link.local)
+        assert client.link.provider == server.link.provider == provider.name
+        assert client.driver.protection_domain is not server.driver.protection_domain
 
 
-@pytest.mark.thorough
-def test_private_data_and_depths_reach_the_other_end(provider: Provider) -> None:
-    async def main() -> None:
-        async with joined(provider) as (client, server):
-            asked = next(event for event in server.events if isinstance(event, ConnectRequested))
-            stands = next(event for event in client.events if isinstance(event, Established))
-            received = [asked.private_data, stands.private_data]
-            if provider.name == "verbs":
-                # See `DEVICE_DEVIATIONS`.
-                received = [data.rstrip(b"\0") for data in received]
-            assert received == [b"from the client", b"from the server"]
-            terms, there = client.driver.terms, server.driver.terms
-            assert (terms.inbound_reads, terms.outbound_reads) == (stands.inbound_reads, stands.outbound_reads)
-            assert (terms.inbound_reads, terms.outbound_reads) == (there.outbound_reads, there.inbound_reads)
-            assert terms.crc is there.crc
-
-    run(provider, main)
+@each_provider_does
+async def test_private_data_and_depths_reach_the_other_end(provider: Provider) -> None:
+    async with joined(provider) as (client, server):
+        asked = next(event for event in server.events if isinstance(event, ConnectRequested))
+        stands = next(event for event in client.events if isinstance(event, Established))
+        received = [asked.private_data, stands.private_data]
+        if provider.name == "verbs":
+            # See `DEVICE_DEVIATIONS`.
+            received = [data.rstrip(b"\0") for data in received]
+        assert received == [b"from the client", b"from the server"]
+        terms, there = client.driver.terms, server.driver.terms
+        assert (terms.inbound_reads, terms.outbound_reads) == (stands.inbound_reads, stands.outbound_reads)
+        assert (terms.inbound_reads, terms.outbound_reads) == (there.outbound_reads, there.inbound_reads)
+        assert terms.crc is there.crc
 
 
-@pytest.mark.thorough
-def test_what_is_posted_goes_when_it_is_flushed(provider: Provider) -> None:
-    async def main() -> None:
-        async with joined(provider) as (client, server):
-            server.queue_pair.post_send("back", [b"back"])
-            server.flush()
-            await until(client.received)
-            assert bytes(client.buffers[0][:4]) == b"back"
-            # Of Sends that are done a provider need not tell before something else happens.
-            server.turn()
-            assert Completion("back", Verb.SEND, Status.SUCCESS, 4) in server.completions
-
-    run(provider, main)
+@each_provider_does
+async def test_what_is_posted_goes_when_it_is_flushed(provider: Provider) -> None:
+    async with joined(provider) as (client, server):
+        server.queue_pair.post_send("back", [b"back"])
+        server.flush()
+        await until(client.received)
+        assert bytes(client.buffers[0][:4]) == b"back"
+        # Of Sends that are done a provider need not tell before something else happens.
+        server.turn()
+        assert Completion("back", Verb.SEND, Status.SUCCESS, 4) in server.completions
 
 
 async def fill(client: Owner, server: Owner) -> int:
@@ -195,15 +187,12 @@ async def fill(client: Owner, server: Owner) -> int:
     return server.turns - before
 
 
-@pytest.mark.thorough
-def test_many_messages_arrive_in_order_and_several_in_one_turn(provider: Provider) -> None:
-    async def main() -> None:
-        async with joined(provider) as (client, server):
-            turns = await fill(client, server)
-            # A turn of a simulated host costs nothing. Each completion has its own, so that each event has one cause.
-            assert turns == RECEIVES - 1 if isinstance(provider, Simulated) else turns < RECEIVES / 4
-
-    run(provider, main)
+@each_provider_does
+async def test_many_messages_arrive_in_order_and_several_in_one_turn(provider: Provider) -> None:
+    async with joined(provider) as (client, server):
+        turns = await fill(client, server)
+        # A turn of a simulated host costs nothing. Each completion has its own, so that each event has one cause.
+        assert turns == RECEIVES - 1 if isinstance(provider, Simulated) else turns < RECEIVES / 4
 
 
 def test_work_in_memory_leaves_the_event_loop_to_others_in_between() -> None:
@@ -214,74 +203,62 @@ def test_work_in_memory_leaves_the_event_loop_to_others_in_between() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.thorough
-def test_an_orderly_end_comes_after_what_was_posted_and_closes_both_ends_once(provider: Provider) -> None:
-    async def main() -> None:
-        async with joined(provider) as (client, server):
-            client.queue_pair.post_send("last", [b"last"])
-            client.queue_pair.disconnect()
-            client.driver.expect_end()
-            client.flush()
-            await until(lambda: client.closed and server.closed)
-            assert server.received() == 2
-            (end,) = (event for event in server.events if isinstance(event, Disconnected))
-            assert (end.by_peer, end.protocol_error) == (True, False)
-            for side in (client, server):
-                side.driver.close()
-                side.flush()
-                assert side.driver.blocked
-                assert side.closed == [None]
-
-    run(provider, main)
+@each_provider_does
+async def test_an_orderly_end_comes_after_what_was_posted_and_closes_both_ends_once(provider: Provider) -> None:
+    async with joined(provider) as (client, server):
+        client.queue_pair.post_send("last", [b"last"])
+        client.queue_pair.disconnect()
+        client.driver.expect_end()
+        client.flush()
+        await until(lambda: client.closed and server.closed)
+        assert server.received() == 2
+        (end,) = (event for event in server.events if isinstance(event, Disconnected))
+        assert (end.by_peer, end.protocol_error) == (True, False)
+        for side in (client, server):
+            side.driver.close()
+            side.flush()
+            assert side.driver.blocked
+            assert side.closed == [None]
 
 
-@pytest.mark.thorough
-def test_an_end_at_once_is_heard_of_at_the_other_end(provider: Provider) -> None:
-    async def main() -> None:
-        async with joined(provider) as (client, server):
-            client.queue_pair.abort("told to")
-            client.turn()
-            client.driver.close()
-            assert client.closed == [None]
-            await until(lambda: server.closed)
-            assert server.told(Disconnected)
-            # An object that waited for a message gives its memory back.
-            flushed = [each for each in server.completions if each.status is Status.FLUSHED]
-            assert len(flushed) == RECEIVES - 1
-
-    run(provider, main)
+@each_provider_does
+async def test_an_end_at_once_is_heard_of_at_the_other_end(provider: Provider) -> None:
+    async with joined(provider) as (client, server):
+        client.queue_pair.abort("told to")
+        client.turn()
+        client.driver.close()
+        assert client.closed == [None]
+        await until(lambda: server.closed)
+        assert server.told(Disconnected)
+        # An object that waited for a message gives its memory back.
+        flushed = [each for each in server.completions if each.status is Status.FLUSHED]
+        assert len(flushed) == RECEIVES - 1
 
 
-@pytest.mark.thorough
-def test_who_is_turned_away_hears_of_it(provider: Provider) -> None:
-    async def main() -> None:
-        async with listening(provider) as (_, address, links):
+@each_provider_does
+async def test_who_is_turned_away_hears_of_it(provider: Provider) -> None:
+    async with listening(provider) as (_, address, links):
+        client = Owner(await provider.connect(*address))
+        await until(lambda: links)
+        links[0].refuse()
+        await until(lambda: client.closed)
+        assert client.told(Disconnected)
+        assert not client.told(Established)
+
+
+@each_provider_does
+async def test_where_nothing_listens_any_more_connecting_is_refused(provider: Provider) -> None:
+    async with listening(provider) as (listener, address, _):
+        listener.close()
+        if provider.name == "verbs":
+            # There is a path to the peer, of which the device knows before it asks for a connection.
             client = Owner(await provider.connect(*address))
-            await until(lambda: links)
-            links[0].refuse()
             await until(lambda: client.closed)
-            assert client.told(Disconnected)
-            assert not client.told(Established)
-
-    run(provider, main)
-
-
-@pytest.mark.thorough
-def test_where_nothing_listens_any_more_connecting_is_refused(provider: Provider) -> None:
-    async def main() -> None:
-        async with listening(provider) as (listener, address, _):
-            listener.close()
-            if provider.name == "verbs":
-                # There is a path to the peer, of which the device knows before it asks for a connection.
-                client = Owner(await provider.connect(*address))
-                await until(lambda: client.closed)
-                assert client.events == [Disconnected(reason="connection refused", by_peer=True)]
-                return
-            with pytest.raises(ConnectFailed, match="refused; check that the server") as caught:
-                await provider.connect(*address)
-            assert caught.value.refused
-
-    run(provider, main)
+            assert client.events == [Disconnected(reason="connection refused", by_peer=True)]
+            return
+        with pytest.raises(ConnectFailed, match="refused; check that the server") as caught:
+            await provider.connect(*address)
+        assert caught.value.refused
 
 
 def test_a_simulated_request_that_comes_to_no_listener_or_after_its_end_makes_no_link() -> None:
@@ -293,7 +270,7 @@ def test_a_simulated_request_that_comes_to_no_listener_or_after_its_end_makes_no
             gone = Owner(early)
             gone.queue_pair.abort("enough")
             gone.driver.close()
-            await asyncio.sleep(1)
+            await time_passes(1)
             listener.close()
             client = Owner(late)
             await until(lambda: client.closed)
@@ -304,13 +281,10 @@ def test_a_simulated_request_that_comes_to_no_listener_or_after_its_end_makes_no
     run_in_virtual_time(main())
 
 
-@pytest.mark.thorough
-def test_an_address_is_taken_once(provider: Provider) -> None:
-    async def main() -> None:
-        async with listening(provider) as (listener, (host, port), _):
-            with pytest.raises(OSError, match="in use"):
-                await listener.listen(host, port)
-            ((_, another, _),) = await listener.listen(host, 0)
-            assert another not in {0, port}
-
-    run(provider, main)
+@each_provider_does
+async def test_an_address_is_taken_once(provider: Provider) -> None:
+    async with listening(provider) as (listener, (host, port), _):
+        with pytest.raises(OSError, match="in use"):
+            await listener.listen(host, port)
+        ((_, another, _),) = await listener.listen(host, 0)
+        assert another not in {0, port}

@@ -99,7 +99,7 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize("data", FILES, ids=["pcap", "pcapng"])
+@each_case("data", FILES)
 def test_a_file_that_ends_anywhere_gives_the_packets_before_that(data: bytes) -> None:
     whole = read(data)
     given = set()
@@ -113,7 +113,7 @@ def test_a_file_that_ends_anywhere_gives_the_packets_before_that(data: bytes) ->
     assert given >= {0, 1}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("data", "reason"),
     [
         (

@@ -47,7 +47,7 @@ from transmission_talk import (
     response,
 )
 
-EACH_DRAFT = pytest.mark.parametrize("version", ["2", "2-07"])
+EACH_DRAFT = each_case("version", ["2", "2-07"])
 
 
 def behind(message: Message) -> list[tuple[str, int, int]]:
@@ -67,7 +67,7 @@ def reasons(message: Message) -> list[tuple[str, str, str]]:
 @EACH_DRAFT
 def test_a_call_and_its_reply_with_data_in_segments(version: str) -> None:
     talk = Talk(version)
-    item = Item(40, 100, InSegments(0, (0, 1)))
+    item = in_segments(40, 100, 0, 0, 1)
     asked = talk.say(CLIENT, placed(request((item,), (ResultDirection(16, Way.SEGMENTS),)), b"d" * 100))
     assert asked.summary == "ROPT_XMTREQ xid 0x00000007: call NFS_V3 READ"
     size = asked.facts["header_octets"]
@@ -81,7 +81,7 @@ def test_a_call_and_its_reply_with_data_in_segments(version: str) -> None:
     assert asked.facts["payload_octets"] == 40
     assert asked.facts["placed_octets"] == 100
     assert asked.facts["padding_octets"] == 1024 - size - 40
-    answered = talk.say(SERVER, placed(response((Item(24, 60, InSegments(4, (2,))),)), bytes(128 + 4), b"r" * 60))
+    answered = talk.say(SERVER, placed(response((in_segments(24, 60, 4, 2),)), bytes(128 + 4), b"r" * 60))
     assert answered.summary == "ROPT_XMTRESP xid 0x00000007: reply to NFS_V3 READ, SUCCESS"
     assert answered.facts["answers"] == asked.number
     assert behind(answered)[-1] == ("item [0]", 1024 + 128 + 4, 60)
@@ -93,7 +93,7 @@ def test_a_call_and_its_reply_with_data_in_segments(version: str) -> None:
 
 def test_items_go_on_in_the_segments_of_further_transmissions() -> None:
     talk = Talk()
-    item = Item(40, 300, InSegments(32, (2, 3, 4, 5, 6)))
+    item = in_segments(40, 300, 32, 2, 3, 4, 5, 6)
     first = talk.say(CLIENT, placed(request((item,), count=2), bytes(128 + 32), b"d" * 96))
     second = talk.say(CLIENT, placed(more(1, b""), b"d" * 192))
     assert [size for name, _, size in behind(first) if name.startswith("item")] == [32, 64]
@@ -144,6 +144,18 @@ def test_memory_that_is_named_is_told_by_the_operations_that_serve_it() -> None:
 
 SEGMENTS = (ResultDirection(16, Way.SEGMENTS),)
 MEMORY = (Segment(0x55, 4096, 0),)
+
+
+def ranges(*ends: tuple[int, int]) -> bytes:
+    """A request with directions for these ranges of places."""
+    sets = tuple(DirectionSet(begin, end, SEGMENTS) for begin, end in ends)
+    return prefix(XMTREQ) + encode_transmit_request(TransmitRequest((), sets, 1, 0, 0))
+
+
+def in_segments(at: int, octets: int, offset: int = 0, *numbers: int) -> Item:
+    return Item(at, octets, InSegments(offset, numbers or (0,)))
+
+
 BROKEN: dict[str, tuple[list[tuple[int, bytes]], tuple[str, str, str]]] = {
     "payload too long": (
         [(CLIENT, request(payload=CALL + bytes(4))[:-4])],
@@ -166,79 +178,53 @@ BROKEN: dict[str, tuple[list[tuple[int, bytes]], tuple[str, str, str]]] = {
         ("rdma_flags", "ROPT_XMTREQ does not go on in another message", "version-two-00 6.3.2"),
     ),
     "Position": (
-        [(CLIENT, placed(request((Item(42, 4, InSegments(0, (0,))),)), b"data"))],
+        [(CLIENT, placed(request((in_segments(42, 4),)), b"data"))],
         ("xmdmi_disp", "a Position is a multiple of 4", "rtrext 7.3"),
     ),
     "items that overlap": (
         [
             (
                 CLIENT,
-                placed(
-                    request((Item(40, 5, InSegments(0, (0,))), Item(44, 4, InSegments(8, (0,))))), b"datum\0\0\0data"
-                ),
+                placed(request((in_segments(40, 5), in_segments(44, 4, 8))), b"datum\0\0\0data"),
             )
         ],
         ("xmdmi_disp", "48 or more is needed after the item before", "rtrext 7.3"),
     ),
-    "backward range": (
-        [
-            (
-                CLIENT,
-                prefix(XMTREQ) + encode_transmit_request(TransmitRequest((), (DirectionSet(8, 4, SEGMENTS),), 1, 0, 0)),
-            )
-        ],
-        ("xmdrsdr_end", "the range begins at 8", "rtrext 7.4"),
-    ),
+    "backward range": ([(CLIENT, ranges((8, 4)))], ("xmdrsdr_end", "the range begins at 8", "rtrext 7.4")),
     "ranges that overlap": (
-        [
-            (
-                CLIENT,
-                prefix(XMTREQ)
-                + encode_transmit_request(
-                    TransmitRequest((), (DirectionSet(0, 40, SEGMENTS), DirectionSet(36, 40, SEGMENTS)), 1, 0, 0)
-                ),
-            )
-        ],
+        [(CLIENT, ranges((0, 40), (36, 40)))],
         ("xmdrsdr_begin", "40 or more is needed after the range before", "rtrext 7.4"),
     ),
     "ranges that do not ascend": (
-        [
-            (
-                CLIENT,
-                prefix(XMTREQ)
-                + encode_transmit_request(
-                    TransmitRequest((), (DirectionSet(8, 8, SEGMENTS), DirectionSet(8, 40, SEGMENTS)), 1, 0, 0)
-                ),
-            )
-        ],
+        [(CLIENT, ranges((8, 8), (8, 40)))],
         ("xmdrsdr_begin", "9 or more is needed after the range before", "rtrext 7.4"),
     ),
     "segment number": (
-        [(CLIENT, request((Item(40, 4, InSegments(0, (4,))),)))],
+        [(CLIENT, request((in_segments(40, 4, 0, 4),)))],
         ("xmdl_bsnum", "segment 4, the group has 4", "rtrext 6.2"),
     ),
     "offset": (
-        [(CLIENT, request((Item(40, 4, InSegments(64, (0,))),)))],
+        [(CLIENT, request((in_segments(40, 4, 64),)))],
         ("xmdl_offset", "offset 64 in a segment of 64 octets", "rtrext 7.3"),
     ),
     "item too long": (
-        [(CLIENT, placed(request((Item(40, 65, InSegments(0, (0,))),)), b"d" * 64))],
+        [(CLIENT, placed(request((in_segments(40, 65),)), b"d" * 64))],
         ("xmdmi_length", "65 octets, its segments have room for 64", "rtrext 7.3"),
     ),
     "item beyond the message": (
-        [(CLIENT, placed(request((Item(40, 64, InSegments(0, (0,))),)), b"d" * 60))],
+        [(CLIENT, placed(request((in_segments(40, 64),)), b"d" * 60))],
         ("item [0]", "goes beyond the end of the message", "rtrext 7.3"),
     ),
     "item over the payload": (
-        [(CLIENT, request((Item(40, 4, InSegments(0, (0,))),), payload=CALL + bytes(960)))],
+        [(CLIENT, request((in_segments(40, 4),), payload=CALL + bytes(960)))],
         ("item [0]", "overlaps with what is before it", "rtrext 7.3"),
     ),
     "item after the message": (
-        [(CLIENT, request((Item(40, 4, InSegments(0, (3,))),)) + bytes(4))],
+        [(CLIENT, request((in_segments(40, 4, 0, 3),)) + bytes(4))],
         ("item [0]", "goes beyond the end of the message", "rtrext 7.3"),
     ),
     "padding": (
-        [(CLIENT, placed(request((Item(40, 4, InSegments(0, (0,))),)) + b"x", b"data"))],
+        [(CLIENT, placed(request((in_segments(40, 4),)) + b"x", b"data"))],
         ("padding", "the padding is not zero", "rtrext 11"),
     ),
     "too many transmissions of a request": (
@@ -264,7 +250,7 @@ BROKEN: dict[str, tuple[list[tuple[int, bytes]], tuple[str, str, str]]] = {
     "a result below the least": (
         [
             (CLIENT, request((), SEGMENTS)),
-            (SERVER, placed(response((Item(24, 12, InSegments(0, (0,))),)), bytes(12))),
+            (SERVER, placed(response((in_segments(24, 12),)), bytes(12))),
         ],
         ("xmdmi_length", "item 1: 12 octets, the request places 16 or more", "rtrext 7.4"),
     ),
@@ -344,7 +330,7 @@ def test_the_draft_s_table_of_directions_and_results() -> None:
     """Section 7.4: the allowed messages for each kind of direction."""
     results = {
         1: Item(24, 64, Explicit(MEMORY)),
-        2: Item(24, 64, InSegments(0, (0,))),
+        2: in_segments(24, 64),
         5: Item(24, 8, NotPlaced.TOO_SHORT),
         6: Item(0, 0, NotPlaced.NO_ITEM),
     }
@@ -376,7 +362,7 @@ def test_in_the_last_draft_properties_come_in_several_sets_and_grants_within_gro
             told = Message("rdmap", "")
             talk.conversation.send(end, octets, told)
             assert told.faults == []
-    talk.say(CLIENT, placed(request((Item(40, 300, InSegments(0, (0, 1, 2, 3, 4))),), count=2), b"d" * 256))
+    talk.say(CLIENT, placed(request((in_segments(40, 300, 0, 0, 1, 2, 3, 4),), count=2), b"d" * 256))
     granted = Message("rdmap", "")
     talk.conversation.send(CLIENT, words(0, 2, 1000, 5), granted)
     assert granted.facts["message"] == "grant"
@@ -435,14 +421,12 @@ def test_response_is_held_against_the_type_of_a_group_that_was_not_seen_to_begin
 
 def test_without_the_structure_data_is_told_as_it_is() -> None:
     talk = Talk(told=False)
-    message = talk.say(CLIENT, placed(request((Item(40, 4, InSegments(0, (0,))),)), b"data"))
+    message = talk.say(CLIENT, placed(request((in_segments(40, 4),)), b"data"))
     assert message.faults == []
     size = message.facts["header_octets"]
     assert behind(message) == [("payload", size, 40), ("data", size + 40, 1028 - size - 40)]
     assert "is not in the input" in message.groups[1].fields[1].meaning
-    assert [name for name, _, _ in behind(talk.say(CLIENT, request((Item(40, 4, InSegments(0, (0,))),))))] == [
-        "payload"
-    ]
+    assert [name for name, _, _ in behind(talk.say(CLIENT, request((in_segments(40, 4),))))] == ["payload"]
 
 
 def test_what_the_receiver_does_not_take_is_told() -> None:
@@ -510,7 +494,7 @@ def test_a_structure_that_makes_no_sense_is_told_and_left_alone(reason: str) -> 
     talk = Talk(told=False)
     message = talk.say(SERVER, prefix(5, xid=1) + words(2, 0x101, 4, 7, 0x102, len(value)) + value)
     assert reasons(message) == [("rtr_structure", reason, "rtrext 8.3")]
-    item = Item(40, 4, InSegments(0, (0,)))
+    item = in_segments(40, 4)
     assert behind(talk.say(CLIENT, placed(request((item,)), b"data")))[-1][0] == "data"
 
 
@@ -555,4 +539,4 @@ def test_what_is_exactly_at_a_bound_is_right() -> None:
     assert Talk().say(SERVER, response(count=4)).faults == []
     talk = Talk()
     talk.say(CLIENT, request((), SEGMENTS))
-    assert talk.say(SERVER, placed(response((Item(24, 16, InSegments(0, (0,))),)), bytes(16))).faults == []
+    assert talk.say(SERVER, placed(response((in_segments(24, 16),)), bytes(16))).faults == []

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from rpcrdma.dissect.definitions import compiled_text, definition
 from rpcrdma.dissect.headers import header_versions
 from rpcrdma.dissect.xdr_walk import FORMATS
@@ -72,7 +70,7 @@ def test_every_typedef_has_a_format(name: str) -> None:
     assert set(re.findall(r"^typedef .* (\w+);", text, re.MULTILINE)) <= FORMATS.keys()
 
 
-@pytest.mark.parametrize(("version", "module"), [("1", header_v1), ("2", header_v2_00), ("2-07", header_v2_07)])
+@each_case(("version", "module"), [("1", header_v1), ("2", header_v2_00), ("2-07", header_v2_07)])
 def test_types_and_codes_are_those_of_the_codec(version: str, module: object) -> None:
     found = header_versions()[version]
     assert str(found.number) == version[0]
@@ -84,13 +82,13 @@ def test_types_and_codes_are_those_of_the_codec(version: str, module: object) ->
     }
 
 
-@pytest.mark.parametrize(("name", "module"), [("rpcrdma2_00", header_v2_00), ("rpcrdma2_07", header_v2_07)])
+@each_case(("name", "module"), [("rpcrdma2_00", header_v2_00), ("rpcrdma2_07", header_v2_07)])
 def test_error_codes_of_version_2_are_those_of_the_codec(name: str, module: object) -> None:
     known = module.ERRORS._by_code  # type: ignore[attr-defined]
     assert set(definition(name).codes["error_code"]) == set(known)
 
 
-@pytest.mark.parametrize("version", ["2", "2-07"])
+@each_case("version", ["2", "2-07"])
 def test_code_points_of_the_extension_are_those_of_the_codec(version: str) -> None:
     """Its enumerations belong to those of the version that it extends."""
     found = header_versions()[version].definition

@@ -44,37 +44,40 @@ def test_every_bit_of_a_header_belongs_to_one_row(table: Table) -> None:
     assert [place for place, bits in enumerate(covered) if bits != 0xFF] == []
 
 
-def test_tagged_headers_are_those_of_the_rnic() -> None:
-    octets = segments.TAGGED.pack(77, segments.TAGGED_CONTROL | segments.LAST, segments.WRITE, 0x12345678, 1 << 40)
-    expected = {"ULPDU_Length": 77, "T": 1, "L": 1, "Rsvd": 0, "DV": 1, "RV": 1, "Rsv": 0, "Opcode": 0}
-    assert values(TAGGED_ROWS, octets) == expected | {"STag": 0x12345678, "TO": 1 << 40}
+ALL_DDP = {"Rsvd": 0, "DV": 1, "RV": 1, "Rsv": 0}
+HEADERS: list[tuple[Table, bytes, dict[str, object]]] = [
+    (
+        TAGGED_ROWS,
+        segments.TAGGED.pack(77, segments.TAGGED_CONTROL | segments.LAST, segments.WRITE, 0x12345678, 1 << 40),
+        ALL_DDP | {"ULPDU_Length": 77, "T": 1, "L": 1, "Opcode": 0, "STag": 0x12345678, "TO": 1 << 40},
+    ),
+    (
+        UNTAGGED_ROWS,
+        segments.UNTAGGED.pack(78, segments.UNTAGGED_CONTROL, segments.SEND_INVALIDATE, 9, 0, 5, 6),
+        ALL_DDP | {"ULPDU_Length": 78, "T": 0, "L": 0, "Opcode": 4, "Invalidate STag": 9, "QN": 0, "MSN": 5, "MO": 6},
+    ),
+    (
+        READ_REQUEST_ROWS,
+        segments.encode_read_header(segments.ReadHeader(1, 2, 3, 4, 5)),
+        {"SinkSTag": 1, "SinkTO": 2, "RDMARDSZ": 3, "SrcSTag": 4, "SrcTO": 5},
+    ),
+    (
+        TERMINATE_ROWS,
+        encode_terminate(TerminateMessage(code=0x1203, segment_octets=4))[: TERMINATE_ROWS.size],
+        {"Layer": 1, "EType": 2, "Error Code": 3, "M": 1, "D": 0, "R": 0, "Reserved": 0},
+    ),
+    (
+        STARTUP_ROWS,
+        b"MPA ID Req Frame" + struct.pack(">BBH", 0x9F, 2, 3),
+        {"Key": b"MPA ID Req Frame", "M": 1, "C": 0, "R": 0, "S": 1, "Res": 15, "Rev": 2, "PD_Length": 3},
+    ),
+]
 
 
-def test_untagged_headers_are_those_of_the_rnic() -> None:
-    octets = segments.UNTAGGED.pack(78, segments.UNTAGGED_CONTROL, segments.SEND_INVALIDATE, 9, 0, 5, 6)
-    expected: dict[str, object] = {"ULPDU_Length": 78, "T": 0, "L": 0, "DV": 1, "RV": 1, "Opcode": 4}
-    expected |= {"Rsvd": 0, "Rsv": 0}
-    assert values(UNTAGGED_ROWS, octets) == expected | {"Invalidate STag": 9, "QN": 0, "MSN": 5, "MO": 6}
-
-
-def test_read_headers_are_those_of_the_rnic() -> None:
-    header = segments.ReadHeader(1, 2, 3, 4, 5)
-    assert tuple(values(READ_REQUEST_ROWS, segments.encode_read_header(header)).values()) == header
-
-
-def test_terminate_headers_are_those_of_the_rnic() -> None:
-    octets = encode_terminate(TerminateMessage(code=0x1203, segment_octets=4))
-    found = values(TERMINATE_ROWS, octets[: TERMINATE_ROWS.size])
-    expected = {"Layer": 1, "EType": 2, "Error Code": 3, "M": 1, "D": 0, "R": 0, "Reserved": 0}
-    assert found == expected
-
-
-def test_start_up_frames_have_the_size_that_the_rnic_reads() -> None:
+@each_case(("table", "octets", "expected"), HEADERS)
+def test_headers_are_those_of_the_rnic(table: Table, octets: bytes, expected: dict[str, object]) -> None:
+    assert values(table, octets) == expected
     assert STARTUP_ROWS.size == HEADER_OCTETS
-    octets = b"MPA ID Req Frame" + struct.pack(">BBH", 0x9F, 2, 3)
-    found = values(STARTUP_ROWS, octets)
-    assert found["Key"] == octets[:16]
-    assert [found[name] for name in ("M", "C", "R", "S", "Res", "Rev", "PD_Length")] == [1, 0, 0, 1, 15, 2, 3]
 
 
 def test_opcodes_belong_to_the_queues_of_the_rnic() -> None:

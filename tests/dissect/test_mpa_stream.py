@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms, StartupSeen, Unit
-from rpcrdma.iwarp.framing import build_marked_fpdu
 from rpcrdma.iwarp.startup import FrameKind
 from rpcrdma.scripted.frames import make_fpdu
 from rpcrdma.scripted.values import Names
 from support.cases import each_case
-from support.raw_iwarp import fpdu, startup_frame, untagged
+from support.raw_iwarp import fpdu, marked, startup_frame, untagged
 
 VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors/iwarp/frames.toml").read_text())
 SEGMENTS = [untagged(3, 0, number, random.Random(number).randbytes(number * 37)) for number in range(1, 40)]
@@ -58,7 +57,7 @@ def test_the_fields_of_an_enhanced_frame_with_private_data() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("octets", "field", "section"),
     [
         (startup_frame("Req", 0, 3), "Rev", "RFC 5044 7.1.1"),
@@ -103,14 +102,6 @@ def started(request_flags: int, reply_flags: int) -> tuple[MpaHalf, MpaHalf]:
     feed(halves[0], startup_frame("Req", request_flags, 1))
     feed(halves[1], startup_frame("Rep", reply_flags, 1))
     return halves
-
-
-def marked(segments: list[bytes]) -> bytes:
-    stream, position = b"", 0
-    for segment in segments:
-        pieces, position = build_marked_fpdu([len(segment).to_bytes(2), segment], 2 + len(segment), position, crc=True)
-        stream += b"".join(pieces)
-    return stream
 
 
 @pytest.mark.thorough

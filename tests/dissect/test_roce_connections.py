@@ -26,6 +26,13 @@ SET_UP = 3
 """Messages of connection management before the first message."""
 
 
+def connected(first: int = 100) -> HandMadeRoce:
+    """A connection whose set-up is in the capture."""
+    made = HandMadeRoce(first=first)
+    made.set_up()
+    return made
+
+
 def dissected(made: HandMadeRoce, step_s: float = 0.0) -> list[Message]:
     dissector = CaptureDissector(Settings())
     packets = (CapturedPacket(at * step_s, RAW_IP, octets, 0) for at, octets in enumerate(made.packets))
@@ -38,8 +45,7 @@ def names(messages: list[Message]) -> list[str]:
 
 def conversation() -> HandMadeRoce:
     """A call in two packets, an RDMA Write in three, and a reply that ends the memory."""
-    made = HandMadeRoce()
-    made.set_up()
+    made = connected()
     made.send(CLIENT, CALL)
     made.rdma_write(SERVER, HANDLE, 0x1000, bytes(3 * MTU))
     made.send(SERVER, REPLY, invalidated=HANDLE)
@@ -64,8 +70,7 @@ def test_packets_become_the_messages_that_they_are_parts_of() -> None:
 
 
 def test_an_rdma_read_and_its_response_serve_one_chunk() -> None:
-    made = HandMadeRoce()
-    made.set_up()
+    made = connected()
     made.send(CLIENT, words(7, 1, 32, 0) + words(1, 40, HANDLE, 700, 0, 0x1000, 0, 0, 0) + CALL[-340:])
     made.rdma_read(SERVER, HANDLE, 0x1000, bytes(700))
     made.send(SERVER, REPLY)
@@ -118,16 +123,14 @@ def test_messages_behind_a_missing_packet_keep_their_times() -> None:
 
 
 def test_a_response_that_was_not_captured_whole_is_told_at_the_end() -> None:
-    made = HandMadeRoce()
-    made.set_up()
+    made = connected()
     (_, _, second, _) = made.rdma_read(SERVER, HANDLE, 0x1000, bytes(3 * MTU))
     del made.packets[second]
     assert names(dissected(made))[SET_UP:] == ["RDMA Read Request", "1 packets are missing in the capture"]
 
 
 def test_numbers_begin_anew_after_the_largest_one() -> None:
-    made = HandMadeRoce(first=(1 << 24) - 1)
-    made.set_up()
+    made = connected(first=(1 << 24) - 1)
     made.send(CLIENT, CALL)
     made.send(CLIENT, CALL)
     assert names(dissected(made))[SET_UP:] == ["Send", "Send"]
@@ -171,8 +174,7 @@ def test_negative_acknowledges_are_told() -> None:
 
 
 def test_a_refused_connection_is_told() -> None:
-    made = HandMadeRoce()
-    made.set_up()
+    made = connected()
     del made.packets[1:]
     made.manage(SERVER, 0x12, struct.pack(">IIHH", 0, CLIENT_QP, 0, 8))
     request, refused = dissected(made)
@@ -203,8 +205,7 @@ def test_rules_of_the_places_of_packets() -> None:
         "0x13 is not decoded": [packet(0x13, SERVER_QP, 100, bytes(28))],
     }
     for words_, transports in cases.items():
-        made = HandMadeRoce()
-        made.set_up()
+        made = connected()
         for transport in transports:
             made.add(CLIENT, transport)
         reasons = [fault.reason for message in dissected(made) for fault in message.faults]
@@ -220,8 +221,7 @@ def told_after(made: HandMadeRoce) -> int:
 
 
 def test_packets_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = HandMadeRoce()
-    made.set_up()
+    made = connected()
     most = file_limits.CAPTURE_WAITING_PACKETS_MAX
     for number in range(most + 5):
         made.add(CLIENT, packet(0x04, SERVER_QP, 101 + number, CALL[:MTU]))
@@ -260,8 +260,7 @@ def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_repetitions_of_management_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_limits, "CAPTURE_CONNECTIONS_MAX", 2)
-    made = HandMadeRoce()
-    made.set_up()
+    made = connected()
     made.packets.append(made.packets[2])
     assert len(dissected(made)) == SET_UP
     made.packets.append(made.packets[0])
@@ -276,8 +275,7 @@ def test_rdma_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def two_reads() -> HandMadeRoce:
     """Two requests, and then both responses."""
-    made = HandMadeRoce()
-    made.set_up()
+    made = connected()
     made.rdma_read(SERVER, HANDLE, 0x1000, bytes(300))
     made.rdma_read(SERVER, HANDLE, 0x2000, bytes(301))
     first, second = made.packets[SET_UP : SET_UP + 3], made.packets[SET_UP + 3 :]
@@ -295,8 +293,7 @@ def test_responses_belong_to_the_requests_with_their_numbers() -> None:
 
 
 def test_padding_is_no_payload_and_a_wake_up_is_named() -> None:
-    made = HandMadeRoce()
-    made.set_up()
+    made = connected()
     made.add(CLIENT, packet(0x04, SERVER_QP, 100, b"seventeen octets!", solicited=True))
     (message,) = dissected(made)[SET_UP:]
     assert message.octets == b"seventeen octets!"
@@ -304,16 +301,14 @@ def test_padding_is_no_payload_and_a_wake_up_is_named() -> None:
 
 
 def test_a_message_with_a_missing_packet_is_left_out() -> None:
-    made = HandMadeRoce()
-    made.set_up()
+    made = connected()
     (_, middle, _) = made.send(CLIENT, CALL + bytes(MTU))
     del made.packets[middle]
     assert names(dissected(made))[SET_UP:] == ["1 packets are missing in the capture"]
 
 
 def test_credits_are_not_judged_behind_missing_packets() -> None:
-    made = HandMadeRoce()
-    made.set_up()
+    made = connected()
     grants_one = REPLY.replace(words(32), words(1), 1)
     replies = []
     for xid in (7, 8):
@@ -329,8 +324,7 @@ def test_credits_are_not_judged_behind_missing_packets() -> None:
 
 
 def test_packets_that_waited_come_in_their_order() -> None:
-    made = HandMadeRoce()
-    made.set_up()
+    made = connected()
     made.send(CLIENT, CALL)
     made.send(SERVER, REPLY)
     made.send(CLIENT, CALL)
@@ -361,8 +355,7 @@ def test_any_octets_raise_nothing() -> None:
 
 
 def test_a_packet_that_was_not_captured_whole_counts_its_octets(tmp_path: Path) -> None:
-    made = HandMadeRoce()
-    made.set_up()
+    made = connected()
     (place,) = made.rdma_write(SERVER, HANDLE, 0x1000, bytes(200))
     made.packets[place] = made.packets[place][:100]
     made.write(tmp_path / "cut.pcap")

@@ -13,6 +13,7 @@ from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.dialects.v2_00 import Version2
 from rpcrdma.transport.dialects.v2_07 import Version207
 from rpcrdma.transport.message import Cause, Kind
+from support.cases import each_case
 
 FILES = {"1": "headers.toml", "2": "headers_v2_00.toml", "2-07": "headers_v2_07.toml"}
 DIALECTS = {"1": Version1, "2": Version2, "2-07": Version207}
@@ -26,7 +27,7 @@ def rpc(xid: bytes, direction: int) -> bytes:
 
 
 CASES = [
-    pytest.param(version, octets_of(vector), id=f"{version}: {vector['name']}")
+    (version, octets_of(vector))
     for version, file in FILES.items()
     for table in ("header", "malformed")
     for vector in load_headers(file)[table]
@@ -44,7 +45,7 @@ def compare(version: str, octets: bytes) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("version", "octets"), CASES)
+@each_case(("version", "octets"), CASES)
 def test_vectors_with_and_without_an_rpc_message_and_with_each_word_changed(version: str, octets: bytes) -> None:
     for payload in (b"", rpc(octets[:4], 0), rpc(octets[:4], 1), rpc(b"abcd", 0)):
         compare(version, octets + payload)

@@ -7,11 +7,11 @@ import random
 import pytest
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
-from rpcrdma.testing.endpoint_pair import counted_bits
 from rpcrdma.testing.joined_pair import Chunking, byte_by_byte, sizes, whole
 from rpcrdma.verbs import Access, Disconnected, SoftwareProtectionDomain, Status
 from rpcrdma.wire import crc32c
 from support.cases import each_case
+from support.draws import draws
 from support.raw_iwarp import (
     RawPeer,
     completions_of,
@@ -29,13 +29,9 @@ cuts = each_case("chunking", [whole, byte_by_byte, sizes(random.Random(7).randin
 roles = each_case("role", list(MpaRole))
 
 
-def peer(role: MpaRole, *, crc: bool, chunking: Chunking = whole) -> RawPeer:
-    return RawPeer(role, SoftwareProtectionDomain(counted_bits()), IwarpConfig(crc=crc), chunking=chunking)
-
-
-def connected(role: MpaRole, *, mine: bool, peers: bool, chunking: Chunking = whole) -> RawPeer:
+def agreed(role: MpaRole, *, mine: bool, peers: bool, chunking: Chunking = whole) -> RawPeer:
     """Connected; a responder has not had an FPDU yet."""
-    raw = peer(role, crc=mine, chunking=chunking)
+    raw = RawPeer(role, SoftwareProtectionDomain(draws()), IwarpConfig(crc=mine), chunking=chunking)
     raw.connect(crc=peers)
     events_of(raw.qp)
     raw.sent = b""
@@ -46,7 +42,7 @@ def connected(role: MpaRole, *, mine: bool, peers: bool, chunking: Chunking = wh
 @roles
 @each_case(("mine", "peers"), [(False, True), (True, False), (True, True)])
 def test_a_crc_that_one_side_demands_is_made_and_checked_to_the_end(role: MpaRole, mine: bool, peers: bool) -> None:
-    raw = connected(role, mine=mine, peers=peers)
+    raw = agreed(role, mine=mine, peers=peers)
     region = raw.pd.register(bytearray(range(100)), Access.REMOTE_READ | Access.REMOTE_WRITE)
     for msn in range(1, 31):
         raw.qp.post_receive(msn, memoryview(bytearray(8)))
@@ -74,13 +70,13 @@ def test_a_crc_that_one_side_demands_is_made_and_checked_to_the_end(role: MpaRol
 @pytest.mark.req("MPA-9", "MPA-23", "MPA-34")
 @roles
 @cuts
-@pytest.mark.parametrize("octets", [1, 5, 1400, 5001, 60_000])
+@each_case("octets", [1, 5, 1400, 5001, 60_000])
 def test_a_crc_that_nobody_demands_is_not_looked_at_from_the_first_fpdu_on(
     role: MpaRole, chunking: Chunking, octets: int
 ) -> None:
     if chunking is byte_by_byte:
         octets = min(octets, 5001)
-    raw = connected(role, mine=False, peers=False, chunking=chunking)
+    raw = agreed(role, mine=False, peers=False, chunking=chunking)
     memory = bytearray(octets)
     region = raw.pd.register(memory, Access.REMOTE_WRITE)
     # The responder's first FPDU may come only after one of the initiator's.
@@ -96,10 +92,10 @@ def test_a_crc_that_nobody_demands_is_not_looked_at_from_the_first_fpdu_on(
 
 @pytest.mark.req("MPA-8")
 @cuts
-@pytest.mark.parametrize("octets", [1, 2, 3, 1399, 5001, 5002, 5003])
+@each_case("octets", [1, 2, 3, 1399, 5001, 5002, 5003])
 def test_padding_of_any_content_is_taken_for_padding(chunking: Chunking, octets: int) -> None:
     for crc in (True, False):
-        raw = connected(MpaRole.RESPONDER, mine=crc, peers=crc, chunking=chunking)
+        raw = agreed(MpaRole.RESPONDER, mine=crc, peers=crc, chunking=chunking)
         memory, buffer = bytearray(octets + 8), bytearray(octets + 8)
         region = raw.pd.register(memory, Access.REMOTE_WRITE)
         raw.qp.post_receive("in", memoryview(buffer))
@@ -118,7 +114,7 @@ def test_padding_of_any_content_is_taken_for_padding(chunking: Chunking, octets:
 @each_case("revision", [1, 2])
 def test_each_revision_that_is_spoken_brings_version_1_of_ddp(role: MpaRole, revision: int) -> None:
     config = IwarpConfig(enhanced=revision == 2)
-    raw = RawPeer(role, SoftwareProtectionDomain(counted_bits()), config)
+    raw = RawPeer(role, SoftwareProtectionDomain(draws()), config)
     flags, data = (0x50, WORDS) if revision == 2 else (0x40, b"")
     if role is MpaRole.INITIATOR:
         raw.take()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.verbs import Access, Completion, MemoryRegion, QueuePairEvent, SoftwareProtectionDomain
+from support.cases import each_case
 from support.draws import draws
 from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, untagged
 
@@ -169,10 +170,11 @@ def test_frames_that_are_cut_do_what_whole_ones_do(
     compare(script, fault, faulty, lambda: numbers.randint(1, max(largest, octets // 200)), crc=crc)
 
 
+@pytest.mark.thorough
 @pytest.mark.req("MPA-49", "DDP-7", "DDP-16", "RD-8")
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("octets", [1424, 10_402])
-@pytest.mark.parametrize("message", ["write", "read"])
+@each_case("fault", FAULTS)
+@each_case("octets", [1424, 10_402])
+@each_case("message", ["write", "read"])
 def test_each_fault_in_each_place_of_a_message(message: str, octets: int, fault: str) -> None:
     """One of six full segments and a last one, with a message before and one behind."""
     for faulty, last, at in itertools.product(range(7), (0, 2047, octets), (0, MEMORY_OCTETS - 25_000)):

@@ -73,7 +73,7 @@ def unmarked(stream: bytes, start: int = 0) -> tuple[bytes, dict[int, int]]:
 
 
 @pytest.mark.req("MPA-12", "MPA-13", "MPA-15", "MPA-17")
-@pytest.mark.parametrize("octets", [0, 1, 2, 3, 484, 488, 492, 496, 500, 504, 508, 1500, 64768])
+@each_case("octets", [0, 1, 2, 3, 484, 488, 492, 496, 500, 504, 508, 1500, 64768])
 def test_markers_stand_at_every_512th_octet_and_point_at_their_frame(octets: int) -> None:
     for start in (0, 4, 492, 504, 508, 512, 1 << 32):
         body = octets.to_bytes(2, "big") + bytes(range(256)) * (octets // 256 + 1)
@@ -105,7 +105,7 @@ def test_without_crcs_the_field_is_there_and_zero() -> None:
     assert build_marked_fpdu([b"\0\1x"], 3, 4, crc=False)[0][-1] == bytes(4)
 
 
-@pytest.mark.parametrize("octets", range(2, 10))
+@each_case("octets", range(2, 10))
 def test_the_pad_fills_up_to_a_multiple_of_four(octets: int) -> None:
     body = bytes(octets)
     padded = body + bytes(-octets % 4)
@@ -153,8 +153,8 @@ def test_the_largest_ulpdu_follows_from_the_tcp_segment(emss: int, plain: int, m
     assert size_mulpdu(emss, markers=True) == marked
 
 
-@pytest.mark.parametrize("crc", [True, False])
-@pytest.mark.parametrize("octets", [0, 1, 3, 999, 1000, 1001, 2000, 5003])
+@each_case("crc", [True, False])
+@each_case("octets", [0, 1, 3, 999, 1000, 1001, 2000, 5003])
 def test_a_run_is_the_fpdus_of_its_message_one_by_one(octets: int, crc: bool) -> None:
     payload = memoryview(bytes(n * 7 & 0xFF for n in range(octets)))
     offset = (1 << 64) - 1500

@@ -101,8 +101,8 @@ def test_no_more_is_sent_than_there_is() -> None:
             Scene("c").out.bytes_sent(octets)
 
 
-@pytest.mark.parametrize("run", [False, True])
-@pytest.mark.parametrize("shown", SHOWN)
+@each_case("run", [False, True])
+@each_case("shown", SHOWN)
 def test_memory_that_changes_is_sent_with_the_right_crc_wherever_sending_stops(shown: str, run: bool) -> None:
     octets = FRAME_OCTETS * len(shown)
     for first in range(1, octets):
@@ -144,8 +144,8 @@ def test_frames_of_copies_keep_their_crcs() -> None:
     assert scene.out.pieces[5] != before[5]
 
 
-@pytest.mark.parametrize("run", [False, True])
-@pytest.mark.parametrize("shown", SHOWN)
+@each_case("run", [False, True])
+@each_case("shown", SHOWN)
 def test_of_withdrawn_memory_the_first_frame_with_unsent_octets_is_told(shown: str, run: bool) -> None:
     shows = "m" * len(shown) if run else shown
     octets = FRAME_OCTETS * len(shown)
@@ -256,7 +256,7 @@ def test_a_run_shows_one_step_further_with_each_frame() -> None:
     assert out.built == 48
 
 
-@pytest.mark.parametrize("sent", [0, 1, 5])
+@each_case("sent", [0, 1, 5])
 def test_frames_before_the_one_that_is_told_are_renewed(sent: int) -> None:
     scene = Scene("m")
     out = scene.out

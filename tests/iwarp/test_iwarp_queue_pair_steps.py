@@ -166,26 +166,6 @@ def test_an_initiator_hears_fpdus_once_it_has_sent_one() -> None:
     assert state_of(qp) is State.OPEN
 
 
-def test_an_fpdu_before_the_first_of_the_initiator_comes_too_early() -> None:
-    qp = initiator()
-    give(qp, fpdu(tagged(0, 0, 0)))
-    assert state_of(qp) is State.CLOSED
-    (event,) = events_of(qp)
-    assert event == Disconnected(reason="the peer sent before it was its turn", by_peer=True, protocol_error=True)
-    assert qp.wants_close
-    assert send(qp) == b""
-
-
-@each_case("reach", [requested, replying])
-def test_so_does_an_fpdu_before_the_reply(reach: Callable[[], IwarpQueuePair]) -> None:
-    qp = reach()
-    give(qp, b"x")
-    assert state_of(qp) is State.CLOSED
-    (event,) = events_of(qp)
-    assert isinstance(event, Disconnected)
-    assert event.reason == "the peer sent before it was its turn"
-
-
 def test_a_responder_is_connected_by_the_last_octet_of_its_reply() -> None:
     qp = replying()
     qp.post_send(1, [b"hello"])
@@ -211,78 +191,6 @@ def test_a_responder_is_connected_by_the_last_octet_of_its_reply() -> None:
     assert send(qp) == fpdu(untagged(3, 0, 1, b"hello"))
 
 
-@each_case("frame", list(ReadyFrame))
-def test_a_responder_of_the_peer_to_peer_model_is_connected_by_the_ready_frame(frame: ReadyFrame) -> None:
-    qp = awaiting_ready(frame)
-    assert events_of(qp) == []
-    assert offers(qp) == [IDLE]
-    assert qp._receiver.ready_frame is frame
-    qp.post_send(1, [b"hello"])
-    assert send(qp) == b""
-    octets = fpdu(READY_FRAMES[frame])
-    give(qp, octets[:-1])
-    assert state_of(qp) is State.AWAITING_READY
-    assert not qp._sender.open
-    give(qp, octets[-1:])
-    assert state_of(qp) is State.OPEN
-    assert qp._receiver.ready_frame is None
-    assert events_of(qp) == [ESTABLISHED]
-    assert qp._sender.open
-    response = fpdu(tagged(2, 1, 0)) if frame is ReadyFrame.READ else b""
-    assert send(qp) == response + fpdu(untagged(3, 0, 1, b"hello"))
-    # The ready frame took no receive, and a Send its number.
-    qp.post_receive("in", memoryview(bytearray(8)))
-    give(qp, fpdu(untagged(3, 0, 2 if frame is ReadyFrame.SEND else 1, b"x")))
-    assert [(each.wr, each.verb) for each in completions_of(qp)] == [(1, Verb.SEND), ("in", Verb.RECEIVE)]
-
-
-@pytest.mark.parametrize("agreed", list(ReadyFrame))
-@pytest.mark.parametrize("sent", list(ReadyFrame))
-def test_another_ready_frame_than_agreed_ends_the_connection(agreed: ReadyFrame, sent: ReadyFrame) -> None:
-    qp = awaiting_ready(agreed)
-    qp.post_receive("in", memoryview(bytearray(8)))
-    give(qp, fpdu(READY_FRAMES[sent]))
-    if agreed is sent:
-        assert state_of(qp) is State.OPEN
-        return
-    assert state_of(qp) is State.LAST_WORDS
-    assert [type(event) for event in events_of(qp)] == [Disconnected]
-    assert completions_of(qp) == [Completion("in", Verb.RECEIVE, Status.FLUSHED)]
-    told = send(qp)
-    assert told[20:24] == bytes.fromhex("2007 0000")
-    assert state_of(qp) is State.CLOSED
-    assert qp.wants_close
-
-
-@each_case("frame", list(ReadyFrame))
-def test_an_initiator_of_the_peer_to_peer_model_sends_the_ready_frame_first(frame: ReadyFrame) -> None:
-    qp = queue_pair(MpaRole.INITIATOR, IwarpConfig(peer_to_peer=True, ready_frames=frame))
-    assert send(qp) == startup_frame("Req", 0x50, 2, READY_WORDS[frame])
-    qp.post_send("early", [b"x"])
-    give(qp, startup_frame("Rep", 0x50, 2, READY_WORDS[frame]))
-    assert state_of(qp) is State.OPEN
-    assert events_of(qp) == [ESTABLISHED]
-    msn = 2 if frame is ReadyFrame.SEND else 1
-    assert send(qp) == fpdu(READY_FRAMES[frame]) + fpdu(untagged(3, 0, msn, b"x"))
-    assert offers(qp) == [IDLE]
-    if frame is ReadyFrame.READ:
-        # A Send behind a Read completes after the Read.
-        assert completions_of(qp) == []
-        give(qp, fpdu(tagged(2, 1, 0)))
-    assert completions_of(qp) == [Completion("early", Verb.SEND, Status.SUCCESS, 1)]
-
-
-def test_a_fault_of_the_reply_is_told_by_a_terminate() -> None:
-    qp = queue_pair(MpaRole.INITIATOR, IwarpConfig(inbound_reads=2))
-    send(qp)
-    give(qp, startup_frame("Rep", 0x50, 2, bytes.fromhex("00020003")))
-    assert state_of(qp) is State.LAST_WORDS
-    assert not qp.wants_close
-    assert send(qp) == fpdu(untagged(7, 2, 1, bytes.fromhex("20060000")))
-    assert state_of(qp) is State.CLOSED
-    assert qp.wants_close
-
-
 # Deadlines.
 
 STARTING: dict[str, Callable[[], IwarpQueuePair]] = {
@@ -294,6 +202,7 @@ STARTING: dict[str, Callable[[], IwarpQueuePair]] = {
 }
 
 
+@pytest.mark.req("MPA-45")
 @each_case("name", STARTING)
 def test_each_state_of_the_start_up_has_the_deadline(name: str) -> None:
     qp = STARTING[name]()
@@ -344,6 +253,18 @@ def test_an_initiator_nudges_after_twice_as_long_each_time() -> None:
     assert not qp.timed
 
 
+def test_nudges_end_with_the_connection_and_can_be_switched_off() -> None:
+    ended, never = initiator(), initiator(IwarpConfig(nudge_after_s=0))
+    for qp in (ended, never):
+        qp.post_send("call", [b"call"])
+    assert ended.next_deadline_s(NOW_S) == NOW_S + 0.03
+    ended.abort("the test ends it")
+    for qp in (ended, never):
+        assert (qp.next_deadline_s(NOW_S), qp.timed) == (None, False)
+    ended.on_time(NOW_S + 1)
+    assert send(ended) == b""
+
+
 @each_case("name", STARTING)
 def test_nothing_is_nudged_before_it_is_connected(name: str) -> None:
     qp = STARTING[name]()
@@ -376,7 +297,8 @@ def test_sizes_of_messages_stay_below_their_bound() -> None:
     assert len(qp._sender.send_queue) == 2
 
 
-@pytest.mark.parametrize(
+@pytest.mark.req("DDP-7")
+@each_case(
     ("start", "length", "fits"),
     [
         (0, 0, True),
@@ -398,6 +320,13 @@ def test_a_read_stays_within_its_sink(start: int, length: int, fits: bool) -> No
         return
     with pytest.raises(LocalProtocolError, match="not within a sink of 8"):
         qp.post_read("r", sink, start, length, 7, 70)
+
+
+def test_a_read_needs_memory_that_the_peer_may_write() -> None:
+    qp = initiator()
+    with pytest.raises(LocalProtocolError):
+        qp.post_read(1, qp.pd.register(bytearray(8), Access.LOCAL_WRITE), 0, 8, 7, 0)
+    assert send(qp) == b""
 
 
 def test_work_after_the_end_is_flushed_at_once() -> None:
@@ -429,18 +358,6 @@ def test_receives_of_a_pool_add_up() -> None:
     qp.post_receives(3, pool)
     qp.post_receives(2, pool)
     assert (qp._receiver.untagged.shared, qp._receiver.untagged.pool) == (5, pool)
-
-
-# Octets.
-
-
-def test_octets_after_the_end_are_discarded() -> None:
-    qp = queue_pair(MpaRole.RESPONDER)
-    qp.abort("enough")
-    events = len(qp.events)
-    assert offers(qp) == [DISCARDED]
-    qp.bytes_received(5)
-    assert (len(qp.events), qp.wants_close) == (events, True)
 
 
 # The end.
@@ -476,6 +393,7 @@ def test_the_end_of_the_stream_is_the_end(name: str) -> None:
     assert state_of(qp) is State.CLOSED
 
 
+@pytest.mark.req("EM-14", "MPA-41")
 @each_case("name", REACH)
 def test_an_abort_is_the_end_by_this_side(name: str) -> None:
     qp = REACH[name][0]()
@@ -487,8 +405,45 @@ def test_an_abort_is_the_end_by_this_side(name: str) -> None:
     assert qp.next_gather(1 << 16) == []
 
 
+@pytest.mark.req("RD-14", "DDP-14", "RD-15")
 @each_case("name", REACH)
-def test_a_disconnect_waits_only_where_something_can_be_sent(name: str) -> None:
+def test_every_end_in_every_stage_is_reported_once(name: str) -> None:
+    ends: list[Callable[[IwarpQueuePair], object]] = [
+        lambda qp: qp.abort("enough"),
+        IwarpQueuePair.disconnect,
+        IwarpQueuePair.end_of_stream,
+    ]
+    for first, then in itertools.product(ends, ends):
+        qp = REACH[name][0]()
+        send(qp)
+        events_of(qp)
+        sink = qp.pd.register(bytearray(8), Access.REMOTE_WRITE)
+        qp.post_receive("receive", memoryview(bytearray(8)))
+        qp.post_read("read", sink, 0, 8, 7, 0)
+        qp.post_send("send", [b"x"], signaled=False)
+        for end in (first, then):
+            end(qp)
+            while send(qp):
+                pass
+        assert sum(isinstance(event, Disconnected) for event in events_of(qp)) == 1
+        assert qp.wants_close
+        done = completions_of(qp)
+        assert sorted(str(completion.wr) for completion in done if completion.wr != "send") == ["read", "receive"]
+        assert {completion.status for completion in done} == {Status.FLUSHED}
+        # Later octets and later work change nothing.
+        qp.bytes_received(11)
+        qp.post_receive("late", memoryview(bytearray(8)))
+        qp.post_write("later", [b"x"], 7, 0)
+        assert completions_of(qp) == [
+            Completion("late", Verb.RECEIVE, Status.FLUSHED),
+            Completion("later", Verb.RDMA_WRITE, Status.FLUSHED),
+        ]
+        assert (events_of(qp), send(qp)) == ([], b"")
+
+
+@pytest.mark.req("MPA-46", "DDP-14")
+@each_case("name", REACH)
+def test_a_disconnect_lets_out_what_was_posted_where_something_can_be_sent(name: str) -> None:
     qp = REACH[name][0]()
     events_of(qp)
     qp.post_send("s", [b"x"])
@@ -498,19 +453,19 @@ def test_a_disconnect_waits_only_where_something_can_be_sent(name: str) -> None:
         assert events_of(qp) == [Disconnected(reason="disconnected before anything could be sent", by_peer=False)]
         return
     assert state_of(qp) is State.DRAINING
+    qp.post_send("after", [b"y"])
     qp.disconnect()
-    assert state_of(qp) is State.DRAINING
-    assert events_of(qp) == []
-    assert not qp.wants_close
+    assert (state_of(qp), events_of(qp), qp.wants_close) == (State.DRAINING, [], False)
     frame = fpdu(untagged(3, 0, 1, b"x"))
     assert send(qp, 5) == frame
-    assert state_of(qp) is State.DRAINING
-    assert events_of(qp) == []
-    assert offers(qp) == [IDLE]
+    assert (state_of(qp), events_of(qp), offers(qp)) == (State.DRAINING, [], [IDLE])
     assert send(qp) == frame[5:]
     assert state_of(qp) is State.CLOSED
     assert events_of(qp) == [Disconnected(reason="disconnected", by_peer=False)]
-    assert completions_of(qp) == [Completion("s", Verb.SEND, Status.SUCCESS, 1)]
+    assert completions_of(qp) == [
+        Completion("s", Verb.SEND, Status.SUCCESS, 1),
+        Completion("after", Verb.SEND, Status.FLUSHED),
+    ]
 
 
 def test_a_disconnect_lets_a_response_go_out() -> None:
@@ -564,22 +519,6 @@ def test_a_fault_of_the_first_frame_is_told_only_if_it_was_whole() -> None:
     give(wrong, fpdu(tagged(5, 0, 0)))
     assert state_of(wrong) is State.LAST_WORDS
     assert send(wrong)[20:24] == bytes.fromhex("0206c000")
-
-
-def test_a_response_that_breaks_off_is_told_as_this_sides_doing() -> None:
-    qp = responder()
-    region = qp.pd.register(bytearray(100), Access.REMOTE_READ)
-    events_of(qp)
-    give(qp, fpdu(read_request(1, 5, 0, 100, region.handle, region.offset)))
-    qp.pd.invalidate(region)
-    told = b"".join(qp.next_gather(1 << 16))
-    assert told[20:24] == bytes.fromhex("0100e000")
-    assert state_of(qp) is State.LAST_WORDS
-    (event,) = events_of(qp)
-    assert isinstance(event, Disconnected)
-    assert (event.by_peer, event.protocol_error) == (False, True)
-    qp.bytes_sent(len(told))
-    assert state_of(qp) is State.CLOSED
 
 
 def test_a_request_that_is_rejected_leaves_the_settings() -> None:

@@ -60,7 +60,7 @@ class Scene:
         return not self.qp._receiver.mid_frame
 
 
-@pytest.mark.parametrize("octets", [1, 2, 15, 16, 17, 100, 900])
+@each_case("octets", [1, 2, 15, 16, 17, 100, 900])
 def test_behind_a_part_of_a_small_frame_there_is_the_rest_of_the_buffer(octets: int) -> None:
     scene = Scene()
     frame = scene.write(1000)
@@ -91,6 +91,7 @@ def test_octet_by_octet_a_small_frame_takes_place_in_the_buffer() -> None:
     assert scene.memory[:41] == b"\x55" * 40 + b"\0"
 
 
+@pytest.mark.req("DDP-8")
 @each_case(
     ("payload", "arrived", "offers"),
     [
@@ -219,6 +220,16 @@ def test_a_buffer_that_is_full_of_whole_frames_makes_room_for_many() -> None:
     assert scene.step(scene.write(10)) == [IDLE]
 
 
+def test_a_buffer_that_has_grown_is_kept_while_its_frame_arrives() -> None:
+    scene = Scene()
+    scene.qp.post_receive("in", memoryview(bytearray(9000)))
+    frame = fpdu(untagged(3, 0, 1, bytes(9000)))
+    assert scene.step(scene.write(4076) + scene.write(4072) + frame[:4]) == [FULL - 4]
+    grown = scene.qp._receiver.view
+    assert scene.step(frame[4:16]) == [FULL - 16]
+    assert scene.qp._receiver.view is grown
+
+
 # Sends.
 
 
@@ -308,7 +319,7 @@ def test_a_scattered_send_is_received_piece_by_piece(arrived: int) -> None:
     assert completions_of(scene.qp) == [Completion("in", Verb.RECEIVE, Status.SUCCESS, 5001)]
 
 
-@pytest.mark.parametrize("octets", [1, 3, 4, 9])
+@each_case("octets", [1, 3, 4, 9])
 def test_small_segments_of_a_send_fill_scattered_memory(octets: int) -> None:
     scene = Scene()
     parts = [bytearray(3), bytearray(4), bytearray(9)]
@@ -384,6 +395,18 @@ def test_a_broken_rule_is_told_when_the_frame_is_complete(segment: bytes, code: 
     assert buffer == bytes(6000)
 
 
+@each_case("opcode", [0, 2])
+@each_case("queue", [0, 1])
+def test_an_untagged_segment_writes_no_memory(opcode: int, queue: int) -> None:
+    scene = Scene()
+    # Where the words for queue and number would be an offset.
+    scene.region.offset = queue << 32
+    wrong = untagged(opcode, queue, 1, b"written", invalidate=scene.region.handle)
+    feed(scene.qp, fpdu(wrong))
+    assert scene.raw.take() == terminate(0x0206, wrong)
+    assert scene.memory == bytes(100_000)
+
+
 @each_case("direct", [False, True])
 @each_case("payload", [5000, 5001])
 def test_a_wrong_crc_is_told_and_nothing_is_delivered(payload: int, direct: bool) -> None:
@@ -408,7 +431,7 @@ def test_a_length_without_room_for_a_header_is_told_at_once() -> None:
         assert scene.raw.take() == terminate(0x1000)
 
 
-@each_case("length", [14, 15, 17, 18])
+@each_case("length", [14, 15, 17, 18, 256, 13 << 8])
 def test_a_length_with_room_for_a_header_is_waited_for(length: int) -> None:
     for first in (b"\xc1\x40", b"\x41\x43"):
         scene = Scene()

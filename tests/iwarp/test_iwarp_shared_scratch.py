@@ -11,7 +11,7 @@ from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole, Scratch
 from rpcrdma.testing.joined_pair import Chunking, byte_by_byte, feed, sizes, whole
 from rpcrdma.verbs import Access, MemoryRegion, SoftwareProtectionDomain
 from support.cases import each_case
-from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, startup_frame, tagged, untagged
+from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, untagged
 
 pytestmark = pytest.mark.in_python
 
@@ -82,20 +82,3 @@ def test_one_without_a_part_of_a_frame_has_no_memory_of_its_own() -> None:
     first.give(frame[5:])
     second.give(fpdu(untagged(3, 0, 1, second.messages[0])))
     assert shares(second)
-
-
-def test_a_part_of_a_frame_takes_no_memory_after_the_end() -> None:
-    peer = Sharing(0, Scratch())
-    peer.give(fpdu(untagged(3, 0, 1, peer.messages[0]))[:5])
-    peer.qp.abort("gone")
-    assert len(peer.qp._receiver.view) == 0
-
-
-def test_a_start_up_that_is_over_takes_no_memory() -> None:
-    peer = RawPeer(MpaRole.RESPONDER, SoftwareProtectionDomain(lambda bits: 7), IwarpConfig())
-    peer.give(startup_frame("Req", 0x50, 2, bytes(4)))
-    peer.qp.accept(b"")
-    peer.take()
-    assert len(peer.qp._startup) > 512
-    peer.give(fpdu(tagged(0, 0, 0)))
-    assert len(peer.qp._startup) == 0

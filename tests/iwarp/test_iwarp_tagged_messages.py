@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 
-import pytest
-
 from rpcrdma.iwarp.config import ReadyFrame
 from rpcrdma.iwarp.segments import READ_REQUEST
 from rpcrdma.iwarp.sender import ReadWork, Sender
@@ -46,7 +44,7 @@ class Scene:
         return None if violation is None else int(violation[1])
 
 
-@pytest.mark.parametrize("version", range(4))
+@each_case("version", range(4))
 def test_versions_are_one(version: int) -> None:
     scene = Scene()
     assert scene.code(control=0xC0 | version) == (None if version == 1 else 0x1104)
@@ -75,9 +73,9 @@ def test_a_ready_frame_is_an_empty_write_if_it_is_a_write(ready: ReadyFrame | No
     assert response == (None if ready is None else 0x2007)
 
 
-@pytest.mark.parametrize("opened", [WRITE, RESPONSE])
-@pytest.mark.parametrize("rdmap", [WRITE, RESPONSE])
-@pytest.mark.parametrize("handle", [HANDLE - 1, HANDLE, HANDLE + 1])
+@each_case("opened", [WRITE, RESPONSE])
+@each_case("rdmap", [WRITE, RESPONSE])
+@each_case("handle", [HANDLE - 1, HANDLE, HANDLE + 1])
 def test_a_message_goes_on_with_its_opcode_and_its_handle(opened: int, rdmap: int, handle: int) -> None:
     scene = Scene(reading=True)
     scene.tagged.opened = (opened | 0x30, HANDLE)
@@ -85,8 +83,8 @@ def test_a_message_goes_on_with_its_opcode_and_its_handle(opened: int, rdmap: in
     assert code == (0x0206 if rdmap != opened else 0x1100 if handle != HANDLE else None)
 
 
-@pytest.mark.parametrize("received", [0, 200])
-@pytest.mark.parametrize(
+@each_case("received", [0, 200])
+@each_case(
     ("control", "handle", "shift", "octets", "code"),
     [
         (GOES_ON, HANDLE, 0, 10, None),

@@ -1,13 +1,15 @@
-"""Terminate messages: both ways, in words, and in the form that Linux siw sends."""
+"""Terminate both ways: every combination of flags, every code in the order of nibbles that siw uses, and the words."""
 
 from __future__ import annotations
 
+import itertools
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from rpcrdma.errors import DecodeError, RemoteAccessError
+from rpcrdma.iwarp import terminate
 from rpcrdma.iwarp.segments import READ_HEADER_OCTETS, ReadHeader, decode_read_header, encode_read_header
 from rpcrdma.iwarp.terminate import (
     Code,
@@ -21,122 +23,61 @@ from rpcrdma.iwarp.terminate import (
 )
 from support.cases import each_case
 
+pytestmark = pytest.mark.in_python
+
 VECTORS = {
     vector["name"]: bytes.fromhex(vector["hex"])
     for vector in tomllib.loads((Path(__file__).parents[1] / "vectors/iwarp/frames.toml").read_text())["fpdu"]
 }
 REQUEST = VECTORS["RDMA Read Request of 4096 octets"]
-BARE = VECTORS["Terminate, unexpected opcode, no headers"][20:-4]
-FULL = VECTORS["Terminate, bounds violation by that RDMA Read Request"][20:-4]
-TAGGED = bytes.fromhex("c140 deadbeef 1122334455667788")
-
-MESSAGES = [
-    (BARE, TerminateMessage(code=Code.OPERATION_OPCODE)),
-    (
-        FULL,
-        TerminateMessage(
-            code=Code.PROTECTION_BOUNDS, segment_octets=46, ddp_header=REQUEST[2:20], read_header=REQUEST[20:48]
-        ),
-    ),
-    (
-        bytes.fromhex("1101c000 0012") + TAGGED,
-        TerminateMessage(code=Code.TAGGED_BOUNDS, segment_octets=18, ddp_header=TAGGED),
-    ),
-    (bytes.fromhex("12058000 0400"), TerminateMessage(code=Code.UNTAGGED_TOO_LONG, segment_octets=1024)),
-]
+UNTAGGED_HEADER = bytes.fromhex("4141 00000000 00000001 00000001 00000000")
+TAGGED_HEADER = bytes.fromhex("c140 deadbeef 1122334455667788")
+READ_HEADER = bytes(range(28))
+LENGTH = bytes.fromhex("002e")
 
 
-@pytest.mark.req("RD-4")
-@pytest.mark.parametrize(("octets", "message"), MESSAGES)
-def test_messages_encode_what_their_bits_announce(octets: bytes, message: TerminateMessage) -> None:
-    assert encode_terminate(message) == octets
+def fields(flags: int) -> tuple[bool, bool, bool]:
+    """Length, DDP header and RDMAP header, as the flags of RFC 5040 announce them."""
+    return bool(flags & 0xC0), bool(flags & 0x40), bool(flags & 0x20)
 
 
-@pytest.mark.req("RD-4")
-@pytest.mark.parametrize(("octets", "message"), MESSAGES)
-def test_messages_decode_by_their_bits_and_ignore_the_rest(octets: bytes, message: TerminateMessage) -> None:
-    assert decode_terminate(octets) == message
-    assert decode_terminate(memoryview(octets + b"trailing")) == message
+def siw_fields(flags: int) -> tuple[bool, bool, bool]:
+    """The same where the flags stand at the other end of the octet."""
+    return bool(flags & 0x03), bool(flags & 0x02), bool(flags & 0x04)
 
 
-@pytest.mark.parametrize(("octets", "message"), MESSAGES)
-def test_truncated_messages_do_not_decode(octets: bytes, message: TerminateMessage) -> None:
-    for length in range(len(octets)):
-        with pytest.raises(DecodeError):
-            decode_terminate(octets[:length])
+def body(announced: tuple[bool, bool, bool], header: bytes = UNTAGGED_HEADER) -> bytes:
+    length, ddp, rdmap = announced
+    return LENGTH * length + header * ddp + READ_HEADER * rdmap
 
 
-@pytest.mark.parametrize(
-    ("octets", "message"),
-    [
-        # Nibbles and bits as siw writes them: layer 1, type 2, code 3, M and D.
-        (
-            bytes.fromhex("21030300 002e") + REQUEST[2:20],
-            TerminateMessage(code=Code.UNTAGGED_MSN, segment_octets=46, ddp_header=REQUEST[2:20]),
-        ),
-        (
-            bytes.fromhex("10010700 002e") + REQUEST[2:48],
-            TerminateMessage(
-                code=Code.PROTECTION_BOUNDS, segment_octets=46, ddp_header=REQUEST[2:20], read_header=REQUEST[20:48]
-            ),
-        ),
-        (bytes.fromhex("02020000"), TerminateMessage(code=Code.MPA_CRC)),
-    ],
-)
-def test_the_swapped_form_of_siw_is_understood(octets: bytes, message: TerminateMessage) -> None:
-    assert decode_terminate(octets) == message
-
-
-@pytest.mark.parametrize(
-    ("octets", "said"),
-    [
-        # Neither form gives headers for these, and both have a meaning for the code.
-        (
-            "02060000",
-            "unexpected opcode (0/2/06); if it is Linux siw, this means: insufficient resources for RDMA Reads",
-        ),
-        ("02070000", "catastrophic error of the stream (0/2/07); if it is Linux siw, this means: no matching ready"),
-        # Here one of them alone makes sense.
-        ("20060000", "insufficient resources for RDMA Reads (2/0/06)"),
-        ("02030000", "marker and ULPDU length do not match (2/0/03)"),
-        ("0206c000 0012" + REQUEST[2:20].hex(), "unexpected opcode (0/2/06)"),
-        ("20060300 0012" + REQUEST[2:20].hex(), "unexpected opcode (0/2/06)"),
-    ],
-)
-def test_what_may_mean_two_things_is_told_in_both_words(octets: str, said: str) -> None:
-    told = str(PeerTerminated(decode_terminate(bytes.fromhex(octets))))
-    assert told.startswith(f"the peer terminated: {said}")
-    assert ("siw" in told) is ("siw" in said)
-
-
-def test_words_name_the_error_and_its_numbers() -> None:
-    assert TerminateMessage(code=Code.MPA_CRC).words == "CRC mismatch (2/0/02)"
-    assert TerminateMessage(code=0x3A7B).words == "unknown error (3/10/7b)"
-
-
-@pytest.mark.in_python
-def test_every_code_has_words() -> None:
-    assert not [code for code in Code if TerminateMessage(code=code).words.startswith("unknown")]
+def message(code: int, announced: tuple[bool, bool, bool], header: bytes = UNTAGGED_HEADER) -> TerminateMessage:
+    length, ddp, rdmap = announced
+    return TerminateMessage(
+        code=code,
+        segment_octets=46 if length else None,
+        ddp_header=header * ddp,
+        read_header=READ_HEADER * rdmap,
+    )
 
 
 @pytest.mark.req("RD-4")
 @each_case(
-    ("code", "segment", "read"),
+    ("name", "told"),
     [
-        (Code.LOCAL_CATASTROPHIC, False, False),
-        (Code.PROTECTION_STAG, True, True),
-        (Code.OPERATION_OPCODE, True, False),
-        (Code.TAGGED_STAG, True, False),
-        (Code.UNTAGGED_MSN, True, False),
-        (Code.MPA_CRC, False, False),
+        ("Terminate, unexpected opcode, no headers", TerminateMessage(code=Code.OPERATION_OPCODE)),
+        (
+            "Terminate, bounds violation by that RDMA Read Request",
+            TerminateMessage(
+                code=Code.PROTECTION_BOUNDS, segment_octets=46, ddp_header=REQUEST[2:20], read_header=REQUEST[20:48]
+            ),
+        ),
     ],
 )
-def test_each_kind_of_error_tells_its_headers(code: Code, segment: bool, read: bool) -> None:
-    fault = TerminateFault("", code, segment_octets=46, ddp_header=REQUEST[2:20], read_header=REQUEST[20:48])
-    message = fault.terminate()
-    assert message.segment_octets == (46 if segment else None)
-    assert message.ddp_header == (REQUEST[2:20] if segment else b"")
-    assert message.read_header == (REQUEST[20:48] if read else b"")
+def test_messages_are_the_golden_octets(name: str, told: TerminateMessage) -> None:
+    octets = VECTORS[name][20:-4]
+    assert encode_terminate(told) == octets
+    assert decode_terminate(memoryview(octets)) == told
 
 
 @pytest.mark.req("RD-3")
@@ -145,14 +86,119 @@ def test_read_request_headers_are_the_golden_octets() -> None:
     assert encode_read_header(header) == REQUEST[20:48]
     assert decode_read_header(REQUEST, 20) == header
     for length in range(READ_HEADER_OCTETS):
-        with pytest.raises(DecodeError):
-            decode_read_header(REQUEST[20:48][:length])
-        with pytest.raises(DecodeError):
-            decode_read_header(REQUEST[: 20 + length], 20)
+        for octets, start in ((REQUEST[20:48][:length], 0), (REQUEST[: 20 + length], 20)):
+            with pytest.raises(DecodeError):
+                decode_read_header(octets, start)
 
 
-@each_case("reason", ["invalid handle", "access rights", "wrap", "bounds"])
-def test_every_refusal_of_memory_has_a_number(reason: str) -> None:
+@pytest.mark.req("RD-4")
+@each_case("header", [UNTAGGED_HEADER, TAGGED_HEADER])
+@each_case("flags", [*range(0, 256, 32), 0x3F, 0x41, 0x82, 0xE4, 0xE7, 0xFF, 0xD0])
+def test_a_message_has_the_fields_that_its_flags_announce(flags: int, header: bytes) -> None:
+    announced = fields(flags)
+    told = body(announced, header)
+    octets = bytes([0x12, 0x02, flags, 0]) + told
+    assert decode_terminate(octets) == message(0x1202, announced, header)
+    assert decode_terminate(octets + b"trailing") == message(0x1202, announced, header)
+    for end in range(4, len(octets)):
+        with pytest.raises(DecodeError):
+            decode_terminate(octets[:end])
+
+
+def test_flags_at_the_other_end_are_those_of_siw() -> None:
+    for header, flags in itertools.product((UNTAGGED_HEADER, TAGGED_HEADER), range(1, 32)):
+        announced = siw_fields(flags)
+        octets = bytes([0x21, 0x02, flags, 0]) + body(announced, header)
+        assert decode_terminate(octets) == message(0x1202, announced, header)
+        # The nibbles are swapped even if that gives no known code.
+        octets = bytes([0x12, 0x02, flags, 0]) + body(announced, header)
+        assert decode_terminate(octets) == message(0x2102, announced, header)
+
+
+def test_a_code_in_either_order_of_nibbles_is_understood() -> None:
+    known = {int(code) for code in Code}
+    for low, first in itertools.product({code & 0xFF for code in known} | {0x0A, 0x55, 0x80}, range(256)):
+        code = first << 8 | low
+        other = (first & 15) << 12 | (first >> 4) << 8 | low
+        decoded = decode_terminate(bytes([first, low, 0, 0])).code
+        assert decoded == (other if other in known and code not in known else code)
+
+
+def test_codes_that_arrive_are_these() -> None:
+    as_told = (0x1202, 0x0101, 0x0205, 0x2001, 0x2005, 0x1000, 0x0100, 0x3400, 0x2199)
+    swapped = {0x2102: 0x1202, 0x1001: 0x0101, 0x0201: 0x2001, 0x20FF: 0x02FF}
+    for arrived, code in {**dict(zip(as_told, as_told, strict=True)), **swapped}.items():
+        assert decode_terminate(arrived.to_bytes(2) + bytes(2)).code == code
+
+
+@each_case("length", range(4))
+def test_a_message_has_a_control_field(length: int) -> None:
+    with pytest.raises(DecodeError, match="Terminate control"):
+        decode_terminate(bytes(length))
+
+
+@pytest.mark.req("RD-4")
+@each_case(
+    ("segment_octets", "ddp_header", "read_header", "octets"),
+    [
+        (None, b"", b"", "1202 00 00"),
+        (46, b"", b"", "1202 80 00 002e"),
+        (0, b"", b"", "1202 80 00 0000"),
+        (46, TAGGED_HEADER, b"", "1202 c0 00 002e" + TAGGED_HEADER.hex()),
+        (46, UNTAGGED_HEADER, READ_HEADER, "1202 e0 00 002e" + (UNTAGGED_HEADER + READ_HEADER).hex()),
+        (46, b"", READ_HEADER, "1202 a0 00 002e" + READ_HEADER.hex()),
+    ],
+)
+def test_a_message_announces_its_fields(
+    segment_octets: int | None, ddp_header: bytes, read_header: bytes, octets: str
+) -> None:
+    told = TerminateMessage(code=0x1202, segment_octets=segment_octets, ddp_header=ddp_header, read_header=read_header)
+    assert encode_terminate(told) == bytes.fromhex(octets)
+
+
+@pytest.mark.req("RD-4")
+@each_case("code", Code)
+def test_a_fault_quotes_headers_by_its_layer_and_type(code: Code) -> None:
+    fault = TerminateFault("words", code, segment_octets=46, ddp_header=UNTAGGED_HEADER, read_header=READ_HEADER)
+    assert (str(fault), fault.code) == ("words", code)
+    assert (fault.segment_octets, fault.ddp_header, fault.read_header) == (46, UNTAGGED_HEADER, READ_HEADER)
+    kind = f"{code:04x}"[:2]
+    quoted = {"00": (False, False, False), "20": (False, False, False), "01": (True, True, True)}
+    assert fault.terminate() == message(code, quoted.get(kind, (True, True, False)))
+    assert TerminateFault("words", code).terminate() == TerminateMessage(code=code)
+
+
+@each_case(
+    ("reason", "reading", "writing"),
+    [
+        ("invalid handle", 0x0100, 0x1100),
+        ("access rights", 0x0102, 0x1100),
+        ("wrap", 0x0104, 0x1103),
+        ("bounds", 0x0101, 0x1101),
+    ],
+)
+def test_each_refusal_of_memory_has_its_codes(reason: str, reading: int, writing: int) -> None:
+    assert len(terminate._READ_SOURCE) == len(terminate._TAGGED) == 4
     error = RemoteAccessError(reason, 1)
-    assert read_source_code(error) >> 8 == 0x01
-    assert tagged_code(error) >> 8 == 0x11
+    assert (int(read_source_code(error)), int(tagged_code(error))) == (reading, writing)
+
+
+@each_case(
+    ("code", "segment_octets", "words", "siw"),
+    [
+        (0x0206, None, "unexpected opcode (0/2/06)", "insufficient resources for RDMA Reads (2/0/06)"),
+        (0x0207, None, "catastrophic error of the stream (0/2/07)", "no matching ready-to-receive frame (2/0/07)"),
+        (0x0205, None, "invalid RDMAP version (0/2/05)", "local catastrophic error of MPA (2/0/05)"),
+        (0x0206, 46, "unexpected opcode (0/2/06)", ""),
+        (0x0206, 0, "unexpected opcode (0/2/06)", ""),
+        (0x2006, None, "insufficient resources for RDMA Reads (2/0/06)", ""),
+        (0x0208, None, "catastrophic error, global (0/2/08)", ""),
+        (0x1202, None, "no receive buffer was posted (1/2/02)", ""),
+        (0x0000, None, "local catastrophic error (0/0/00)", ""),
+    ],
+)
+def test_a_terminate_of_the_peer_is_told_in_words(code: int, segment_octets: int | None, words: str, siw: str) -> None:
+    terminated = PeerTerminated(TerminateMessage(code=code, segment_octets=segment_octets))
+    told = f"{words}; if it is Linux siw, this means: {siw}" if siw else words
+    assert str(terminated) == f"the peer terminated: {told}"
+    assert terminated.terminate.code == code

@@ -6,20 +6,9 @@ import pytest
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp import MpaRole
-from rpcrdma.verbs import Access, Completion, Disconnected, SoftwareProtectionDomain, Status, Verb
+from rpcrdma.verbs import Access, Completion, Status, Verb
 from support.cases import each_case
-from support.draws import draws
-from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, terminate, untagged
-
-
-def connected(role: MpaRole) -> RawPeer:
-    raw = RawPeer(role, SoftwareProtectionDomain(draws()))
-    raw.connect()
-    if role is MpaRole.RESPONDER:
-        raw.give(fpdu(tagged(0, 0, 0)))
-    events_of(raw.qp)
-    raw.sent = b""
-    return raw
+from support.raw_iwarp import completions_of, connected, events_of, fpdu, tagged, untagged
 
 
 @pytest.mark.req("RD-5")
@@ -58,57 +47,6 @@ def test_writes_to_the_same_place_land_in_their_order_before_what_follows_them()
     assert bytes(region.view) == b"daabbcccaa"
 
 
-@pytest.mark.req("RD-5", "DDP-2", "DDP-10")
-def test_each_remote_buffer_has_a_write_of_its_own_and_they_leave_in_order() -> None:
-    raw = connected(MpaRole.INITIATOR)
-    data = bytes(n % 251 for n in range(3000))
-    # One Write may gather from many local buffers; its remote buffer is one.
-    raw.qp.post_write(1, [data[:700], data[700:701], data[701:2000]], 7, 100)
-    raw.qp.post_write(2, [data[2000:]], 9, 50)
-    raw.qp.post_write(3, [], 9, 50)
-    raw.qp.post_send(4, [b"done"])
-    assert raw.take() == (
-        fpdu(tagged(0, 7, 100, data[:1440], last=False))
-        + fpdu(tagged(0, 7, 1540, data[1440:2000]))
-        + fpdu(tagged(0, 9, 50, data[2000:]))
-        + fpdu(tagged(0, 9, 50))
-        + fpdu(untagged(3, 0, 1, b"done"))
-    )
-    assert [(completion.wr, completion.verb) for completion in completions_of(raw.qp)] == [
-        (1, Verb.RDMA_WRITE),
-        (2, Verb.RDMA_WRITE),
-        (3, Verb.RDMA_WRITE),
-        (4, Verb.SEND),
-    ]
-
-
-@pytest.mark.req("RD-11", "RD-15")
-@each_case("role", list(MpaRole))
-def test_a_terminate_ends_the_connection_as_a_breach_that_the_peer_tells_of(role: MpaRole) -> None:
-    raw = connected(role)
-    # An initiator hears of nothing before it has spoken.
-    raw.qp.post_send(None, [b"x"], signaled=False)
-    raw.take()
-    raw.give(terminate(0x0206))
-    (event,) = events_of(raw.qp)
-    assert isinstance(event, Disconnected)
-    assert (event.by_peer, event.protocol_error) == (True, True)
-    assert "terminate" in event.reason
-    assert raw.take() == b""
-    assert raw.qp.wants_close
-
-
-@each_case("length", range(4))
-def test_a_terminate_that_says_nothing_is_a_breach_and_is_not_answered(length: int) -> None:
-    raw = connected(MpaRole.RESPONDER)
-    raw.give(fpdu(untagged(7, 2, 1, bytes(length))))
-    (event,) = events_of(raw.qp)
-    assert isinstance(event, Disconnected)
-    assert (event.by_peer, event.protocol_error) == (True, True)
-    assert "unintelligible Terminate" in event.reason
-    assert raw.take() == b""
-
-
 @each_case(
     ("handle", "offset", "length", "possible"),
     [
@@ -125,7 +63,7 @@ def test_a_terminate_that_says_nothing_is_a_breach_and_is_not_answered(length: i
 def test_work_is_posted_up_to_the_last_handle_and_the_last_offset(
     handle: int, offset: int, length: int, possible: bool
 ) -> None:
-    raw = connected(MpaRole.INITIATOR)
+    raw = connected()
     sink = raw.pd.register(bytearray(8), Access.REMOTE_WRITE)
     if possible:
         raw.qp.post_write(1, [bytes(length)], handle, offset)

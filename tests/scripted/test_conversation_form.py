@@ -158,6 +158,7 @@ def tried(conversation: Mapping[str, Any], *, serves: bool) -> None:
         asyncio.run(held(conversation, serves=serves))
 
 
+@pytest.mark.thorough
 @each_case(("conversations", "serves"), [(CLIENT, False), (SERVER, True)])
 def test_the_conversations_of_the_catalogue_have_the_form(conversations: list[Any], serves: bool) -> None:
     for conversation in conversations:

@@ -12,10 +12,11 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.scripted import Outcome, RawTarget, run_conversation
+from rpcrdma.scripted import Failure, Outcome, RawTarget, run_conversation
 from rpcrdma.scripted.conversation import LiveConversation
 from rpcrdma.scripted.peer_interface import Heard
 from rpcrdma.scripted.values import Names
+from rpcrdma.simulation.loop import VirtualLoop
 from support.cases import each_case
 
 NULL: dict[str, Any] = {"say": {"rpc": {}}}
@@ -41,11 +42,11 @@ class Files(v3.NFS_V3_Service):
         return v3.WRITE3res(v3.nfsstat3.NFS3_OK, result)
 
 
-def held(conversation: dict[str, Any], files: Files | None = None, *, timeout_s: float = 5.0) -> Outcome:
+def held(conversation: dict[str, Any], files: Files | None = None) -> Outcome:
     async def main() -> Outcome:
         async with serve([files or Files()], ["rdma://127.0.0.1:0"]) as server:
             url = parse_url(server.listening[0])
-            target = RawTarget(host=url.host, port=url.port, timeout_s=timeout_s)
+            target = RawTarget(host=url.host, port=url.port, timeout_s=60)
             return await run_conversation(conversation, target, {"size": 5000})
 
     return asyncio.run(main())
@@ -88,13 +89,6 @@ def test_parts_of_results_are_compared_and_used_in_later_messages() -> None:
 
 
 @pytest.mark.thorough
-def test_silence_is_told_as_such() -> None:
-    failure = held({"steps": [{"hear": {"end": {}}}]}, timeout_s=0.3).failure
-    assert failure is not None
-    assert failure.silent
-
-
-@pytest.mark.thorough
 def test_written_memory_is_compared() -> None:
     chunk = {"memory": {"sink": {"octets": 5000, "may": "write"}}}
     steps = [
@@ -107,42 +101,35 @@ def test_written_memory_is_compared() -> None:
         assert held({**chunk, "steps": [*steps, {"memory": {"sink": wrong}}]}).failure is not None
 
 
+def write_call(octets: int, **chunk: Any) -> dict[str, Any]:
+    """WRITE of so many octets in a Read chunk."""
+    args = [{"opaque": {"text": "h"}}, {"longs": [0]}, {"words": [octets, 2, octets]}]
+    return {"header": {"reads": [{"position": 68, **chunk}]}, "rpc": {"procedure": 7, "args": args}}
+
+
+SERVED: dict[str, Any] = {"hear": {"message": {"rpc": {"accepted": 0}}}}
+
+
 @pytest.mark.thorough
 @each_case("size", [64, 5000])
 def test_memory_is_read_by_the_server(size: int) -> None:
-    args = [{"opaque": {"text": "h"}}, {"longs": [0]}, {"words": [size, 2, size]}]
-    call = {"header": {"reads": [{"position": 68, "memory": "source"}]}, "rpc": {"procedure": 7, "args": args}}
-    files = Files()
-    outcome = held(
-        {
-            "memory": {"source": {"content": {"pattern": size}}},
-            "steps": [{"say": call}, {"hear": {"message": {"rpc": {"accepted": 0}}}}],
-        },
-        files,
-    )
+    files, memory = Files(), {"source": {"content": {"pattern": size}}}
+    outcome = held({"memory": memory, "steps": [{"say": write_call(size, memory="source")}, SERVED]}, files)
     assert outcome.failure is None
     assert [len(data) for data in files.written] == [size]
 
 
 @pytest.mark.thorough
 def test_the_steps_answer_reads_that_the_peer_leaves_to_them() -> None:
-    args = [{"opaque": {"text": "h"}}, {"longs": [0]}, {"words": [64, 2, 64]}]
-    call = {"header": {"reads": [{"position": 68, "memory": "source"}]}, "rpc": {"procedure": 7, "args": args}}
     sink = {"handle": {"given": "read.sink"}, "offset": {"given": "read.sink_offset"}}
     files = Files()
-    outcome = held(
-        {
-            "memory": {"source": {"octets": 64, "answered": False}},
-            "steps": [
-                {"say": call},
-                {"hear": {"read_request": {"length": 64, "handle": {"given": "source.handle"}}, "as": "read"}},
-                {"say": {"payload": {"pattern": 64}, "ddp": {"opcode": "read_response", **sink}}},
-                {"hear": {"message": {"rpc": {"accepted": 0}}}},
-            ],
-        },
-        files,
-    )
-    assert outcome.failure is None
+    steps = [
+        {"say": write_call(64, memory="source")},
+        {"hear": {"read_request": {"length": 64, "handle": {"given": "source.handle"}}, "as": "read"}},
+        {"say": {"payload": {"pattern": 64}, "ddp": {"opcode": "read_response", **sink}}},
+        SERVED,
+    ]
+    assert held({"memory": {"source": {"octets": 64, "answered": False}}, "steps": steps}, files).failure is None
     assert [len(data) for data in files.written] == [64]
 
 
@@ -155,8 +142,7 @@ def test_an_answer_that_breaks_a_statement_is_told_with_it() -> None:
 
 @pytest.mark.thorough
 def test_reading_memory_that_is_not_registered_is_refused() -> None:
-    args = [{"opaque": {"text": "h"}}, {"longs": [0]}, {"words": [64, 2, 64]}]
-    call = {"header": {"reads": [{"position": 68, "handle": 9, "length": 64}]}, "rpc": {"procedure": 7, "args": args}}
+    call = write_call(64, handle=9, length=64)
     assert held({"steps": [{"say": call}, {"hear": {"refused": {}}}, {"hear": {"end": {}}}]}).failure is None
 
 
@@ -181,7 +167,6 @@ def test_version_2_is_spoken_field_by_field() -> None:
     assert held({"version": "2", "steps": steps}).failure is None
 
 
-@pytest.mark.thorough
 @each_case(
     ("conversation", "where"),
     [
@@ -192,13 +177,13 @@ def test_version_2_is_spoken_field_by_field() -> None:
         ({"version": "3", "steps": []}, "version"),
     ],
 )
-def test_an_author_is_told_what_is_wrong(conversation: dict[str, Any], where: str) -> None:
+def test_an_author_is_told_what_is_wrong_before_anything_is_connected(conversation: dict[str, Any], where: str) -> None:
     with pytest.raises(LocalProtocolError, match=where):
-        held(conversation)
+        asyncio.run(run_conversation(conversation, RawTarget(host="127.0.0.1", port=1)))
 
 
-class SuspendedLoop(asyncio.SelectorEventLoop):
-    """A loop whose process has been without a processor for `suspended_s`."""
+class ScriptedLoop(VirtualLoop):
+    """A loop whose process may be suspended, so that time passes without a turn."""
 
     suspended_s = 0.0
 
@@ -206,29 +191,56 @@ class SuspendedLoop(asyncio.SelectorEventLoop):
         return super().time() + self.suspended_s
 
 
-class SuspendedPeer:
+class OtherSide:
+    """A peer of a conversation that has begun."""
+
+    version = "1"
+    started = True
+
+    async def remind(self) -> None:
+        pass
+
+
+class SilentPeer(OtherSide):
+    """Says nothing, ever."""
+
+    async def next(self) -> Heard:
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+
+class SuspendedPeer(OtherSide):
     """A peer whose process is suspended for longer than a pause, and then hears a message."""
 
     async def next(self) -> Heard:
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, SuspendedLoop)
+        assert isinstance(loop, ScriptedLoop)
         await asyncio.sleep(0)
         loop.suspended_s += 1.0
         for _ in range(5):
             await asyncio.sleep(0)
         return Heard("message", {"header": {"type": 0, "xid": 7, "version": 1}, "octets": 28})
 
-    def __getattr__(self, name: str) -> Any:
-        return {"version": "1", "started": True}[name]
+
+def failed(peer: OtherSide, step: dict[str, Any]) -> tuple[Failure, float]:
+    """How the step leaves the course, and after how many seconds."""
+
+    async def main() -> tuple[Failure, float]:
+        live = LiveConversation(cast("Any", peer), Names(), 5.0, Outcome(), initiates=False)
+        assert not await live.run([step])
+        assert live.outcome.failure is not None
+        return live.outcome.failure, asyncio.get_running_loop().time()
+
+    with asyncio.Runner(loop_factory=ScriptedLoop) as runner:
+        begun_s = runner.get_loop().time()
+        failure, ended_s = runner.run(main())
+        return failure, ended_s - begun_s
+
+
+def test_silence_is_told_after_the_time_to_wait() -> None:
+    failure, waited_s = failed(SilentPeer(), {"hear": {"end": {}}})
+    assert (failure.found, failure.silent, waited_s) == ("nothing for 5 s", True, 5.0)
 
 
 @each_case("step", [{"quiet": {"milliseconds": 500}}, {"hear": [{"quiet": {"milliseconds": 500}}]}])
 def test_a_pause_is_not_over_while_this_process_had_no_processor(step: dict[str, Any]) -> None:
-    async def main() -> str:
-        live = LiveConversation(cast("Any", SuspendedPeer()), Names(), 5.0, Outcome(), initiates=False)
-        assert not await live.run([step])
-        assert live.outcome.failure is not None
-        return live.outcome.failure.found
-
-    with asyncio.Runner(loop_factory=SuspendedLoop) as runner:
-        assert runner.run(main()) == "RDMA_MSG, xid 0x00000007"
+    assert failed(SuspendedPeer(), step)[0].found == "RDMA_MSG, xid 0x00000007"

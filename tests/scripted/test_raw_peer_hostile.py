@@ -6,7 +6,6 @@ import asyncio
 import struct
 from typing import Any, cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.peer import Heard, RawMemory, RawPeer
 from rpcrdma.scripted.values import Names
 from rpcrdma.wire.checksum import crc32c
+from support.cases import each_case
 from support.raw_iwarp import fpdu, read_request, tagged, untagged
 
 KINDS = {"startup", "message", "terminate", "read_response", "refused", "broken", "end"}
@@ -68,9 +68,7 @@ def test_any_segments_in_right_frames_become_events(version: str, segments: list
     assert {event.kind for event in events} <= KINDS
 
 
-@pytest.mark.parametrize(
-    ("handle", "offset", "octets"), [(9, 100, 4), (8, 0, 4), (7, 99, 4), (7, 113, 4), (7, (1 << 64) - 1, 4)]
-)
+@each_case(("handle", "offset", "octets"), [(9, 100, 4), (8, 0, 4), (7, 99, 4), (7, 113, 4), (7, (1 << 64) - 1, 4)])
 def test_a_write_outside_of_the_memory_is_told_and_places_nothing(handle: int, offset: int, octets: int) -> None:
     events, memory, said = heard(fpdu(tagged(0, handle, offset, bytes(octets))))
     assert [event.kind for event in events] == ["refused", "end"]
@@ -86,7 +84,7 @@ def test_a_write_within_the_memory_is_placed_and_counted_once() -> None:
     assert memory.written_octets == 6
 
 
-@pytest.mark.parametrize(("source", "length"), [(9, 4), (7, 4), (8, 5)])
+@each_case(("source", "length"), [(9, 4), (7, 4), (8, 5)])
 def test_a_read_outside_of_the_memory_is_refused(source: int, length: int) -> None:
     events, _, said = heard(fpdu(read_request(1, 3, 5, length, source, 0 if source == 8 else 100)))
     assert events[0].kind == "refused"

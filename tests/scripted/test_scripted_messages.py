@@ -119,7 +119,7 @@ def test_a_message_is_cut_and_lengthened_by_name() -> None:
     assert made({"rpc": {}, "append": "0102"}) == whole + b"\1\2"
 
 
-@pytest.mark.parametrize("version", LAYOUTS)
+@each_case("version", LAYOUTS)
 def test_what_was_made_is_read_again_and_cut_messages_say_where(version: str) -> None:
     chunks = {"reads": [{"position": 4, **SEGMENT}], "writes": [[SEGMENT], []], "reply": [SEGMENT]}
     whole = made({"header": chunks, "rpc": {"procedure": 3}}, version)

@@ -14,7 +14,7 @@ from rpcrdma.verbs.device_registrations import KeptRegistrations
 
 __all__ = ["DEVICE_DEVIATIONS", "IWARP_DEVIATIONS", "DevicePairs"]
 
-_EVENT_S = 20.0
+_EVENT_S = 60.0
 DEVICE_DEVIATIONS = Deviations(
     pads_private_data="a request and its answer have a fixed length in InfiniBand's connection manager",
     hides_faults="InfiniBand answers a missing receive with a negative acknowledgement that only the sender sees, and "

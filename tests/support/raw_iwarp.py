@@ -7,21 +7,27 @@ of `rpcrdma.scripted`.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.scripted.frames import make_fpdu, make_segments, make_startup
+from rpcrdma.scripted.marked_frames import Markers
 from rpcrdma.scripted.values import Names
 from rpcrdma.testing.joined_pair import Chunking, feed, whole
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
-from rpcrdma.verbs.queue_pair import Completion, QueuePairEvent
+from rpcrdma.verbs.queue_pair import Completion, Disconnected, QueuePairEvent
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.native import native
+from support.draws import draws
 
 __all__ = [
     "RawPeer",
     "completions_of",
+    "connected",
+    "end_of",
     "events_of",
     "fpdu",
+    "marked",
     "read_request",
     "startup_frame",
     "tagged",
@@ -48,6 +54,12 @@ def startup_frame(kind: str, flags: int, revision: int, data: bytes = b"", lengt
 def fpdu(ulpdu: bytes, *, crc: bool = True, flaw: int = 0) -> bytes:
     """One FPDU without markers; `flaw` is added to its CRC."""
     return make_fpdu(ulpdu, {"crc": flaw} if flaw else {}, _NO_NAMES, crc=crc)
+
+
+def marked(ulpdus: Iterable[bytes]) -> bytes:
+    """The first FPDUs of a stream with markers."""
+    markers = Markers()
+    return b"".join(make_fpdu(each, {}, _NO_NAMES, crc=True, markers=markers) for each in ulpdus)
 
 
 def tagged(
@@ -108,20 +120,23 @@ def terminate(code: int, segment: bytes = b"", *, read_header: bool = False) -> 
 
 def completions_of(qp: IwarpQueuePair) -> list[Completion]:
     """All completions on hand."""
-    found = []
-    while qp.completions:
-        completion = qp.completions.popleft()
-        found.append(completion)
+    found = list(qp.completions)
+    qp.completions.clear()
     return found
 
 
 def events_of(qp: IwarpQueuePair) -> list[QueuePairEvent]:
     """All events on hand."""
-    found = []
-    while qp.events:
-        event = qp.events.pop(0)
-        found.append(event)
+    found = list(qp.events)
+    qp.events.clear()
     return found
+
+
+def end_of(qp: IwarpQueuePair) -> Disconnected:
+    """The end of the connection, which is the only event on hand."""
+    (event,) = events_of(qp)
+    assert isinstance(event, Disconnected)
+    return event
 
 
 class RawPeer:
@@ -191,3 +206,23 @@ class RawPeer:
             self.qp.accept(b"")
             frame = self.take()
         return frame
+
+
+def connected(
+    role: MpaRole = MpaRole.INITIATOR,
+    config: IwarpConfig | None = None,
+    *,
+    emss: int = 1460,
+    chunking: Chunking = whole,
+    crc: bool = True,
+    markers: bool = False,
+    depth: int = 32,
+) -> RawPeer:
+    """A raw peer behind start-up; a responder has had an empty RDMA Write, so that it may speak."""
+    raw = RawPeer(role, SoftwareProtectionDomain(draws()), config, emss=emss, chunking=chunking)
+    raw.connect(crc=crc, markers=markers, depth=depth)
+    if role is MpaRole.RESPONDER:
+        raw.give(fpdu(tagged(0, 0, 0), crc=crc))
+    events_of(raw.qp)
+    raw.sent = b""
+    return raw

@@ -41,31 +41,46 @@ def joined() -> Joined:
     return Joined(DeviceInMemory())
 
 
+def end_of(queue_pair: DeviceQueuePair) -> Disconnected:
+    """The end of the connection, which is the only event."""
+    (end,) = queue_pair.events
+    assert isinstance(end, Disconnected)
+    return end
+
+
+def posted_by(queue_pair: DeviceQueuePair, monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
+    """The work that the queue pair posts to its device from now on, as it is posted together."""
+    batches: list[list[Any]] = []
+    post = queue_pair._device.post_sends
+
+    def post_sends(works: Any) -> None:
+        batches.append(list(works))
+        post(works)
+
+    monkeypatch.setattr(queue_pair._device, "post_sends", post_sends)
+    return batches
+
+
 def event(kind: int, status: int = 0) -> ManagerEvent:
     return ManagerEvent(None, None, kind, status, b"", 0, 0)  # type: ignore[arg-type]
 
 
-def test_a_write_is_divided_by_the_entries_and_the_message_size_of_the_device(joined: Joined) -> None:
+def test_a_write_is_divided_by_the_entries_and_the_message_size_of_the_device(
+    joined: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
     attributes = joined.device.attributes
     most = attributes["ports"][0]["max_message_octets"]
     data = [bytes([number]) * (most // 3 + number) for number in range(3 * attributes["max_entries"])]
     memory = bytearray(sum(map(len, data)))
     region = joined.far.pd.register(memory, Access.REMOTE_WRITE)
-    posted: list[int] = []
-    device_post = joined.near._device.post_sends
-
-    def post_sends(works: list[tuple[object, tuple[tuple[object, int, int], ...], int, int, int]]) -> None:
-        for _, entries, _, _, _ in works:
-            posted.append(sum(octets for _, _, octets in entries))
-            assert len(entries) <= attributes["max_entries"]
-        device_post(works)  # type: ignore[arg-type]
-
-    joined.near._device.post_sends = post_sends  # type: ignore[method-assign, assignment]
+    batches = posted_by(joined.near, monkeypatch)
     joined.near.post_write("w", data, region.handle, region.offset)
     joined.progress()
     assert memory == b"".join(data)
-    assert sum(posted) == len(memory)
-    assert max(posted) <= most
+    entries = [work[1] for works in batches for work in works]
+    assert max(map(len, entries)) <= attributes["max_entries"]
+    octets = [sum(octets for _, _, octets in each) for each in entries]
+    assert (sum(octets), max(octets) <= most) == (len(memory), True)
     assert list(joined.near.completions) == [Completion("w", Verb.RDMA_WRITE, Status.SUCCESS, len(memory))]
 
 
@@ -92,20 +107,13 @@ def test_no_more_reads_are_posted_than_the_ends_have_agreed_on(joined: Joined, m
     sink = joined.near.pd.register(memory, Access.LOCAL_WRITE)
     joined.far.flush()
     joined.near.outbound_reads = 3
-    outstanding: list[int] = []
-    post = joined.near._device.post_sends
-
-    def post_sends(works: Any) -> None:
-        outstanding.append(len(works))
-        post(works)
-
-    monkeypatch.setattr(joined.near._device, "post_sends", post_sends)
+    batches = posted_by(joined.near, monkeypatch)
     for place in range(10):
         joined.near.post_read(place, sink, place, 1, source.handle, source.offset + place)
     joined.near.post_send("s", [b"after"])
     joined.far.post_receive("r", memoryview(bytearray(8)))
     joined.progress()
-    assert outstanding == [3, 3, 3, 2]
+    assert list(map(len, batches)) == [3, 3, 3, 2]
     assert memory == bytes(range(10))
     assert [each.wr for each in joined.near.completions] == [*range(10), "s"]
 
@@ -125,46 +133,36 @@ def test_no_more_work_is_posted_than_the_send_queue_holds() -> None:
 
 
 def test_a_probe_asks_a_silent_peer_and_is_not_reported(joined: Joined, monkeypatch: pytest.MonkeyPatch) -> None:
-    posted: list[Any] = []
-    post = joined.near._device.post_sends
-
-    def post_sends(works: Any) -> None:
-        posted.extend(works)
-        post(works)
-
-    monkeypatch.setattr(joined.near._device, "post_sends", post_sends)
+    batches = posted_by(joined.near, monkeypatch)
     room = joined.near._send_room
     joined.near.heard = False
     joined.near.probe()
     joined.near.probe()
     joined.progress()
-    assert [(entries, opcode) for _, entries, opcode, *_ in posted] == [((), joined.device.RDMA_WRITE)]
+    ((probe,),) = batches
+    assert probe[1:3] == ((), joined.device.RDMA_WRITE)
     assert joined.near.heard
     assert (joined.near._send_room, joined.near.idle, list(joined.near.completions)) == (room, True, [])
     joined.near.probe()
     joined.near.abort("the end")
     assert not joined.near.completions
     joined.near.probe()
-    assert len(posted) == 1
+    assert len(batches) == 1
 
 
 def test_memory_that_the_device_does_not_take_ends_the_connection_with_the_remedy(joined: Joined) -> None:
     joined.device.attributes["max_regions"] = 0
     joined.near.post_write("w", [bytes(1 << 20)], 1, 0)
     assert list(joined.near.completions) == [Completion("w", Verb.RDMA_WRITE, Status.FLUSHED)]
-    (end,) = joined.near.events
-    assert isinstance(end, Disconnected)
-    assert "raise the limit of locked memory (ulimit -l" in end.reason
+    assert "raise the limit of locked memory (ulimit -l" in end_of(joined.near).reason
 
 
 def test_more_receives_than_the_device_holds_end_the_connection_and_name_the_setting(joined: Joined) -> None:
     joined.near.post_receives(10_000, ReceivePool(64))
-    (end,) = joined.near.events
-    assert isinstance(end, Disconnected)
-    assert "lower credits_granted" in end.reason
+    assert "lower credits_granted" in end_of(joined.near).reason
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("happened", "by_peer", "words"),
     [
         (event(ManagerEventKind.DEVICE_REMOVED), False, "the RDMA device memory0 was removed"),
@@ -172,13 +170,11 @@ def test_more_receives_than_the_device_holds_end_the_connection_and_name_the_set
         (event(ManagerEventKind.DISCONNECTED), True, "the peer disconnected"),
     ],
 )
-def test_an_event_that_ends_the_connection_is_told_in_words(
-    joined: Joined, happened: ManagerEvent, by_peer: bool, words: str
-) -> None:
-    joined.near.on_event(happened)
-    joined.near.on_event(happened)
-    (end,) = joined.near.events
-    assert isinstance(end, Disconnected)
+def test_an_event_that_ends_the_connection_is_told_in_words(happened: ManagerEvent, by_peer: bool, words: str) -> None:
+    near = Joined(DeviceInMemory()).near
+    near.on_event(happened)
+    near.on_event(happened)
+    end = end_of(near)
     assert (end.by_peer, end.protocol_error) == (by_peer, False)
     assert words in end.reason
 
@@ -228,9 +224,7 @@ def test_an_end_waits_with_the_device_for_the_call_that_asks_for_the_connection(
 def test_the_failure_of_the_call_that_asks_for_the_connection_ends_it(number: int, reason: str) -> None:
     asking = Asking()
     asking.end.asked(OSError(number, os.strerror(number), "rdma_connect"))
-    (end,) = asking.end.events
-    assert isinstance(end, Disconnected)
-    assert end.reason == reason
+    assert end_of(asking.end).reason == reason
 
 
 def test_a_receive_that_fails_is_a_breach_of_the_peer_and_not_a_fault_of_the_network(joined: Joined) -> None:
@@ -243,7 +237,7 @@ def test_a_receive_that_fails_is_a_breach_of_the_peer_and_not_a_fault_of_the_net
     assert joined.near.events == [Disconnected(reason=reason, by_peer=True, protocol_error=True)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "words", "breach"),
     [
         (WorkStatus.REMOTE_REQUEST, "the peer's device refused a message: ", True),
@@ -254,15 +248,13 @@ def test_a_receive_that_fails_is_a_breach_of_the_peer_and_not_a_fault_of_the_net
         (21, "the device failed: status 21; see the kernel's log (dmesg)", False),
     ],
 )
-def test_work_that_the_device_could_not_do_is_told_in_words(
-    joined: Joined, status: int, words: str, breach: bool
-) -> None:
-    joined.near._device.fail_sends(status)  # type: ignore[attr-defined]
-    joined.near.post_send("s", [b"x"])
-    joined.near.flush()
-    joined.near.poll()
-    (end,) = joined.near.events
-    assert isinstance(end, Disconnected)
+def test_work_that_the_device_could_not_do_is_told_in_words(status: int, words: str, breach: bool) -> None:
+    near = Joined(DeviceInMemory()).near
+    near._device.fail_sends(status)  # type: ignore[attr-defined]
+    near.post_send("s", [b"x"])
+    near.flush()
+    near.poll()
+    end = end_of(near)
     assert words in end.reason
     assert (end.by_peer, end.protocol_error) == (False, breach)
 

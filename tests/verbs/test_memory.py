@@ -35,7 +35,7 @@ def test_handle_in_use_is_not_given_again() -> None:
     assert [pd.register(b"x", READ).handle for _ in range(3)] == [7, 9, 8]
 
 
-@pytest.mark.parametrize(("start", "length"), [(0, 0), (0, 1), (0, 16), (15, 1), (16, 0), (5, 7)])
+@each_case(("start", "length"), [(0, 0), (0, 1), (0, 16), (15, 1), (16, 0), (5, 7)])
 def test_memory_within_bounds_is_found(start: int, length: int) -> None:
     pd = domain()
     memory = bytearray(range(16))
@@ -46,7 +46,7 @@ def test_memory_within_bounds_is_found(start: int, length: int) -> None:
     assert memory[start : start + length] == bytes(length)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("handle", "start", "length", "access", "reason"),
     [
         (1, 0, 1, READ, "invalid handle"),

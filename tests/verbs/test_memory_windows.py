@@ -70,13 +70,11 @@ def joined() -> Joined:
     return Joined()
 
 
-@pytest.mark.parametrize("memory", [bytearray(OCTETS), PooledMemory(OCTETS)], ids=["own", "pooled"])
-@pytest.mark.parametrize("verb", [Verb.RDMA_WRITE, Verb.RDMA_READ])
-@pytest.mark.parametrize("remotely", [True, False])
-def test_a_handle_that_has_ended_breaks_the_connection(
-    joined: Joined, memory: bytearray, verb: Verb, remotely: bool
-) -> None:
-    content = bytes(memory)
+@each_case("kind", [bytearray, PooledMemory])
+@each_case("verb", [Verb.RDMA_WRITE, Verb.RDMA_READ])
+@each_case("remotely", [True, False])
+def test_a_handle_that_has_ended_breaks_the_connection(kind: type[bytearray], verb: Verb, remotely: bool) -> None:
+    joined, memory = Joined(), kind(OCTETS)
     region = joined.far.pd.register(memory, Access.REMOTE_WRITE | Access.REMOTE_READ)
     joined.tell()
     if remotely:
@@ -84,7 +82,7 @@ def test_a_handle_that_has_ended_breaks_the_connection(
         assert received.invalidated == region.handle
     joined.far.pd.invalidate(region)
     joined.attack(region, verb)
-    assert memory == content
+    assert memory == bytes(OCTETS)
 
 
 def test_a_window_has_the_bounds_and_the_right_of_its_exposure_alone(joined: Joined) -> None:
@@ -233,8 +231,9 @@ def test_the_end_of_a_connection_ends_its_windows_before_the_queue_pair(
 
 @each_case(("of", "ending"), [("window", "end"), ("region", "deregister")])
 def test_a_device_that_does_not_end_an_exposure_is_told_in_words(
-    joined: Joined, monkeypatch: pytest.MonkeyPatch, of: str, ending: str
+    monkeypatch: pytest.MonkeyPatch, of: str, ending: str
 ) -> None:
+    joined = Joined()
     region = joined.far.pd.register(bytearray(8), Access.REMOTE_READ)
     joined.tell()
     assert region.pinned is not None
