@@ -105,7 +105,7 @@ def test_after_a_fork_a_file_system_connects_anew_and_open_files_name_the_remedy
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=60,
     )
     assert done.stderr == ""
     assert done.returncode == 0
@@ -153,7 +153,7 @@ def test_writers_that_a_failed_transaction_leaves_open_end_in_silence(served: Se
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -184,7 +184,7 @@ def test_a_handler_of_the_end_of_the_process_can_write(served: Served, protocol:
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == dict.fromkeys(
@@ -203,7 +203,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=50)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == ("rpcrdma.fsspec needs the package fsspec, which is not installed: pip install fsspec\n")
 
 
@@ -219,7 +219,7 @@ def test_an_interrupt_cancels_what_a_file_system_does(fs: Any, monkeypatch: pyte
         return b""
 
     def interrupt(thread: int) -> None:
-        assert begun.wait(30), "the call that is to be interrupted has not begun"
+        assert begun.wait(60), "the call that is to be interrupted has not begun"
         signal.pthread_kill(thread, signal.SIGINT)
 
     monkeypatch.setattr(type(fs), "_cat_file", never_ends)
@@ -270,7 +270,7 @@ def test_a_connection_that_ended_for_good_is_replaced(served: Served, protocol: 
         await lost.close()
         await asyncio.wait(watching)
 
-    asyncio.run_coroutine_threadsafe(end(), fs.loop).result(50)
+    asyncio.run_coroutine_threadsafe(end(), fs.loop).result(60)
     assert connections(served, protocol) == set()
     assert fs.cat_file("/data/file") == b"1"
     assert lost not in connections(served, protocol)

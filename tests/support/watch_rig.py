@@ -81,7 +81,11 @@ class Cut:
         if self.refuses:
             writer.transport.abort()
             return
-        other_reader, other = await asyncio.open_connection("127.0.0.1", self.target)
+        try:
+            other_reader, other = await asyncio.open_connection("127.0.0.1", self.target)
+        except OSError:
+            writer.transport.abort()
+            return
         self._writers |= {writer, other}
         await asyncio.gather(self._pass(reader, other), self._pass(other_reader, writer))
 
@@ -120,6 +124,12 @@ class Rig:
     @property
     def thread(self) -> Any:
         return self.watch._thread
+
+    def hear(self) -> None:
+        """Has the kernel's events so far noted, while the event loop, which would tell clients of them, stands still."""
+        for _ in range(2):
+            # A job precedes the events that are there when it runs.
+            self.thread.submit(lambda _: None).result()
 
 
 def build(top: Path, state: ServerState, **options: Any) -> NfsServices:

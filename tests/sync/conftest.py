@@ -45,7 +45,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
     thread = threading.Thread(target=asyncio.run, args=(main(),))
     thread.start()
-    assert started.wait(30), "the server did not start"
+    assert started.wait(60), "the server did not start"
     rdma, tcp = urls
     yield Running(f"{rdma}/?mountport={parse_url(tcp).port}", directory)
     ended.set()

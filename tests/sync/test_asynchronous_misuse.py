@@ -100,7 +100,7 @@ def test_a_read_in_flight_of_another_loop_is_not_waited_for() -> None:
 
         ahead, reading = loop.run(begin)
         with pytest.raises(LocalProtocolError, match="belongs to the event loop"):
-            asyncio.run(asyncio.wait_for(ahead.at(0, 10, 0), 20))
+            asyncio.run(ahead.at(0, 10, 0))
 
         async def end() -> None:
             for block in list(ahead._row):

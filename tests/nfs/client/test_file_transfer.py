@@ -20,7 +20,7 @@ from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3, stable_how
 from support.cases import each_case
 from support.octets import pattern
-from support.waiting import closing
+from support.waiting import closing, until
 
 BLOCK = 1 << 16
 SIZES = each_case("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 9 * BLOCK, 20 * BLOCK + 5])
@@ -147,15 +147,12 @@ def test_a_cancelled_copy_leaves_nothing_behind(
         async with mounted() as fs:
             name = "READ" if direction == "download" else "WRITE"
             server.hold[name] = asyncio.Event()
-            started = asyncio.Event()
-            server.before = lambda *_: started.set()
             copying = asyncio.create_task(
                 fs.download("/remote", tmp_path / "new")
                 if direction == "download"
                 else fs.upload(tmp_path / "local", "/new")
             )
-            while not server.calls[name]:
-                await asyncio.wait({copying}, timeout=0.001)
+            await until(lambda: server.calls[name])
             copying.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await copying

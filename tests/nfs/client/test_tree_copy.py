@@ -263,11 +263,19 @@ def test_a_lost_connection_ends_the_copy(tree: Any, mounted: Any, tmp_path: Path
 
 
 def test_a_cancelled_copy_stops(tree: Any, mounted: Any, tmp_path: Path) -> None:
+    held = asyncio.Event()
+
+    def hold(_name: str, _args: Any) -> None:
+        if tree.calls["READ"] >= 10:
+            tree.hold["READ"] = asyncio.Event()
+            held.set()
+
+    tree.before = hold
+
     async def work() -> None:
         async with mounted() as fs:
             copying = asyncio.create_task(fs.download_tree("/t", tmp_path / "t"))
-            while tree.calls["READ"] < 10:
-                await asyncio.wait({copying}, timeout=0.0001)
+            await held.wait()
             copying.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await copying

@@ -545,7 +545,7 @@ def test_a_server_of_a_user_does_everything_as_this_user(open_place: Path) -> No
         capture_output=True,
         text=True,
         check=False,
-        timeout=15,
+        timeout=60,
     )
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout) == {

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,9 @@ def test_who_never_acknowledges_costs_a_bounded_number_of_calls(
         change_journal.ChangeJournal.__init__, "__kwdefaults__", {"entries_max": 50, "octets_max": 9999}
     )
 
+    calls: list[float] = []
+    running: list[int] = [0]
+
     async def main() -> None:
         never = asyncio.Event()
         async with (
@@ -65,18 +69,38 @@ def test_who_never_acknowledges_costs_a_bounded_number_of_calls(
             rig.watching() as changes,
         ):
             assert await status(connection, subscription(rig)) == "WATCH_OK"
+            held = rig.watch._subscriptions[(1).to_bytes(16, "big")]
+            real = type(held.client).call
+
+            async def call(caller: Any, procedure: Any, args: watch_batch, *, timeout_s: float) -> Any:
+                if caller is not held.client:
+                    return await real(caller, procedure, args, timeout_s=timeout_s)
+                calls.append(timeout_s)
+                running.append(running[-1] + 1)
+                try:
+                    return await real(caller, procedure, args, timeout_s=timeout_s)
+                finally:
+                    running.append(running[-1] - 1)
+
+            monkeypatch.setattr(type(held.client), "call", call)
             for number in range(200):
                 (rig.top / str(number)).touch()
-                await asyncio.sleep(0.002)
+                if number % 50 == 25:
+                    # Each in a time of its own, so that changes come before and during the calls.
+                    before = len(calls)
+                    await until(lambda: len(calls) > before)  # noqa: B023 - it is awaited here
             # The other subscriber gets everything meanwhile.
             replica = Replica(rig.top)
             replica.paths = set()
             following = asyncio.ensure_future(replica.follow(changes))
             await until(lambda: replica.paths == replica.real())
-            # The same again now and then, one call at a time; over RDMA only as there are credits.
-            assert 1 <= len(client.batches) < 100
+            # The same again whenever the time for an answer has passed, one call at a time; over RDMA only as there
+            # are credits.
+            assert set(calls) == {0.1}
+            assert max(running) == 1
+            assert 1 <= len(client.batches) <= len(calls)
             assert {batch.first for batch in client.batches} <= {1, *range(40, 202)}
-            assert len(rig.watch._subscriptions[(1).to_bytes(16, "big")]._journal) <= 50
+            assert len(held._journal) <= 50
             following.cancel()
 
     asyncio.run(main())
@@ -250,7 +274,7 @@ class Liar(watch.WATCH_V1_Service):
     async def subscribe(self, args: watch_subscribe_args, context: CallContext) -> watch.watch_subscribe_result:
         context.client.ready()
         for first, changes in self._batches:
-            answer = await context.client.call(CHANGES, watch_batch(bytes(args.id), first, changes), timeout_s=5)
+            answer = await context.client.call(CHANGES, watch_batch(bytes(args.id), first, changes), timeout_s=60)
             self.answers.append(answer)
         return watch.watch_subscribe_result(watch_status.WATCH_OK, watch.watch_subscribed(1, False))
 
