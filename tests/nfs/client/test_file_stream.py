@@ -23,17 +23,18 @@ from support.octets import pattern
 BLOCK = 1 << 16
 
 
-@each_case("mode", ["rb", "r+b"])
-def test_what_is_to_be_read_must_exist(mounted: Any, mode: str) -> None:
-    with pytest.raises(FileNotFoundError):
-        run(mounted().open("/none", mode))
-
-
-@each_case("mode", ["rb", "wb", "ab", "r+b"])
-def test_a_directory_cannot_be_opened(server: Any, mounted: Any, mode: str) -> None:
+def test_what_is_opened_must_exist_and_be_no_directory(server: Any, mounted: Any) -> None:
     server.folder("/dir")
-    with pytest.raises(IsADirectoryError):
-        run(mounted().open("/dir", mode))
+    for path, modes, kind in (
+        ("/none", ("rb", "r+b"), FileNotFoundError),
+        ("/dir", ("rb", "wb", "ab", "r+b"), IsADirectoryError),
+    ):
+        for mode in modes:
+            with pytest.raises(kind):
+                run(mounted().open(path, mode))
+    server.put("/file")
+    with pytest.raises(ValueError, match="negative offset -1"):
+        run(mounted().read_bytes("/file", offset=-1))
 
 
 @each_case(
@@ -56,7 +57,7 @@ def test_what_will_be_refused_is_refused_when_opening(
             run(work())
 
 
-def test_writing_replaces_and_appending_does_not(server: Any, mounted: Any) -> None:
+def test_writing_replaces_appending_does_not_and_the_file_knows_its_size(server: Any, mounted: Any) -> None:
     thing = server.put("/file", b"old content")
 
     async def work() -> None:
@@ -74,9 +75,20 @@ def test_writing_replaces_and_appending_does_not(server: Any, mounted: Any) -> N
     assert bytes(thing.data) == b"newer"
     assert server.at("/new").mode == 0o600
 
+    async def work() -> None:
+        async with await mounted().open("/file", "r+b") as file:
+            assert file.size == 5
+            await file.pwrite(b"45", 6)
+            assert file.size == 8
+            await file.truncate(1)
+            assert file.size == 1
 
-@pytest.mark.parametrize("exclusive", [True, False])
-def test_exclusive_creation(server: Any, mounted: Any, exclusive: bool) -> None:
+    run(work())
+
+
+@each_case("exclusive", [True, False])
+def test_exclusive_creation(new_server: Any, exclusive: bool) -> None:
+    server, mounted = new_server()
     server.exclusive = exclusive
     fs = mounted()
 
@@ -208,15 +220,11 @@ def test_a_server_that_returns_less_is_asked_again(server: Any, mounted: Any, at
     run(work())
 
 
-def test_a_server_that_returns_nothing_is_not_asked_for_ever(server: Any, mounted: Any) -> None:
+def test_a_server_that_returns_nothing_or_miscounts_is_found_out(server: Any, mounted: Any) -> None:
     server.put("/file", b"123")
     server.read = lambda args: READ3resok(post_op_attr(False, None), 0, False, b"")
     with pytest.raises(RemoteProtocolError, match="nothing before the end"):
         run(mounted().read_bytes("/file"))
-
-
-def test_a_server_that_miscounts_is_found_out(server: Any, mounted: Any) -> None:
-    server.put("/file", b"123")
     server.read = lambda args: READ3resok(post_op_attr(False, None), 2, True, b"123")
     with pytest.raises(RemoteProtocolError, match="count of 2 and 3 octets"):
         run(mounted().read_bytes("/file"))
@@ -238,11 +246,10 @@ def test_reading_ahead_grows_with_sequential_reading(server: Any, mounted: Any) 
     assert 8 <= server.in_flight_most <= 9
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 3 * BLOCK, 40 * BLOCK + 1])
-@pytest.mark.parametrize("how", ["read", "views"])
-def test_the_rest_of_a_file_takes_no_more_calls_than_it_has_blocks(
-    server: Any, mounted: Any, size: int, how: str
-) -> None:
+@each_case("size", [0, 1, 7, 3 * BLOCK, 40 * BLOCK + 1])
+@each_case("how", ["read", "views"])
+def test_the_rest_of_a_file_takes_no_more_calls_than_it_has_blocks(new_server: Any, size: int, how: str) -> None:
+    server, mounted = new_server()
     server.put("/file", pattern(size))
 
     async def work() -> None:
@@ -356,7 +363,7 @@ def test_reads_agree_with_a_file_in_memory(
     run(work())
 
 
-def test_a_growing_file_can_be_followed(server: Any, mounted: Any) -> None:
+def test_a_file_that_grows_or_shrinks_is_read_to_its_present_end(server: Any, mounted: Any) -> None:
     thing = server.put("/file", b"one")
 
     async def work() -> None:
@@ -370,9 +377,6 @@ def test_a_growing_file_can_be_followed(server: Any, mounted: Any) -> None:
             assert await file.pread(4 * BLOCK, 6) == pattern(3 * BLOCK)
 
     run(work())
-
-
-def test_a_shrinking_file_ends_where_it_ends(server: Any, mounted: Any) -> None:
     thing = server.put("/file", pattern(10 * BLOCK))
 
     async def work() -> None:
@@ -382,6 +386,15 @@ def test_a_shrinking_file_ends_where_it_ends(server: Any, mounted: Any) -> None:
             assert await file.read() == pattern(3 * BLOCK + 9)[10:]
 
     run(work())
+    # Also between the reads of one call.
+    thing = server.put("/file", pattern(20 * BLOCK))
+
+    def shrink(name: str, _args: Any) -> None:
+        if name == "READ":
+            del thing.data[3 * BLOCK + 1 :]
+
+    server.before = shrink
+    assert run(mounted().read_bytes("/file")) == pattern(3 * BLOCK + 1)
 
 
 def test_a_read_that_fails_is_raised_and_reading_can_go_on(server: Any, mounted: Any) -> None:
@@ -467,7 +480,7 @@ def test_jumping_about_while_reads_hang_takes_no_more_buffers(server: Any, mount
     run(work())
 
 
-def test_a_cancelled_direct_read_leaves_nothing_in_flight(server: Any, mounted: Any) -> None:
+def test_a_direct_read_that_is_cancelled_or_fails_leaves_nothing_in_flight(server: Any, mounted: Any) -> None:
     server.put("/file", pattern(64 * BLOCK))
 
     async def work() -> None:
@@ -482,10 +495,7 @@ def test_a_cancelled_direct_read_leaves_nothing_in_flight(server: Any, mounted: 
         assert server.in_flight == 0
 
     run(work())
-
-
-def test_a_failed_direct_read_leaves_nothing_in_flight(server: Any, mounted: Any) -> None:
-    server.put("/file", pattern(64 * BLOCK))
+    server.hold.clear()
     server.answers["READ"] = [nfsstat3.NFS3_OK] * 3 + [nfsstat3.NFS3ERR_STALE]
 
     async def work() -> None:
@@ -532,43 +542,13 @@ async def pread(fs: Any, size: int, offset: int) -> bytes:
         return data
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("offset", "size", "expected"),
     [(0, -1, b"0123456789"), (3, -1, b"3456789"), (3, 4, b"3456"), (8, 9, b"89"), (10, 1, b""), (99, -1, b"")],
 )
-def test_a_part_of_a_file_is_read_at_once(server: Any, mounted: Any, offset: int, size: int, expected: bytes) -> None:
+def test_a_part_of_a_file_is_read_at_once(new_server: Any, offset: int, size: int, expected: bytes) -> None:
+    server, mounted = new_server()
     server.put("/file", b"0123456789")
     assert run(mounted().read_bytes("/file", offset=offset, size=size)) == expected
     assert server.calls["READ"] == bool(expected)
     assert server.calls["ACCESS"] == server.calls["GETATTR"] == 0
-
-
-def test_no_part_begins_before_the_file(server: Any, mounted: Any) -> None:
-    server.put("/file", b"0123456789")
-    with pytest.raises(ValueError, match="negative offset -1"):
-        run(mounted().read_bytes("/file", offset=-1))
-
-
-def test_a_file_that_has_shrunk_is_read_as_far_as_it_goes(server: Any, mounted: Any) -> None:
-    thing = server.put("/file", pattern(20 * BLOCK))
-
-    def shrink(name: str, _args: Any) -> None:
-        if name == "READ":
-            del thing.data[3 * BLOCK + 1 :]
-
-    server.before = shrink
-    assert run(mounted().read_bytes("/file")) == pattern(3 * BLOCK + 1)
-
-
-def test_an_open_file_knows_its_size(server: Any, mounted: Any) -> None:
-    server.put("/file", b"123")
-
-    async def work() -> None:
-        async with await mounted().open("/file", "r+b") as file:
-            assert file.size == 3
-            await file.pwrite(b"45", 4)
-            assert file.size == 6
-            await file.truncate(1)
-            assert file.size == 1
-
-    run(work())

@@ -86,23 +86,13 @@ def test_writes_agree_with_a_file_in_memory_whenever_the_server_restarts(
     run(work())
 
 
-def test_a_small_file_is_written_with_one_call(server: Any, mounted: Any) -> None:
+def test_a_file_is_written_with_few_calls_many_of_them_in_flight(server: Any, mounted: Any) -> None:
     run(mounted().write_bytes("/file", b"123"))
     assert server.calls["WRITE"] == 1
     assert server.calls["COMMIT"] == 0
     assert server.at("/file").uncommitted == []
+    server.calls.clear()
 
-
-def test_a_large_file_is_written_with_many_calls_in_flight(server: Any, mounted: Any) -> None:
-    data = pattern(40 * BLOCK + 3)
-    run(mounted(write_behind_blocks=8).write_bytes("/file", data))
-    assert bytes(server.at("/file").data) == data
-    assert server.calls["WRITE"] == 41
-    assert server.calls["COMMIT"] == 1
-    assert server.in_flight_most == 8
-
-
-def test_small_writes_are_gathered(server: Any, mounted: Any) -> None:
     async def work() -> None:
         async with await mounted().open("/file", "wb") as file:
             for _ in range(BLOCK // 16):
@@ -111,9 +101,16 @@ def test_small_writes_are_gathered(server: Any, mounted: Any) -> None:
     run(work())
     assert server.calls["WRITE"] == 2
     assert bytes(server.at("/file").data) == b"x" * 2 * BLOCK
+    server.calls.clear()
+    data = pattern(40 * BLOCK + 3)
+    run(mounted(write_behind_blocks=8).write_bytes("/file", data))
+    assert bytes(server.at("/file").data) == data
+    assert server.calls["WRITE"] == 41
+    assert server.calls["COMMIT"] == 1
+    assert server.in_flight_most == 8
 
 
-def test_what_was_written_may_change_at_once(server: Any, mounted: Any) -> None:
+def test_what_was_written_may_be_of_any_type_and_change_at_once(server: Any, mounted: Any) -> None:
     async def work() -> None:
         async with await mounted().open("/file", "wb") as file:
             data = bytearray(b"a" * 3 * BLOCK)
@@ -122,10 +119,20 @@ def test_what_was_written_may_change_at_once(server: Any, mounted: Any) -> None:
 
     run(work())
     assert bytes(server.at("/file").data) == b"a" * 3 * BLOCK
+    data = os.urandom(1000)
+
+    async def work() -> None:
+        async with await mounted().open("/file", "w+b") as file:
+            await file.write(memoryview(array.array("Q", data)))
+            await file.seek(0)
+            assert await file.read() == data
+
+    run(work())
 
 
-@pytest.mark.parametrize("piece", [GATHERED, AT_ONCE])
-def test_uncommitted_data_is_bounded(server: Any, mounted: Any, piece: int) -> None:
+@each_case("piece", [GATHERED, AT_ONCE])
+def test_uncommitted_data_is_bounded(new_server: Any, piece: int) -> None:
+    server, mounted = new_server()
     run(write_in_pieces(mounted(uncommitted_octets_max=4 * BLOCK), pattern(40 * BLOCK), piece))
     assert server.calls["COMMIT"] == 10
     assert bytes(server.at("/file").data) == pattern(40 * BLOCK)
@@ -349,15 +356,3 @@ def test_writes_at_the_same_place_do_not_overtake_each_other(server: Any, mounte
     for number in range(30):
         expected[50 * number : 50 * number + 100] = bytes([number]) * 100
     assert bytes(server.at("/file").data) == bytes(expected)
-
-
-def test_data_survives_a_round_trip_through_memory_of_any_type(server: Any, mounted: Any) -> None:
-    data = os.urandom(1000)
-
-    async def work() -> None:
-        async with await mounted().open("/file", "w+b") as file:
-            await file.write(memoryview(array.array("Q", data)))
-            await file.seek(0)
-            assert await file.read() == data
-
-    run(work())

@@ -74,19 +74,30 @@ def test_a_small_file_takes_few_calls(server: Any, mounted: Any, tmp_path: Path)
     assert server.calls == {"LOOKUP": 1, "FSINFO": 1, "CREATE": 1, "WRITE": 1, "SETATTR": 1, "RENAME": 1}
 
 
-def test_bits_that_give_rights_are_not_taken_over(server: Any, mounted: Any, tmp_path: Path) -> None:
+def test_modes_times_and_names_are_those_that_can_be_taken_over(server: Any, mounted: Any, tmp_path: Path) -> None:
     server.put("/file", b"123", 0o6755)
     fs = mounted()
     run(closing(fs, fs.download("/file", tmp_path)))
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o755
-
-
-def test_names_are_those_of_the_path(server: Any, mounted: Any, tmp_path: Path) -> None:
+    # Times before 1970 become the first that there is.
+    (tmp_path / "file").write_bytes(b"1")
+    os.utime(tmp_path / "file", ns=(-5_000_000_000, -5_000_000_000))
+    fs = mounted()
+    run(closing(fs, fs.upload(tmp_path / "file", "/file")))
+    assert server.at("/file").mtime == nfstime3(0, 0)
+    # Local links of the user are followed.
+    (tmp_path / "real").mkdir()
+    (tmp_path / "to-real").symlink_to("real")
+    server.put("/file", b"1")
+    fs = mounted()
+    run(closing(fs, fs.download("/file", tmp_path / "to-real")))
+    assert (tmp_path / "real" / "file").read_bytes() == b"1"
+    # A copy has the name that was given, not that of the file behind a link.
     server.put("/file", b"123")
     server.link("/link", "file")
     fs = mounted()
     run(closing(fs, fs.download("/link", tmp_path)))
-    assert names_in(tmp_path) == ["link"]
+    assert names_in(tmp_path) == ["file", "link", "real", "to-real"]
     (tmp_path / "new").write_bytes(b"4")
     fs = mounted()
     run(closing(fs, fs.upload(tmp_path / "new", "/file")))
@@ -165,10 +176,11 @@ def test_a_cancelled_copy_leaves_nothing_behind(
     assert list(server.root.children) == ["remote"]
 
 
-@pytest.mark.parametrize("size", [10, BLOCK - 1])
+@each_case("size", [10, BLOCK - 1])
 def test_a_small_file_that_grew_after_it_was_listed_is_copied_as_it_is_by_then(
-    server: Any, mounted: Any, tmp_path: Path, size: int
+    new_server: Any, tmp_path: Path, size: int
 ) -> None:
+    server, mounted = new_server()
     thing = server.put("/file", pattern(size))
 
     def grow(name: str, _args: Any) -> None:
@@ -202,12 +214,13 @@ def replace_and_hide_it(thing: Any) -> None:
     thing.ctime = nfstime3(thing.ctime.seconds + 1, 0)
 
 
-@pytest.mark.parametrize("change", [grow, shrink, rewrite, replace_and_hide_it])
-@pytest.mark.parametrize("size", [3 * BLOCK, 20 * BLOCK + 1])
-@pytest.mark.parametrize("attributes", [True, False])
+@each_case("change", [grow, shrink, rewrite, replace_and_hide_it])
+@each_case("size", [3 * BLOCK, 20 * BLOCK + 1])
+@each_case("attributes", [True, False])
 def test_a_file_that_changes_while_it_is_downloaded_is_named_and_not_kept(
-    server: Any, mounted: Any, tmp_path: Path, change: Any, size: int, attributes: bool
+    new_server: Any, tmp_path: Path, change: Any, size: int, attributes: bool
 ) -> None:
+    server, mounted = new_server()
     thing = server.put("/file", pattern(size))
     server.give_attributes = attributes
     (tmp_path / "file").write_bytes(b"old")
@@ -305,23 +318,6 @@ def test_a_server_that_restarts_all_the_time_gets_synchronous_writes(server: Any
     run(closing(fs, fs.upload(tmp_path / "file", "/file")))
     assert bytes(server.at("/file").data) == data
     assert stable[-5:] == [stable_how.FILE_SYNC] * 5
-
-
-def test_times_before_1970_become_the_first_that_there_is(server: Any, mounted: Any, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"1")
-    os.utime(tmp_path / "file", ns=(-5_000_000_000, -5_000_000_000))
-    fs = mounted()
-    run(closing(fs, fs.upload(tmp_path / "file", "/file")))
-    assert server.at("/file").mtime == nfstime3(0, 0)
-
-
-def test_local_links_of_the_user_are_followed(server: Any, mounted: Any, tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to("real")
-    server.put("/file", b"1")
-    fs = mounted()
-    run(closing(fs, fs.download("/file", tmp_path / "link")))
-    assert (tmp_path / "real" / "file").read_bytes() == b"1"
 
 
 @pytest.mark.thorough

@@ -24,12 +24,13 @@ def names(fs: Any, way: str) -> list[str]:
     return [entry.name for entry in asyncio.run(scan(fs))]
 
 
-WAYS = pytest.mark.parametrize("way", ["listdir", "scandir"])
+WAYS = each_case("way", ["listdir", "scandir"])
 
 
 @WAYS
-@pytest.mark.parametrize("count", [0, 1, 48, 49, 5000])
-def test_every_name_is_listed_once(server: Any, mounted: Any, way: str, count: int) -> None:
+@each_case("count", [0, 1, 48, 49, 5000])
+def test_every_name_is_listed_once(new_server: Any, way: str, count: int) -> None:
+    server, mounted = new_server()
     for number in range(count):
         server.put(f"/{number}")
     assert names(mounted(), way) == [str(number) for number in range(count)]
@@ -70,7 +71,8 @@ def test_an_entry_that_goes_away_meanwhile_is_left_out(server: Any, mounted: Any
 
 
 @WAYS
-def test_a_directory_that_changes_is_listed_from_the_start_again(server: Any, mounted: Any, way: str) -> None:
+def test_a_directory_that_changes_is_listed_from_the_start_again(new_server: Any, way: str) -> None:
+    server, mounted = new_server()
     for number in range(200):
         server.put(f"/{number}")
     pages = []
@@ -90,7 +92,8 @@ def test_a_directory_that_changes_is_listed_from_the_start_again(server: Any, mo
 
 
 @WAYS
-def test_a_directory_that_never_stops_changing_is_given_up(server: Any, mounted: Any, way: str) -> None:
+def test_a_directory_that_never_stops_changing_is_given_up(new_server: Any, way: str) -> None:
+    server, mounted = new_server()
     for number in range(200):
         server.put(f"/{number}")
     count = [0]
@@ -105,14 +108,16 @@ def test_a_directory_that_never_stops_changing_is_given_up(server: Any, mounted:
 
 
 @WAYS
-def test_a_page_that_is_too_small_is_asked_for_again(server: Any, mounted: Any, way: str) -> None:
+def test_a_page_that_is_too_small_is_asked_for_again(new_server: Any, way: str) -> None:
+    server, mounted = new_server()
     server.put("/a")
     server.answers["READDIR" if way == "listdir" else "READDIRPLUS"] = [nfsstat3.NFS3ERR_TOOSMALL] * 2
     assert names(mounted(), way) == ["a"]
 
 
 @WAYS
-def test_a_server_that_finds_every_page_too_small_is_believed_at_last(server: Any, mounted: Any, way: str) -> None:
+def test_a_server_that_finds_every_page_too_small_is_believed_at_last(new_server: Any, way: str) -> None:
+    server, mounted = new_server()
     server.answers["READDIR" if way == "listdir" else "READDIRPLUS"] = [nfsstat3.NFS3ERR_TOOSMALL] * 99
     with pytest.raises(NfsError, match="larger buffer"):
         names(mounted(), way)
@@ -120,14 +125,16 @@ def test_a_server_that_finds_every_page_too_small_is_believed_at_last(server: An
 
 @WAYS
 @each_case("name", ["", "a/b", "../up", "/etc/passwd", "nul\0"])
-def test_what_can_be_no_name_is_refused(server: Any, mounted: Any, way: str, name: str) -> None:
+def test_what_can_be_no_name_is_refused(new_server: Any, way: str, name: str) -> None:
+    server, mounted = new_server()
     server.names_shown = lambda shown: [*shown, name]
     with pytest.raises(RemoteProtocolError):
         names(mounted(), way)
 
 
 @WAYS
-def test_a_server_that_goes_round_in_circles_is_found_out(server: Any, mounted: Any, way: str) -> None:
+def test_a_server_that_goes_round_in_circles_is_found_out(new_server: Any, way: str) -> None:
+    server, mounted = new_server()
     server.put("/a")
     server.page = lambda args: ([(args.cookie + 1, "a")], False)
     with pytest.raises(RemoteProtocolError, match="again and again"):
@@ -135,8 +142,9 @@ def test_a_server_that_goes_round_in_circles_is_found_out(server: Any, mounted: 
 
 
 @WAYS
-def test_cookies_that_go_round_are_found_out(server: Any, mounted: Any, way: str) -> None:
+def test_cookies_that_go_round_are_found_out(new_server: Any, way: str) -> None:
     """New names with each page, so that those alone would never tell."""
+    server, mounted = new_server()
     server.give_attributes = False
     count = [0]
 
@@ -153,8 +161,9 @@ def test_cookies_that_go_round_are_found_out(server: Any, mounted: Any, way: str
 
 @WAYS
 def test_large_directories_are_listed_in_bounded_memory(
-    server: Any, mounted: Any, way: str, monkeypatch: pytest.MonkeyPatch
+    new_server: Any, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    server, mounted = new_server()
     monkeypatch.setattr(listing, "NFS_LISTED_NAMES_KNOWN_MAX", 100)
     for number in range(1000):
         server.put(f"/{number}")
@@ -174,7 +183,8 @@ def test_large_directories_are_listed_in_bounded_memory(
 
 @WAYS
 @each_case("entries", [[], [(0, "a")]])
-def test_a_page_that_does_not_go_on_is_found_out(server: Any, mounted: Any, way: str, entries: Any) -> None:
+def test_a_page_that_does_not_go_on_is_found_out(new_server: Any, way: str, entries: Any) -> None:
+    server, mounted = new_server()
     server.page = lambda args: (entries, False)
     server.give_attributes = False
     server.put("/a")
@@ -183,7 +193,8 @@ def test_a_page_that_does_not_go_on_is_found_out(server: Any, mounted: Any, way:
 
 
 @WAYS
-def test_a_file_cannot_be_listed(server: Any, mounted: Any, way: str) -> None:
+def test_a_file_cannot_be_listed(new_server: Any, way: str) -> None:
+    server, mounted = new_server()
     server.put("/file")
     fs = mounted()
     with pytest.raises(NotADirectoryError):

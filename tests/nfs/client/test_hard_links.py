@@ -72,9 +72,10 @@ def whole(report: Any, *, links: int = 2, lost: int = 0) -> None:
     assert report.not_carried == ({NotCarried.HARD_LINKS: lost} if lost else {})
 
 
-@pytest.mark.parametrize("content", [b"", b"one", LARGE])
-@pytest.mark.parametrize("how", [{}, {"sparse": True}, {"resume": True}])
-def test_a_round_trip_keeps_them(server: Any, mounted: Any, tmp_path: Path, content: bytes, how: Any) -> None:
+@each_case("content", [b"", b"one", LARGE])
+@each_case("how", [{}, {"sparse": True}, {"resume": True}])
+def test_a_round_trip_keeps_them(new_server: Any, tmp_path: Path, content: bytes, how: Any) -> None:
+    server, mounted = new_server()
     seen: list[tuple[int, int]] = []
     report = upload(mounted, made_here(tmp_path / "here", content), progress=lambda *done: seen.append(done), **how)
     whole(report)

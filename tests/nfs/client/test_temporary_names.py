@@ -48,12 +48,13 @@ def other_handles(server: Any) -> None:
     server.find = lambda handle: find(nfs_fh3(handle.data[-8:]))
 
 
-@pytest.mark.parametrize("calls", [["CREATE"], ["RENAME"], ["MKDIR"], ["SYMLINK"], ["CREATE", "RENAME", "SYMLINK"]])
-@pytest.mark.parametrize("habit", ["gives handles", "gives none", "gives others"])
-@pytest.mark.parametrize("there", [False, True])
+@each_case("calls", [["CREATE"], ["RENAME"], ["MKDIR"], ["SYMLINK"], ["CREATE", "RENAME", "SYMLINK"]])
+@each_case("habit", ["gives handles", "gives none", "gives others"])
+@each_case("there", [False, True])
 def test_a_repeat_that_finds_its_work_done_is_content(
-    server: Any, mounted: Any, tmp_path: Path, calls: list[str], habit: str, there: bool
+    new_server: Any, tmp_path: Path, calls: list[str], habit: str, there: bool
 ) -> None:
+    server, mounted = new_server()
     server.give_handles = habit != "gives none"
     if habit == "gives others":
         other_handles(server)

@@ -202,7 +202,7 @@ def test_everybody_can_be_squashed_to_a_chosen_user(start: Any) -> None:
     assert (made.uid, made.gid) == (1234, 4321)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "credential",
     [AuthSys(uid=0xFFFFFFFF, gid=1), AuthSys(uid=1, gid=0xFFFFFFFF), AuthSys(uid=1, gid=1, gids=(0xFFFFFFFF,))],
 )
@@ -213,7 +213,7 @@ def test_the_number_that_changes_nothing_is_nobodys(start: Any, tree: Path, cred
     file = server.lookup(server.mount(), "hello.txt")
     assert read_status(server, file, credential) == "ACCES"
     server.credential = credential
-    assert server.attributes(server.create(server.mount(), "mine")).uid == ANONYMOUS
+    assert server.attributes(server.create(server.mount(), f"{credential.uid}-{credential.gid}")).uid == ANONYMOUS
 
 
 @needs_root

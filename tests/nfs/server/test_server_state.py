@@ -45,7 +45,7 @@ def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
         open_state(tmp_path, os.urandom)
 
 
-@pytest.mark.parametrize("octets", [0, 31, 33])
+@each_case("octets", [0, 31, 33])
 def test_a_key_of_another_length_is_refused(tmp_path: Path, octets: int) -> None:
     open_state(tmp_path, os.urandom).close()
     (tmp_path / "file-handle.key").write_bytes(bytes(octets))
@@ -122,7 +122,7 @@ def test_the_database_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     index.close()
 
 
-@pytest.mark.parametrize("octets", [b"not a database at all" * 100, b""])
+@each_case("octets", [b"not a database at all" * 100, b""])
 def test_a_spoilt_database_is_made_anew(tmp_path: Path, octets: bytes) -> None:
     (tmp_path / "places").write_bytes(octets)
     index = PlaceIndex(tmp_path / "places")
