@@ -47,27 +47,6 @@ def at(top: Path, name: str = "") -> str:
     return f"/data/{top.name}/{name}".rstrip("/")
 
 
-def test_files_come_and_go_through_one_url(served: Served, protocol: str, top: Path) -> None:
-    url = served.url(protocol, at(top, "new/a.txt"))
-    with fsspec.open(url, "wt", newline="") as file:
-        file.write("first\nsecond\n")
-    assert (top / "new" / "a.txt").read_text() == "first\nsecond\n"
-    with fsspec.open(url, "rt") as file:
-        assert list(file) == ["first\n", "second\n"]
-    with fsspec.open(url, "ab") as file:
-        assert file.tell() == 13
-        file.write(b"third\n")
-    with fsspec.open(url, "rb") as file:
-        assert file.readlines() == [b"first\n", b"second\n", b"third\n"]
-    with pytest.raises(FileExistsError), fsspec.open(url, "xb"):
-        pass
-    fs, path = fsspec.url_to_fs(url)
-    assert (type(fs).protocol, path) == (protocol, served.path(protocol, at(top, "new/a.txt")))
-    assert fs.unstrip_protocol(path) == f"{protocol}://{path}"
-    fs.rm(fs._parent(path), recursive=True)
-    assert list(top.iterdir()) == []
-
-
 @each_case("count", [4, 1 << 20])
 def test_files_take_octets_in_memory_of_any_format(fs: Any, top: Path, count: int) -> None:
     numbers = array.array("d", bytes(8 * (count - 1)) + b"12345678")

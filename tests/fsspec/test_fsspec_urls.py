@@ -12,8 +12,6 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.fsspec import RdmaFileSystem, TcpFileSystem
 from support.cases import each_case
 
-pytestmark = pytest.mark.thorough
-
 
 @each_case(
     ("url", "path"),

@@ -126,7 +126,7 @@ class Rig:
         return self.watch._thread
 
     def hear(self) -> None:
-        """Has the kernel's events so far noted, while the event loop, which would tell clients of them, stands still."""
+        """Has what has happened noted, while the event loop, which would tell clients of it, stands still."""
         for _ in range(2):
             # A job precedes the events that are there when it runs.
             self.thread.submit(lambda _: None).result()

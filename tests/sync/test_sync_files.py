@@ -32,28 +32,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.thorough
 
 
-def test_the_calls_of_os(running: Running, folder: Path) -> None:
-    with sync.nfs_open(running.url) as fs:
-        name = folder.name
-        fs.mkdir(f"{name}/below/deep", parents=True)
-        fs.write_bytes(f"{name}/a", b"one\ntwo\n")
-        fs.rename(f"{name}/a", f"{name}/b")
-        assert fs.read_bytes(f"{name}/b") == b"one\ntwo\n"
-        assert fs.stat(f"{name}/b").st_size == 8
-        assert sorted(fs.listdir(name)) == ["b", "below"]
-        assert sorted(entry.name for entry in fs.first_entries(name)) == ["b", "below"]
-        assert {entry.name: entry.is_dir() for entry in fs.scandir(name)} == {"b": False, "below": True}
-        assert list(fs.walk(name)) == [
-            (f"/{name}", ["below"], ["b"]),
-            (f"/{name}/below", ["deep"], []),
-            (f"/{name}/below/deep", [], []),
-        ]
-        with pytest.raises(FileNotFoundError, match="missing"):
-            fs.stat(f"{name}/missing")
-        fs.rmtree(f"{name}/below").check()
-        assert not fs.exists(f"{name}/below")
-
-
 def test_file_systems_and_connections_show_their_urls(running: Running) -> None:
     with sync.nfs_open(running.url) as fs:
         assert repr(fs) == f"<rpcrdma.sync.MountedFilesystem {fs.url}>"

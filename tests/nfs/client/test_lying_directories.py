@@ -18,8 +18,6 @@ GROWTH_MAX = 64 * MIB
 """Octets that a command may grow by. Two of its kinds of growth before there were bounds: 90 MB a second (`rm -r`), and
 1,200 octets for each name (`ls`)."""
 
-slow = pytest.mark.timeout(120)
-
 
 def against(test: Callable[[Liar], Awaitable[None]]) -> None:
     async def main() -> None:
@@ -29,7 +27,6 @@ def against(test: Callable[[Liar], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-@slow
 def test_removing_what_contains_itself_ends() -> None:
     async def test(it: Liar) -> None:
         ended = await it.run("rm", "-r", it.url("self"))
@@ -42,7 +39,6 @@ def test_removing_what_contains_itself_ends() -> None:
     against(test)
 
 
-@slow
 def test_getting_what_contains_itself_ends(tmp_path: Path) -> None:
     async def test(it: Liar) -> None:
         ended = await it.run("get", "--json", it.url("self"), str(tmp_path / "copy"))
@@ -54,7 +50,6 @@ def test_getting_what_contains_itself_ends(tmp_path: Path) -> None:
     against(test)
 
 
-@slow
 def test_listing_what_contains_itself_ends() -> None:
     async def test(it: Liar) -> None:
         ended = await it.run("ls", "-R", it.url("self"))
@@ -65,7 +60,6 @@ def test_listing_what_contains_itself_ends() -> None:
     against(test)
 
 
-@slow
 @pytest.mark.parametrize(("command", "levels"), [("rm", 2048), ("ls", 600 + 1), ("get", 512)], ids=["rm", "ls", "get"])
 def test_a_tree_without_a_bottom_ends(command: str, levels: int, tmp_path: Path) -> None:
     async def test(it: Liar) -> None:
@@ -87,7 +81,6 @@ def test_a_tree_without_a_bottom_ends(command: str, levels: int, tmp_path: Path)
     against(test)
 
 
-@slow
 def test_names_without_end_end() -> None:
     async def test(it: Liar) -> None:
         names = 16_000
@@ -102,7 +95,6 @@ def test_names_without_end_end() -> None:
     against(test)
 
 
-@slow
 def test_names_without_end_end_where_they_are_all_that_is_asked_for() -> None:
     """Names alone take so little memory that their number is the bound."""
     names = 25_000
@@ -116,7 +108,6 @@ def test_names_without_end_end_where_they_are_all_that_is_asked_for() -> None:
     against(test)
 
 
-@slow
 def test_cookies_that_go_round_are_noticed() -> None:
     async def test(it: Liar) -> None:
         ended = await it.run("ls", it.url("cookies"))
@@ -127,7 +118,6 @@ def test_cookies_that_go_round_are_noticed() -> None:
     against(test)
 
 
-@slow
 @pytest.mark.parametrize("command", ["ls", "get"])
 def test_directories_without_end_end(command: str, tmp_path: Path) -> None:
     async def test(it: Liar) -> None:
@@ -141,7 +131,6 @@ def test_directories_without_end_end(command: str, tmp_path: Path) -> None:
     against(test)
 
 
-@slow
 def test_what_can_be_no_name_or_target_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     async def test(it: Liar) -> None:
         it.files.odd = [
