@@ -256,6 +256,11 @@ def test_file_systems_of_one_server_share_its_connection(served: Served, protoco
         assert (os.getpid(), asyncio.get_running_loop(), fs.server.key) not in mounts._MOUNTS
 
     asyncio.run(elsewhere())
+    # A closed file system connects again.
+    for _ in range(2):
+        assert fs.cat_file("/data/file") == b"1"
+        fs.close()
+        assert connections(served, protocol) == set()
 
 
 def test_a_connection_that_ended_for_good_is_replaced(served: Served, protocol: str) -> None:
@@ -274,15 +279,6 @@ def test_a_connection_that_ended_for_good_is_replaced(served: Served, protocol: 
     assert connections(served, protocol) == set()
     assert fs.cat_file("/data/file") == b"1"
     assert lost not in connections(served, protocol)
-
-
-def test_a_closed_file_system_connects_again(served: Served, protocol: str) -> None:
-    (served.directory / "file").write_bytes(b"1")
-    fs = fsspec.filesystem(protocol, **served.options(protocol))
-    for _ in range(2):
-        assert fs.cat_file("/data/file") == b"1"
-        fs.close()
-        assert connections(served, protocol) == set()
 
 
 def test_no_server_is_an_error_of_connecting() -> None:

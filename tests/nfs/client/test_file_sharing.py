@@ -41,7 +41,7 @@ def test_concurrent_reads_follow_each_other(server: Any, mounted: Any, size: int
     run(work())
 
 
-def test_concurrent_writes_follow_each_other(server: Any, mounted: Any) -> None:
+def test_concurrent_writes_and_iterations_follow_each_other(server: Any, mounted: Any) -> None:
     pieces = [bytes([65 + number]) * (BLOCK // 3) for number in range(20)]
 
     async def work() -> None:
@@ -52,10 +52,7 @@ def test_concurrent_writes_follow_each_other(server: Any, mounted: Any) -> None:
 
     run(work())
     assert bytes(server.at("/file").data) == b"".join(pieces)
-
-
-def test_iterators_share_a_file_as_well(server: Any, mounted: Any) -> None:
-    lines = [b"line %d\n" % number for number in range(20_000)]
+    lines = [b"line %d\n" % number for number in range(8_000)]
     server.put("/file", b"".join(lines))
 
     async def work() -> None:
@@ -206,20 +203,21 @@ def dropped(server: Any, mounted: Any, write: Any) -> list[str]:
     return run(work())
 
 
-def test_a_writer_that_is_dropped_says_what_is_lost(server: Any, mounted: Any) -> None:
+@each_case(
+    ("octets", "lost"),
+    [
+        (1234, "1,234 octets written to it are lost"),
+        (
+            3 * BLOCK + 5,
+            "5 octets written to it are lost; 196,608 octets may get lost, which the server has not committed",
+        ),
+    ],
+)
+def test_a_writer_that_is_dropped_says_what_is_lost(new_server: Any, octets: int, lost: str) -> None:
     async def write(file: Any) -> None:
-        await file.write(b"x" * 1234)
+        await file.write(b"x" * octets)
 
-    assert dropped(server, mounted, write) == ["/file: unclosed: 1,234 octets written to it are lost"]
-    assert bytes(server.at("/file").data) == b""
-
-
-def test_a_writer_that_is_dropped_says_what_may_get_lost(server: Any, mounted: Any) -> None:
-    async def write(file: Any) -> None:
-        await file.write(b"x" * (3 * BLOCK + 5))
-
-    lost = "5 octets written to it are lost; 196,608 octets may get lost, which the server has not committed"
-    assert dropped(server, mounted, write) == [f"/file: unclosed: {lost}"]
+    assert dropped(*new_server(), write) == [f"/file: unclosed: {lost}"]
 
 
 def test_a_writer_that_is_dropped_tells_what_failed(server: Any, mounted: Any) -> None:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rpcrdma.nfs.errors import NfsError
-from rpcrdma.nfs.v3 import nfsstat3, stable_how
+from rpcrdma.nfs.v3 import nfsstat3
 from support.cases import each_case
 from support.octets import pattern
 
@@ -188,34 +188,6 @@ def test_a_write_of_more_than_the_blocks_in_flight_is_sent_from_the_memory_of_it
     run(work())
     assert bytes(server.at("/file").data) == b"older" + data + b"newer"
     assert sum(len(part) for part in sent if part.obj is data) == len(data)
-
-
-@each_case("blocks", [8, 2])
-def test_a_server_that_restarts_all_the_time_is_written_to_synchronously(
-    server: Any, mounted: Any, blocks: int
-) -> None:
-    def restart(name: str, _args: Any) -> None:
-        if name == "COMMIT":
-            server.restart()
-
-    server.before = restart
-    data = pattern(4 * BLOCK)
-    run(mounted(write_behind_blocks=blocks).write_bytes("/file", data))
-    assert bytes(server.at("/file").data) == data
-    assert server.calls["COMMIT"] < 10
-
-
-def test_a_server_that_writes_through_needs_no_commit(server: Any, mounted: Any) -> None:
-    original = server.write
-
-    def write(args: Any) -> Any:
-        result = original(args)
-        result.committed = stable_how.FILE_SYNC
-        return result
-
-    server.write = write
-    run(mounted().write_bytes("/file", pattern(4 * BLOCK)))
-    assert server.calls["COMMIT"] == 0
 
 
 def test_a_write_that_fails_is_raised_at_the_latest_when_closing(server: Any, mounted: Any) -> None:

@@ -17,7 +17,7 @@ import pytest
 from rpcrdma.nfs.client import FileChanged
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.errors import NfsError
-from rpcrdma.nfs.v3 import nfsstat3, nfstime3, stable_how
+from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 from support.cases import each_case
 from support.octets import pattern
 from support.waiting import closing, until
@@ -300,24 +300,6 @@ def test_a_restart_of_the_server_loses_nothing(server: Any, mounted: Any, tmp_pa
     run(closing(fs, fs.upload(tmp_path / "file", "/file", progress=lambda _, octets: seen.append(octets))))
     assert bytes(server.at("/file").data) == data
     assert seen[-1] == len(data)
-
-
-def test_a_server_that_restarts_all_the_time_gets_synchronous_writes(server: Any, mounted: Any, tmp_path: Path) -> None:
-    data = pattern(5 * BLOCK)
-    (tmp_path / "file").write_bytes(data)
-    stable: list[stable_how] = []
-
-    def restart(name: str, args: Any) -> None:
-        if name == "COMMIT":
-            server.restart()
-        if name == "WRITE":
-            stable.append(args.stable)
-
-    server.before = restart
-    fs = mounted()
-    run(closing(fs, fs.upload(tmp_path / "file", "/file")))
-    assert bytes(server.at("/file").data) == data
-    assert stable[-5:] == [stable_how.FILE_SYNC] * 5
 
 
 @pytest.mark.thorough

@@ -37,6 +37,11 @@ def test_every_name_is_listed_once(new_server: Any, way: str, count: int) -> Non
     pages = -(-(count + 2) // 50)
     assert server.calls["READDIR" if way == "listdir" else "READDIRPLUS"] == pages
     assert server.calls["LOOKUP"] == 0
+    # A file cannot be listed.
+    server.put("/file")
+    fs = mounted()
+    with pytest.raises(NotADirectoryError):
+        asyncio.run(fs.listdir("/file") if way == "listdir" else scan(fs, "/file"))
 
 
 def test_entries_know_their_attributes(server: Any, mounted: Any) -> None:
@@ -52,17 +57,15 @@ def test_entries_know_their_attributes(server: Any, mounted: Any) -> None:
     assert "file" in repr(file)
     assert server.calls == calls
     assert asyncio.run(mounted().read_bytes(file)) == b"123"
-
-
-def test_a_server_without_readdirplus(server: Any, mounted: Any) -> None:
+    # A server without readdirplus.
+    server.root.children.clear()
     for number in range(120):
         server.put(f"/{number}", b"x" * number)
     server.with_attributes = False
     entries = asyncio.run(scan(mounted()))
     assert [entry.stat().st_size for entry in entries] == list(range(120))
-
-
-def test_an_entry_that_goes_away_meanwhile_is_left_out(server: Any, mounted: Any) -> None:
+    # An entry that goes away meanwhile is left out.
+    server.root.children.clear()
     server.put("/a")
     server.put("/b")
     server.give_attributes = False
@@ -113,11 +116,7 @@ def test_a_page_that_is_too_small_is_asked_for_again(new_server: Any, way: str) 
     server.put("/a")
     server.answers["READDIR" if way == "listdir" else "READDIRPLUS"] = [nfsstat3.NFS3ERR_TOOSMALL] * 2
     assert names(mounted(), way) == ["a"]
-
-
-@WAYS
-def test_a_server_that_finds_every_page_too_small_is_believed_at_last(new_server: Any, way: str) -> None:
-    server, mounted = new_server()
+    # A server that finds every page too small is believed at last.
     server.answers["READDIR" if way == "listdir" else "READDIRPLUS"] = [nfsstat3.NFS3ERR_TOOSMALL] * 99
     with pytest.raises(NfsError, match="larger buffer"):
         names(mounted(), way)
@@ -139,12 +138,7 @@ def test_a_server_that_goes_round_in_circles_is_found_out(new_server: Any, way: 
     server.page = lambda args: ([(args.cookie + 1, "a")], False)
     with pytest.raises(RemoteProtocolError, match="again and again"):
         names(mounted(), way)
-
-
-@WAYS
-def test_cookies_that_go_round_are_found_out(new_server: Any, way: str) -> None:
-    """New names with each page, so that those alone would never tell."""
-    server, mounted = new_server()
+    # New names with each page, so that those alone would never tell.
     server.give_attributes = False
     count = [0]
 
@@ -190,15 +184,6 @@ def test_a_page_that_does_not_go_on_is_found_out(new_server: Any, way: str, entr
     server.put("/a")
     with pytest.raises(RemoteProtocolError, match="again and again"):
         names(mounted(), way)
-
-
-@WAYS
-def test_a_file_cannot_be_listed(new_server: Any, way: str) -> None:
-    server, mounted = new_server()
-    server.put("/file")
-    fs = mounted()
-    with pytest.raises(NotADirectoryError):
-        asyncio.run(fs.listdir("/file") if way == "listdir" else scan(fs, "/file"))
 
 
 def test_the_first_entries_are_those_of_one_call(server: Any, mounted: Any) -> None:

@@ -13,6 +13,7 @@ from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.limits import NFS_COMMITS_IN_VAIN_MAX
 from rpcrdma.nfs.v3 import WRITE3resok, stable_how
 from support.cases import each_case
+from support.octets import pattern
 from support.waiting import closing
 
 BLOCK = 1 << 16
@@ -24,7 +25,10 @@ MORE = dict.fromkeys(stable_how, stable_how.FILE_SYNC)
 
 
 def forgetful(server: Any, promise: dict[stable_how, stable_how]) -> list[stable_how]:
-    """Has WRITE answered as `promise` says, and each WRITE and COMMIT with another verifier; what WRITEs ask for."""
+    """Has WRITE answered as `promise` says, and each WRITE and COMMIT with another verifier; what WRITEs ask for.
+
+    Each COMMIT comes to a server that has lost all data that is not stable yet.
+    """
     asked: list[stable_how] = []
     verifiers = (number.to_bytes(8, "big") for number in itertools.count())
     inner_write, inner_commit = server.write, server.commit
@@ -37,6 +41,7 @@ def forgetful(server: Any, promise: dict[stable_how, stable_how]) -> list[stable
         return reply
 
     def commit(args: Any) -> Any:
+        server.restart()
         reply = inner_commit(args)
         reply.verf = next(verifiers)
         return reply
@@ -47,9 +52,9 @@ def forgetful(server: Any, promise: dict[stable_how, stable_how]) -> list[stable
 
 def copy(mount: Any, tmp_path: Path, how: str, size: int) -> None:
     local = tmp_path / "local"
-    local.write_bytes(bytes(size))
+    local.write_bytes(pattern(size))
     fs = mount(commit_octets=2 * BLOCK)
-    run(closing(fs, fs.upload(local, "/copy") if how == "upload" else fs.write_bytes("/copy", bytes(size))))
+    run(closing(fs, fs.upload(local, "/copy") if how == "upload" else fs.write_bytes("/copy", pattern(size))))
 
 
 @each_case("how", ["upload", "stream"])
@@ -79,7 +84,9 @@ def test_a_server_that_keeps_what_it_says_is_written_to_in_few_rounds(
     copy(mount, tmp_path, how, BLOCKS * BLOCK)
     rounds = 1 if promise is MORE else NFS_COMMITS_IN_VAIN_MAX + 2
     assert BLOCKS <= len(asked) <= rounds * BLOCKS
+    assert (asked[-1] is stable_how.FILE_SYNC, server.calls["COMMIT"] > 0) == (promise is HONEST,) * 2
     assert list(server.root.children) == ["copy"]
+    assert bytes(server.at("/copy").data) == pattern(BLOCKS * BLOCK)
     assert server.calls["RENAME"] == (how == "upload")
 
 

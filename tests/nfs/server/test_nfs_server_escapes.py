@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,23 +16,9 @@ from hypothesis import strategies as st
 
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export
-from rpcrdma.nfs.server.file_handle import HandleSeal
+from rpcrdma.nfs.server.file_handle import HandleSeal, object_identity
+from served_directory import Server
 from support.cases import each_case
-
-
-def load_harness() -> ModuleType:
-    path = Path(__file__).with_name("conftest.py")
-    spec = importlib.util.spec_from_file_location("nfs_server_harness", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-HARNESS = load_harness()
-REFUSED = {"BADHANDLE", "STALE"}
 
 
 @pytest.fixture
@@ -49,7 +33,7 @@ def outside(tmp_path: Path) -> Path:
 @pytest.fixture(params=[True, False], ids=["by handle", "by place and search"])
 def server(request: pytest.FixtureRequest, outside: Path) -> Iterator[Any]:
     export = Export(name="/", directory=outside / "export", root_squash=False)
-    server = HARNESS.Server([export], outside / "state", open_by_handle=request.param)
+    server = Server([export], outside / "state", open_by_handle=request.param)
     yield server
     server.close()
 
@@ -136,12 +120,12 @@ def test_mount_points_are_not_entered(outside: Path) -> None:
     point = outside / "export" / "a" / "point"
     point.mkdir()
     script = (
-        "import runpy, sys\n"
-        "sys.argv = ['x']\n"
-        f"harness = runpy.run_path({str(Path(HARNESS.__file__))!r})\n"
+        "import sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from pathlib import Path\nfrom rpcrdma.nfs import v3\nfrom rpcrdma.nfs.server import Export\n"
+        "from served_directory import Server\n"
         f"base = Path({str(outside)!r})\n"
-        "server = harness['Server']([Export(name='/', directory=base / 'export', root_squash=False)], base / 'state')\n"
+        "server = Server([Export(name='/', directory=base / 'export', root_squash=False)], base / 'state')\n"
         "root = server.mount()\n"
         "a = server.lookup(root, 'a')\n"
         "print(server.status('lookup', v3.LOOKUP3args(server.dirop(a, 'point'))))\n"
@@ -182,8 +166,6 @@ def test_every_flipped_bit_truncation_or_addition_makes_a_handle_bad(server: Any
 def test_a_sealed_handle_of_a_file_outside_is_stale(server: Any, outside: Path) -> None:
     """As if the key had leaked, or the file had been inside when the handle was made."""
     tree = next(iter(server.services.nfs.backend.trees.values()))
-    from rpcrdma.nfs.server.file_handle import object_identity
-
     for path in (outside / "secret", outside, outside / "export-not"):
         fd = os.open(path, os.O_PATH)
         identity, _ = object_identity(fd)
@@ -214,7 +196,7 @@ def test_made_up_places_lead_nowhere_else(server: Any, outside: Path) -> None:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     base = tmp_path_factory.mktemp("shared")
     (base / "export").mkdir()
-    server = HARNESS.Server([Export(name="/", directory=base / "export", root_squash=False)], base / "state")
+    server = Server([Export(name="/", directory=base / "export", root_squash=False)], base / "state")
     yield server
     server.close()
 

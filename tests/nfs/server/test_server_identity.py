@@ -118,7 +118,8 @@ REVOKED = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from conftest import Server, v3
+from served_directory import Server
+from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export
 from rpcrdma.rpc.auth import AuthSys
 base = Path(sys.argv[2])
@@ -452,7 +453,8 @@ AS_A_USER = """
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from conftest import Server, v3
+from served_directory import Server
+from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export
 from rpcrdma.rpc.auth import AuthSys
 os.setgroups([])
