@@ -17,13 +17,7 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.nfs.client import Change, ChangeKind, Changes, nfs_open
 from rpcrdma.nfs.server import Export, NfsServices, ServerState, build_services, open_state
 from rpcrdma.nfs.server.watch_service import WatchService
-from rpcrdma.nfs.watch import (
-    SUBSCRIBE,
-    WATCH_V1,
-    WATCHER_V1_Service,
-    watch_batch,
-    watch_subscribe_args,
-)
+from rpcrdma.nfs.watch import SUBSCRIBE, WATCH_V1, WATCHER_V1_Service, watch_batch, watch_subscribe_args
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.program import Caller
 from rpcrdma.rpc.service import CallContext
@@ -115,10 +109,7 @@ class Rig:
 
     @asynccontextmanager
     async def watching(self, path: str = ".", **options: Any) -> AsyncIterator[Changes]:
-        async with (
-            nfs_open(f"{self.url}/", mount_port=self.mount_port) as fs,
-            fs.watch(path, **options) as changes,
-        ):
+        async with nfs_open(f"{self.url}/", mount_port=self.mount_port) as fs, fs.watch(path, **options) as changes:
             yield changes
 
     @property

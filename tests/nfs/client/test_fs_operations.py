@@ -238,12 +238,7 @@ def test_walk_is_like_os_walk(server: Any, mounted: Any) -> None:
     server.link("/a/link", "b")
     fs = mounted()
     down = run(collect(fs.walk("/")))
-    assert down == [
-        ("/", ["a"], ["4"]),
-        ("/a", ["b", "c"], ["1", "link"]),
-        ("/a/b", [], ["2"]),
-        ("/a/c", [], ["3"]),
-    ]
+    assert down == [("/", ["a"], ["4"]), ("/a", ["b", "c"], ["1", "link"]), ("/a/b", [], ["2"]), ("/a/c", [], ["3"])]
     up = run(collect(fs.walk("/", topdown=False)))
     assert [path for path, _, _ in up] == ["/a/b", "/a/c", "/a", "/"]
 

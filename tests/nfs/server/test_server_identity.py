@@ -166,9 +166,7 @@ def test_what_is_made_belongs_to_the_caller(server: Any) -> None:
             "mknod", v3.MKNOD3args(server.dirop(root, "f"), v3.mknoddata3(v3.ftype3.NF3FIFO, wanted)), as_=ALICE
         ),
         server.call(
-            "create",
-            v3.CREATE3args(server.dirop(root, "c"), v3.createhow3(v3.createmode3.GUARDED, wanted)),
-            as_=ALICE,
+            "create", v3.CREATE3args(server.dirop(root, "c"), v3.createhow3(v3.createmode3.GUARDED, wanted)), as_=ALICE
         ),
     ]
     owners = [(reply.value.obj_attributes.value.uid, reply.value.obj_attributes.value.gid) for reply in made]
@@ -287,10 +285,7 @@ def test_a_worker_thread_acts_as_each_caller_though_it_keeps_the_identity_of_the
                 export.in_memory = False
             root = services.nfs.backend.trees[next(iter(services.nfs.backend.trees))].root.handle
             options = ServeOptions(workers=1)
-            async with (
-                serve(services, ["tcp://127.0.0.1:0"], options=options) as server,
-                AsyncExitStack() as stack,
-            ):
+            async with serve(services, ["tcp://127.0.0.1:0"], options=options) as server, AsyncExitStack() as stack:
                 alice, bob = [
                     await stack.enter_async_context(
                         connect(server.listening[0], v3.PROGRAM, options=ConnectOptions(credential=who))

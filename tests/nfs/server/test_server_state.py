@@ -9,13 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.nfs.server.file_handle import (
-    IDENTITY_MAX,
-    HandleSeal,
-    export_identity,
-    kernel_handle,
-    object_identity,
-)
+from rpcrdma.nfs.server.file_handle import IDENTITY_MAX, HandleSeal, export_identity, kernel_handle, object_identity
 from rpcrdma.nfs.server.object_tree import ObjectCache
 from rpcrdma.nfs.server.refusal import Refused, status_of
 from rpcrdma.nfs.server.state import NameInDirectory, PlaceIndex, open_state

@@ -32,17 +32,7 @@ from rpcrdma.nfs.watch import (
 )
 from rpcrdma.rpc.service import CallContext, Service
 from support.cases import each_case
-from support.watch_rig import (
-    Replica,
-    Scripted,
-    hostile,
-    serving,
-    status,
-    subscription,
-    take,
-    until,
-    words,
-)
+from support.watch_rig import Replica, Scripted, hostile, serving, status, subscription, take, until, words
 
 # Reverse calls of each version have tests of their own.
 pytestmark = pytest.mark.versions("2")
@@ -108,10 +98,7 @@ def test_who_never_acknowledges_costs_a_bounded_number_of_calls(
 
 @pytest.mark.thorough
 @over_both
-@each_case(
-    "answer",
-    [lambda batch: batch.first + 1000, lambda batch: batch.first - 2, lambda _: 1 // 0],
-)
+@each_case("answer", [lambda batch: batch.first + 1000, lambda batch: batch.first - 2, lambda _: 1 // 0])
 def test_an_answer_that_cannot_be_ends_that_subscription_alone(
     tmp_path: Path, scheme: str, answer: Callable[[watch_batch], int]
 ) -> None:
@@ -305,10 +292,7 @@ def test_a_client_knows_by_the_numbers_what_it_has_missed() -> None:
     async def main() -> None:
         a, b = told(watch_kind.WATCH_CREATED, "a"), told(watch_kind.WATCH_CREATED, "b")
         liar = Liar([(1, [a]), (1, [a, b]), (5, [a]), (9, [told(watch_kind.WATCH_RESCAN, ""), b])])
-        assert await listen(liar) == (
-            ["created a", "created b", "rescan", "created a", "rescan", "created b"],
-            "",
-        )
+        assert await listen(liar) == (["created a", "created b", "rescan", "created a", "rescan", "created b"], "")
         assert liar.answers == [1, 2, 5, 10]
 
     asyncio.run(main())

@@ -19,23 +19,10 @@ from rpcrdma.nfs import watch
 from rpcrdma.nfs.client import Change, ChangeKind, nfs_open, watching
 from rpcrdma.nfs.server import change_journal, directory_watcher, inotify_thread, open_state
 from rpcrdma.nfs.server.watch_service import WatchService
-from rpcrdma.nfs.watch import (
-    SUBSCRIBE,
-    WATCH_V1,
-)
+from rpcrdma.nfs.watch import SUBSCRIBE, WATCH_V1
 from rpcrdma.transport import TransportConfig
 from support.waiting import until
-from support.watch_rig import (
-    Replica,
-    build,
-    hostile,
-    reconnected,
-    serving,
-    subscription,
-    take,
-    take_until,
-    words,
-)
+from support.watch_rig import Replica, build, hostile, reconnected, serving, subscription, take, take_until, words
 
 pytestmark = pytest.mark.thorough
 
@@ -154,10 +141,7 @@ def test_a_replica_that_follows_the_changes_is_right_whatever_is_cut(tmp_path: P
 def test_what_happens_while_the_connection_is_away_is_told_afterwards(tmp_path: Path, scheme: str) -> None:
     async def main() -> None:
         told: list[int] = []
-        async with (
-            serving(tmp_path, scheme) as rig,
-            rig.watching(on_reconnected=lambda: told.append(1)) as changes,
-        ):
+        async with serving(tmp_path, scheme) as rig, rig.watching(on_reconnected=lambda: told.append(1)) as changes:
             (rig.top / "a").touch()
             assert words(await take(changes, 1)) == ["created a"]
             rig.cut.refuses = True
