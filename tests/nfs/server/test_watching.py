@@ -183,20 +183,6 @@ def test_a_server_that_was_started_again_asks_for_a_rescan(tmp_path: Path, schem
     asyncio.run(main())
 
 
-def test_who_stays_away_too_long_is_told_to_rescan(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with serving(tmp_path, "tcp", kept_s=0.05) as rig, rig.watching() as changes:
-            rig.cut.refuses = True
-            rig.cut.cut()
-            await until(lambda: rig.watch.subscriptions == 0)
-            rig.cut.refuses = False
-            assert words(await take(changes, 1)) == ["rescan"]
-            (rig.top / "a").touch()
-            assert words(await take(changes, 1)) == ["created a"]
-
-    asyncio.run(main())
-
-
 @pytest.mark.usefixtures("each_version")
 def test_more_changes_than_are_kept_become_a_rescan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_journal.ChangeJournal.__init__, "__kwdefaults__", {"entries_max": 5, "octets_max": 9999})
@@ -216,13 +202,36 @@ def test_more_changes_than_are_kept_become_a_rescan(tmp_path: Path, monkeypatch:
     asyncio.run(main())
 
 
-def test_events_that_the_kernel_lost_become_a_rescan(tmp_path: Path) -> None:
+def test_what_the_server_or_the_program_cannot_keep_becomes_a_rescan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main() -> None:
-        async with serving(tmp_path, "tcp") as rig, rig.watching(recursive=True) as changes:
+        async with serving(tmp_path, "tcp", kept_s=0.05) as rig, rig.watching(recursive=True) as changes:
             (rig.top / "a").touch()
             assert words(await take(changes, 1)) == ["created a"]
-            overflown = asyncio.ensure_future(rig.thread.run(lambda _: flood(rig.top)))
-            await overflown
+            # A fault of the server.
+            with monkeypatch.context() as patched:
+                patched.setattr(directory_watcher.WatchedTree, "happened", lambda *_: 1 // 0)
+                (rig.top / "b").touch()
+                assert words(await take(changes, 1)) == ["rescan"]
+            # A client that stays away too long.
+            rig.cut.refuses = True
+            rig.cut.cut()
+            await until(lambda: rig.watch.subscriptions == 0)
+            rig.cut.refuses = False
+            assert words(await take(changes, 1)) == ["rescan"]
+            # A program that does not read.
+            before = changes._got
+            with monkeypatch.context() as patched:
+                patched.setattr(watching, "NFS_WATCH_UNREAD_CHANGES_MAX", 3)
+                for number in range(10):
+                    (rig.top / str(number)).touch()
+                await until(lambda: changes._got == before + 10)
+            unread = words(await take(changes, len(changes._unread)))
+            assert unread[0] == "rescan"
+            assert len(unread) <= 3
+            # Events that the kernel lost.
+            await rig.thread.run(lambda _: flood(rig.top))
             (rig.top / "d").mkdir()
             replica = Replica(rig.top)
             following = asyncio.ensure_future(replica.follow(changes))
@@ -232,6 +241,7 @@ def test_events_that_the_kernel_lost_become_a_rescan(tmp_path: Path) -> None:
             following.cancel()
 
     asyncio.run(main())
+    assert "told to rescan" in caplog.text
 
 
 def flood(top: Path) -> None:
@@ -242,37 +252,6 @@ def flood(top: Path) -> None:
     for _ in range(count // 2 + 1):
         one.rename(other)
         one, other = other, one
-
-
-def test_a_fault_of_the_server_becomes_a_rescan(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def main() -> None:
-        async with serving(tmp_path, "tcp") as rig, rig.watching() as changes:
-            with monkeypatch.context() as patched:
-                patched.setattr(directory_watcher.WatchedTree, "happened", lambda *_: 1 // 0)
-                (rig.top / "a").touch()
-                assert words(await take(changes, 1)) == ["rescan"]
-            (rig.top / "b").touch()
-            assert words(await take(changes, 1)) == ["created b"]
-
-    asyncio.run(main())
-    assert "told to rescan" in caplog.text
-
-
-def test_a_program_that_does_not_read_is_told_to_rescan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "NFS_WATCH_UNREAD_CHANGES_MAX", 3)
-
-    async def main() -> None:
-        async with serving(tmp_path, "tcp") as rig, rig.watching() as changes:
-            for number in range(10):
-                (rig.top / str(number)).touch()
-            await until(lambda: changes._got == 10)
-            unread = words(await take(changes, len(changes._unread)))
-            assert unread[0] == "rescan"
-            assert len(unread) <= 3
-
-    asyncio.run(main())
 
 
 @pytest.mark.usefixtures("each_version")
@@ -335,7 +314,9 @@ def test_what_cannot_be_watched_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("each_version")
-def test_leaving_the_block_ends_the_subscription(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaving_the_block_ends_the_subscription_and_its_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(watching, "_GOODBYE_S", 60)
 
     async def main() -> None:
@@ -345,6 +326,11 @@ def test_leaving_the_block_ends_the_subscription(tmp_path: Path, monkeypatch: py
             assert rig.watch.subscriptions == 0
             assert [each async for each in changes] == []
             assert await rig.thread.run(lambda watcher: watcher.directories) == 0
+            async with connect(rig.url, WATCH_V1, options=ConnectOptions(reconnect=False)) as connection:
+                await connection.call(watch.NULL, None)
+                rig.cut.cut()
+                with pytest.raises(TransportClosed):
+                    await connection.wait_reconnected(0)
 
     asyncio.run(main())
 
@@ -369,19 +355,5 @@ def test_a_caller_knows_how_much_fits_without_chunks(tmp_path: Path, scheme: str
             for number in range(30):
                 (rig.top / f"{number:0100}").touch()
             await until(lambda: len(client.batches) >= (4 if in_messages else 1))
-
-    asyncio.run(main())
-
-
-def test_a_connection_without_reconnecting_says_that_it_is_over(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with (
-            serving(tmp_path, "tcp") as rig,
-            connect(rig.url, WATCH_V1, options=ConnectOptions(reconnect=False)) as connection,
-        ):
-            await connection.call(watch.NULL, None)
-            rig.cut.cut()
-            with pytest.raises(TransportClosed):
-                await connection.wait_reconnected(0)
 
     asyncio.run(main())
