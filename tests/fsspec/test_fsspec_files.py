@@ -28,6 +28,7 @@ from rpcrdma.nfs.client import FileOptions, NfsFile
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from support.cases import each_case
+from support.event_loop import in_event_loop
 
 pytestmark = pytest.mark.thorough
 
@@ -406,20 +407,17 @@ def test_file_systems_and_open_files_are_pickled(served: Served, protocol: str, 
     fs.close()
 
 
-def test_coroutines_use_the_loop_that_they_run_in(served: Served, protocol: str, top: Path) -> None:
+@in_event_loop
+async def test_coroutines_use_the_loop_that_they_run_in(served: Served, protocol: str, top: Path) -> None:
     (top / "file").write_bytes(LARGE)
-
-    async def work() -> None:
-        fs = fsspec.filesystem(protocol, **served.options(protocol), asynchronous=True)
-        with pytest.raises(RuntimeError, match="asynchronous=True: await its methods with an underscore"):
-            fs.cat_file(at(top, "file"))
-        assert await fs._cat_file(at(top, "file"), start=5, end=10) == LARGE[5:10]
-        async with await fs.open_async(at(top, "copy"), "wb") as file:
-            await file.write(b"1")
-        assert {info["name"] for info in await fs._ls(at(top))} == {at(top, "file"), at(top, "copy")}
-        await fs._close()
-
-    asyncio.run(work())
+    fs = fsspec.filesystem(protocol, **served.options(protocol), asynchronous=True)
+    with pytest.raises(RuntimeError, match="asynchronous=True: await its methods with an underscore"):
+        fs.cat_file(at(top, "file"))
+    assert await fs._cat_file(at(top, "file"), start=5, end=10) == LARGE[5:10]
+    async with await fs.open_async(at(top, "copy"), "wb") as file:
+        await file.write(b"1")
+    assert {info["name"] for info in await fs._ls(at(top))} == {at(top, "file"), at(top, "copy")}
+    await fs._close()
     assert (top / "copy").read_bytes() == b"1"
 
 

@@ -17,6 +17,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.client import NfsFile, NfsFilesystem
 from rpcrdma.nfs.client.streams.read_ahead import ReadAhead
 from rpcrdma.sync import background_loop
+from support.event_loop import in_event_loop
 
 if TYPE_CHECKING:
     from conftest import Running
@@ -30,25 +31,22 @@ def fs(running: Running) -> Iterator[NfsFilesystem]:
 
 
 @pytest.mark.thorough
-def test_synchronous_uses_of_files_and_blocks(running: Running, folder: Path) -> None:
+@in_event_loop
+async def test_synchronous_uses_of_files_and_blocks(running: Running, folder: Path) -> None:
     (folder / "f").write_text("a,b\n")
     remedy = r"is asynchronous: write `async with`, .* rpcrdma\.sync"
-
-    async def main() -> None:
-        async with rpcrdma.nfs_open(running.url) as fs, await fs.open(f"{folder.name}/f") as file:
-            # As `pandas.api.types.is_file_like` looks at everything that pandas is to read or write.
-            with pytest.raises(TypeError, match=r"NfsFile is asynchronous: write `async for`, .* rpcrdma\.sync"):
-                hasattr(file, "__iter__")
-            with pytest.raises(TypeError, match="'NfsFile' object is not iterable"):
-                csv.reader(file)
-            for entered in (rpcrdma.nfs_open(running.url), rpcrdma.connect(running.url), fs, fs.connection, file):
-                with pytest.raises(TypeError, match=remedy):
-                    entered.__enter__()
-                with pytest.raises(TypeError, match=remedy), entered:
-                    pass
-            assert [line async for line in file] == [b"a,b\n"]
-
-    asyncio.run(main())
+    async with rpcrdma.nfs_open(running.url) as fs, await fs.open(f"{folder.name}/f") as file:
+        # As `pandas.api.types.is_file_like` looks at everything that pandas is to read or write.
+        with pytest.raises(TypeError, match=r"NfsFile is asynchronous: write `async for`, .* rpcrdma\.sync"):
+            hasattr(file, "__iter__")
+        with pytest.raises(TypeError, match="'NfsFile' object is not iterable"):
+            csv.reader(file)
+        for entered in (rpcrdma.nfs_open(running.url), rpcrdma.connect(running.url), fs, fs.connection, file):
+            with pytest.raises(TypeError, match=remedy):
+                entered.__enter__()
+            with pytest.raises(TypeError, match=remedy), entered:
+                pass
+        assert [line async for line in file] == [b"a,b\n"]
 
 
 @pytest.mark.thorough

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3
 from support.cases import each_case
+from support.event_loop import in_event_loop
 from support.octets import pattern
 from support.waiting import until
 
@@ -23,22 +24,19 @@ BLOCK = 1 << 16
 
 
 @each_case("size", [10, BLOCK // 2 + 3, 3 * BLOCK])
-def test_concurrent_reads_follow_each_other(server: Any, mounted: Any, size: int) -> None:
+@in_event_loop
+async def test_concurrent_reads_follow_each_other(server: Any, mounted: Any, size: int) -> None:
     data = pattern(10 * size)
     server.put("/file", data)
-
-    async def work() -> None:
-        async with await mounted(read_ahead_blocks=2).open("/file") as file:
-            buffer = bytearray(size)
-            found = await asyncio.gather(
-                file.read(size), file.read(size), file.readinto(buffer), file.seek(size, io.SEEK_CUR), file.read(size)
-            )
-            assert found[:2] == [data[:size], data[size : 2 * size]]
-            assert (found[2], buffer) == (size, data[2 * size : 3 * size])
-            assert found[3:] == [4 * size, data[4 * size : 5 * size]]
-            assert file.tell() == 5 * size
-
-    run(work())
+    async with await mounted(read_ahead_blocks=2).open("/file") as file:
+        buffer = bytearray(size)
+        found = await asyncio.gather(
+            file.read(size), file.read(size), file.readinto(buffer), file.seek(size, io.SEEK_CUR), file.read(size)
+        )
+        assert found[:2] == [data[:size], data[size : 2 * size]]
+        assert (found[2], buffer) == (size, data[2 * size : 3 * size])
+        assert found[3:] == [4 * size, data[4 * size : 5 * size]]
+        assert file.tell() == 5 * size
 
 
 def test_concurrent_writes_and_iterations_follow_each_other(server: Any, mounted: Any) -> None:
@@ -67,67 +65,58 @@ def test_concurrent_writes_and_iterations_follow_each_other(server: Any, mounted
     run(work())
 
 
-def test_what_is_written_meanwhile_is_not_hidden_by_what_was_read_ahead(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_what_is_written_meanwhile_is_not_hidden_by_what_was_read_ahead(server: Any, mounted: Any) -> None:
     server.put("/file", b"old line\n" * 1000)
-
-    async def work() -> None:
-        for how in ("read", "readline"):
-            async with await mounted().open("/file", "r+b") as file:
-                await asyncio.gather(getattr(file, how)(5), file.pwrite(b"new line " * 2, 0))
-                await file.seek(0)
-                assert await file.read(18) == b"new line new line "
-                await file.seek(9)
-                assert await file.readline(5) == b"new l"
-                await file.pwrite(b"old line\n" * 2, 0)
-
-    run(work())
+    for how in ("read", "readline"):
+        async with await mounted().open("/file", "r+b") as file:
+            await asyncio.gather(getattr(file, how)(5), file.pwrite(b"new line " * 2, 0))
+            await file.seek(0)
+            assert await file.read(18) == b"new line new line "
+            await file.seek(9)
+            assert await file.readline(5) == b"new l"
+            await file.pwrite(b"old line\n" * 2, 0)
 
 
 @each_case("how", ["fails", "is cancelled"])
-def test_a_read_that_comes_to_nothing_leaves_the_position(server: Any, mounted: Any, how: str) -> None:
+@in_event_loop
+async def test_a_read_that_comes_to_nothing_leaves_the_position(server: Any, mounted: Any, how: str) -> None:
     data = pattern(8 * BLOCK)
     server.put("/file", data)
-
-    async def work() -> None:
-        async with await mounted(read_ahead_blocks=1).open("/file") as file:
-            assert await file.read(BLOCK) == data[:BLOCK]
-            if how == "fails":
-                server.answers["READ"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_IO]
-                reads = [asyncio.ensure_future(file.read(6 * BLOCK)), asyncio.ensure_future(file.read(5))]
-                with pytest.raises(NfsError):
-                    await reads[0]
-            else:
-                server.hold["READ"] = asyncio.Event()
-                await file.seek(5 * BLOCK)
-                reads = [asyncio.ensure_future(file.read(5)) for _ in range(3)]
-                await until(lambda: server.in_flight)
-                # Of the waiting ones, too: their turns pass on.
-                reads[1].cancel()
-                reads[0].cancel()
-                server.hold.pop("READ").set()
-            position = BLOCK if how == "fails" else 5 * BLOCK
-            assert await reads[-1] == data[position : position + 5]
-            assert file.tell() == position + 5
-            await asyncio.gather(*reads, return_exceptions=True)
-
-    run(work())
+    async with await mounted(read_ahead_blocks=1).open("/file") as file:
+        assert await file.read(BLOCK) == data[:BLOCK]
+        if how == "fails":
+            server.answers["READ"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_IO]
+            reads = [asyncio.ensure_future(file.read(6 * BLOCK)), asyncio.ensure_future(file.read(5))]
+            with pytest.raises(NfsError):
+                await reads[0]
+        else:
+            server.hold["READ"] = asyncio.Event()
+            await file.seek(5 * BLOCK)
+            reads = [asyncio.ensure_future(file.read(5)) for _ in range(3)]
+            await until(lambda: server.in_flight)
+            # Of the waiting ones, too: their turns pass on.
+            reads[1].cancel()
+            reads[0].cancel()
+            server.hold.pop("READ").set()
+        position = BLOCK if how == "fails" else 5 * BLOCK
+        assert await reads[-1] == data[position : position + 5]
+        assert file.tell() == position + 5
+        await asyncio.gather(*reads, return_exceptions=True)
 
 
-def test_a_turn_that_is_cancelled_as_it_comes_passes_on(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_a_turn_that_is_cancelled_as_it_comes_passes_on(server: Any, mounted: Any) -> None:
     server.put("/file", b"0123456789")
-
-    async def work() -> None:
-        async with await mounted().open("/file") as file:
-            position = file._position
-            with position:
-                second, third = (asyncio.ensure_future(file.read(3)) for _ in range(2))
-                await asyncio.sleep(0)
-            # Its turn has come, and it has not heard of it.
-            second.cancel()
-            assert await third == b"012"
-            assert position.free
-
-    run(work())
+    async with await mounted().open("/file") as file:
+        position = file._position
+        with position:
+            second, third = (asyncio.ensure_future(file.read(3)) for _ in range(2))
+            await asyncio.sleep(0)
+        # Its turn has come, and it has not heard of it.
+        second.cancel()
+        assert await third == b"012"
+        assert position.free
 
 
 SMALL = 4096
@@ -174,14 +163,11 @@ def test_lines_agree_with_a_file_in_memory(
     run(work())
 
 
-def test_lines_are_cut_in_memory(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_lines_are_cut_in_memory(server: Any, mounted: Any) -> None:
     server.put("/file", b"some words of one line\n" * 20_000)
-
-    async def work() -> None:
-        async with await mounted().open("/file") as file:
-            assert len(await file.readlines()) == 20_000
-
-    run(work())
+    async with await mounted().open("/file") as file:
+        assert len(await file.readlines()) == 20_000
     assert server.calls["READ"] == -(-23 * 20_000 // BLOCK)
 
 

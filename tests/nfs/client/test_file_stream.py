@@ -18,6 +18,7 @@ from rpcrdma.nfs.client.streams.direct_calls import LentMemory
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import READ3resok, nfsstat3, post_op_attr
 from support.cases import each_case
+from support.event_loop import in_event_loop
 from support.octets import pattern
 
 BLOCK = 1 << 16
@@ -87,137 +88,121 @@ def test_writing_replaces_appending_does_not_and_the_file_knows_its_size(server:
 
 
 @each_case("exclusive", [True, False])
-def test_exclusive_creation(new_server: Any, exclusive: bool) -> None:
+@in_event_loop
+async def test_exclusive_creation(new_server: Any, exclusive: bool) -> None:
     server, mounted = new_server()
     server.exclusive = exclusive
     fs = mounted()
-
-    async def work() -> None:
-        async with await fs.open("/file", "xb", permissions=0o640) as file:
-            await file.write(b"1")
-        with pytest.raises(FileExistsError):
-            await fs.open("/file", "xb")
-
-    run(work())
+    async with await fs.open("/file", "xb", permissions=0o640) as file:
+        await file.write(b"1")
+    with pytest.raises(FileExistsError):
+        await fs.open("/file", "xb")
     thing = server.at("/file")
     assert (thing.mode, bytes(thing.data), len(thing.verifier)) == (0o640, b"1", 8 if exclusive else 0)
 
 
-def test_a_file_does_only_what_it_was_opened_for(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_a_file_does_only_what_it_was_opened_for(server: Any, mounted: Any) -> None:
     server.put("/file", b"123")
-
-    async def work() -> None:
-        fs = mounted()
-        async with await fs.open("/file") as file:
-            with pytest.raises(io.UnsupportedOperation):
-                await file.write(b"x")
-            with pytest.raises(io.UnsupportedOperation):
-                await file.truncate()
-        for refused in (file.read(), file.flush(), file.seek(0), file.stat(), file.pread(1, 0)):
-            with pytest.raises(ValueError, match="closed"):
-                await refused
-        await file.close()
-        assert file.closed
-        async with await fs.open("/file", "ab") as file:
-            with pytest.raises(io.UnsupportedOperation):
-                await file.read()
-
-    run(work())
+    fs = mounted()
+    async with await fs.open("/file") as file:
+        with pytest.raises(io.UnsupportedOperation):
+            await file.write(b"x")
+        with pytest.raises(io.UnsupportedOperation):
+            await file.truncate()
+    for refused in (file.read(), file.flush(), file.seek(0), file.stat(), file.pread(1, 0)):
+        with pytest.raises(ValueError, match="closed"):
+            await refused
+    await file.close()
+    assert file.closed
+    async with await fs.open("/file", "ab") as file:
+        with pytest.raises(io.UnsupportedOperation):
+            await file.read()
 
 
-def test_appending_writes_at_the_end_wherever_the_position_is(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_appending_writes_at_the_end_wherever_the_position_is(server: Any, mounted: Any) -> None:
     thing = server.put("/file", b"12")
-
-    async def work() -> None:
-        async with await mounted().open("/file", "a+b") as file:
-            await file.seek(0)
-            assert await file.write(b"3") == 1
-            assert file.tell() == 3
-            await file.seek(0)
-            assert await file.read(1) == b"1"
-            await file.write(b"4")
-            assert await file.truncate(3) == 3
-            await file.write(b"5")
-            assert await file.read() == b""
-            with pytest.raises(ValueError, match="negative size -1"):
-                await file.truncate(-1)
-
-    run(work())
+    async with await mounted().open("/file", "a+b") as file:
+        await file.seek(0)
+        assert await file.write(b"3") == 1
+        assert file.tell() == 3
+        await file.seek(0)
+        assert await file.read(1) == b"1"
+        await file.write(b"4")
+        assert await file.truncate(3) == 3
+        await file.write(b"5")
+        assert await file.read() == b""
+        with pytest.raises(ValueError, match="negative size -1"):
+            await file.truncate(-1)
     assert bytes(thing.data) == b"1235"
 
 
-def test_seeking(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_seeking(server: Any, mounted: Any) -> None:
     server.put("/file", b"0123456789")
-
-    async def work() -> None:
-        async with await mounted().open("/file") as file:
-            assert await file.seek(4) == 4
-            assert await file.read(2) == b"45"
-            assert await file.seek(-1, io.SEEK_CUR) == 5
-            assert await file.seek(-2, io.SEEK_END) == 8
-            assert await file.read() == b"89"
-            assert await file.read() == b""
-            assert await file.seek(100) == 100
-            assert await file.read(1) == b""
-            with pytest.raises(ValueError, match="negative"):
-                await file.seek(-1)
-            with pytest.raises(ValueError, match="whence"):
-                await file.seek(0, 7)
-
-    run(work())
+    async with await mounted().open("/file") as file:
+        assert await file.seek(4) == 4
+        assert await file.read(2) == b"45"
+        assert await file.seek(-1, io.SEEK_CUR) == 5
+        assert await file.seek(-2, io.SEEK_END) == 8
+        assert await file.read() == b"89"
+        assert await file.read() == b""
+        assert await file.seek(100) == 100
+        assert await file.read(1) == b""
+        with pytest.raises(ValueError, match="negative"):
+            await file.seek(-1)
+        with pytest.raises(ValueError, match="whence"):
+            await file.seek(0, 7)
 
 
 @each_case("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 7 * BLOCK, 20 * BLOCK + 5])
-def test_every_way_of_reading_gives_the_same(server: Any, mounted: Any, size: int) -> None:
+@in_event_loop
+async def test_every_way_of_reading_gives_the_same(server: Any, mounted: Any, size: int) -> None:
     data = pattern(size)
     server.put("/file", data)
-
-    async def work() -> None:
-        fs = mounted()
-        assert await fs.read_bytes("/file") == data
+    fs = mounted()
+    assert await fs.read_bytes("/file") == data
+    async with await fs.open("/file") as file:
+        assert b"".join([chunk async for chunk in file]) == data
+    async with await fs.open("/file") as file:
+        assert b"".join([bytes(view) async for view in file.views()]) == data
+    async with await fs.open("/file") as file:
+        pieces = []
+        while piece := await file.read(1000):
+            pieces.append(piece)
+        assert b"".join(pieces) == data
+    for length in (10, size + 10, 2 * size + 30 * BLOCK):
         async with await fs.open("/file") as file:
-            assert b"".join([chunk async for chunk in file]) == data
-        async with await fs.open("/file") as file:
-            assert b"".join([bytes(view) async for view in file.views()]) == data
-        async with await fs.open("/file") as file:
-            pieces = []
-            while piece := await file.read(1000):
-                pieces.append(piece)
-            assert b"".join(pieces) == data
-        for length in (10, size + 10, 2 * size + 30 * BLOCK):
-            async with await fs.open("/file") as file:
-                buffer = bytearray(length)
-                assert await file.readinto(buffer) == min(length, size)
-                assert buffer == data[:length].ljust(length, b"\0")
-                assert file.tell() == min(length, size)
-                assert await file.pread(length, 0) == data[:length]
-                assert await file.preadinto(buffer, 0) == min(length, size)
-        into = array.array("I", bytes(4 * (size // 4)))
-        assert await fs.read_into("/file", into) == into.itemsize * len(into)
-        assert into.tobytes() == data[: size // 4 * 4]
-        rest = bytearray(size)
-        assert await fs.read_into("/file", rest, size // 2) == size - size // 2
-        assert rest[: size - size // 2] == data[size // 2 :]
-
-    run(work())
+            buffer = bytearray(length)
+            assert await file.readinto(buffer) == min(length, size)
+            assert buffer == data[:length].ljust(length, b"\0")
+            assert file.tell() == min(length, size)
+            assert await file.pread(length, 0) == data[:length]
+            assert await file.preadinto(buffer, 0) == min(length, size)
+    into = array.array("I", bytes(4 * (size // 4)))
+    assert await fs.read_into("/file", into) == into.itemsize * len(into)
+    assert into.tobytes() == data[: size // 4 * 4]
+    rest = bytearray(size)
+    assert await fs.read_into("/file", rest, size // 2) == size - size // 2
+    assert rest[: size - size // 2] == data[size // 2 :]
 
 
 @each_case("at_most", [1000, BLOCK - 1])
 @each_case("eof_exact", [True, False])
-def test_a_server_that_returns_less_is_asked_again(server: Any, mounted: Any, at_most: int, eof_exact: bool) -> None:
+@in_event_loop
+async def test_a_server_that_returns_less_is_asked_again(
+    server: Any, mounted: Any, at_most: int, eof_exact: bool
+) -> None:
     data = pattern(5 * BLOCK + 7)
     server.put("/file", data)
     server.read_at_most = at_most
     server.eof_exact = eof_exact
-
-    async def work() -> None:
-        fs = mounted()
-        assert await fs.read_bytes("/file") == data
-        buffer = bytearray(len(data) + 10)
-        assert await fs.read_into("/file", buffer) == len(data)
-        assert buffer[:-10] == data
-
-    run(work())
+    fs = mounted()
+    assert await fs.read_bytes("/file") == data
+    buffer = bytearray(len(data) + 10)
+    assert await fs.read_into("/file", buffer) == len(data)
+    assert buffer[:-10] == data
 
 
 def test_a_server_that_returns_nothing_or_miscounts_is_found_out(server: Any, mounted: Any) -> None:
@@ -248,16 +233,13 @@ def test_reading_ahead_grows_with_sequential_reading(server: Any, mounted: Any) 
 
 @each_case("size", [0, 1, 7, 3 * BLOCK, 40 * BLOCK + 1])
 @each_case("how", ["read", "views"])
-def test_the_rest_of_a_file_takes_no_more_calls_than_it_has_blocks(new_server: Any, size: int, how: str) -> None:
+@in_event_loop
+async def test_the_rest_of_a_file_takes_no_more_calls_than_it_has_blocks(new_server: Any, size: int, how: str) -> None:
     server, mounted = new_server()
     server.put("/file", pattern(size))
-
-    async def work() -> None:
-        async with await mounted(read_ahead_blocks=8).open("/file") as file:
-            found = await file.read() if how == "read" else b"".join([bytes(view) async for view in file.views()])
-            assert found == pattern(size)
-
-    run(work())
+    async with await mounted(read_ahead_blocks=8).open("/file") as file:
+        found = await file.read() if how == "read" else b"".join([bytes(view) async for view in file.views()])
+        assert found == pattern(size)
     assert server.calls["READ"] <= size // BLOCK + 1
     assert (server.in_flight_most >= 8) == (size > 8 * BLOCK)
 
@@ -280,19 +262,16 @@ def fetched_from(server: Any) -> list[int]:
     return counts
 
 
-def test_random_reads_fetch_only_the_octets_that_they_ask_for(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_random_reads_fetch_only_the_octets_that_they_ask_for(server: Any, mounted: Any) -> None:
     server.put("/file", pattern(64 * BLOCK))
     counts = fetched_from(server)
-
-    async def work() -> None:
-        async with await mounted().open("/file") as file:
-            for block in (0, 40, 3, 22, 60, 11):
-                await file.seek(block * BLOCK)
-                assert len(await file.read(100)) == 100
-            await file.seek(7)
-            assert len(await file.read(3 * BLOCK)) == 3 * BLOCK
-
-    run(work())
+    async with await mounted().open("/file") as file:
+        for block in (0, 40, 3, 22, 60, 11):
+            await file.seek(block * BLOCK)
+            assert len(await file.read(100)) == 100
+        await file.seek(7)
+        assert len(await file.read(3 * BLOCK)) == 3 * BLOCK
     assert counts[:6] == [100] * 6
     assert sum(counts[6:]) == 3 * BLOCK
 
@@ -397,87 +376,75 @@ def test_a_file_that_grows_or_shrinks_is_read_to_its_present_end(server: Any, mo
     assert run(mounted().read_bytes("/file")) == pattern(3 * BLOCK + 1)
 
 
-def test_a_read_that_fails_is_raised_and_reading_can_go_on(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_a_read_that_fails_is_raised_and_reading_can_go_on(server: Any, mounted: Any) -> None:
     data = pattern(10 * BLOCK)
     server.put("/file", data)
     server.answers["READ"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_IO]
-
-    async def work() -> None:
-        async with await mounted().open("/file") as file:
-            assert await file.read(2 * BLOCK) == data[: 2 * BLOCK]
-            with pytest.raises(NfsError):
-                await file.read(BLOCK)
-            assert await file.read() == data[2 * BLOCK :]
-
-    run(work())
-
-
-def test_closing_early_leaves_reads_to_arrive(server: Any, mounted: Any) -> None:
-    server.put("/file", pattern(64 * BLOCK))
-
-    async def work() -> None:
-        fs = mounted()
-        file = await fs.open("/file")
-        for _ in range(4):
+    async with await mounted().open("/file") as file:
+        assert await file.read(2 * BLOCK) == data[: 2 * BLOCK]
+        with pytest.raises(NfsError):
             await file.read(BLOCK)
+        assert await file.read() == data[2 * BLOCK :]
+
+
+@in_event_loop
+async def test_closing_early_leaves_reads_to_arrive(server: Any, mounted: Any) -> None:
+    server.put("/file", pattern(64 * BLOCK))
+    fs = mounted()
+    file = await fs.open("/file")
+    for _ in range(4):
+        await file.read(BLOCK)
+    server.hold["READ"] = asyncio.Event()
+    await file.seek(40 * BLOCK)
+    reading = asyncio.create_task(file.read(BLOCK))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.wait({reading})
+    assert server.in_flight > 0
+    await file.close()
+    assert server.cancelled == 0
+    server.hold["READ"].set()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert server.in_flight == 0
+    await fs.close()
+
+
+@in_event_loop
+async def test_closing_the_file_system_ends_what_is_on_its_way(server: Any, mounted: Any) -> None:
+    server.put("/file", pattern(64 * BLOCK))
+    fs = mounted()
+    file = await fs.open("/file")
+    await file.read(1)
+    server.hold["READ"] = asyncio.Event()
+    reading = asyncio.create_task(file.read(4 * BLOCK))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.wait({reading})
+    await file.close()
+    await fs.close()
+    assert server.in_flight == 0
+
+
+@in_event_loop
+async def test_jumping_about_while_reads_hang_takes_no_more_buffers(server: Any, mounted: Any) -> None:
+    server.put("/file", pattern(64 * BLOCK))
+    async with await mounted(read_ahead_blocks=2).open("/file") as file:
         server.hold["READ"] = asyncio.Event()
-        await file.seek(40 * BLOCK)
-        reading = asyncio.create_task(file.read(BLOCK))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        reading.cancel()
-        await asyncio.wait({reading})
-        assert server.in_flight > 0
-        await file.close()
-        assert server.cancelled == 0
+        for block in (1, 20, 40, 50, 60):
+            await file.seek(block * BLOCK)
+            reading = asyncio.create_task(file.read(10))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            reading.cancel()
+            await asyncio.wait({reading})
+        assert server.in_flight == 3
         server.hold["READ"].set()
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert server.in_flight == 0
-        await fs.close()
-
-    run(work())
-
-
-def test_closing_the_file_system_ends_what_is_on_its_way(server: Any, mounted: Any) -> None:
-    server.put("/file", pattern(64 * BLOCK))
-
-    async def work() -> None:
-        fs = mounted()
-        file = await fs.open("/file")
-        await file.read(1)
-        server.hold["READ"] = asyncio.Event()
-        reading = asyncio.create_task(file.read(4 * BLOCK))
-        for _ in range(5):
-            await asyncio.sleep(0)
-        reading.cancel()
-        await asyncio.wait({reading})
-        await file.close()
-        await fs.close()
-        assert server.in_flight == 0
-
-    run(work())
-
-
-def test_jumping_about_while_reads_hang_takes_no_more_buffers(server: Any, mounted: Any) -> None:
-    server.put("/file", pattern(64 * BLOCK))
-
-    async def work() -> None:
-        async with await mounted(read_ahead_blocks=2).open("/file") as file:
-            server.hold["READ"] = asyncio.Event()
-            for block in (1, 20, 40, 50, 60):
-                await file.seek(block * BLOCK)
-                reading = asyncio.create_task(file.read(10))
-                for _ in range(5):
-                    await asyncio.sleep(0)
-                reading.cancel()
-                await asyncio.wait({reading})
-            assert server.in_flight == 3
-            server.hold["READ"].set()
-            await file.seek(5 * BLOCK)
-            assert await file.read(8) == pattern(64 * BLOCK)[5 * BLOCK : 5 * BLOCK + 8]
-
-    run(work())
+        await file.seek(5 * BLOCK)
+        assert await file.read(8) == pattern(64 * BLOCK)[5 * BLOCK : 5 * BLOCK + 8]
 
 
 def test_a_direct_read_that_is_cancelled_or_fails_leaves_nothing_in_flight(server: Any, mounted: Any) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3
 from support.cases import each_case
+from support.event_loop import in_event_loop
 from support.octets import pattern
 
 BLOCK = 1 << 16
@@ -152,7 +153,8 @@ def test_a_restart_loses_nothing(server: Any, mounted: Any, when: str, call: int
     assert bytes(server.at("/file").data) == data
 
 
-def test_older_data_that_a_restart_loses_is_not_written_over_newer(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_older_data_that_a_restart_loses_is_not_written_over_newer(server: Any, mounted: Any) -> None:
     newer = pattern(9 * BLOCK)
 
     def restart(name: str, args: Any) -> None:
@@ -160,49 +162,39 @@ def test_older_data_that_a_restart_loses_is_not_written_over_newer(server: Any, 
             server.restart()
 
     server.before = restart
-
-    async def work() -> None:
-        async with await mounted(write_behind_blocks=8).open("/file", "wb") as file:
-            await file.write(bytes(3 * BLOCK))
-            await file.pwrite(newer, 0)
-
-    run(work())
+    async with await mounted(write_behind_blocks=8).open("/file", "wb") as file:
+        await file.write(bytes(3 * BLOCK))
+        await file.pwrite(newer, 0)
     assert bytes(server.at("/file").data) == newer
 
 
-def test_a_write_of_more_than_the_blocks_in_flight_is_sent_from_the_memory_of_its_caller(
+@in_event_loop
+async def test_a_write_of_more_than_the_blocks_in_flight_is_sent_from_the_memory_of_its_caller(
     server: Any, mounted: Any
 ) -> None:
     sent: list[Any] = []
     server.before = lambda name, args: sent.append(args.data) if name == "WRITE" else None
     data = bytearray(pattern(9 * BLOCK))
-
-    async def work() -> None:
-        async with await mounted(write_behind_blocks=8).open("/file", "wb") as file:
-            await file.write(b"older")
-            await file.write(data)
-            stable = not server.at("/file").uncommitted
-            await file.write(b"newer")
-            assert stable
-
-    run(work())
+    async with await mounted(write_behind_blocks=8).open("/file", "wb") as file:
+        await file.write(b"older")
+        await file.write(data)
+        stable = not server.at("/file").uncommitted
+        await file.write(b"newer")
+        assert stable
     assert bytes(server.at("/file").data) == b"older" + data + b"newer"
     assert sum(len(part) for part in sent if part.obj is data) == len(data)
 
 
-def test_a_write_that_fails_is_raised_at_the_latest_when_closing(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_a_write_that_fails_is_raised_at_the_latest_when_closing(server: Any, mounted: Any) -> None:
     server.put("/file")
     server.answers["WRITE"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_NOSPC]
-
-    async def work() -> None:
-        file = await mounted().open("/file", "wb")
-        await file.write(pattern(3 * BLOCK))
-        with pytest.raises(NfsError, match="No space left"):
-            await file.close()
-        assert file.closed
+    file = await mounted().open("/file", "wb")
+    await file.write(pattern(3 * BLOCK))
+    with pytest.raises(NfsError, match="No space left"):
         await file.close()
-
-    run(work())
+    assert file.closed
+    await file.close()
 
 
 @each_case(
@@ -217,45 +209,42 @@ def test_a_write_that_fails_is_raised_at_the_latest_when_closing(server: Any, mo
     ],
 )
 @each_case("good", [0, 1])
-def test_a_file_that_has_failed_takes_nothing_more_and_sends_nothing_more(
+@in_event_loop
+async def test_a_file_that_has_failed_takes_nothing_more_and_sends_nothing_more(
     server: Any, mounted: Any, failing: str, pieces: list[int], good: int
 ) -> None:
     server.put("/file")
     server.answers[failing] = [nfsstat3.NFS3_OK] * good + [nfsstat3.NFS3ERR_NOSPC]
+    file = await mounted(uncommitted_octets_max=8 * BLOCK).open("/file", "w+b")
 
-    async def work() -> None:
-        file = await mounted(uncommitted_octets_max=8 * BLOCK).open("/file", "w+b")
+    async def write_until_it_fails() -> None:
+        for piece in pieces:
+            await file.write(pattern(piece))
+        for _ in range(good + 1):
+            await file.flush()
+            await file.pwrite(bytes(2 * BLOCK), 0)
 
-        async def write_until_it_fails() -> None:
-            for piece in pieces:
-                await file.write(pattern(piece))
-            for _ in range(good + 1):
-                await file.flush()
-                await file.pwrite(bytes(2 * BLOCK), 0)
-
-        with pytest.raises(NfsError, match="No space left") as first:
-            await write_until_it_fails()
-        calls = server.calls.copy()
-        seen = [first.value]
-        for call in (
-            lambda: file.write(b"more"),
-            lambda: file.write(bytes(20 * BLOCK)),
-            lambda: file.pwrite(b"more", 7),
-            file.flush,
-            file.fsync,
-            file.stat,
-            lambda: file.read(1),
-            lambda: file.truncate(0),
-            file.close,
-        ):
-            with pytest.raises(NfsError, match="No space left") as caught:
-                await call()
-            seen.append(caught.value)
-        assert {(error.status, error.path) for error in seen} == {(nfsstat3.NFS3ERR_NOSPC, "/file")}
-        assert len({id(error) for error in seen}) == len(seen)
-        assert (server.calls["WRITE"], server.calls["COMMIT"]) == (calls["WRITE"], calls["COMMIT"])
-
-    run(work())
+    with pytest.raises(NfsError, match="No space left") as first:
+        await write_until_it_fails()
+    calls = server.calls.copy()
+    seen = [first.value]
+    for call in (
+        lambda: file.write(b"more"),
+        lambda: file.write(bytes(20 * BLOCK)),
+        lambda: file.pwrite(b"more", 7),
+        file.flush,
+        file.fsync,
+        file.stat,
+        lambda: file.read(1),
+        lambda: file.truncate(0),
+        file.close,
+    ):
+        with pytest.raises(NfsError, match="No space left") as caught:
+            await call()
+        seen.append(caught.value)
+    assert {(error.status, error.path) for error in seen} == {(nfsstat3.NFS3ERR_NOSPC, "/file")}
+    assert len({id(error) for error in seen}) == len(seen)
+    assert (server.calls["WRITE"], server.calls["COMMIT"]) == (calls["WRITE"], calls["COMMIT"])
 
 
 def test_a_file_that_is_dropped_warns_of_a_failure_that_no_call_has_raised(server: Any, mounted: Any) -> None:
@@ -277,53 +266,45 @@ def test_a_file_that_is_dropped_warns_of_a_failure_that_no_call_has_raised(serve
 
 
 @each_case("procedure", ["WRITE", "COMMIT"])
-def test_a_cancelled_flush_loses_nothing(server: Any, mounted: Any, procedure: str) -> None:
+@in_event_loop
+async def test_a_cancelled_flush_loses_nothing(server: Any, mounted: Any, procedure: str) -> None:
     data = pattern(3 * BLOCK + 1 if procedure == "COMMIT" else 5)
-
-    async def work() -> None:
-        file = await mounted().open("/file", "wb")
-        await file.write(data)
-        for _ in range(10):
-            await asyncio.sleep(0)
-        server.hold[procedure] = asyncio.Event()
-        flushing = asyncio.create_task(file.flush())
-        for _ in range(10):
-            await asyncio.sleep(0)
-        flushing.cancel()
-        await asyncio.wait({flushing})
-        server.restart()
-        del server.hold[procedure]
-        await file.close()
-
-    run(work())
+    file = await mounted().open("/file", "wb")
+    await file.write(data)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    server.hold[procedure] = asyncio.Event()
+    flushing = asyncio.create_task(file.flush())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    flushing.cancel()
+    await asyncio.wait({flushing})
+    server.restart()
+    del server.hold[procedure]
+    await file.close()
     assert bytes(server.at("/file").data) == data
 
 
-def test_reading_sees_what_has_been_written(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_reading_sees_what_has_been_written(server: Any, mounted: Any) -> None:
     server.put("/file", b"0123456789")
-
-    async def work() -> None:
-        async with await mounted().open("/file", "r+b") as file:
-            assert await file.read(4) == b"0123"
-            await file.write(b"XY")
-            assert await file.read(2) == b"67"
-            assert await file.pread(10, 0) == b"0123XY6789"
-            await file.pwrite(b"Z" * 4, 20)
-            assert (await file.stat()).st_size == 24
-            assert await file.seek(0, io.SEEK_END) == 24
-            assert await file.truncate(5) == 5
-            await file.seek(0)
-            assert await file.read() == b"0123X"
-
-    run(work())
+    async with await mounted().open("/file", "r+b") as file:
+        assert await file.read(4) == b"0123"
+        await file.write(b"XY")
+        assert await file.read(2) == b"67"
+        assert await file.pread(10, 0) == b"0123XY6789"
+        await file.pwrite(b"Z" * 4, 20)
+        assert (await file.stat()).st_size == 24
+        assert await file.seek(0, io.SEEK_END) == 24
+        assert await file.truncate(5) == 5
+        await file.seek(0)
+        assert await file.read() == b"0123X"
 
 
-def test_writes_at_the_same_place_do_not_overtake_each_other(server: Any, mounted: Any) -> None:
-    async def work() -> None:
-        async with await mounted().open("/file", "wb") as file:
-            await asyncio.gather(*(file.pwrite(bytes([number]) * 100, 50 * number) for number in range(30)))
-
-    run(work())
+@in_event_loop
+async def test_writes_at_the_same_place_do_not_overtake_each_other(server: Any, mounted: Any) -> None:
+    async with await mounted().open("/file", "wb") as file:
+        await asyncio.gather(*(file.pwrite(bytes([number]) * 100, 50 * number) for number in range(30)))
     expected = bytearray(50 * 29 + 100)
     for number in range(30):
         expected[50 * number : 50 * number + 100] = bytes([number]) * 100

@@ -19,6 +19,7 @@ from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 from support.cases import each_case
+from support.event_loop import in_event_loop
 from support.octets import pattern
 from support.waiting import closing, until
 
@@ -148,29 +149,26 @@ def test_an_upload_that_fails_leaves_the_old_file(server: Any, mounted: Any, tmp
 
 @each_case("direction", ["download", "upload"])
 @each_case("size", [3, 20 * BLOCK])
-def test_a_cancelled_copy_leaves_nothing_behind(
+@in_event_loop
+async def test_a_cancelled_copy_leaves_nothing_behind(
     server: Any, mounted: Any, tmp_path: Path, direction: str, size: int
 ) -> None:
     (tmp_path / "local").write_bytes(pattern(size))
     server.put("/remote", pattern(size))
-
-    async def work() -> None:
-        async with mounted() as fs:
-            name = "READ" if direction == "download" else "WRITE"
-            server.hold[name] = asyncio.Event()
-            copying = asyncio.create_task(
-                fs.download("/remote", tmp_path / "new")
-                if direction == "download"
-                else fs.upload(tmp_path / "local", "/new")
-            )
-            await until(lambda: server.calls[name])
-            copying.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await copying
-            assert server.in_flight == 0
-
     before = len(names_in("/proc/self/fd"))
-    run(work())
+    async with mounted() as fs:
+        name = "READ" if direction == "download" else "WRITE"
+        server.hold[name] = asyncio.Event()
+        copying = asyncio.create_task(
+            fs.download("/remote", tmp_path / "new")
+            if direction == "download"
+            else fs.upload(tmp_path / "local", "/new")
+        )
+        await until(lambda: server.calls[name])
+        copying.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await copying
+        assert server.in_flight == 0
     assert len(names_in("/proc/self/fd")) == before
     assert names_in(tmp_path) == ["local"]
     assert list(server.root.children) == ["remote"]

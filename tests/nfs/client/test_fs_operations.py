@@ -15,6 +15,7 @@ import pytest
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
 from support.cases import each_case
+from support.event_loop import in_event_loop
 
 JUKEBOX = nfsstat3.NFS3ERR_JUKEBOX
 
@@ -305,24 +306,21 @@ def test_walk_holds_a_bounded_number_of_names(server: Any, mounted: Any) -> None
     assert [error.errno for error in errors] == [errno.EOVERFLOW] * 3
 
 
-def test_entries_are_listed_as_they_were_found(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_entries_are_listed_as_they_were_found(server: Any, mounted: Any) -> None:
     server.put("/a/b/file")
     server.at("/a/b").children["up"] = server.at("/a")
     server.link("/link", "a")
-
-    async def work() -> None:
-        fs = mounted()
-        above, link = [entry async for entry in fs.scandir("/")]
-        (inner,) = [entry async for entry in fs.scandir(above)]
-        server.calls.clear()
-        _, up = [entry async for entry in fs.scandir(inner)]
-        assert server.calls == {"READDIRPLUS": 1}
-        assert up.path == "/a/b/up"
-        assert [entry.name async for entry in fs.scandir(link)] == ["b"]
-        with pytest.raises(OSError, match="inside itself"):
-            _ = [entry async for entry in fs.scandir(up)]
-
-    run(work())
+    fs = mounted()
+    above, link = [entry async for entry in fs.scandir("/")]
+    (inner,) = [entry async for entry in fs.scandir(above)]
+    server.calls.clear()
+    _, up = [entry async for entry in fs.scandir(inner)]
+    assert server.calls == {"READDIRPLUS": 1}
+    assert up.path == "/a/b/up"
+    assert [entry.name async for entry in fs.scandir(link)] == ["b"]
+    with pytest.raises(OSError, match="inside itself"):
+        _ = [entry async for entry in fs.scandir(up)]
 
 
 def test_names_that_are_held_at_once_are_bounded(server: Any, mounted: Any) -> None:

@@ -17,6 +17,7 @@ from rpcrdma.nfs.client.trees.hard_links import HardLinks, SharedFile
 from rpcrdma.nfs.client.trees.not_carried import NotCarried
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 from support.cases import each_case
+from support.event_loop import in_event_loop
 from support.waiting import closing
 
 BLOCK = 1 << 16
@@ -268,30 +269,28 @@ def test_what_is_held_is_bounded(
     assert files_at(tmp_path / "here") == 3
 
 
-def test_files_whose_names_have_all_come_are_forgotten() -> None:
-    async def main() -> None:
-        links: HardLinks[str] = HardLinks()
-        files = [SharedFile((number,), 3) for number in range(1000)]
-        for file in files:
-            assert await links.copy_of(file) is None
-            links.begin(file)
-            waiting = asyncio.ensure_future(links.copy_of(file))
-            await asyncio.sleep(0)
-            assert not waiting.done()
-            assert links.end(file, "copy", 10)
-            assert await waiting == "copy"
-            links.linked(file)
-            # A copy that was made since a link was refused takes the place of the other.
-            assert links.end(file, "second", 20) is True
-            assert await links.copy_of(file) is None
-        assert links.incomplete == 0
-        links.begin(files[0])
-        assert links.end(files[0], "copy", hard_links.NFS_COPY_LINKED_OCTETS_MAX)
-        links.begin(files[1])
-        assert not links.end(files[1], "copy", 1)
-        assert links.incomplete == 1
-
-    run(main())
+@in_event_loop
+async def test_files_whose_names_have_all_come_are_forgotten() -> None:
+    links: HardLinks[str] = HardLinks()
+    files = [SharedFile((number,), 3) for number in range(1000)]
+    for file in files:
+        assert await links.copy_of(file) is None
+        links.begin(file)
+        waiting = asyncio.ensure_future(links.copy_of(file))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        assert links.end(file, "copy", 10)
+        assert await waiting == "copy"
+        links.linked(file)
+        # A copy that was made since a link was refused takes the place of the other.
+        assert links.end(file, "second", 20) is True
+        assert await links.copy_of(file) is None
+    assert links.incomplete == 0
+    links.begin(files[0])
+    assert links.end(files[0], "copy", hard_links.NFS_COPY_LINKED_OCTETS_MAX)
+    links.begin(files[1])
+    assert not links.end(files[1], "copy", 1)
+    assert links.incomplete == 1
 
 
 @each_case("there_before", [False, True])

@@ -18,6 +18,7 @@ from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.client.trees.copy_source import InOrder, partial_name
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 from support.cases import each_case
+from support.event_loop import in_event_loop
 from support.waiting import closing
 
 BLOCK = 1 << 16
@@ -183,40 +184,38 @@ def test_on_a_full_disk_nothing_is_left(
     assert list(server.root.children) == ["file"]
 
 
-def test_blocks_are_begun_within_a_window_and_none_after_a_failure() -> None:
-    async def main() -> None:
-        order = InOrder(30)
-        begun: list[int] = []
-        ends: dict[int, asyncio.Future[None]] = {}
+@in_event_loop
+async def test_blocks_are_begun_within_a_window_and_none_after_a_failure() -> None:
+    order = InOrder(30)
+    begun: list[int] = []
+    ends: dict[int, asyncio.Future[None]] = {}
 
-        async def block(start: int) -> None:
-            async with order.turn(start):
-                begun.append(start)
-                ends[start] = asyncio.get_running_loop().create_future()
-                await ends[start]
+    async def block(start: int) -> None:
+        async with order.turn(start):
+            begun.append(start)
+            ends[start] = asyncio.get_running_loop().create_future()
+            await ends[start]
 
-        async with asyncio.TaskGroup() as group:
-            blocks = {start: group.create_task(block(start)) for start in (0, 10, 20, 30)}
-            await asyncio.sleep(0)
-            ends[10].set_result(None)
-            ends[20].set_result(None)
-            await asyncio.wait([blocks[10], blocks[20]])
-            assert begun == [0, 10, 20]
-            ends[0].set_result(None)
-            await blocks[0]
-            await asyncio.sleep(0)
-            assert begun == [0, 10, 20, 30]
-            waiting = asyncio.ensure_future(block(60))
-            await asyncio.sleep(0)
-            with pytest.raises(OSError, match="full"):
-                async with order.turn(31):
-                    raise OSError("full")
-            with pytest.raises(OSError, match="full"):
-                await waiting
-            assert begun == [0, 10, 20, 30]
-            ends[30].set_result(None)
-
-    run(main())
+    async with asyncio.TaskGroup() as group:
+        blocks = {start: group.create_task(block(start)) for start in (0, 10, 20, 30)}
+        await asyncio.sleep(0)
+        ends[10].set_result(None)
+        ends[20].set_result(None)
+        await asyncio.wait([blocks[10], blocks[20]])
+        assert begun == [0, 10, 20]
+        ends[0].set_result(None)
+        await blocks[0]
+        await asyncio.sleep(0)
+        assert begun == [0, 10, 20, 30]
+        waiting = asyncio.ensure_future(block(60))
+        await asyncio.sleep(0)
+        with pytest.raises(OSError, match="full"):
+            async with order.turn(31):
+                raise OSError("full")
+        with pytest.raises(OSError, match="full"):
+            await waiting
+        assert begun == [0, 10, 20, 30]
+        ends[30].set_result(None)
 
 
 def test_nothing_is_begun_far_beyond_a_block_that_stalls(

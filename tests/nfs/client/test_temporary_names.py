@@ -14,6 +14,7 @@ from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
 from rpcrdma.nfs.v3 import ftype3, nfs_fh3, nfsstat3
 from support.cases import each_case
+from support.event_loop import in_event_loop
 from support.waiting import closing
 
 BLOCK = 1 << 16
@@ -136,7 +137,8 @@ def test_files_that_cannot_be_made_keep_no_buffers(server: Any, mounted: Any, tm
 
 
 @each_case("name", ["CREATE", "SYMLINK", "WRITE", "SETATTR", "RENAME"])
-def test_a_copy_cancelled_during_any_call_leaves_nothing_behind(
+@in_event_loop
+async def test_a_copy_cancelled_during_any_call_leaves_nothing_behind(
     server: Any, mounted: Any, tmp_path: Path, name: str
 ) -> None:
     top = tmp_path / "tree"
@@ -147,36 +149,32 @@ def test_a_copy_cancelled_during_any_call_leaves_nothing_behind(
     else:
         (top / "file").write_bytes(b"1")
         server.folder("/copy")
+    reached, given_up = asyncio.Event(), asyncio.Event()
+    running: list[asyncio.Task[Any]] = []
+    async with mounted() as fs:
+        call = server.call
 
-    async def work() -> None:
-        reached, given_up = asyncio.Event(), asyncio.Event()
-        running: list[asyncio.Task[Any]] = []
-        async with mounted() as fs:
-            call = server.call
+        async def late(*args: Any, **options: Any) -> Any:
+            await given_up.wait()
+            return await call(*args, **options)
 
-            async def late(*args: Any, **options: Any) -> Any:
-                await given_up.wait()
-                return await call(*args, **options)
+        async def slow(procedure: Any, args: Any, **options: Any) -> Any:
+            """The server goes on with a call that its client has given up."""
+            temporary = name != "SYMLINK" or TEMPORARY.search(repr(args))
+            if procedure.name != f"NFSPROC3_{name}" or not temporary:
+                return await call(procedure, args, **options)
+            running.append(asyncio.ensure_future(late(procedure, args, **options)))
+            reached.set()
+            return await asyncio.shield(running[0])
 
-            async def slow(procedure: Any, args: Any, **options: Any) -> Any:
-                """The server goes on with a call that its client has given up."""
-                temporary = name != "SYMLINK" or TEMPORARY.search(repr(args))
-                if procedure.name != f"NFSPROC3_{name}" or not temporary:
-                    return await call(procedure, args, **options)
-                running.append(asyncio.ensure_future(late(procedure, args, **options)))
-                reached.set()
-                return await asyncio.shield(running[0])
-
-            fs._procedures._call = slow
-            copying = asyncio.create_task(fs.upload_tree(top, "/copy"))
-            await reached.wait()
-            copying.cancel()
-            given_up.set()
-            with pytest.raises(asyncio.CancelledError):
-                await copying
-            await asyncio.gather(*running, return_exceptions=True)
-
-    asyncio.run(work())
+        fs._procedures._call = slow
+        copying = asyncio.create_task(fs.upload_tree(top, "/copy"))
+        await reached.wait()
+        copying.cancel()
+        given_up.set()
+        with pytest.raises(asyncio.CancelledError):
+            await copying
+        await asyncio.gather(*running, return_exceptions=True)
     assert [found for found in server.at("/copy").children if TEMPORARY.fullmatch(found)] == []
 
 

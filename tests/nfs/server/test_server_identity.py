@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ctypes
 import errno
@@ -26,6 +25,7 @@ from rpcrdma.nfs.server.export import ANONYMOUS, Export
 from rpcrdma.nfs.server.file_access import Callers, SwitchedCaller
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 from support.cases import each_case
+from support.event_loop import in_event_loop
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
 
@@ -272,59 +272,56 @@ def test_only_what_differs_from_the_servers_identity_is_changed(tree: Path) -> N
 
 @pytest.mark.thorough
 @needs_root
-def test_a_worker_thread_acts_as_each_caller_though_it_keeps_the_identity_of_the_last(open_place: Path) -> None:
+@in_event_loop
+async def test_a_worker_thread_acts_as_each_caller_though_it_keeps_the_identity_of_the_last(open_place: Path) -> None:
     """One thread runs all calls, and the identity of an earlier caller gives no right to a later one."""
     tree, state_directory = open_place / "export", open_place / "state"
     tree.mkdir()
     tree.chmod(0o777)
-
-    async def main() -> None:
-        with contextlib.closing(open_state(state_directory, os.urandom)) as state:
-            services = build_services([Export(name="/", directory=tree)], state=state)
-            for export in services.nfs.backend.trees.values():
-                export.in_memory = False
-            root = services.nfs.backend.trees[next(iter(services.nfs.backend.trees))].root.handle
-            options = ServeOptions(workers=1)
-            async with serve(services, ["tcp://127.0.0.1:0"], options=options) as server, AsyncExitStack() as stack:
-                alice, bob = [
-                    await stack.enter_async_context(
-                        connect(server.listening[0], v3.PROGRAM, options=ConnectOptions(credential=who))
-                    )
-                    for who in (ALICE, BOB)
-                ]
-
-                async def create(caller: Any, name: str, mode: int) -> v3.nfs_fh3:
-                    none = v3.sattr3(
-                        v3.set_mode3(True, mode),
-                        v3.set_uid3(False, None),
-                        v3.set_gid3(False, None),
-                        v3.set_size3(False, None),
-                        v3.set_atime(v3.time_how.DONT_CHANGE, None),
-                        v3.set_mtime(v3.time_how.DONT_CHANGE, None),
-                    )
-                    where = v3.diropargs3(v3.nfs_fh3(root), name)
-                    how = v3.createhow3(v3.createmode3.GUARDED, none)
-                    made = await caller.call(v3.CREATE, v3.CREATE3args(where, how))
-                    handle: v3.nfs_fh3 = made.value.obj.value
-                    return handle
-
-                async def write(caller: Any, file: v3.nfs_fh3) -> str:
-                    args = v3.WRITE3args(file, 0, 4, v3.stable_how.UNSTABLE, b"data")
-                    return str((await caller.call(v3.WRITE, args)).status.name)
-
-                private = await create(alice, "private", 0o600)
-                shared = await create(alice, "shared", 0o666)
-                told = []
-                for caller, file in ((alice, private), (bob, private), (bob, shared), (bob, private), (alice, private)):
-                    told.append(await write(caller, file))
-                assert told == ["NFS3_OK", "NFS3ERR_ACCES", "NFS3_OK", "NFS3ERR_ACCES", "NFS3_OK"]
-                await create(bob, "bobs", 0o600)
-                await write(bob, shared)
-                await create(alice, "alices", 0o600)
-            services.nfs.close()
-
     before = thread_identity()
-    asyncio.run(main())
+    with contextlib.closing(open_state(state_directory, os.urandom)) as state:
+        services = build_services([Export(name="/", directory=tree)], state=state)
+        for export in services.nfs.backend.trees.values():
+            export.in_memory = False
+        root = services.nfs.backend.trees[next(iter(services.nfs.backend.trees))].root.handle
+        options = ServeOptions(workers=1)
+        async with serve(services, ["tcp://127.0.0.1:0"], options=options) as server, AsyncExitStack() as stack:
+            alice, bob = [
+                await stack.enter_async_context(
+                    connect(server.listening[0], v3.PROGRAM, options=ConnectOptions(credential=who))
+                )
+                for who in (ALICE, BOB)
+            ]
+
+            async def create(caller: Any, name: str, mode: int) -> v3.nfs_fh3:
+                none = v3.sattr3(
+                    v3.set_mode3(True, mode),
+                    v3.set_uid3(False, None),
+                    v3.set_gid3(False, None),
+                    v3.set_size3(False, None),
+                    v3.set_atime(v3.time_how.DONT_CHANGE, None),
+                    v3.set_mtime(v3.time_how.DONT_CHANGE, None),
+                )
+                where = v3.diropargs3(v3.nfs_fh3(root), name)
+                how = v3.createhow3(v3.createmode3.GUARDED, none)
+                made = await caller.call(v3.CREATE, v3.CREATE3args(where, how))
+                handle: v3.nfs_fh3 = made.value.obj.value
+                return handle
+
+            async def write(caller: Any, file: v3.nfs_fh3) -> str:
+                args = v3.WRITE3args(file, 0, 4, v3.stable_how.UNSTABLE, b"data")
+                return str((await caller.call(v3.WRITE, args)).status.name)
+
+            private = await create(alice, "private", 0o600)
+            shared = await create(alice, "shared", 0o666)
+            told = []
+            for caller, file in ((alice, private), (bob, private), (bob, shared), (bob, private), (alice, private)):
+                told.append(await write(caller, file))
+            assert told == ["NFS3_OK", "NFS3ERR_ACCES", "NFS3_OK", "NFS3ERR_ACCES", "NFS3_OK"]
+            await create(bob, "bobs", 0o600)
+            await write(bob, shared)
+            await create(alice, "alices", 0o600)
+        services.nfs.close()
     assert thread_identity() == before
     assert {path.name: path.stat().st_uid for path in tree.iterdir()} == {
         "private": 1000,
