@@ -21,7 +21,7 @@ from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 from support.cases import each_case
 from support.event_loop import in_event_loop
 from support.octets import pattern
-from support.waiting import closing, until
+from support.waiting import closing, once, until
 
 BLOCK = 1 << 16
 SIZES = each_case("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 9 * BLOCK, 20 * BLOCK + 5])
@@ -36,8 +36,7 @@ def test_a_downloaded_file_is_the_same(server: Any, mounted: Any, tmp_path: Path
     thing = server.put("/dir/file", pattern(size), 0o640)
     thing.mtime = nfstime3(1234, 567)
     seen: list[tuple[int, int]] = []
-    fs = mounted()
-    got = run(closing(fs, fs.download("/dir/file", tmp_path, progress=lambda *done: seen.append(done))))
+    got = run(once(mounted(), "download", "/dir/file", tmp_path, progress=lambda *done: seen.append(done)))
     copy = tmp_path / "file"
     assert got == size
     assert copy.read_bytes() == pattern(size)
@@ -55,8 +54,7 @@ def test_an_uploaded_file_is_the_same(server: Any, mounted: Any, tmp_path: Path,
     os.utime(local, ns=(5, 1_234_000_000_567))
     server.folder("/dir")
     seen: list[tuple[int, int]] = []
-    fs = mounted()
-    assert run(closing(fs, fs.upload(local, "/dir", progress=lambda *done: seen.append(done)))) == size
+    assert run(once(mounted(), "upload", local, "/dir", progress=lambda *done: seen.append(done))) == size
     thing = server.at("/dir/file")
     assert bytes(thing.data) == pattern(size)
     assert (thing.mode, thing.mtime, thing.uncommitted) == (0o400, nfstime3(1234, 567), [])
@@ -66,42 +64,35 @@ def test_an_uploaded_file_is_the_same(server: Any, mounted: Any, tmp_path: Path,
 
 def test_a_small_file_takes_few_calls(server: Any, mounted: Any, tmp_path: Path) -> None:
     server.put("/file", b"123")
-    fs = mounted()
-    run(closing(fs, fs.download("/file", tmp_path / "copy")))
+    run(once(mounted(), "download", "/file", tmp_path / "copy"))
     assert server.calls == {"LOOKUP": 1, "FSINFO": 1, "READ": 1}
     server.calls.clear()
-    fs = mounted()
-    run(closing(fs, fs.upload(tmp_path / "copy", "/new")))
+    run(once(mounted(), "upload", tmp_path / "copy", "/new"))
     assert server.calls == {"LOOKUP": 1, "FSINFO": 1, "CREATE": 1, "WRITE": 1, "SETATTR": 1, "RENAME": 1}
 
 
 def test_modes_times_and_names_are_those_that_can_be_taken_over(server: Any, mounted: Any, tmp_path: Path) -> None:
     server.put("/file", b"123", 0o6755)
-    fs = mounted()
-    run(closing(fs, fs.download("/file", tmp_path)))
+    run(once(mounted(), "download", "/file", tmp_path))
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o755
     # Times before 1970 become the first that there is.
     (tmp_path / "file").write_bytes(b"1")
     os.utime(tmp_path / "file", ns=(-5_000_000_000, -5_000_000_000))
-    fs = mounted()
-    run(closing(fs, fs.upload(tmp_path / "file", "/file")))
+    run(once(mounted(), "upload", tmp_path / "file", "/file"))
     assert server.at("/file").mtime == nfstime3(0, 0)
     # Local links of the user are followed.
     (tmp_path / "real").mkdir()
     (tmp_path / "to-real").symlink_to("real")
     server.put("/file", b"1")
-    fs = mounted()
-    run(closing(fs, fs.download("/file", tmp_path / "to-real")))
+    run(once(mounted(), "download", "/file", tmp_path / "to-real"))
     assert (tmp_path / "real" / "file").read_bytes() == b"1"
     # A copy has the name that was given, not that of the file behind a link.
     server.put("/file", b"123")
     server.link("/link", "file")
-    fs = mounted()
-    run(closing(fs, fs.download("/link", tmp_path)))
+    run(once(mounted(), "download", "/link", tmp_path))
     assert names_in(tmp_path) == ["file", "link", "real", "to-real"]
     (tmp_path / "new").write_bytes(b"4")
-    fs = mounted()
-    run(closing(fs, fs.upload(tmp_path / "new", "/file")))
+    run(once(mounted(), "upload", tmp_path / "new", "/file"))
     assert bytes(server.at("/file").data) == b"4"
 
 
@@ -187,8 +178,7 @@ def test_a_small_file_that_grew_after_it_was_listed_is_copied_as_it_is_by_then(
             thing.mode, thing.mtime = 0o600, nfstime3(50, 0)
 
     server.before = grow
-    fs = mounted()
-    assert run(closing(fs, fs.download("/file", tmp_path))) == 9 * BLOCK
+    assert run(once(mounted(), "download", "/file", tmp_path)) == 9 * BLOCK
     copy = tmp_path / "file"
     assert copy.read_bytes() == pattern(9 * BLOCK)
     assert (stat.S_IMODE(copy.stat().st_mode), copy.stat().st_mtime_ns) == (0o600, 50_000_000_000)
@@ -294,8 +284,15 @@ def test_a_restart_of_the_server_loses_nothing(server: Any, mounted: Any, tmp_pa
             server.restart()
 
     server.before = restart
-    fs = mounted(commit_octets=2 * BLOCK)
-    run(closing(fs, fs.upload(tmp_path / "file", "/file", progress=lambda _, octets: seen.append(octets))))
+    run(
+        once(
+            mounted(commit_octets=2 * BLOCK),
+            "upload",
+            tmp_path / "file",
+            "/file",
+            progress=lambda _, octets: seen.append(octets),
+        )
+    )
     assert bytes(server.at("/file").data) == data
     assert seen[-1] == len(data)
 

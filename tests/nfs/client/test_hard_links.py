@@ -18,7 +18,7 @@ from rpcrdma.nfs.client.trees.not_carried import NotCarried
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 from support.cases import each_case
 from support.event_loop import in_event_loop
-from support.waiting import closing
+from support.waiting import once
 
 BLOCK = 1 << 16
 LARGE = bytes(range(256)) * (5 * BLOCK // 256) + b"end"
@@ -54,13 +54,11 @@ def files_at(top: Path, names: tuple[str, ...] = NAMES) -> int:
 
 
 def download(mounted: Any, local: Path, **how: Any) -> Any:
-    fs = mounted()
-    return run(closing(fs, fs.download_tree("/t", local, **how)))
+    return run(once(mounted(), "download_tree", "/t", local, **how))
 
 
 def upload(mounted: Any, local: Path, **how: Any) -> Any:
-    fs = mounted()
-    return run(closing(fs, fs.upload_tree(local, "/t", **how)))
+    return run(once(mounted(), "upload_tree", local, "/t", **how))
 
 
 def at_server(server: Any, names: tuple[str, ...] = NAMES) -> list[Any]:
@@ -135,8 +133,7 @@ def test_a_copy_with_as_many_links_as_may_be_is_followed_by_another(server: Any,
     """The third name is a link to the copy that the second one became."""
     server.answers["LINK"] = [nfsstat3.NFS3ERR_MLINK]
     made_here(tmp_path / "here")
-    fs = mounted(files_at_once=1)
-    report = run(closing(fs, fs.upload_tree(tmp_path / "here", "/t")))
+    report = run(once(mounted(files_at_once=1), "upload_tree", tmp_path / "here", "/t"))
     whole(report, links=1, lost=1)
     assert len(set(at_server(server))) == 2
 
@@ -318,8 +315,7 @@ def test_a_temporary_link_goes_when_its_name_cannot_be_given(server: Any, mounte
     server.put("/t/sub/b", b"other")
     server.answers["RENAME"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_ACCES]
     made_here(tmp_path / "here")
-    fs = mounted(files_at_once=1)
-    report = run(closing(fs, fs.upload_tree(tmp_path / "here", "/t")))
+    report = run(once(mounted(files_at_once=1), "upload_tree", tmp_path / "here", "/t"))
     # The name is copied then, which is allowed.
     whole(report, links=1, lost=1)
     assert [sorted(server.at(place).children) for place in ("/t", "/t/sub")] == [["a", "sub"], ["b", "deeper"]]

@@ -19,7 +19,7 @@ from rpcrdma.nfs.client.trees.copy_source import InOrder, partial_name
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 from support.cases import each_case
 from support.event_loop import in_event_loop
-from support.waiting import closing
+from support.waiting import closing, once
 
 BLOCK = 1 << 16
 BLOCKS = 60
@@ -57,8 +57,7 @@ def source(server: Any) -> Any:
 
 
 def download(mounted: Any, target: Path, **how: Any) -> Any:
-    fs = mounted(**OPTIONS)
-    return run(closing(fs, fs.download("/file", target, resume=True, **how)))
+    return run(once(mounted(**OPTIONS), "download", "/file", target, resume=True, **how))
 
 
 def test_a_download_goes_on_where_it_was(server: Any, mounted: Any, source: Any, tmp_path: Path) -> None:
@@ -114,8 +113,7 @@ def test_an_upload_goes_on_behind_what_may_be_lost(server: Any, mounted: Any, tm
     os.utime(local, ns=(5, 1_234_000_000_567))
 
     def upload() -> Any:
-        fs = mounted(**OPTIONS)
-        return run(closing(fs, fs.upload(local, "/file", resume=True)))
+        return run(once(mounted(**OPTIONS), "upload", local, "/file", resume=True))
 
     Breaking(server, "write", 40)
     with pytest.raises(TransportClosed):
@@ -140,8 +138,7 @@ def test_trees_pass_over_what_is_there(server: Any, mounted: Any, source: Any, t
     server.put("/small", b"x").mtime = nfstime3(77, 0)
 
     def copied() -> Any:
-        fs = mounted(**OPTIONS)
-        return run(closing(fs, fs.download_tree("/", tmp_path, resume=True)))
+        return run(once(mounted(**OPTIONS), "download_tree", "/", tmp_path, resume=True))
 
     assert (copied().kept, copied().kept) == (0, 2)
     (tmp_path / "small").write_bytes(b"y")

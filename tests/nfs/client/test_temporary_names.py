@@ -15,7 +15,7 @@ from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
 from rpcrdma.nfs.v3 import ftype3, nfs_fh3, nfsstat3
 from support.cases import each_case
 from support.event_loop import in_event_loop
-from support.waiting import closing
+from support.waiting import closing, once
 
 BLOCK = 1 << 16
 TEMPORARY = re.compile(r"\.rpcrdma-[0-9a-f]{16}\.part")
@@ -63,8 +63,7 @@ def test_a_repeat_that_finds_its_work_done_is_content(
         server.put("/copy/large", b"old")
         server.link("/copy/link", "old")
     twice(server, *calls)
-    fs = mounted()
-    report = asyncio.run(closing(fs, fs.upload_tree(tree(tmp_path), "/copy")))
+    report = asyncio.run(once(mounted(), "upload_tree", tree(tmp_path), "/copy"))
     report.check()
     assert (report.files, report.directories, report.symlinks) == (2, 2, 1)
     assert sorted(server.at("/copy").children) == ["below", "large", "link"]
@@ -119,8 +118,7 @@ def test_a_name_that_was_not_given_by_us_is_not_taken_for_it(
                 children["name"] = server.make(ftype3.NF3REG, 0o600)
 
     server.before = lose
-    fs = mounted()
-    report = asyncio.run(closing(fs, fs.upload_tree(tmp_path / "tree", "/copy")))
+    report = asyncio.run(once(mounted(), "upload_tree", tmp_path / "tree", "/copy"))
     assert report.failures_total == 1
     assert isinstance(report.failures[0].error, NfsNotFound)
 
@@ -131,8 +129,7 @@ def test_files_that_cannot_be_made_keep_no_buffers(server: Any, mounted: Any, tm
     for number in range(20):
         (top / f"{number}").write_bytes(b"1")
     server.answers["CREATE"] = [nfsstat3.NFS3ERR_ACCES] * 19
-    fs = mounted(transfer_octets_max=2 * BLOCK, files_at_once=4)
-    report = asyncio.run(closing(fs, fs.upload_tree(top, "/copy")))
+    report = asyncio.run(once(mounted(transfer_octets_max=2 * BLOCK, files_at_once=4), "upload_tree", top, "/copy"))
     assert (report.files, report.failures_total) == (1, 19)
 
 
@@ -197,8 +194,7 @@ def test_a_failure_to_clean_up_does_not_hide_the_cause(server: Any, mounted: Any
     server.put("/copy/link")
     server.answers["RENAME"] = [nfsstat3.NFS3ERR_ACCES]
     server.answers["REMOVE"] = [nfsstat3.NFS3ERR_IO]
-    fs = mounted()
-    report = asyncio.run(closing(fs, fs.upload_tree(tmp_path / "tree", "/copy")))
+    report = asyncio.run(once(mounted(), "upload_tree", tmp_path / "tree", "/copy"))
     error = report.failures[0].error
     assert isinstance(error, NfsError)
     assert error.status == nfsstat3.NFS3ERR_ACCES

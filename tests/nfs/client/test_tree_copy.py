@@ -14,7 +14,7 @@ import pytest
 from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
 from support.cases import each_case
-from support.waiting import closing
+from support.waiting import closing, once
 
 BLOCK = 1 << 16
 
@@ -100,15 +100,13 @@ def test_a_tree_goes_out_and_comes_back_and_does_so_again(tree: Any, mounted: An
 def test_as_many_files_as_allowed_are_copied_at_once(server: Any, mounted: Any, tmp_path: Path) -> None:
     for number in range(200):
         server.put(f"/{number}", b"x")
-    fs = mounted(files_at_once=5)
-    run(closing(fs, fs.download_tree("/", tmp_path / "many")))
+    run(once(mounted(files_at_once=5), "download_tree", "/", tmp_path / "many"))
     assert 2 <= server.in_flight_most <= 5 + 1
     # Devices and pipes of a server are passed over.
     server.root.children.clear()
     for kind in (ftype3.NF3CHR, ftype3.NF3BLK, ftype3.NF3SOCK, ftype3.NF3FIFO):
         server.root.children[kind.name] = server.make(kind, 0o666)
-    fs = mounted()
-    report = run(closing(fs, fs.download_tree("/", tmp_path / "none")))
+    report = run(once(mounted(), "download_tree", "/", tmp_path / "none"))
     assert len(report.skipped) == 4
     assert names_in(tmp_path / "none") == []
 
@@ -128,8 +126,7 @@ def test_a_tree_of_many_small_directories(server: Any, mounted: Any, tmp_path: P
 def test_what_fails_is_reported_and_the_rest_copied(tree: Any, mounted: Any, tmp_path: Path) -> None:
     tree.answers["READ"] = [nfsstat3.NFS3ERR_ACCES]
     tree.answers["READDIRPLUS"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_STALE]
-    fs = mounted()
-    report = run(closing(fs, fs.download_tree("/t", tmp_path / "t")))
+    report = run(once(mounted(), "download_tree", "/t", tmp_path / "t"))
     assert report.failures_total == 2
     assert {type(failure.error).__name__ for failure in report.failures} == {"NfsPermission", "NfsError"}
     assert all(failure.path.startswith("/t/") for failure in report.failures)
@@ -139,14 +136,12 @@ def test_what_fails_is_reported_and_the_rest_copied(tree: Any, mounted: Any, tmp
 
 
 def test_failures_to_upload_are_reported(tree: Any, mounted: Any, tmp_path: Path) -> None:
-    fs = mounted()
-    run(closing(fs, fs.download_tree("/t", tmp_path / "t")))
+    run(once(mounted(), "download_tree", "/t", tmp_path / "t"))
     tree.put("/back/d0", b"in the way")
     tree.answers["CREATE"] = [nfsstat3.NFS3ERR_IO]
     tree.answers["SYMLINK"] = [nfsstat3.NFS3ERR_NOTSUPP]
     os.mkfifo(tmp_path / "t" / "pipe")
-    fs = mounted()
-    report = run(closing(fs, fs.upload_tree(tmp_path / "t", "/back")))
+    report = run(once(mounted(), "upload_tree", tmp_path / "t", "/back"))
     assert report.failures_total == 3
     assert report.skipped == [str(tmp_path / "t" / "pipe")]
     assert report.files == FILES - 20 - 1
@@ -159,8 +154,7 @@ def test_no_name_of_a_server_leads_out(new_server: Any, tmp_path: Path, name: st
     server.put("/t/sub/file", b"2")
     server.folder("/t/sub").children[name] = server.put("/evil", b"evil")
     (tmp_path / "t").mkdir()
-    fs = mounted()
-    report = run(closing(fs, fs.download_tree("/t", tmp_path / "t")))
+    report = run(once(mounted(), "download_tree", "/t", tmp_path / "t"))
     (failure,) = report.failures
     assert (failure.path, str(failure.error)[:10]) == ("/t/sub", "[Errno 22]")
     assert shape(tmp_path) == {"t": None, "t/good": b"1", "t/sub": None, "t/sub/file": b"2"}
@@ -170,8 +164,7 @@ def test_a_local_link_in_the_place_of_a_directory_is_not_followed(tree: Any, mou
     (tmp_path / "outside").mkdir()
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "d0").symlink_to(tmp_path / "outside")
-    fs = mounted()
-    report = run(closing(fs, fs.download_tree("/t", tmp_path / "t")))
+    report = run(once(mounted(), "download_tree", "/t", tmp_path / "t"))
     assert report.failures_total == 1
     assert report.failures[0].path == "/t/d0"
     assert names_in(tmp_path / "outside") == []
@@ -198,8 +191,7 @@ def test_a_local_link_in_the_place_of_a_file_is_replaced(server: Any, mounted: A
     (tmp_path / "victim").write_bytes(b"old")
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "file").symlink_to(tmp_path / "victim")
-    fs = mounted()
-    run(closing(fs, fs.download_tree("/t", tmp_path / "t"))).check()
+    run(once(mounted(), "download_tree", "/t", tmp_path / "t")).check()
     assert (tmp_path / "victim").read_bytes() == b"old"
     assert (tmp_path / "t" / "file").read_bytes() == b"new"
 
@@ -208,8 +200,7 @@ def test_links_are_uploaded_as_links(server: Any, mounted: Any, tmp_path: Path) 
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "dir").symlink_to("/")
     (tmp_path / "t" / "file").symlink_to("none")
-    fs = mounted()
-    report = run(closing(fs, fs.upload_tree(tmp_path / "t", "/t")))
+    report = run(once(mounted(), "upload_tree", tmp_path / "t", "/t"))
     assert report.symlinks == 2
     assert server_shape(server.at("/t")) == {"dir": "/", "file": "none"}
 
@@ -236,8 +227,7 @@ def test_what_is_no_directory_is_refused(tree: Any, mounted: Any, tmp_path: Path
 def test_a_copy_ends_when_it_is_cancelled_or_its_connection_lost(
     tree: Any, mounted: Any, tmp_path: Path, direction: str, end: str
 ) -> None:
-    fs = mounted()
-    run(closing(fs, fs.download_tree("/t", tmp_path / "t")))
+    run(once(mounted(), "download_tree", "/t", tmp_path / "t"))
     tree.calls.clear()
     reached = asyncio.Event()
 
