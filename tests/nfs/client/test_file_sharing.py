@@ -130,37 +130,34 @@ STEPS = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=LINES, end=st.booleans(), steps=STEPS, blocks=st.integers(1, 3))
-def test_lines_agree_with_a_file_in_memory(
+@in_event_loop
+async def test_lines_agree_with_a_file_in_memory(
     new_server: Any, lines: list[bytes], end: bool, steps: list[tuple[str, int]], blocks: int
 ) -> None:
     server, mount = new_server()
     model = io.BytesIO(b"\n".join(lines) + b"\n" * end)
     server.put("/file", model.getvalue())
     server.read_max = server.write_max = SMALL
-
-    async def work() -> None:
-        async with await mount(read_ahead_blocks=blocks).open("/file", "r+b") as file:
-            for what, number in steps:
-                if what == "readline":
-                    assert await file.readline() == model.readline()
-                elif what == "limited":
-                    assert await file.readline(number % 20) == model.readline(number % 20)
-                elif what == "readlines":
-                    assert await file.readlines(number % 50) == model.readlines(number % 50)
-                elif what == "next":
-                    assert await anext(file, b"") == next(model, b"")
-                elif what == "read":
-                    assert await file.read(number % 100) == model.read(number % 100)
-                elif what == "seek":
-                    assert await file.seek(number) == model.seek(number)
-                else:
-                    assert await file.write(b"new\n" * 3) == model.write(b"new\n" * 3)
-                assert file.tell() == model.tell()
-            await file.seek(0)
-            model.seek(0)
-            assert [line async for line in file] == list(model)
-
-    run(work())
+    async with await mount(read_ahead_blocks=blocks).open("/file", "r+b") as file:
+        for what, number in steps:
+            if what == "readline":
+                assert await file.readline() == model.readline()
+            elif what == "limited":
+                assert await file.readline(number % 20) == model.readline(number % 20)
+            elif what == "readlines":
+                assert await file.readlines(number % 50) == model.readlines(number % 50)
+            elif what == "next":
+                assert await anext(file, b"") == next(model, b"")
+            elif what == "read":
+                assert await file.read(number % 100) == model.read(number % 100)
+            elif what == "seek":
+                assert await file.seek(number) == model.seek(number)
+            else:
+                assert await file.write(b"new\n" * 3) == model.write(b"new\n" * 3)
+            assert file.tell() == model.tell()
+        await file.seek(0)
+        model.seek(0)
+        assert [line async for line in file] == list(model)
 
 
 @in_event_loop

@@ -284,22 +284,19 @@ SMALL = 4096
     reads=st.lists(st.tuples(st.none() | st.integers(0, 40 * SMALL), st.integers(1, 3 * SMALL)), max_size=40),
     blocks=st.integers(1, 5),
 )
-def test_of_any_reads_at_most_twice_their_octets_are_fetched(
+@in_event_loop
+async def test_of_any_reads_at_most_twice_their_octets_are_fetched(
     new_server: Any, reads: list[tuple[int | None, int]], blocks: int
 ) -> None:
     server, mount = new_server()
     server.put("/file", pattern(200 * SMALL))
     server.read_max = SMALL
     counts = fetched_from(server)
-
-    async def work() -> None:
-        async with await mount(read_ahead_blocks=blocks).open("/file") as file:
-            for position, size in reads:
-                if position is not None:
-                    await file.seek(position)
-                await file.read(size)
-
-    run(work())
+    async with await mount(read_ahead_blocks=blocks).open("/file") as file:
+        for position, size in reads:
+            if position is not None:
+                await file.seek(position)
+            await file.read(size)
     asked = sum(size for _, size in reads)
     runs = sum(position is not None for position, _ in reads) + 1
     assert sum(counts) <= 2 * asked + runs * SMALL
@@ -311,35 +308,32 @@ READS = st.lists(st.tuples(st.sampled_from(["seek", "read", "readinto", "pread",
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(size=OFFSETS, steps=READS, blocks=st.integers(1, 5), at_most=st.integers(1000, SMALL))
-def test_reads_agree_with_a_file_in_memory(
+@in_event_loop
+async def test_reads_agree_with_a_file_in_memory(
     new_server: Any, size: int, steps: list[tuple[str, int]], blocks: int, at_most: int
 ) -> None:
     server, mount = new_server()
     model = io.BytesIO(pattern(size))
     server.put("/file", model.getvalue())
     server.read_max, server.read_at_most = SMALL, at_most
-
-    async def work() -> None:
-        async with await mount(read_ahead_blocks=blocks).open("/file") as file:
-            for what, number in steps:
-                if what == "seek":
-                    assert await file.seek(number) == model.seek(number)
-                elif what == "read":
-                    assert await file.read(number) == model.read(number)
-                elif what == "readinto":
-                    buffer, expected = bytearray(number), bytearray(number)
-                    assert await file.readinto(buffer) == model.readinto(expected)
-                    assert buffer == expected
-                elif what == "pread":
-                    assert await file.pread(SMALL + 1, number) == model.getvalue()[number : number + SMALL + 1]
-                else:
-                    async for view in file.views():
-                        assert view == model.read(len(view))
-                        break
-                assert file.tell() == model.tell()
-            assert await file.read() == model.read()
-
-    run(work())
+    async with await mount(read_ahead_blocks=blocks).open("/file") as file:
+        for what, number in steps:
+            if what == "seek":
+                assert await file.seek(number) == model.seek(number)
+            elif what == "read":
+                assert await file.read(number) == model.read(number)
+            elif what == "readinto":
+                buffer, expected = bytearray(number), bytearray(number)
+                assert await file.readinto(buffer) == model.readinto(expected)
+                assert buffer == expected
+            elif what == "pread":
+                assert await file.pread(SMALL + 1, number) == model.getvalue()[number : number + SMALL + 1]
+            else:
+                async for view in file.views():
+                    assert view == model.read(len(view))
+                    break
+            assert file.tell() == model.tell()
+        assert await file.read() == model.read()
 
 
 def test_a_file_that_grows_or_shrinks_is_read_to_its_present_end(server: Any, mounted: Any) -> None:

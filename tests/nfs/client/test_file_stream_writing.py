@@ -44,7 +44,8 @@ WRITES = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=WRITES, at_most=st.integers(1000, SMALL), memory=st.integers(2, 5), blocks=st.integers(1, 4))
-def test_writes_agree_with_a_file_in_memory_whenever_the_server_restarts(
+@in_event_loop
+async def test_writes_agree_with_a_file_in_memory_whenever_the_server_restarts(
     new_server: Any, steps: list[tuple[str, int, int]], at_most: int, memory: int, blocks: int
 ) -> None:
     server, mount = new_server()
@@ -52,39 +53,35 @@ def test_writes_agree_with_a_file_in_memory_whenever_the_server_restarts(
     server.read_max = server.write_max = SMALL
     server.write_at_most = at_most
     model = io.BytesIO()
-
-    async def work() -> None:
-        fs = mount(write_behind_blocks=blocks, uncommitted_octets_max=memory * SMALL)
-        async with await fs.open("/file", "r+b") as file:
-            for count, (what, number, length) in enumerate(steps):
-                data = bytes([count + 1]) * length
-                if what == "seek":
-                    assert await file.seek(number) == model.seek(number)
-                elif what == "write":
-                    assert await file.write(data) == model.write(data)
-                elif what == "pwrite" and data:
-                    await file.pwrite(data, number)
+    fs = mount(write_behind_blocks=blocks, uncommitted_octets_max=memory * SMALL)
+    async with await fs.open("/file", "r+b") as file:
+        for count, (what, number, length) in enumerate(steps):
+            data = bytes([count + 1]) * length
+            if what == "seek":
+                assert await file.seek(number) == model.seek(number)
+            elif what == "write":
+                assert await file.write(data) == model.write(data)
+            elif what == "pwrite" and data:
+                await file.pwrite(data, number)
+                at = model.tell()
+                model.seek(number)
+                model.write(data)
+                model.seek(at)
+            elif what == "read" and "restart" not in {step[0] for step in steps}:
+                assert await file.read(length) == model.read(length)
+            elif what == "flush":
+                await file.flush()
+            elif what == "truncate":
+                assert await file.truncate(number) == number
+                model.truncate(number)
+                if len(model.getvalue()) < number:
                     at = model.tell()
-                    model.seek(number)
-                    model.write(data)
+                    model.seek(0, io.SEEK_END)
+                    model.write(bytes(number - len(model.getvalue())))
                     model.seek(at)
-                elif what == "read" and "restart" not in {step[0] for step in steps}:
-                    assert await file.read(length) == model.read(length)
-                elif what == "flush":
-                    await file.flush()
-                elif what == "truncate":
-                    assert await file.truncate(number) == number
-                    model.truncate(number)
-                    if len(model.getvalue()) < number:
-                        at = model.tell()
-                        model.seek(0, io.SEEK_END)
-                        model.write(bytes(number - len(model.getvalue())))
-                        model.seek(at)
-                elif what == "restart":
-                    server.restart()
-        assert bytes(server.at("/file").data) == model.getvalue()
-
-    run(work())
+            elif what == "restart":
+                server.restart()
+    assert bytes(server.at("/file").data) == model.getvalue()
 
 
 def test_a_file_is_written_with_few_calls_many_of_them_in_flight(server: Any, mounted: Any) -> None:

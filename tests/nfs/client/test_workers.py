@@ -33,16 +33,14 @@ async def test_after_a_failure_no_work_begins_and_work_in_progress_is_not_cancel
     assert done
 
 
-def test_work_in_progress_ends_with_the_task_that_waits_for_it() -> None:
+@in_event_loop
+async def test_work_in_progress_ends_with_the_task_that_waits_for_it() -> None:
     async def work(_item: int) -> None:
         await asyncio.Event().wait()
 
-    async def main() -> None:
-        waiting = asyncio.ensure_future(run_each(3, iter(range(10)), work))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        assert waiting.cancelled()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(main())
+    waiting = asyncio.ensure_future(run_each(3, iter(range(10)), work))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
