@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import secrets
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -29,6 +30,8 @@ from rpcrdma.rpc.dispatch import Dispatcher
 from support.cases import each_case
 from support.event_loop import in_event_loop
 from support.simulated import not_simulated
+
+pytestmark = pytest.mark.thorough
 
 
 def names_in(directory: Path | str) -> list[str]:
@@ -90,7 +93,6 @@ def shape(top: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.thorough
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("1", "2", "2-rtr")
 @in_event_loop
@@ -109,7 +111,6 @@ async def test_a_tree_goes_there_and_back(tmp_path: Path, scheme: str) -> None:
     assert shape(tmp_path / "back") == shape(tmp_path / "tree")
 
 
-@pytest.mark.thorough
 @not_simulated
 @in_event_loop
 async def test_memory_is_its_owners_again_when_a_read_returns(tmp_path: Path, scheme: str) -> None:
@@ -122,7 +123,6 @@ async def test_memory_is_its_owners_again_when_a_read_returns(tmp_path: Path, sc
         into.clear()
 
 
-@pytest.mark.thorough
 @not_simulated
 @in_event_loop
 async def test_every_operation_does_on_the_disk_what_it_says(tmp_path: Path, scheme: str) -> None:
@@ -176,7 +176,6 @@ def with_many_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.thorough
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("1", "2-rtr")
 @in_event_loop
@@ -187,7 +186,6 @@ async def test_long_directories(with_many_names: Path, scheme: str) -> None:
         assert sorted([entry.name async for entry in fs.scandir()]) == sorted(names)
 
 
-@pytest.mark.thorough
 @in_event_loop
 async def test_the_longest_export_that_the_path_is_in_is_mounted(tmp_path: Path) -> None:
     async with serving(tmp_path, "/", "/data", "/data/deep") as port:
@@ -207,7 +205,6 @@ async def test_the_longest_export_that_the_path_is_in_is_mounted(tmp_path: Path)
             assert (mounted.export, mounted.directory, mounted.port) == (export, directory, port), path
 
 
-@pytest.mark.thorough
 @in_event_loop
 async def test_a_path_of_no_export_is_not_found(tmp_path: Path) -> None:
     names = [f"/e{number}" for number in range(10)]
@@ -220,7 +217,6 @@ async def test_a_path_of_no_export_is_not_found(tmp_path: Path) -> None:
             assert error.__notes__ == [f"the server exports {', '.join(names[:8])} and 2 more"]
 
 
-@pytest.mark.thorough
 @in_event_loop
 async def test_a_handle_of_another_server_is_told(tmp_path: Path) -> None:
     service = _Mountd("/data")
@@ -237,7 +233,6 @@ async def test_a_handle_of_another_server_is_told(tmp_path: Path) -> None:
             assert await fs.listdir() == []
 
 
-@pytest.mark.thorough
 @in_event_loop
 async def test_a_url_may_name_a_file(tmp_path: Path) -> None:
     (tmp_path / "export").mkdir()
@@ -281,7 +276,6 @@ class _PortMapper(PORT_MAPPER_V2_Service):
         return self.port if args == mapping(100005, 3, 6, 0) else 0
 
 
-@pytest.mark.thorough
 @in_event_loop
 async def test_a_server_that_lists_nothing_is_asked_from_the_longest_path_up() -> None:
     service = _Mountd("/srv/data")
@@ -293,7 +287,6 @@ async def test_a_server_that_lists_nothing_is_asked_from_the_longest_path_up() -
     assert service.asked == ["/srv/data/sub/file", "/srv/data/sub", "/srv/data"]
 
 
-@pytest.mark.thorough
 @each_case(
     ("status", "admitted", "kind", "told"),
     [
@@ -336,7 +329,18 @@ async def test_a_refusal_to_mount_has_its_errno_and_tells_whom_the_server_admits
 
 @each_case(("scheme", "host"), [("rdma", "no.such.host.invalid"), ("tcp", "no.such.host.invalid"), ("tcp", "no..host")])
 @in_event_loop
-async def test_a_host_name_without_an_address_is_what_the_error_is_about(scheme: str, host: str) -> None:
+async def test_a_host_name_without_an_address_is_what_the_error_is_about(
+    scheme: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = socket.getaddrinfo
+
+    def no_name_server(host: str, *how: Any, **more: Any) -> Any:
+        """In place of asking one, which may take its time."""
+        if host == "no.such.host.invalid":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return real(host, *how, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_name_server)
     with pytest.raises(HostNotFound) as caught:
         await nfs_open(f"{scheme}://{host}/data")
     where, _, remedy = str(caught.value).rpartition("; ")
@@ -347,7 +351,6 @@ async def test_a_host_name_without_an_address_is_what_the_error_is_about(scheme:
         nfs_open("http://host/")
 
 
-@pytest.mark.thorough
 @in_event_loop
 async def test_the_port_mapper_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
     service = _Mountd("/")
@@ -362,7 +365,6 @@ async def test_the_port_mapper_is_asked_last(monkeypatch: pytest.MonkeyPatch) ->
             assert (await mount_export(url, ConnectOptions())).port == mountd.port
 
 
-@pytest.mark.thorough
 @in_event_loop
 async def test_nobody_who_mounts_is_an_error_that_says_where_it_looked(monkeypatch: pytest.MonkeyPatch) -> None:
     async with TcpServer(Dispatcher([])) as other, TcpServer(Dispatcher([_PortMapper(0)])) as mapper:
@@ -378,7 +380,6 @@ async def test_nobody_who_mounts_is_an_error_that_says_where_it_looked(monkeypat
             await mount_export(url, ConnectOptions())
 
 
-@pytest.mark.thorough
 @in_event_loop
 async def test_closing_unmounts(tmp_path: Path) -> None:
     service = _Mountd("/data")
