@@ -33,7 +33,7 @@ def test_stat_follows_links_and_lstat_does_not(server: Any, mounted: Any) -> Non
     assert run(fs.lstat("link")).is_symlink()
     assert run(fs.stat("/")).is_dir()
     assert run(fs.stat(".")).is_dir()
-    # Stat of what is not there.
+    # The error names what is not there.
     with pytest.raises(FileNotFoundError) as caught:
         run(mounted().stat("/nope"))
     assert caught.value.filename == "/nope"

@@ -261,7 +261,7 @@ def test_bounds_refuse_at_first_and_end_later(rig: Rig, monkeypatch: pytest.Monk
     with pytest.raises(TooManyDirectories):
         rig.open()
     rig.open(recursive=False)
-    # The kernels own bound is told of.
+    # The bound of the kernel itself is told of.
     rig.notifier.fails_with = errno.ENOSPC
     with pytest.raises(OSError) as failed:  # noqa: PT011 - the errno is tested
         rig.open()
