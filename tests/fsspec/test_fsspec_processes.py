@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -97,38 +98,37 @@ for thread in threads:
 """
 
 
+def alone(program: str, served: Served, protocol: str, name: str) -> tuple[Path, str]:
+    """Runs a program in a process of its own; its directory at the server, and what it prints."""
+    directory = served.directory / f"{protocol}-{name}"
+    directory.mkdir()
+    url = served.url(protocol, f"/data/{directory.name}")
+    done = subprocess.run([*ALONE, program, url], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return directory, done.stdout
+
+
 @pytest.mark.parametrize("protocol", ["rdma"], indirect=True)
 def test_after_a_fork_a_file_system_connects_anew_and_open_files_name_the_remedy(served: Served, protocol: str) -> None:
-    (served.directory / protocol).mkdir()
-    done = subprocess.run(
-        [*ALONE, IN_ITS_OWN_PROCESS, served.url(protocol, f"/data/{protocol}")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=50,
-    )
-    assert done.stderr == ""
-    assert done.returncode == 0
-    said = done.stdout.splitlines()
+    directory, printed = alone(IN_ITS_OWN_PROCESS, served, protocol, "forks")
+    said = printed.splitlines()
     assert len(said) == 3
     assert all("was opened before the process forked" in line and "open it anew in the child" in line for line in said)
     written = b"written when the process ends" + bytes(5 << 20) + b", and at once"
-    assert (served.directory / protocol / "unfinished").read_bytes() == written
+    assert (directory / "unfinished").read_bytes() == written
 
 
 @pytest.mark.parametrize("protocol", ["rdma"], indirect=True)
 def test_a_child_of_a_process_with_busy_threads_finds_no_lock_of_its_parent(served: Served, protocol: str) -> None:
-    (served.directory / f"{protocol}-busy").mkdir()
-    subprocess.run(
-        [*ALONE, FORKS_BESIDE_A_THREAD, served.url(protocol, f"/data/{protocol}-busy")], check=True, timeout=100
-    )
+    alone(FORKS_BESIDE_A_THREAD, served, protocol, "busy")
 
 
-TRANSACTION_FAILS = """
-import os, sys
+ENDS = """
+import atexit, sys
 import fsspec
 
-fs, top = fsspec.url_to_fs(sys.argv[1])
+url = sys.argv[1]
+fs, top = fsspec.url_to_fs(url)
 try:
     with fs.transaction:
         small = fs.open(top + "/small", "wb")
@@ -141,28 +141,6 @@ except KeyError:
     pass
 assert small.closed and large.closed
 assert fs.ls(top, detail=False) == []
-fs.pipe_file(top + "/later", b"as ever")
-"""
-
-
-@pytest.mark.parametrize("protocol", ["nfstcp"], indirect=True)
-def test_writers_that_a_failed_transaction_leaves_open_end_in_silence(served: Served, protocol: str) -> None:
-    (served.directory / f"{protocol}-transaction").mkdir()
-    done = subprocess.run(
-        [*ALONE, TRANSACTION_FAILS, served.url(protocol, f"/data/{protocol}-transaction")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=50,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-WRITES_WHEN_IT_ENDS = """
-import atexit, sys
-import fsspec
-
-url = sys.argv[1]
 
 def write(name):
     with fsspec.open(url + "/" + name, "wb") as file:
@@ -175,18 +153,12 @@ atexit.register(write, "before the connections are closed")
 
 
 @pytest.mark.parametrize("protocol", ["nfstcp"], indirect=True)
-def test_a_handler_of_the_end_of_the_process_can_write(served: Served, protocol: str) -> None:
+def test_writers_that_a_failed_transaction_leaves_open_end_in_silence_and_handlers_of_the_end_can_write(
+    served: Served, protocol: str
+) -> None:
     """Before and after the handler of this package that closes the connections."""
-    directory = served.directory / f"{protocol}-end"
-    directory.mkdir()
-    done = subprocess.run(
-        [*ALONE, WRITES_WHEN_IT_ENDS, served.url(protocol, f"/data/{directory.name}")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=50,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    directory, printed = alone(ENDS, served, protocol, "end")
+    assert printed == ""
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == dict.fromkeys(
         ("before", "before the connections are closed", "after the connections were closed"), b"at the end"
     )
@@ -203,7 +175,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=50)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == ("rpcrdma.fsspec needs the package fsspec, which is not installed: pip install fsspec\n")
 
 
@@ -219,7 +191,7 @@ def test_an_interrupt_cancels_what_a_file_system_does(fs: Any, monkeypatch: pyte
         return b""
 
     def interrupt(thread: int) -> None:
-        assert begun.wait(30), "the call that is to be interrupted has not begun"
+        assert begun.wait(60), "the call that is to be interrupted has not begun"
         signal.pthread_kill(thread, signal.SIGINT)
 
     monkeypatch.setattr(type(fs), "_cat_file", never_ends)
@@ -256,6 +228,11 @@ def test_file_systems_of_one_server_share_its_connection(served: Served, protoco
         assert (os.getpid(), asyncio.get_running_loop(), fs.server.key) not in mounts._MOUNTS
 
     asyncio.run(elsewhere())
+    # A closed file system connects again.
+    for _ in range(2):
+        assert fs.cat_file("/data/file") == b"1"
+        fs.close()
+        assert connections(served, protocol) == set()
 
 
 def test_a_connection_that_ended_for_good_is_replaced(served: Served, protocol: str) -> None:
@@ -270,19 +247,10 @@ def test_a_connection_that_ended_for_good_is_replaced(served: Served, protocol: 
         await lost.close()
         await asyncio.wait(watching)
 
-    asyncio.run_coroutine_threadsafe(end(), fs.loop).result(50)
+    asyncio.run_coroutine_threadsafe(end(), fs.loop).result(60)
     assert connections(served, protocol) == set()
     assert fs.cat_file("/data/file") == b"1"
     assert lost not in connections(served, protocol)
-
-
-def test_a_closed_file_system_connects_again(served: Served, protocol: str) -> None:
-    (served.directory / "file").write_bytes(b"1")
-    fs = fsspec.filesystem(protocol, **served.options(protocol))
-    for _ in range(2):
-        assert fs.cat_file("/data/file") == b"1"
-        fs.close()
-        assert connections(served, protocol) == set()
 
 
 def test_no_server_is_an_error_of_connecting() -> None:

@@ -123,7 +123,16 @@ def test_a_file_that_two_servers_export_is_not_copied_onto_itself(
     assert (two.here / "file").read_bytes() == LARGE
 
 
-def test_files_that_two_servers_number_alike_are_copied(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rsync_makes_one_server_like_the_other(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    two.fs.pipe({f"{two.first}/a": b"1", f"{two.first}/sub/b": LARGE, f"{two.second}/gone": b""})
+    source, target = (two.fs.unstrip_protocol(path) for path in (two.first, two.second))
+    for copied in (2, 0):
+        assert len(rsync(source, target, delete_missing=True)) == copied
+        found = {str(path.relative_to(two.there)) for path in two.there.rglob("*") if path.is_file()}
+        assert found == {"a", "sub/b"}
+    assert (two.there / "sub" / "b").read_bytes() == LARGE
+
+    # Files that two servers number alike are copied.
     def number_alike(kind: type[NfsFilesystem | NfsFile]) -> None:
         stat = kind.stat
 
@@ -140,16 +149,6 @@ def test_files_that_two_servers_number_alike_are_copied(two: Two, monkeypatch: p
     assert (two.there / "file").read_bytes() == b"source"
 
 
-def test_rsync_makes_one_server_like_the_other(two: Two) -> None:
-    two.fs.pipe({f"{two.first}/a": b"1", f"{two.first}/sub/b": LARGE, f"{two.second}/gone": b""})
-    source, target = (two.fs.unstrip_protocol(path) for path in (two.first, two.second))
-    for copied in (2, 0):
-        assert len(rsync(source, target, delete_missing=True)) == copied
-        found = {str(path.relative_to(two.there)) for path in two.there.rglob("*") if path.is_file()}
-        assert found == {"a", "sub/b"}
-    assert (two.there / "sub" / "b").read_bytes() == LARGE
-
-
 def test_a_transaction_holds_back_files_of_both_servers(two: Two) -> None:
     with two.fs.transaction:
         for path in (two.first, two.second):
@@ -158,6 +157,22 @@ def test_a_transaction_holds_back_files_of_both_servers(two: Two) -> None:
         assert not (two.here / "new").exists()
         assert not (two.there / "new").exists()
     assert (two.here / "new").read_bytes() == (two.there / "new").read_bytes() == b"1"
+    # What is known of one server says nothing of the other.
+    two.fs.pipe({f"{two.first}/file": b"first", f"{two.second}/file": b"the second"})
+    assert [two.fs.info(f"{path}/file")["size"] for path in (two.first, two.second)] == [5, 10]
+    assert [two.fs.open(f"{path}/file").read() for path in (two.first, two.second)] == [b"first", b"the second"]
+    assert two.fs.checksum(f"{two.first}/file") != two.fs.checksum(f"{two.second}/file")
+    two.fs.invalidate_cache()
+    (two.there / "file").write_bytes(b"")
+    assert two.fs.info(f"{two.second}/file")["size"] == 0
+    # Closing ends the connections to all servers.
+    servers = [two.fs.place(path).server for path in (two.first, two.second)]
+    for _ in range(2):
+        assert two.fs.exists(two.first)
+        assert two.fs.exists(two.second)
+        assert all((os.getpid(), two.fs.loop, server.key) in mounts._MOUNTS for server in servers)
+        two.fs.close()
+        assert not any((os.getpid(), two.fs.loop, server.key) in mounts._MOUNTS for server in servers)
 
 
 def test_a_path_means_the_same_with_and_without_its_server(two: Two, served: Served, protocol: str) -> None:
@@ -171,26 +186,6 @@ def test_a_path_means_the_same_with_and_without_its_server(two: Two, served: Ser
     assert fs.info(bare)["size"] == 3
     assert fs.ls(f"/data/{two.here.name}", detail=False) == [bare]
     assert fs.cat([bare, f"{two.first}/file"]) == {bare: b"own", f"{two.first}/file": b"own"}
-
-
-def test_what_is_known_of_one_server_says_nothing_of_the_other(two: Two) -> None:
-    two.fs.pipe({f"{two.first}/file": b"first", f"{two.second}/file": b"the second"})
-    assert [two.fs.info(f"{path}/file")["size"] for path in (two.first, two.second)] == [5, 10]
-    assert [two.fs.open(f"{path}/file").read() for path in (two.first, two.second)] == [b"first", b"the second"]
-    assert two.fs.checksum(f"{two.first}/file") != two.fs.checksum(f"{two.second}/file")
-    two.fs.invalidate_cache()
-    (two.there / "file").write_bytes(b"")
-    assert two.fs.info(f"{two.second}/file")["size"] == 0
-
-
-def test_closing_ends_the_connections_to_all_servers(two: Two) -> None:
-    servers = [two.fs.place(path).server for path in (two.first, two.second)]
-    for _ in range(2):
-        assert two.fs.exists(two.first)
-        assert two.fs.exists(two.second)
-        assert all((os.getpid(), two.fs.loop, server.key) in mounts._MOUNTS for server in servers)
-        two.fs.close()
-        assert not any((os.getpid(), two.fs.loop, server.key) in mounts._MOUNTS for server in servers)
 
 
 def test_what_fsspec_builds_on_file_systems_keeps_the_server(two: Two, protocol: str, tmp_path: Path) -> None:

@@ -12,8 +12,6 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.fsspec import RdmaFileSystem, TcpFileSystem
 from support.cases import each_case
 
-pytestmark = pytest.mark.thorough
-
 
 @each_case(
     ("url", "path"),
@@ -72,14 +70,6 @@ def test_a_url_that_is_none_is_refused_in_words(url: str) -> None:
         fsspec.open(url)
 
 
-def test_without_a_server_the_error_says_how_to_give_one() -> None:
-    with pytest.raises(
-        ValueError, match=r"which server\? Write rdma://HOST\[:PORT\]/data/x.csv, or give the option host="
-    ):
-        fsspec.open("rdma:///data/x.csv").open()
-    assert fsspec.open("rdma:///data/x.csv", host="server").full_name == "rdma://server:20049/data/x.csv"
-
-
 def test_fsspec_finds_both_by_name_and_has_no_other_of_these_names() -> None:
     assert fsspec.get_filesystem_class("rdma") is RdmaFileSystem
     assert fsspec.get_filesystem_class("nfstcp") is TcpFileSystem
@@ -133,7 +123,7 @@ def test_mount_ports_are_told_of_each_server() -> None:
     assert [of_all.place(path).server.url.mount_port for path in ("one", "two:7", "two+3")] == [4, 4, 3]
 
 
-def test_urls_of_another_protocol_are_refused() -> None:
+def test_urls_of_another_protocol_and_mistaken_options_are_refused_in_words() -> None:
     fs = fsspec.filesystem("rdma", host="one")
     for other in ("nfstcp://one/a", "s3://one/a"):
         for use in (fs.cat_file, fs.open, fs.info, fs.exists, fs.ls, fs.rm_file, fs.makedirs, fs.isdir):
@@ -141,14 +131,24 @@ def test_urls_of_another_protocol_are_refused() -> None:
                 ValueError, match=r"is no URL of rdma://, and no path: those begin with HOST or with '/'"
             ):
                 use(other)
-
-
-def test_a_path_keeps_its_server_in_lists_and_pickles() -> None:
-    urls = ["rdma://one:7+8/a", "rdma://two/a"]
-    assert [file.full_name for file in fsspec.open_files(urls)] == ["rdma://one:7+8/a", "rdma://two:20049/a"]
-    fs, _, paths = pickle.loads(pickle.dumps(fsspec.core.get_fs_token_paths(urls)))
-    assert paths == ["one:7+8/a", "two/a"]
-    assert [fs.place(path).server.url.host for path in paths] == ["one", "two"]
+    for name in ("mount_port", "prot", "timeout"):
+        with pytest.raises(TypeError, match=f"rdma:// has no option {name}: host, port, mountport,"):
+            fsspec.filesystem("rdma", host="server", **{name: 1})
+    for host in ("rdma://server", "server/data", "[::1", "server:7"):
+        with pytest.raises(ValueError, match="is no host: write rdma://HOST"):
+            fsspec.filesystem("rdma", host=host)
+    with pytest.raises(LocalProtocolError, match="in full, or rdma:///PATH and the option host='::1'"):
+        fsspec.open("rdma://[::1]:20049/data/a")
+    # An option that pandas adds is passed over.
+    fs = fsspec.filesystem("rdma", host="server", anon=True)
+    assert fs.server == fsspec.filesystem("rdma", host="server").server
+    assert pickle.loads(pickle.dumps(fs)) == fs
+    # Without a server the error says how to give one.
+    with pytest.raises(
+        ValueError, match=r"which server\? Write rdma://HOST\[:PORT\]/data/x.csv, or give the option host="
+    ):
+        fsspec.open("rdma:///data/x.csv").open()
+    assert fsspec.open("rdma:///data/x.csv", host="server").full_name == "rdma://server:20049/data/x.csv"
 
 
 def test_options_may_add_to_a_url_what_it_leaves_out() -> None:
@@ -158,20 +158,9 @@ def test_options_may_add_to_a_url_what_it_leaves_out() -> None:
     assert fsspec.filesystem("rdma", host="::1").unstrip_protocol("/a") == "rdma://0:0:0:0:0:0:0:1:20049/a"
     by_name = fsspec.filesystem("rdma", host="Server")
     assert by_name.place("rdma://SERVER/data").server == by_name.place("/data").server
-
-
-def test_mistaken_options_are_refused_in_words() -> None:
-    for name in ("mount_port", "prot", "timeout"):
-        with pytest.raises(TypeError, match=f"rdma:// has no option {name}: host, port, mountport,"):
-            fsspec.filesystem("rdma", host="server", **{name: 1})
-    for host in ("rdma://server", "server/data", "[::1", "server:7"):
-        with pytest.raises(ValueError, match="is no host: write rdma://HOST"):
-            fsspec.filesystem("rdma", host=host)
-    with pytest.raises(LocalProtocolError, match="in full, or rdma:///PATH and the option host='::1'"):
-        fsspec.open("rdma://[::1]:20049/data/a")
-
-
-def test_an_option_that_pandas_adds_is_passed_over() -> None:
-    fs = fsspec.filesystem("rdma", host="server", anon=True)
-    assert fs.server == fsspec.filesystem("rdma", host="server").server
-    assert pickle.loads(pickle.dumps(fs)) == fs
+    # A path keeps its server in lists and pickles.
+    urls = ["rdma://one:7+8/a", "rdma://two/a"]
+    assert [file.full_name for file in fsspec.open_files(urls)] == ["rdma://one:7+8/a", "rdma://two:20049/a"]
+    fs, _, paths = pickle.loads(pickle.dumps(fsspec.core.get_fs_token_paths(urls)))
+    assert paths == ["one:7+8/a", "two/a"]
+    assert [fs.place(path).server.url.host for path in paths] == ["one", "two"]

@@ -103,6 +103,19 @@ def test_a_question_is_asked_once_and_a_small_file_comes_with_its_opening(
     assert calls == {"lookup": 1, "read": 1, "getattr": 1}
     assert fs.cat_file(path) == b"small"
     assert calls == {"lookup": 1, "read": 2, "getattr": 1}
+    # A small file is read only and tells of itself.
+    with fs.open(path) as file:
+        assert (file.fs, file.path, file.mode, file.size, file.loc) == (fs, path, "rb", 5, 0)
+        assert file.full_name == fs.unstrip_protocol(path)
+        assert file.info() == file.details == fs.info(path)
+        assert file.readable()
+        assert not file.writable()
+        for use in (lambda: file.write(b"1"), lambda: file.writelines([b"1"]), lambda: file.truncate(0)):
+            with pytest.raises(io.UnsupportedOperation, match="small is open for reading"):
+                use()
+        assert file.read() == b"small"
+    assert file.closed
+    assert (top / "small").read_bytes() == b"small"
 
 
 @pytest.mark.thorough
@@ -177,6 +190,12 @@ def test_an_answer_is_the_callers_own(make: Callable[..., Any], top: Path) -> No
     fs.info(at(top, "small"))["size"] = 99
     fs.ls(at(top), detail=True)[0]["size"] = 99
     assert {fs.info(at(top, name))["size"] for name in ("small", "large")} == {5, len(LARGE)}
+    # A checksum and a time are the present ones.
+    path = at(top, "small")
+    before = (fs.checksum(path), fs.modified(path))
+    os.utime(top / "small", (5, 5))
+    assert fs.checksum(path) != before[0]
+    assert fs.modified(path) != before[1]
 
 
 @pytest.mark.thorough
@@ -279,15 +298,6 @@ def test_a_cache_that_is_invalidated_is_empty(make: Callable[..., Any], top: Pat
 
 
 @pytest.mark.thorough
-def test_a_checksum_and_a_time_are_the_present_ones(make: Callable[..., Any], top: Path) -> None:
-    fs, path = make(), at(top, "small")
-    before = (fs.checksum(path), fs.modified(path))
-    os.utime(top / "small", (5, 5))
-    assert fs.checksum(path) != before[0]
-    assert fs.modified(path) != before[1]
-
-
-@pytest.mark.thorough
 def test_without_close_to_open_consistency_what_is_known_is_used(
     make: Callable[..., Any], top: Path, calls: Counter[str]
 ) -> None:
@@ -319,37 +329,10 @@ def test_symbolic_links_are_followed_anew(make: Callable[..., Any], top: Path) -
     assert fs.open(at(top, "link")).read() == LARGE
 
 
-@pytest.mark.thorough
-def test_a_small_file_is_read_only_and_tells_of_itself(make: Callable[..., Any], top: Path) -> None:
-    fs, path = make(), at(top, "small")
-    with fs.open(path) as file:
-        assert (file.fs, file.path, file.mode, file.size, file.loc) == (fs, path, "rb", 5, 0)
-        assert file.full_name == fs.unstrip_protocol(path)
-        assert file.info() == file.details == fs.info(path)
-        assert file.readable()
-        assert not file.writable()
-        for use in (lambda: file.write(b"1"), lambda: file.writelines([b"1"]), lambda: file.truncate(0)):
-            with pytest.raises(io.UnsupportedOperation, match="small is open for reading"):
-                use()
-        assert file.read() == b"small"
-    assert file.closed
-    assert (top / "small").read_bytes() == b"small"
-
-
 def _entry(number: int) -> DirEntry:
     time = nfstime3(0, 0)
     attributes = fattr3(ftype3.NF3REG, 0o644, 1, 0, 0, 1, 1, specdata3(0, 0), 0, number, time, time, time)
     return DirEntry(f"f{number}", Node(nfs_fh3(b"d"), None, "/"), nfs_fh3(b"%d" % number), attributes)
-
-
-def test_an_answer_is_not_kept_if_a_change_came_after_the_question() -> None:
-    known = KnownFiles()
-    asked_at = known.changes
-    known.forget("/d/other")
-    known.keep("/d/f1", {}, _entry(1), changes=asked_at)
-    assert known.find("/d/f1", 1e9) is None
-    known.keep("/d/f1", {}, _entry(1), changes=known.changes)
-    assert known.find("/d/f1", 1e9) is not None
 
 
 def test_no_more_is_known_than_the_bounds_allow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,6 +351,12 @@ def test_no_more_is_known_than_the_bounds_allow(monkeypatch: pytest.MonkeyPatch)
     found = known.find("/d/7", 1e9)
     assert found is not None
     assert found.data == b"x" * 10
+    # Directories that are asked about are bounded.
+    monkeypatch.setattr(known_files, "FSSPEC_KNOWN_FILES_MAX", 3)
+    known = KnownFiles()
+    for number in (0, 0, 1, 2, 3, 0):
+        assert not known.is_worth_listing(f"/d{number}", 1e9)
+    assert len(known._asked) == 3
 
 
 def test_what_files_hold_is_not_kept_longer_than_it_is_believed() -> None:
@@ -390,6 +379,14 @@ def test_what_is_below_a_path_is_forgotten_with_it() -> None:
         known.keep(path, {}, _entry(1), changes=known.changes)
     known.forget_tree("/d/a")
     assert [path for path in ("/d", "/d/a", "/d/a/b", "/d/ab", "/e") if known.find(path, 1e9)] == ["/d/ab", "/e"]
+    # An answer is not kept if a change came after the question.
+    known = KnownFiles()
+    asked_at = known.changes
+    known.forget("/d/other")
+    known.keep("/d/f1", {}, _entry(1), changes=asked_at)
+    assert known.find("/d/f1", 1e9) is None
+    known.keep("/d/f1", {}, _entry(1), changes=known.changes)
+    assert known.find("/d/f1", 1e9) is not None
 
 
 @pytest.mark.thorough
@@ -460,6 +457,13 @@ def test_files_that_are_asked_for_at_once_wait_for_one_page(
     fs, paths = make(), parts(top, 9)
     assert fs.cat(paths) == {path: bytes(1 + number) for number, path in enumerate(paths)}
     assert asked == {"lookup": 2, "page": 1}
+    # No page is read where nothing is kept.
+    asked.clear()
+    fs = make(attributes_valid_s=0)
+    paths = parts(top)
+    for path in paths:
+        fs.info(path)
+    assert asked == {"lookup": 6}
 
 
 @pytest.mark.thorough
@@ -493,14 +497,6 @@ def test_a_directory_that_cannot_be_listed_is_searched(
     assert [fs.info(path)["size"] for path in parts(top)] == [*range(1, 7)]
 
 
-@pytest.mark.thorough
-def test_no_page_is_read_where_nothing_is_kept(make: Callable[..., Any], top: Path, asked: Counter[str]) -> None:
-    fs, paths = make(attributes_valid_s=0), parts(top)
-    for path in paths:
-        fs.info(path)
-    assert asked == {"lookup": 6}
-
-
 def test_a_page_is_read_once_in_the_time_that_it_is_valid() -> None:
     now = 0.0
     known = KnownFiles(lambda: now)
@@ -522,11 +518,3 @@ def test_a_page_is_read_once_in_the_time_that_it_is_valid() -> None:
     assert worth() == [False] * 4
     known.forget_all()
     assert worth() == [False, False, True, False]
-
-
-def test_directories_that_are_asked_about_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_files, "FSSPEC_KNOWN_FILES_MAX", 3)
-    known = KnownFiles()
-    for number in (0, 0, 1, 2, 3, 0):
-        assert not known.is_worth_listing(f"/d{number}", 1e9)
-    assert len(known._asked) == 3

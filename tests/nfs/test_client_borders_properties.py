@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpcrdma.cli import console
@@ -222,10 +222,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("local")
 
 
-@pytest.mark.thorough
-@each_case("operation", OPERATIONS)
-@given(data=st.data())
-def test_no_reply_raises_anything_but_our_errors(operation: str, data: st.DataObject, beside: Path) -> None:
+def check(operation: str, data: st.DataObject, beside: Path) -> None:
     own = beside / "own"
     own.mkdir(parents=True, exist_ok=True)
     dropped = operation in {"writing", "exclusive"}
@@ -247,6 +244,22 @@ def test_no_reply_raises_anything_but_our_errors(operation: str, data: st.DataOb
                 # An example may be broken off at any draw.
                 if any(own.iterdir()) or len(list(beside.iterdir())) > 1:
                     shutil.rmtree(beside)
+
+
+@pytest.mark.thorough
+@each_case("operation", OPERATIONS)
+@given(data=st.data())
+def test_no_reply_raises_anything_but_our_errors(operation: str, data: st.DataObject, beside: Path) -> None:
+    check(operation, data, beside)
+
+
+@each_case("operation", ["stat", "reading", "upload_tree"])
+@settings(max_examples=3)
+@given(data=st.data())
+def test_no_reply_to_some_operations_raises_anything_but_our_errors(
+    operation: str, data: st.DataObject, beside: Path
+) -> None:
+    check(operation, data, beside)
 
 
 @given(data=st.data())

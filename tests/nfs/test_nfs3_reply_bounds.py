@@ -16,7 +16,7 @@ def bound(number: int, **args: int) -> ReplyBound:
 
 
 @pytest.mark.req("NF-1")
-@pytest.mark.parametrize(
+@each_case(
     ("number", "octets"),
     [
         (0, 0),

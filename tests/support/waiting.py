@@ -9,7 +9,7 @@ from typing import Any
 
 from rpcrdma.simulation.loop import VirtualLoop
 
-__all__ = ["closing", "time_passes", "until"]
+__all__ = ["closing", "once", "time_passes", "until"]
 
 _BUSY_TURNS = 200
 _PAUSE_S = 0.001
@@ -33,6 +33,12 @@ async def closing(fs: Any, work: Coroutine[Any, Any, Any]) -> Any:
     """The result of `work`; the file system is closed afterwards."""
     async with fs:
         return await work
+
+
+async def once(fs: Any, method: str, *arguments: Any, **options: Any) -> Any:
+    """The result of a method of a file system, which is closed afterwards."""
+    async with fs:
+        return await getattr(fs, method)(*arguments, **options)
 
 
 async def time_passes(duration_s: float) -> None:

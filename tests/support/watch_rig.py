@@ -17,13 +17,7 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.nfs.client import Change, ChangeKind, Changes, nfs_open
 from rpcrdma.nfs.server import Export, NfsServices, ServerState, build_services, open_state
 from rpcrdma.nfs.server.watch_service import WatchService
-from rpcrdma.nfs.watch import (
-    SUBSCRIBE,
-    WATCH_V1,
-    WATCHER_V1_Service,
-    watch_batch,
-    watch_subscribe_args,
-)
+from rpcrdma.nfs.watch import SUBSCRIBE, WATCH_V1, WATCHER_V1_Service, watch_batch, watch_subscribe_args
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.program import Caller
 from rpcrdma.rpc.service import CallContext
@@ -81,7 +75,11 @@ class Cut:
         if self.refuses:
             writer.transport.abort()
             return
-        other_reader, other = await asyncio.open_connection("127.0.0.1", self.target)
+        try:
+            other_reader, other = await asyncio.open_connection("127.0.0.1", self.target)
+        except OSError:
+            writer.transport.abort()
+            return
         self._writers |= {writer, other}
         await asyncio.gather(self._pass(reader, other), self._pass(other_reader, writer))
 
@@ -111,15 +109,18 @@ class Rig:
 
     @asynccontextmanager
     async def watching(self, path: str = ".", **options: Any) -> AsyncIterator[Changes]:
-        async with (
-            nfs_open(f"{self.url}/", mount_port=self.mount_port) as fs,
-            fs.watch(path, **options) as changes,
-        ):
+        async with nfs_open(f"{self.url}/", mount_port=self.mount_port) as fs, fs.watch(path, **options) as changes:
             yield changes
 
     @property
     def thread(self) -> Any:
         return self.watch._thread
+
+    def hear(self) -> None:
+        """Has what has happened noted, while the event loop, which would tell clients of it, stands still."""
+        for _ in range(2):
+            # A job precedes the events that are there when it runs.
+            self.thread.submit(lambda _: None).result()
 
 
 def build(top: Path, state: ServerState, **options: Any) -> NfsServices:

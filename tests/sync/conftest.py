@@ -20,9 +20,10 @@ from rpcrdma.nfs.server.watch_service import WatchService
 
 @dataclass(frozen=True)
 class Running:
-    """The URL of a server's export over RDMA, and its directory."""
+    """The URLs of a server's export over RDMA and over TCP, and its directory."""
 
     url: str
+    tcp_url: str
     directory: Path
 
 
@@ -45,9 +46,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
     thread = threading.Thread(target=asyncio.run, args=(main(),))
     thread.start()
-    assert started.wait(30), "the server did not start"
+    assert started.wait(60), "the server did not start"
     rdma, tcp = urls
-    yield Running(f"{rdma}/?mountport={parse_url(tcp).port}", directory)
+    yield Running(f"{rdma}/?mountport={parse_url(tcp).port}", f"{tcp}/", directory)
     ended.set()
     thread.join()
     services.nfs.close()

@@ -17,6 +17,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.client import NfsFile, NfsFilesystem
 from rpcrdma.nfs.client.streams.read_ahead import ReadAhead
 from rpcrdma.sync import background_loop
+from support.event_loop import in_event_loop
 
 if TYPE_CHECKING:
     from conftest import Running
@@ -29,52 +30,31 @@ def fs(running: Running) -> Iterator[NfsFilesystem]:
         yield filesystem._asynchronous
 
 
-def looked_at_by_pandas(file: NfsFile) -> bool:
-    """The check of `pandas.api.types.is_file_like`, which pandas makes of everything that it is to read or write."""
-    return (hasattr(file, "read") or hasattr(file, "write")) and hasattr(file, "__iter__")
-
-
 @pytest.mark.thorough
-def test_a_file_that_is_handed_to_pandas(running: Running, folder: Path) -> None:
+@in_event_loop
+async def test_synchronous_uses_of_files_and_blocks(running: Running, folder: Path) -> None:
     (folder / "f").write_text("a,b\n")
-
-    async def main() -> None:
-        async with rpcrdma.nfs_open(running.url) as fs, await fs.open(f"{folder.name}/f") as file:
-            with pytest.raises(TypeError, match=r"NfsFile is asynchronous: write `async for`, .* rpcrdma\.sync"):
-                looked_at_by_pandas(file)
-            with pytest.raises(TypeError, match="'NfsFile' object is not iterable"):
-                csv.reader(file)
-            assert [line async for line in file] == [b"a,b\n"]
-
-    asyncio.run(main())
-
-
-@pytest.mark.thorough
-def test_blocks_that_are_entered_synchronously(running: Running, folder: Path) -> None:
-    (folder / "f").touch()
     remedy = r"is asynchronous: write `async with`, .* rpcrdma\.sync"
-
-    async def main() -> None:
-        async with rpcrdma.nfs_open(running.url) as fs, await fs.open(f"{folder.name}/f") as file:
-            for entered in (rpcrdma.nfs_open(running.url), rpcrdma.connect(running.url), fs, fs.connection, file):
-                with pytest.raises(TypeError, match=remedy):
-                    entered.__enter__()
-                with pytest.raises(TypeError, match=remedy), entered:
-                    pass
-
-    asyncio.run(main())
+    async with rpcrdma.nfs_open(running.url) as fs, await fs.open(f"{folder.name}/f") as file:
+        # As `pandas.api.types.is_file_like` looks at everything that pandas is to read or write.
+        with pytest.raises(TypeError, match=r"NfsFile is asynchronous: write `async for`, .* rpcrdma\.sync"):
+            hasattr(file, "__iter__")
+        with pytest.raises(TypeError, match="'NfsFile' object is not iterable"):
+            csv.reader(file)
+        for entered in (rpcrdma.nfs_open(running.url), rpcrdma.connect(running.url), fs, fs.connection, file):
+            with pytest.raises(TypeError, match=remedy):
+                entered.__enter__()
+            with pytest.raises(TypeError, match=remedy), entered:
+                pass
+        assert [line async for line in file] == [b"a,b\n"]
 
 
 @pytest.mark.thorough
-def test_calls_outside_of_a_loop_and_in_another(fs: NfsFilesystem) -> None:
+def test_calls_outside_of_a_loop_and_in_another(fs: NfsFilesystem, folder: Path) -> None:
     with pytest.raises(LocalProtocolError, match=r"outside of an event loop; .* rpcrdma\.sync"):
         fs.caller.call(v3.NULL, None)  # never awaited, and yet it is told
     with pytest.raises(LocalProtocolError, match=r"belongs to the event loop that has opened it.* rpcrdma\.sync"):
         asyncio.run(fs.stat("."))
-
-
-@pytest.mark.thorough
-def test_a_file_in_another_loop(fs: NfsFilesystem, folder: Path) -> None:
     (folder / "f").write_bytes(bytes(100))
     with background_loop.claimed_loop() as loop:
         file: NfsFile = loop.run(lambda: fs.open(f"{folder.name}/f", "r+b"))
@@ -100,7 +80,7 @@ def test_a_read_in_flight_of_another_loop_is_not_waited_for() -> None:
 
         ahead, reading = loop.run(begin)
         with pytest.raises(LocalProtocolError, match="belongs to the event loop"):
-            asyncio.run(asyncio.wait_for(ahead.at(0, 10, 0), 20))
+            asyncio.run(ahead.at(0, 10, 0))
 
         async def end() -> None:
             for block in list(ahead._row):

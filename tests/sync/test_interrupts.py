@@ -25,7 +25,7 @@ pytestmark = pytest.mark.thorough
 WAITING_CODE = {module.__file__ for module in (awaited_call, background_loop, waiting, base_events, selector_events)}
 ROUNDS = 2
 """The thread goes round a loop so often before the call ends."""
-HANGS_S = 20
+HANGS_S = 60
 
 Boundary = tuple[CodeType, int, int]
 """The boundary before an instruction: its code, its offset there, and how often it has been reached before."""

@@ -9,29 +9,42 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rpcrdma import sync
+from rpcrdma.aio.awaited_call import _AwaitedCall
 from rpcrdma.sync import background_loop
 
 if TYPE_CHECKING:
     from conftest import Running
 
 
-def interrupt_when(event: threading.Event) -> threading.Thread:
-    """Sends this thread SIGINT, as Ctrl-C does, when `event` is set."""
+@contextlib.contextmanager
+def interrupted(begun: threading.Event) -> Iterator[None]:
+    """Sends this thread SIGINT, as Ctrl-C does, when `begun` is set and it waits in the block."""
     main = threading.get_ident()
 
+    def waits() -> bool:
+        frame = sys._current_frames().get(main)
+        while frame is not None and frame.f_code is not _AwaitedCall.wait.__code__:
+            frame = frame.f_back
+        return frame is not None
+
     def send() -> None:
-        assert event.wait(30), "what was to be interrupted has not begun"
+        begun.wait()
+        while not waits():
+            os.sched_yield()
         signal.pthread_kill(main, signal.SIGINT)
 
     thread = threading.Thread(target=send)
     thread.start()
-    return thread
+    with pytest.raises(KeyboardInterrupt):
+        yield
+    thread.join()
 
 
 def test_an_interrupt_cancels_what_is_waited_for_and_waits_for_its_end() -> None:
@@ -42,15 +55,14 @@ def test_an_interrupt_cancels_what_is_waited_for_and_waits_for_its_end() -> None
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            await asyncio.sleep(0.05)
+            for _ in range(1000):
+                await asyncio.sleep(0)
             said.append("ended")
 
     with background_loop.claimed_loop() as loop:
-        thread = interrupt_when(begun)
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted(begun):
             loop.run(work)
         assert said == ["ended"]
-        thread.join()
 
 
 def test_what_was_made_when_the_interrupt_came_is_undone() -> None:
@@ -66,26 +78,18 @@ def test_what_was_made_when_the_interrupt_came_is_undone() -> None:
         undone.append(opened)
 
     with background_loop.claimed_loop() as loop:
-        thread = interrupt_when(begun)
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted(begun):
             loop.run(open_something, undo=close)
         assert undone == ["open"]
-        thread.join()
 
 
 @pytest.mark.thorough
 def test_a_wait_for_changes_can_be_interrupted(running: Running, folder: Path) -> None:
     with sync.nfs_open(running.url) as fs, fs.watch(folder.name) as changes:
-        waits = threading.Event()
-
-        def next_change() -> None:
-            waits.set()
+        begun = threading.Event()
+        begun.set()
+        with interrupted(begun):
             next(changes)
-
-        thread = interrupt_when(waits)
-        with pytest.raises(KeyboardInterrupt):
-            next_change()
-        thread.join()
         (folder / "later").mkdir()
         assert next(changes).path == "later"
 
@@ -169,7 +173,7 @@ def test_forks_and_the_end_of_a_process(running: Running, folder: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=60,
         env={**os.environ, "PYTHONASYNCIODEBUG": ""},
     )
     assert (done.returncode, done.stdout) == (0, "ends\n"), done.stderr

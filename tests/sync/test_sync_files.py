@@ -32,29 +32,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.thorough
 
 
-def test_the_calls_of_os(running: Running, folder: Path) -> None:
-    with sync.nfs_open(running.url) as fs:
-        name = folder.name
-        fs.mkdir(f"{name}/below/deep", parents=True)
-        fs.write_bytes(f"{name}/a", b"one\ntwo\n")
-        fs.rename(f"{name}/a", f"{name}/b")
-        assert fs.read_bytes(f"{name}/b") == b"one\ntwo\n"
-        assert fs.stat(f"{name}/b").st_size == 8
-        assert sorted(fs.listdir(name)) == ["b", "below"]
-        assert sorted(entry.name for entry in fs.first_entries(name)) == ["b", "below"]
-        assert {entry.name: entry.is_dir() for entry in fs.scandir(name)} == {"b": False, "below": True}
-        assert list(fs.walk(name)) == [
-            (f"/{name}", ["below"], ["b"]),
-            (f"/{name}/below", ["deep"], []),
-            (f"/{name}/below/deep", [], []),
-        ]
-        with pytest.raises(FileNotFoundError, match="missing"):
-            fs.stat(f"{name}/missing")
-        fs.rmtree(f"{name}/below").check()
-        assert not fs.exists(f"{name}/below")
-
-
-def test_file_systems_and_connections_show_their_urls(running: Running) -> None:
+def test_file_systems_and_connections_show_their_urls(running: Running, folder: Path) -> None:
     with sync.nfs_open(running.url) as fs:
         assert repr(fs) == f"<rpcrdma.sync.MountedFilesystem {fs.url}>"
         assert repr(fs.connection) == f"<rpcrdma.sync.Connection {fs.connection.url}>"
@@ -62,6 +40,13 @@ def test_file_systems_and_connections_show_their_urls(running: Running) -> None:
         assert fs.url.startswith("rdma://127.0.0.1:")
         inner = sync.NfsFilesystem(fs._asynchronous, fs._loop)
         assert repr(inner) == f"<rpcrdma.sync.NfsFilesystem of {fs._asynchronous!r}>"
+    # What other processes cannot have is not pickled.
+    (folder / "f").touch()
+    with sync.nfs_open(running.url) as fs, fs.open(f"{folder.name}/f") as file:
+        for refused in (fs, fs.connection, file):
+            for use in (pickle.dumps, copy.copy):
+                with pytest.raises(TypeError, match=r"open it anew where it is to be used, or use rpcrdma\.fsspec"):
+                    use(refused)
 
 
 def test_a_walk_can_be_pruned_and_listings_left_early(
@@ -112,9 +97,7 @@ def test_a_file_is_a_raw_one(running: Running, folder: Path) -> None:
         with pytest.raises(io.UnsupportedOperation, match="not opened for writing"), fs.open(path) as file:
             file.write(b"x")
     assert (folder / "f").read_bytes() == b"first"
-
-
-def test_arguments_and_closed_files_are_refused_as_by_raw_files(running: Running, folder: Path) -> None:
+    # Arguments and closed files are refused as by raw files.
     with sync.nfs_open(running.url) as fs:
         file = fs.open(f"{folder.name}/f", "w+b")
         for use in (lambda: file.seek(1.5), lambda: file.read(1.5), lambda: file.truncate(1.5)):  # type: ignore[arg-type]
@@ -128,29 +111,7 @@ def test_arguments_and_closed_files_are_refused_as_by_raw_files(running: Running
                 refused()
 
 
-def test_what_other_processes_cannot_have_is_not_pickled(running: Running, folder: Path) -> None:
-    (folder / "f").touch()
-    with sync.nfs_open(running.url) as fs, fs.open(f"{folder.name}/f") as file:
-        for refused in (fs, fs.connection, file):
-            for use in (pickle.dumps, copy.copy):
-                with pytest.raises(TypeError, match=r"open it anew where it is to be used, or use rpcrdma\.fsspec"):
-                    use(refused)
-
-
-def test_octets_are_placed_in_the_memory_of_the_caller(running: Running, folder: Path) -> None:
-    content = bytes(range(256)) * 16
-    (folder / "f").write_bytes(content)
-    with sync.nfs_open(running.url) as fs, fs.open(f"{folder.name}/f") as file, mmap.mmap(-1, 8192) as memory:
-        assert file.readinto(memory) == 4096
-        assert memory[:4096] == content
-        buffer = bytearray(1000)
-        assert file.preadinto(buffer, 256) == 1000
-        assert buffer == content[256:1256]
-        file.seek(0)
-        assert b"".join(bytes(view) for view in file.views()) == content
-
-
-def test_files_take_octets_in_memory_of_any_format(running: Running, folder: Path) -> None:
+def test_octets_are_placed_in_memory_of_any_format_but_none_with_gaps(running: Running, folder: Path) -> None:
     numbers = array.array("d", range(512))
     with sync.nfs_open(running.url) as fs:
         with fs.open(f"{folder.name}/f", "w+b") as file:
@@ -166,9 +127,6 @@ def test_files_take_octets_in_memory_of_any_format(running: Running, folder: Pat
         fs.write_bytes(f"{folder.name}/f", numbers)
         assert fs.read_into(f"{folder.name}/f", found) == 4096
     assert (folder / "f").read_bytes() == numbers.tobytes()
-
-
-def test_memory_with_gaps_is_refused_and_leaves_the_file_as_it_is(running: Running, folder: Path) -> None:
     (folder / "f").write_bytes(b"content")
     gappy = memoryview(bytearray(16))[::2]
     with sync.nfs_open(running.url) as fs, fs.open(f"{folder.name}/f", "r+b") as file:
@@ -186,6 +144,16 @@ def test_memory_with_gaps_is_refused_and_leaves_the_file_as_it_is(running: Runni
             with pytest.raises(LocalProtocolError, match="buffer: the bytes is read-only"):
                 read(bytes(7))
     assert (folder / "f").read_bytes() == b"content"
+    content = bytes(range(256)) * 16
+    (folder / "f").write_bytes(content)
+    with sync.nfs_open(running.url) as fs, fs.open(f"{folder.name}/f") as file, mmap.mmap(-1, 8192) as memory:
+        assert file.readinto(memory) == 4096
+        assert memory[:4096] == content
+        buffer = bytearray(1000)
+        assert file.preadinto(buffer, 256) == 1000
+        assert buffer == content[256:1256]
+        file.seek(0)
+        assert b"".join(bytes(view) for view in file.views()) == content
 
 
 def test_the_standard_library_takes_the_files(running: Running, folder: Path) -> None:
@@ -245,6 +213,16 @@ def test_it_works_where_a_loop_runs_already(running: Running, folder: Path) -> N
             return fs.read_bytes(f"{folder.name}/n")
 
     assert asyncio.run(notebook()) == b"cell"
+    # A function that the thread calls may not wait for it.
+    (folder / "f").write_bytes(b"x")
+    with sync.nfs_open(running.url) as fs:
+
+        def progress(_files: int, _octets: int) -> None:
+            fs.listdir(folder.name)
+
+        with pytest.raises(LocalProtocolError, match="call it from another thread"):
+            fs.download(f"{folder.name}/f", folder / "copy", progress=progress)
+        assert "f" in fs.listdir(folder.name)
 
 
 def test_calls_of_any_program(running: Running) -> None:
@@ -279,15 +257,3 @@ def test_failing_to_connect_leaves_nothing_behind(running: Running) -> None:
         sync.nfs_open("http://127.0.0.1/")
     assert background_loop._present is before
     assert not before.in_use
-
-
-def test_a_function_that_the_thread_calls_may_not_wait_for_it(running: Running, folder: Path) -> None:
-    (folder / "f").write_bytes(b"x")
-    with sync.nfs_open(running.url) as fs:
-
-        def progress(_files: int, _octets: int) -> None:
-            fs.listdir(folder.name)
-
-        with pytest.raises(LocalProtocolError, match="call it from another thread"):
-            fs.download(f"{folder.name}/f", folder / "copy", progress=progress)
-        assert "f" in fs.listdir(folder.name)

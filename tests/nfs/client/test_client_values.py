@@ -17,9 +17,11 @@ from rpcrdma.nfs.client.paths import base_name, components, join, listed_name, t
 from rpcrdma.nfs.client.resolver import LookupCache
 from rpcrdma.nfs.client.streams.open_state import parse_open_mode
 from rpcrdma.nfs.client.volume import TransferSizes
+from rpcrdma.nfs.client.watching import believed
 from rpcrdma.nfs.errors import NfsError, nfs_error
 from rpcrdma.nfs.port_mapper import GETPORT, mapping
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3, nfstime3, post_op_attr, specdata3, time_how
+from rpcrdma.nfs.watch import watch_change, watch_kind, watch_status
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
 
@@ -27,21 +29,8 @@ FAILURES = [status for status in nfsstat3 if status != nfsstat3.NFS3_OK]
 
 
 def fattr(kind: ftype3 = ftype3.NF3REG, mode: int = 0o644, rdev: specdata3 | None = None) -> fattr3:
-    return fattr3(
-        kind,
-        mode,
-        2,
-        10,
-        20,
-        1000,
-        1025,
-        rdev or specdata3(8, 1),
-        77,
-        5,
-        nfstime3(1, 5),
-        nfstime3(2, 6),
-        nfstime3(3, 7),
-    )
+    times = (nfstime3(1, 5), nfstime3(2, 6), nfstime3(3, 7))
+    return fattr3(kind, mode, 2, 10, 20, 1000, 1025, rdev or specdata3(8, 1), 77, 5, *times)
 
 
 def test_attributes_are_what_os_stat_shows() -> None:
@@ -55,6 +44,10 @@ def test_attributes_are_what_os_stat_shows() -> None:
     assert shown.is_file()
     assert not shown.is_dir()
     assert not shown.is_symlink()
+    # Type bits in the mode of a server are ignored.
+    assert stat_from(fattr(mode=stat.S_IFDIR | 0o4755)).st_mode == stat.S_IFREG | 0o4755
+    # Any device number can be shown.
+    assert isinstance(stat_from(fattr(rdev=specdata3(0xFFFFFFFF, 0xFFFFFFFF))).st_rdev, int)
 
 
 @each_case("kind", ftype3)
@@ -69,14 +62,6 @@ def test_each_file_type_has_its_bits(kind: ftype3) -> None:
         ftype3.NF3FIFO: stat.S_ISFIFO,
     }
     assert names[kind](stat_from(fattr(kind)).st_mode)
-
-
-def test_type_bits_in_the_mode_of_a_server_are_ignored() -> None:
-    assert stat_from(fattr(mode=stat.S_IFDIR | 0o4755)).st_mode == stat.S_IFREG | 0o4755
-
-
-def test_any_device_number_can_be_shown() -> None:
-    assert isinstance(stat_from(fattr(rdev=specdata3(0xFFFFFFFF, 0xFFFFFFFF))).st_rdev, int)
 
 
 def test_space_is_counted_in_blocks() -> None:
@@ -106,40 +91,29 @@ def test_times_that_the_protocol_lacks_are_refused(time_ns: int) -> None:
 
 
 @each_case("status", FAILURES)
-def test_each_status_has_an_errno_and_a_text(status: nfsstat3) -> None:
+def test_each_status_is_an_error_of_the_class_that_its_errno_has_in_python(status: nfsstat3) -> None:
     error = nfs_error(status, "/a")
     assert isinstance(error, NfsError)
     assert error.errno
     assert error.strerror
     assert (error.status, error.path, error.filename) == (status, "/a", "/a")
     assert str(error).endswith("'/a'")
-
-
-@each_case(
-    ("status", "kind"),
-    [
-        (nfsstat3.NFS3ERR_NOENT, FileNotFoundError),
-        (nfsstat3.NFS3ERR_EXIST, FileExistsError),
-        (nfsstat3.NFS3ERR_NOTDIR, NotADirectoryError),
-        (nfsstat3.NFS3ERR_ISDIR, IsADirectoryError),
-        (nfsstat3.NFS3ERR_PERM, PermissionError),
-        (nfsstat3.NFS3ERR_ACCES, PermissionError),
-    ],
-)
-def test_the_exceptions_of_files_are_raised(status: nfsstat3, kind: type[OSError]) -> None:
-    assert isinstance(nfs_error(status), kind)
-
-
-@each_case("status", FAILURES)
-def test_an_error_is_of_the_class_that_its_errno_has_in_python(status: nfsstat3) -> None:
-    error = nfs_error(status)
     expected = type(OSError(error.errno, ""))
     assert expected is BlockingIOError or isinstance(error, expected)
+    again = pickle.loads(pickle.dumps(nfs_error(status, "/a", "/b")))
+    assert (type(again), again.errno, again.filename, again.filename2) == (type(error), error.errno, "/a", "/b")
 
 
-def test_errors_survive_pickling() -> None:
-    error = pickle.loads(pickle.dumps(nfs_error(nfsstat3.NFS3ERR_XDEV, "/a", "/b")))
-    assert (error.errno, error.filename, error.filename2) == (errno.EXDEV, "/a", "/b")
+def test_the_exceptions_of_files_are_raised() -> None:
+    for name, kind in (
+        ("NOENT", FileNotFoundError),
+        ("EXIST", FileExistsError),
+        ("NOTDIR", NotADirectoryError),
+        ("ISDIR", IsADirectoryError),
+        ("PERM", PermissionError),
+        ("ACCES", PermissionError),
+    ):
+        assert isinstance(nfs_error(nfsstat3[f"NFS3ERR_{name}"]), kind)
 
 
 @each_case(
@@ -162,23 +136,15 @@ def test_paths_are_taken_apart(path: str, names: list[str]) -> None:
     assert components(path) == names
 
 
-def test_names_that_no_server_takes_are_refused() -> None:
+def test_paths_hold_octets_and_names_that_servers_take() -> None:
     assert components("x" * 255) == ["x" * 255]
     with pytest.raises(NfsError) as caught:
         components("/a/" + "é" * 128)
     assert caught.value.errno == errno.ENAMETOOLONG
-
-
-def test_octets_that_are_no_text_travel_through_paths() -> None:
+    # Octets that are no text travel through paths.
     assert text_of(b"/a\xff").encode("utf-8", "surrogateescape") == b"/a\xff"
-
-
-def test_a_nul_is_refused() -> None:
     with pytest.raises(ValueError, match="null"):
         text_of("a\0b")
-
-
-def test_paths_are_joined_and_ended() -> None:
     assert join("/", "a") == "/a"
     assert join("/a", "b") == "/a/b"
     assert join("/a", "/b") == "/b"
@@ -191,9 +157,7 @@ def test_paths_are_joined_and_ended() -> None:
 def test_a_listing_may_not_name_what_is_no_name(name: str) -> None:
     with pytest.raises(RemoteProtocolError, match="no file's name"):
         listed_name(name)
-
-
-def test_dots_in_a_listing_are_passed_over() -> None:
+    # Dots in a listing are passed over.
     assert listed_name(".") is None
     assert listed_name("..") is None
     assert listed_name("...") == "..."
@@ -276,9 +240,7 @@ def test_the_least_recently_used_lookup_leaves_first() -> None:
     assert cache.find(top, "a") is None
     cache.clear()
     assert len(cache) == 0
-
-
-def test_a_cache_can_be_off() -> None:
+    # A cache can be off.
     cache = LookupCache(lambda: 0.0, valid_s=0, entries_max=2)
     cache.keep(node(1), "a", node(2))
     assert len(cache) == 0
@@ -293,3 +255,10 @@ def test_getport_is_encoded_as_rfc_1833_says() -> None:
     GETPORT.encode_result(answer, 20048)
     assert GETPORT.decode_result(Decoder(answer.reduced)) == 20048
     assert (GETPORT.program, GETPORT.version, GETPORT.number) == (100000, 2, 3)
+
+
+@each_case("path", ["", "/etc", "a//b", "..", "a/../b", "a\0", "a/"])
+def test_changes_at_paths_that_lead_elsewhere_are_not_believed(path: str) -> None:
+    for kind, paths in ((watch_kind.WATCH_CREATED, (path, "")), (watch_kind.WATCH_RENAMED, ("a", path))):
+        with pytest.raises(RemoteProtocolError):
+            believed(watch_change(kind, False, *paths, watch_status.WATCH_OK))

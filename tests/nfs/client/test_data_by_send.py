@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import mmap
 import os
 import random
@@ -26,6 +25,7 @@ from rpcrdma.rtr.extension import NAME
 from rpcrdma.rtr.receive_slabs import SlabReceives
 from rpcrdma.transport import TransportStatistics
 from rtr_pair import address_of, slab_addresses, slab_memory
+from support.event_loop import in_event_loop
 
 pytestmark = pytest.mark.thorough
 
@@ -88,37 +88,36 @@ class Meter:
 
 
 @SIZES
-def test_a_read_takes_one_round_trip_and_no_registration(tmp_path: Path, octets: int, transmissions: int) -> None:
-    async def main() -> None:
-        async with mounted(tmp_path, RoundTrip()) as (server, fs):
-            expected = (tmp_path / "export" / "data").read_bytes()[:octets]
-            async with await fs.open("data") as file:
-                into = bytearray(octets)
-                meter = Meter(server, fs)
-                assert await file.preadinto(into, 0) == octets
-                meter.check(sends=1, receives=transmissions)
-                assert into == expected
-            # Without memory of the caller the result is used where it arrived.
-            handle, _ = await fs.handle_of("data")
+@in_event_loop
+async def test_a_read_takes_one_round_trip_and_no_registration(tmp_path: Path, octets: int, transmissions: int) -> None:
+    async with mounted(tmp_path, RoundTrip()) as (server, fs):
+        expected = (tmp_path / "export" / "data").read_bytes()[:octets]
+        async with await fs.open("data") as file:
+            into = bytearray(octets)
             meter = Meter(server, fs)
-            reply = await fs.connection.call(v3.READ, v3.READ3args(v3.nfs_fh3(handle), 0, octets))
+            assert await file.preadinto(into, 0) == octets
             meter.check(sends=1, receives=transmissions)
-            assert isinstance(reply.value, v3.READ3resok)
-            data = memoryview(reply.value.data)
-            assert data == expected
-            assert isinstance(data.obj, mmap.mmap), "the memory of a receive buffer"
-            assert address_of(data) % 4096 == 0
-            link = fs.connection.extension(NAME)
-            assert link is not None
-            assert isinstance(link.receives, SlabReceives)
-            slabs = slab_addresses(link.receives._store)
-            assert transmissions == 1 or any(address_of(data) in memory for memory in slabs)
-
-    asyncio.run(main())
+            assert into == expected
+        # Without memory of the caller the result is used where it arrived.
+        handle, _ = await fs.handle_of("data")
+        meter = Meter(server, fs)
+        reply = await fs.connection.call(v3.READ, v3.READ3args(v3.nfs_fh3(handle), 0, octets))
+        meter.check(sends=1, receives=transmissions)
+        assert isinstance(reply.value, v3.READ3resok)
+        data = memoryview(reply.value.data)
+        assert data == expected
+        assert isinstance(data.obj, mmap.mmap), "the memory of a receive buffer"
+        assert address_of(data) % 4096 == 0
+        link = fs.connection.extension(NAME)
+        assert link is not None
+        assert isinstance(link.receives, SlabReceives)
+        slabs = slab_addresses(link.receives._store)
+        assert transmissions == 1 or any(address_of(data) in memory for memory in slabs)
 
 
 @SIZES
-def test_a_write_takes_one_round_trip_and_no_copy(
+@in_event_loop
+async def test_a_write_takes_one_round_trip_and_no_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, octets: int, transmissions: int
 ) -> None:
     taken: list[memoryview] = []
@@ -129,19 +128,15 @@ def test_a_write_takes_one_round_trip_and_no_copy(
         return write(fd, data, offset)
 
     monkeypatch.setattr(os, "pwrite", noting)
-
-    async def main() -> None:
-        extension = RoundTrip()
-        async with mounted(tmp_path, extension) as (server, fs), await fs.open("data", "r+b") as file:
-            data = random.Random(octets).randbytes(octets)
-            meter = Meter(server, fs)
-            assert await file.pwrite(data, 0) == octets
-            await file.flush()
-            meter.check(sends=transmissions, receives=1)
-            (came,) = taken
-            assert isinstance(came.obj, mmap.mmap), "the memory of a receive buffer"
-            assert address_of(came) % 4096 == 0
-            assert transmissions == 1 or any(address_of(came) in memory for memory in slab_memory(extension))
-        assert (tmp_path / "export" / "data").read_bytes()[:octets] == data
-
-    asyncio.run(main())
+    extension = RoundTrip()
+    async with mounted(tmp_path, extension) as (server, fs), await fs.open("data", "r+b") as file:
+        data = random.Random(octets).randbytes(octets)
+        meter = Meter(server, fs)
+        assert await file.pwrite(data, 0) == octets
+        await file.flush()
+        meter.check(sends=transmissions, receives=1)
+        (came,) = taken
+        assert isinstance(came.obj, mmap.mmap), "the memory of a receive buffer"
+        assert address_of(came) % 4096 == 0
+        assert transmissions == 1 or any(address_of(came) in memory for memory in slab_memory(extension))
+    assert (tmp_path / "export" / "data").read_bytes()[:octets] == data

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3
 from support.cases import each_case
+from support.event_loop import in_event_loop
 from support.octets import pattern
 from support.waiting import until
 
@@ -23,25 +24,22 @@ BLOCK = 1 << 16
 
 
 @each_case("size", [10, BLOCK // 2 + 3, 3 * BLOCK])
-def test_concurrent_reads_follow_each_other(server: Any, mounted: Any, size: int) -> None:
+@in_event_loop
+async def test_concurrent_reads_follow_each_other(server: Any, mounted: Any, size: int) -> None:
     data = pattern(10 * size)
     server.put("/file", data)
-
-    async def work() -> None:
-        async with await mounted(read_ahead_blocks=2).open("/file") as file:
-            buffer = bytearray(size)
-            found = await asyncio.gather(
-                file.read(size), file.read(size), file.readinto(buffer), file.seek(size, io.SEEK_CUR), file.read(size)
-            )
-            assert found[:2] == [data[:size], data[size : 2 * size]]
-            assert (found[2], buffer) == (size, data[2 * size : 3 * size])
-            assert found[3:] == [4 * size, data[4 * size : 5 * size]]
-            assert file.tell() == 5 * size
-
-    run(work())
+    async with await mounted(read_ahead_blocks=2).open("/file") as file:
+        buffer = bytearray(size)
+        found = await asyncio.gather(
+            file.read(size), file.read(size), file.readinto(buffer), file.seek(size, io.SEEK_CUR), file.read(size)
+        )
+        assert found[:2] == [data[:size], data[size : 2 * size]]
+        assert (found[2], buffer) == (size, data[2 * size : 3 * size])
+        assert found[3:] == [4 * size, data[4 * size : 5 * size]]
+        assert file.tell() == 5 * size
 
 
-def test_concurrent_writes_follow_each_other(server: Any, mounted: Any) -> None:
+def test_concurrent_writes_and_iterations_follow_each_other(server: Any, mounted: Any) -> None:
     pieces = [bytes([65 + number]) * (BLOCK // 3) for number in range(20)]
 
     async def work() -> None:
@@ -52,10 +50,7 @@ def test_concurrent_writes_follow_each_other(server: Any, mounted: Any) -> None:
 
     run(work())
     assert bytes(server.at("/file").data) == b"".join(pieces)
-
-
-def test_iterators_share_a_file_as_well(server: Any, mounted: Any) -> None:
-    lines = [b"line %d\n" % number for number in range(20_000)]
+    lines = [b"line %d\n" % number for number in range(8_000)]
     server.put("/file", b"".join(lines))
 
     async def work() -> None:
@@ -70,67 +65,58 @@ def test_iterators_share_a_file_as_well(server: Any, mounted: Any) -> None:
     run(work())
 
 
-def test_what_is_written_meanwhile_is_not_hidden_by_what_was_read_ahead(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_what_is_written_meanwhile_is_not_hidden_by_what_was_read_ahead(server: Any, mounted: Any) -> None:
     server.put("/file", b"old line\n" * 1000)
-
-    async def work() -> None:
-        for how in ("read", "readline"):
-            async with await mounted().open("/file", "r+b") as file:
-                await asyncio.gather(getattr(file, how)(5), file.pwrite(b"new line " * 2, 0))
-                await file.seek(0)
-                assert await file.read(18) == b"new line new line "
-                await file.seek(9)
-                assert await file.readline(5) == b"new l"
-                await file.pwrite(b"old line\n" * 2, 0)
-
-    run(work())
+    for how in ("read", "readline"):
+        async with await mounted().open("/file", "r+b") as file:
+            await asyncio.gather(getattr(file, how)(5), file.pwrite(b"new line " * 2, 0))
+            await file.seek(0)
+            assert await file.read(18) == b"new line new line "
+            await file.seek(9)
+            assert await file.readline(5) == b"new l"
+            await file.pwrite(b"old line\n" * 2, 0)
 
 
 @each_case("how", ["fails", "is cancelled"])
-def test_a_read_that_comes_to_nothing_leaves_the_position(server: Any, mounted: Any, how: str) -> None:
+@in_event_loop
+async def test_a_read_that_comes_to_nothing_leaves_the_position(server: Any, mounted: Any, how: str) -> None:
     data = pattern(8 * BLOCK)
     server.put("/file", data)
-
-    async def work() -> None:
-        async with await mounted(read_ahead_blocks=1).open("/file") as file:
-            assert await file.read(BLOCK) == data[:BLOCK]
-            if how == "fails":
-                server.answers["READ"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_IO]
-                reads = [asyncio.ensure_future(file.read(6 * BLOCK)), asyncio.ensure_future(file.read(5))]
-                with pytest.raises(NfsError):
-                    await reads[0]
-            else:
-                server.hold["READ"] = asyncio.Event()
-                await file.seek(5 * BLOCK)
-                reads = [asyncio.ensure_future(file.read(5)) for _ in range(3)]
-                await until(lambda: server.in_flight)
-                # Of the waiting ones, too: their turns pass on.
-                reads[1].cancel()
-                reads[0].cancel()
-                server.hold.pop("READ").set()
-            position = BLOCK if how == "fails" else 5 * BLOCK
-            assert await reads[-1] == data[position : position + 5]
-            assert file.tell() == position + 5
-            await asyncio.gather(*reads, return_exceptions=True)
-
-    run(work())
+    async with await mounted(read_ahead_blocks=1).open("/file") as file:
+        assert await file.read(BLOCK) == data[:BLOCK]
+        if how == "fails":
+            server.answers["READ"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_IO]
+            reads = [asyncio.ensure_future(file.read(6 * BLOCK)), asyncio.ensure_future(file.read(5))]
+            with pytest.raises(NfsError):
+                await reads[0]
+        else:
+            server.hold["READ"] = asyncio.Event()
+            await file.seek(5 * BLOCK)
+            reads = [asyncio.ensure_future(file.read(5)) for _ in range(3)]
+            await until(lambda: server.in_flight)
+            # Of the waiting ones, too: their turns pass on.
+            reads[1].cancel()
+            reads[0].cancel()
+            server.hold.pop("READ").set()
+        position = BLOCK if how == "fails" else 5 * BLOCK
+        assert await reads[-1] == data[position : position + 5]
+        assert file.tell() == position + 5
+        await asyncio.gather(*reads, return_exceptions=True)
 
 
-def test_a_turn_that_is_cancelled_as_it_comes_passes_on(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_a_turn_that_is_cancelled_as_it_comes_passes_on(server: Any, mounted: Any) -> None:
     server.put("/file", b"0123456789")
-
-    async def work() -> None:
-        async with await mounted().open("/file") as file:
-            position = file._position
-            with position:
-                second, third = (asyncio.ensure_future(file.read(3)) for _ in range(2))
-                await asyncio.sleep(0)
-            # Its turn has come, and it has not heard of it.
-            second.cancel()
-            assert await third == b"012"
-            assert position.free
-
-    run(work())
+    async with await mounted().open("/file") as file:
+        position = file._position
+        with position:
+            second, third = (asyncio.ensure_future(file.read(3)) for _ in range(2))
+            await asyncio.sleep(0)
+        # Its turn has come, and it has not heard of it.
+        second.cancel()
+        assert await third == b"012"
+        assert position.free
 
 
 SMALL = 4096
@@ -144,47 +130,41 @@ STEPS = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=LINES, end=st.booleans(), steps=STEPS, blocks=st.integers(1, 3))
-def test_lines_agree_with_a_file_in_memory(
+@in_event_loop
+async def test_lines_agree_with_a_file_in_memory(
     new_server: Any, lines: list[bytes], end: bool, steps: list[tuple[str, int]], blocks: int
 ) -> None:
     server, mount = new_server()
     model = io.BytesIO(b"\n".join(lines) + b"\n" * end)
     server.put("/file", model.getvalue())
     server.read_max = server.write_max = SMALL
-
-    async def work() -> None:
-        async with await mount(read_ahead_blocks=blocks).open("/file", "r+b") as file:
-            for what, number in steps:
-                if what == "readline":
-                    assert await file.readline() == model.readline()
-                elif what == "limited":
-                    assert await file.readline(number % 20) == model.readline(number % 20)
-                elif what == "readlines":
-                    assert await file.readlines(number % 50) == model.readlines(number % 50)
-                elif what == "next":
-                    assert await anext(file, b"") == next(model, b"")
-                elif what == "read":
-                    assert await file.read(number % 100) == model.read(number % 100)
-                elif what == "seek":
-                    assert await file.seek(number) == model.seek(number)
-                else:
-                    assert await file.write(b"new\n" * 3) == model.write(b"new\n" * 3)
-                assert file.tell() == model.tell()
-            await file.seek(0)
-            model.seek(0)
-            assert [line async for line in file] == list(model)
-
-    run(work())
+    async with await mount(read_ahead_blocks=blocks).open("/file", "r+b") as file:
+        for what, number in steps:
+            if what == "readline":
+                assert await file.readline() == model.readline()
+            elif what == "limited":
+                assert await file.readline(number % 20) == model.readline(number % 20)
+            elif what == "readlines":
+                assert await file.readlines(number % 50) == model.readlines(number % 50)
+            elif what == "next":
+                assert await anext(file, b"") == next(model, b"")
+            elif what == "read":
+                assert await file.read(number % 100) == model.read(number % 100)
+            elif what == "seek":
+                assert await file.seek(number) == model.seek(number)
+            else:
+                assert await file.write(b"new\n" * 3) == model.write(b"new\n" * 3)
+            assert file.tell() == model.tell()
+        await file.seek(0)
+        model.seek(0)
+        assert [line async for line in file] == list(model)
 
 
-def test_lines_are_cut_in_memory(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_lines_are_cut_in_memory(server: Any, mounted: Any) -> None:
     server.put("/file", b"some words of one line\n" * 20_000)
-
-    async def work() -> None:
-        async with await mounted().open("/file") as file:
-            assert len(await file.readlines()) == 20_000
-
-    run(work())
+    async with await mounted().open("/file") as file:
+        assert len(await file.readlines()) == 20_000
     assert server.calls["READ"] == -(-23 * 20_000 // BLOCK)
 
 
@@ -206,20 +186,21 @@ def dropped(server: Any, mounted: Any, write: Any) -> list[str]:
     return run(work())
 
 
-def test_a_writer_that_is_dropped_says_what_is_lost(server: Any, mounted: Any) -> None:
+@each_case(
+    ("octets", "lost"),
+    [
+        (1234, "1,234 octets written to it are lost"),
+        (
+            3 * BLOCK + 5,
+            "5 octets written to it are lost; 196,608 octets may get lost, which the server has not committed",
+        ),
+    ],
+)
+def test_a_writer_that_is_dropped_says_what_is_lost(new_server: Any, octets: int, lost: str) -> None:
     async def write(file: Any) -> None:
-        await file.write(b"x" * 1234)
+        await file.write(b"x" * octets)
 
-    assert dropped(server, mounted, write) == ["/file: unclosed: 1,234 octets written to it are lost"]
-    assert bytes(server.at("/file").data) == b""
-
-
-def test_a_writer_that_is_dropped_says_what_may_get_lost(server: Any, mounted: Any) -> None:
-    async def write(file: Any) -> None:
-        await file.write(b"x" * (3 * BLOCK + 5))
-
-    lost = "5 octets written to it are lost; 196,608 octets may get lost, which the server has not committed"
-    assert dropped(server, mounted, write) == [f"/file: unclosed: {lost}"]
+    assert dropped(*new_server(), write) == [f"/file: unclosed: {lost}"]
 
 
 def test_a_writer_that_is_dropped_tells_what_failed(server: Any, mounted: Any) -> None:

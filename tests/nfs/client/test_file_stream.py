@@ -18,22 +18,24 @@ from rpcrdma.nfs.client.streams.direct_calls import LentMemory
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import READ3resok, nfsstat3, post_op_attr
 from support.cases import each_case
+from support.event_loop import in_event_loop
 from support.octets import pattern
 
 BLOCK = 1 << 16
 
 
-@each_case("mode", ["rb", "r+b"])
-def test_what_is_to_be_read_must_exist(mounted: Any, mode: str) -> None:
-    with pytest.raises(FileNotFoundError):
-        run(mounted().open("/none", mode))
-
-
-@each_case("mode", ["rb", "wb", "ab", "r+b"])
-def test_a_directory_cannot_be_opened(server: Any, mounted: Any, mode: str) -> None:
+def test_what_is_opened_must_exist_and_be_no_directory(server: Any, mounted: Any) -> None:
     server.folder("/dir")
-    with pytest.raises(IsADirectoryError):
-        run(mounted().open("/dir", mode))
+    for path, modes, kind in (
+        ("/none", ("rb", "r+b"), FileNotFoundError),
+        ("/dir", ("rb", "wb", "ab", "r+b"), IsADirectoryError),
+    ):
+        for mode in modes:
+            with pytest.raises(kind):
+                run(mounted().open(path, mode))
+    server.put("/file")
+    with pytest.raises(ValueError, match="negative offset -1"):
+        run(mounted().read_bytes("/file", offset=-1))
 
 
 @each_case(
@@ -56,7 +58,7 @@ def test_what_will_be_refused_is_refused_when_opening(
             run(work())
 
 
-def test_writing_replaces_and_appending_does_not(server: Any, mounted: Any) -> None:
+def test_writing_replaces_appending_does_not_and_the_file_knows_its_size(server: Any, mounted: Any) -> None:
     thing = server.put("/file", b"old content")
 
     async def work() -> None:
@@ -74,149 +76,140 @@ def test_writing_replaces_and_appending_does_not(server: Any, mounted: Any) -> N
     assert bytes(thing.data) == b"newer"
     assert server.at("/new").mode == 0o600
 
-
-@pytest.mark.parametrize("exclusive", [True, False])
-def test_exclusive_creation(server: Any, mounted: Any, exclusive: bool) -> None:
-    server.exclusive = exclusive
-    fs = mounted()
-
     async def work() -> None:
-        async with await fs.open("/file", "xb", permissions=0o640) as file:
-            await file.write(b"1")
-        with pytest.raises(FileExistsError):
-            await fs.open("/file", "xb")
+        async with await mounted().open("/file", "r+b") as file:
+            assert file.size == 5
+            await file.pwrite(b"45", 6)
+            assert file.size == 8
+            await file.truncate(1)
+            assert file.size == 1
 
     run(work())
+
+
+@each_case("exclusive", [True, False])
+@in_event_loop
+async def test_exclusive_creation(new_server: Any, exclusive: bool) -> None:
+    server, mounted = new_server()
+    server.exclusive = exclusive
+    fs = mounted()
+    async with await fs.open("/file", "xb", permissions=0o640) as file:
+        await file.write(b"1")
+    with pytest.raises(FileExistsError):
+        await fs.open("/file", "xb")
     thing = server.at("/file")
     assert (thing.mode, bytes(thing.data), len(thing.verifier)) == (0o640, b"1", 8 if exclusive else 0)
 
 
-def test_a_file_does_only_what_it_was_opened_for(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_a_file_does_only_what_it_was_opened_for(server: Any, mounted: Any) -> None:
     server.put("/file", b"123")
-
-    async def work() -> None:
-        fs = mounted()
-        async with await fs.open("/file") as file:
-            with pytest.raises(io.UnsupportedOperation):
-                await file.write(b"x")
-            with pytest.raises(io.UnsupportedOperation):
-                await file.truncate()
-        for refused in (file.read(), file.flush(), file.seek(0), file.stat(), file.pread(1, 0)):
-            with pytest.raises(ValueError, match="closed"):
-                await refused
-        await file.close()
-        assert file.closed
-        async with await fs.open("/file", "ab") as file:
-            with pytest.raises(io.UnsupportedOperation):
-                await file.read()
-
-    run(work())
+    fs = mounted()
+    async with await fs.open("/file") as file:
+        with pytest.raises(io.UnsupportedOperation):
+            await file.write(b"x")
+        with pytest.raises(io.UnsupportedOperation):
+            await file.truncate()
+    for refused in (file.read(), file.flush(), file.seek(0), file.stat(), file.pread(1, 0)):
+        with pytest.raises(ValueError, match="closed"):
+            await refused
+    await file.close()
+    assert file.closed
+    async with await fs.open("/file", "ab") as file:
+        with pytest.raises(io.UnsupportedOperation):
+            await file.read()
 
 
-def test_appending_writes_at_the_end_wherever_the_position_is(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_appending_writes_at_the_end_wherever_the_position_is(server: Any, mounted: Any) -> None:
     thing = server.put("/file", b"12")
-
-    async def work() -> None:
-        async with await mounted().open("/file", "a+b") as file:
-            await file.seek(0)
-            assert await file.write(b"3") == 1
-            assert file.tell() == 3
-            await file.seek(0)
-            assert await file.read(1) == b"1"
-            await file.write(b"4")
-            assert await file.truncate(3) == 3
-            await file.write(b"5")
-            assert await file.read() == b""
-            with pytest.raises(ValueError, match="negative size -1"):
-                await file.truncate(-1)
-
-    run(work())
+    async with await mounted().open("/file", "a+b") as file:
+        await file.seek(0)
+        assert await file.write(b"3") == 1
+        assert file.tell() == 3
+        await file.seek(0)
+        assert await file.read(1) == b"1"
+        await file.write(b"4")
+        assert await file.truncate(3) == 3
+        await file.write(b"5")
+        assert await file.read() == b""
+        with pytest.raises(ValueError, match="negative size -1"):
+            await file.truncate(-1)
     assert bytes(thing.data) == b"1235"
 
 
-def test_seeking(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_seeking(server: Any, mounted: Any) -> None:
     server.put("/file", b"0123456789")
-
-    async def work() -> None:
-        async with await mounted().open("/file") as file:
-            assert await file.seek(4) == 4
-            assert await file.read(2) == b"45"
-            assert await file.seek(-1, io.SEEK_CUR) == 5
-            assert await file.seek(-2, io.SEEK_END) == 8
-            assert await file.read() == b"89"
-            assert await file.read() == b""
-            assert await file.seek(100) == 100
-            assert await file.read(1) == b""
-            with pytest.raises(ValueError, match="negative"):
-                await file.seek(-1)
-            with pytest.raises(ValueError, match="whence"):
-                await file.seek(0, 7)
-
-    run(work())
+    async with await mounted().open("/file") as file:
+        assert await file.seek(4) == 4
+        assert await file.read(2) == b"45"
+        assert await file.seek(-1, io.SEEK_CUR) == 5
+        assert await file.seek(-2, io.SEEK_END) == 8
+        assert await file.read() == b"89"
+        assert await file.read() == b""
+        assert await file.seek(100) == 100
+        assert await file.read(1) == b""
+        with pytest.raises(ValueError, match="negative"):
+            await file.seek(-1)
+        with pytest.raises(ValueError, match="whence"):
+            await file.seek(0, 7)
 
 
 @each_case("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 7 * BLOCK, 20 * BLOCK + 5])
-def test_every_way_of_reading_gives_the_same(server: Any, mounted: Any, size: int) -> None:
+@in_event_loop
+async def test_every_way_of_reading_gives_the_same(server: Any, mounted: Any, size: int) -> None:
     data = pattern(size)
     server.put("/file", data)
-
-    async def work() -> None:
-        fs = mounted()
-        assert await fs.read_bytes("/file") == data
+    fs = mounted()
+    assert await fs.read_bytes("/file") == data
+    async with await fs.open("/file") as file:
+        assert b"".join([chunk async for chunk in file]) == data
+    async with await fs.open("/file") as file:
+        assert b"".join([bytes(view) async for view in file.views()]) == data
+    async with await fs.open("/file") as file:
+        pieces = []
+        while piece := await file.read(1000):
+            pieces.append(piece)
+        assert b"".join(pieces) == data
+    for length in (10, size + 10, 2 * size + 30 * BLOCK):
         async with await fs.open("/file") as file:
-            assert b"".join([chunk async for chunk in file]) == data
-        async with await fs.open("/file") as file:
-            assert b"".join([bytes(view) async for view in file.views()]) == data
-        async with await fs.open("/file") as file:
-            pieces = []
-            while piece := await file.read(1000):
-                pieces.append(piece)
-            assert b"".join(pieces) == data
-        for length in (10, size + 10, 2 * size + 30 * BLOCK):
-            async with await fs.open("/file") as file:
-                buffer = bytearray(length)
-                assert await file.readinto(buffer) == min(length, size)
-                assert buffer == data[:length].ljust(length, b"\0")
-                assert file.tell() == min(length, size)
-                assert await file.pread(length, 0) == data[:length]
-                assert await file.preadinto(buffer, 0) == min(length, size)
-        into = array.array("I", bytes(4 * (size // 4)))
-        assert await fs.read_into("/file", into) == into.itemsize * len(into)
-        assert into.tobytes() == data[: size // 4 * 4]
-        rest = bytearray(size)
-        assert await fs.read_into("/file", rest, size // 2) == size - size // 2
-        assert rest[: size - size // 2] == data[size // 2 :]
-
-    run(work())
+            buffer = bytearray(length)
+            assert await file.readinto(buffer) == min(length, size)
+            assert buffer == data[:length].ljust(length, b"\0")
+            assert file.tell() == min(length, size)
+            assert await file.pread(length, 0) == data[:length]
+            assert await file.preadinto(buffer, 0) == min(length, size)
+    into = array.array("I", bytes(4 * (size // 4)))
+    assert await fs.read_into("/file", into) == into.itemsize * len(into)
+    assert into.tobytes() == data[: size // 4 * 4]
+    rest = bytearray(size)
+    assert await fs.read_into("/file", rest, size // 2) == size - size // 2
+    assert rest[: size - size // 2] == data[size // 2 :]
 
 
 @each_case("at_most", [1000, BLOCK - 1])
 @each_case("eof_exact", [True, False])
-def test_a_server_that_returns_less_is_asked_again(server: Any, mounted: Any, at_most: int, eof_exact: bool) -> None:
+@in_event_loop
+async def test_a_server_that_returns_less_is_asked_again(
+    server: Any, mounted: Any, at_most: int, eof_exact: bool
+) -> None:
     data = pattern(5 * BLOCK + 7)
     server.put("/file", data)
     server.read_at_most = at_most
     server.eof_exact = eof_exact
-
-    async def work() -> None:
-        fs = mounted()
-        assert await fs.read_bytes("/file") == data
-        buffer = bytearray(len(data) + 10)
-        assert await fs.read_into("/file", buffer) == len(data)
-        assert buffer[:-10] == data
-
-    run(work())
+    fs = mounted()
+    assert await fs.read_bytes("/file") == data
+    buffer = bytearray(len(data) + 10)
+    assert await fs.read_into("/file", buffer) == len(data)
+    assert buffer[:-10] == data
 
 
-def test_a_server_that_returns_nothing_is_not_asked_for_ever(server: Any, mounted: Any) -> None:
+def test_a_server_that_returns_nothing_or_miscounts_is_found_out(server: Any, mounted: Any) -> None:
     server.put("/file", b"123")
     server.read = lambda args: READ3resok(post_op_attr(False, None), 0, False, b"")
     with pytest.raises(RemoteProtocolError, match="nothing before the end"):
         run(mounted().read_bytes("/file"))
-
-
-def test_a_server_that_miscounts_is_found_out(server: Any, mounted: Any) -> None:
-    server.put("/file", b"123")
     server.read = lambda args: READ3resok(post_op_attr(False, None), 2, True, b"123")
     with pytest.raises(RemoteProtocolError, match="count of 2 and 3 octets"):
         run(mounted().read_bytes("/file"))
@@ -238,19 +231,15 @@ def test_reading_ahead_grows_with_sequential_reading(server: Any, mounted: Any) 
     assert 8 <= server.in_flight_most <= 9
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 3 * BLOCK, 40 * BLOCK + 1])
-@pytest.mark.parametrize("how", ["read", "views"])
-def test_the_rest_of_a_file_takes_no_more_calls_than_it_has_blocks(
-    server: Any, mounted: Any, size: int, how: str
-) -> None:
+@each_case("size", [0, 1, 7, 3 * BLOCK, 40 * BLOCK + 1])
+@each_case("how", ["read", "views"])
+@in_event_loop
+async def test_the_rest_of_a_file_takes_no_more_calls_than_it_has_blocks(new_server: Any, size: int, how: str) -> None:
+    server, mounted = new_server()
     server.put("/file", pattern(size))
-
-    async def work() -> None:
-        async with await mounted(read_ahead_blocks=8).open("/file") as file:
-            found = await file.read() if how == "read" else b"".join([bytes(view) async for view in file.views()])
-            assert found == pattern(size)
-
-    run(work())
+    async with await mounted(read_ahead_blocks=8).open("/file") as file:
+        found = await file.read() if how == "read" else b"".join([bytes(view) async for view in file.views()])
+        assert found == pattern(size)
     assert server.calls["READ"] <= size // BLOCK + 1
     assert (server.in_flight_most >= 8) == (size > 8 * BLOCK)
 
@@ -273,19 +262,16 @@ def fetched_from(server: Any) -> list[int]:
     return counts
 
 
-def test_random_reads_fetch_only_the_octets_that_they_ask_for(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_random_reads_fetch_only_the_octets_that_they_ask_for(server: Any, mounted: Any) -> None:
     server.put("/file", pattern(64 * BLOCK))
     counts = fetched_from(server)
-
-    async def work() -> None:
-        async with await mounted().open("/file") as file:
-            for block in (0, 40, 3, 22, 60, 11):
-                await file.seek(block * BLOCK)
-                assert len(await file.read(100)) == 100
-            await file.seek(7)
-            assert len(await file.read(3 * BLOCK)) == 3 * BLOCK
-
-    run(work())
+    async with await mounted().open("/file") as file:
+        for block in (0, 40, 3, 22, 60, 11):
+            await file.seek(block * BLOCK)
+            assert len(await file.read(100)) == 100
+        await file.seek(7)
+        assert len(await file.read(3 * BLOCK)) == 3 * BLOCK
     assert counts[:6] == [100] * 6
     assert sum(counts[6:]) == 3 * BLOCK
 
@@ -298,22 +284,19 @@ SMALL = 4096
     reads=st.lists(st.tuples(st.none() | st.integers(0, 40 * SMALL), st.integers(1, 3 * SMALL)), max_size=40),
     blocks=st.integers(1, 5),
 )
-def test_of_any_reads_at_most_twice_their_octets_are_fetched(
+@in_event_loop
+async def test_of_any_reads_at_most_twice_their_octets_are_fetched(
     new_server: Any, reads: list[tuple[int | None, int]], blocks: int
 ) -> None:
     server, mount = new_server()
     server.put("/file", pattern(200 * SMALL))
     server.read_max = SMALL
     counts = fetched_from(server)
-
-    async def work() -> None:
-        async with await mount(read_ahead_blocks=blocks).open("/file") as file:
-            for position, size in reads:
-                if position is not None:
-                    await file.seek(position)
-                await file.read(size)
-
-    run(work())
+    async with await mount(read_ahead_blocks=blocks).open("/file") as file:
+        for position, size in reads:
+            if position is not None:
+                await file.seek(position)
+            await file.read(size)
     asked = sum(size for _, size in reads)
     runs = sum(position is not None for position, _ in reads) + 1
     assert sum(counts) <= 2 * asked + runs * SMALL
@@ -325,38 +308,35 @@ READS = st.lists(st.tuples(st.sampled_from(["seek", "read", "readinto", "pread",
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(size=OFFSETS, steps=READS, blocks=st.integers(1, 5), at_most=st.integers(1000, SMALL))
-def test_reads_agree_with_a_file_in_memory(
+@in_event_loop
+async def test_reads_agree_with_a_file_in_memory(
     new_server: Any, size: int, steps: list[tuple[str, int]], blocks: int, at_most: int
 ) -> None:
     server, mount = new_server()
     model = io.BytesIO(pattern(size))
     server.put("/file", model.getvalue())
     server.read_max, server.read_at_most = SMALL, at_most
-
-    async def work() -> None:
-        async with await mount(read_ahead_blocks=blocks).open("/file") as file:
-            for what, number in steps:
-                if what == "seek":
-                    assert await file.seek(number) == model.seek(number)
-                elif what == "read":
-                    assert await file.read(number) == model.read(number)
-                elif what == "readinto":
-                    buffer, expected = bytearray(number), bytearray(number)
-                    assert await file.readinto(buffer) == model.readinto(expected)
-                    assert buffer == expected
-                elif what == "pread":
-                    assert await file.pread(SMALL + 1, number) == model.getvalue()[number : number + SMALL + 1]
-                else:
-                    async for view in file.views():
-                        assert view == model.read(len(view))
-                        break
-                assert file.tell() == model.tell()
-            assert await file.read() == model.read()
-
-    run(work())
+    async with await mount(read_ahead_blocks=blocks).open("/file") as file:
+        for what, number in steps:
+            if what == "seek":
+                assert await file.seek(number) == model.seek(number)
+            elif what == "read":
+                assert await file.read(number) == model.read(number)
+            elif what == "readinto":
+                buffer, expected = bytearray(number), bytearray(number)
+                assert await file.readinto(buffer) == model.readinto(expected)
+                assert buffer == expected
+            elif what == "pread":
+                assert await file.pread(SMALL + 1, number) == model.getvalue()[number : number + SMALL + 1]
+            else:
+                async for view in file.views():
+                    assert view == model.read(len(view))
+                    break
+            assert file.tell() == model.tell()
+        assert await file.read() == model.read()
 
 
-def test_a_growing_file_can_be_followed(server: Any, mounted: Any) -> None:
+def test_a_file_that_grows_or_shrinks_is_read_to_its_present_end(server: Any, mounted: Any) -> None:
     thing = server.put("/file", b"one")
 
     async def work() -> None:
@@ -370,9 +350,6 @@ def test_a_growing_file_can_be_followed(server: Any, mounted: Any) -> None:
             assert await file.pread(4 * BLOCK, 6) == pattern(3 * BLOCK)
 
     run(work())
-
-
-def test_a_shrinking_file_ends_where_it_ends(server: Any, mounted: Any) -> None:
     thing = server.put("/file", pattern(10 * BLOCK))
 
     async def work() -> None:
@@ -382,92 +359,89 @@ def test_a_shrinking_file_ends_where_it_ends(server: Any, mounted: Any) -> None:
             assert await file.read() == pattern(3 * BLOCK + 9)[10:]
 
     run(work())
+    # Also between the reads of one call.
+    thing = server.put("/file", pattern(20 * BLOCK))
+
+    def shrink(name: str, _args: Any) -> None:
+        if name == "READ":
+            del thing.data[3 * BLOCK + 1 :]
+
+    server.before = shrink
+    assert run(mounted().read_bytes("/file")) == pattern(3 * BLOCK + 1)
 
 
-def test_a_read_that_fails_is_raised_and_reading_can_go_on(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_a_read_that_fails_is_raised_and_reading_can_go_on(server: Any, mounted: Any) -> None:
     data = pattern(10 * BLOCK)
     server.put("/file", data)
     server.answers["READ"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_IO]
-
-    async def work() -> None:
-        async with await mounted().open("/file") as file:
-            assert await file.read(2 * BLOCK) == data[: 2 * BLOCK]
-            with pytest.raises(NfsError):
-                await file.read(BLOCK)
-            assert await file.read() == data[2 * BLOCK :]
-
-    run(work())
-
-
-def test_closing_early_leaves_reads_to_arrive(server: Any, mounted: Any) -> None:
-    server.put("/file", pattern(64 * BLOCK))
-
-    async def work() -> None:
-        fs = mounted()
-        file = await fs.open("/file")
-        for _ in range(4):
+    async with await mounted().open("/file") as file:
+        assert await file.read(2 * BLOCK) == data[: 2 * BLOCK]
+        with pytest.raises(NfsError):
             await file.read(BLOCK)
+        assert await file.read() == data[2 * BLOCK :]
+
+
+@in_event_loop
+async def test_closing_early_leaves_reads_to_arrive(server: Any, mounted: Any) -> None:
+    server.put("/file", pattern(64 * BLOCK))
+    fs = mounted()
+    file = await fs.open("/file")
+    for _ in range(4):
+        await file.read(BLOCK)
+    server.hold["READ"] = asyncio.Event()
+    await file.seek(40 * BLOCK)
+    reading = asyncio.create_task(file.read(BLOCK))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.wait({reading})
+    assert server.in_flight > 0
+    await file.close()
+    assert server.cancelled == 0
+    server.hold["READ"].set()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert server.in_flight == 0
+    await fs.close()
+
+
+@in_event_loop
+async def test_closing_the_file_system_ends_what_is_on_its_way(server: Any, mounted: Any) -> None:
+    server.put("/file", pattern(64 * BLOCK))
+    fs = mounted()
+    file = await fs.open("/file")
+    await file.read(1)
+    server.hold["READ"] = asyncio.Event()
+    reading = asyncio.create_task(file.read(4 * BLOCK))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.wait({reading})
+    await file.close()
+    await fs.close()
+    assert server.in_flight == 0
+
+
+@in_event_loop
+async def test_jumping_about_while_reads_hang_takes_no_more_buffers(server: Any, mounted: Any) -> None:
+    server.put("/file", pattern(64 * BLOCK))
+    async with await mounted(read_ahead_blocks=2).open("/file") as file:
         server.hold["READ"] = asyncio.Event()
-        await file.seek(40 * BLOCK)
-        reading = asyncio.create_task(file.read(BLOCK))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        reading.cancel()
-        await asyncio.wait({reading})
-        assert server.in_flight > 0
-        await file.close()
-        assert server.cancelled == 0
+        for block in (1, 20, 40, 50, 60):
+            await file.seek(block * BLOCK)
+            reading = asyncio.create_task(file.read(10))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            reading.cancel()
+            await asyncio.wait({reading})
+        assert server.in_flight == 3
         server.hold["READ"].set()
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert server.in_flight == 0
-        await fs.close()
-
-    run(work())
+        await file.seek(5 * BLOCK)
+        assert await file.read(8) == pattern(64 * BLOCK)[5 * BLOCK : 5 * BLOCK + 8]
 
 
-def test_closing_the_file_system_ends_what_is_on_its_way(server: Any, mounted: Any) -> None:
-    server.put("/file", pattern(64 * BLOCK))
-
-    async def work() -> None:
-        fs = mounted()
-        file = await fs.open("/file")
-        await file.read(1)
-        server.hold["READ"] = asyncio.Event()
-        reading = asyncio.create_task(file.read(4 * BLOCK))
-        for _ in range(5):
-            await asyncio.sleep(0)
-        reading.cancel()
-        await asyncio.wait({reading})
-        await file.close()
-        await fs.close()
-        assert server.in_flight == 0
-
-    run(work())
-
-
-def test_jumping_about_while_reads_hang_takes_no_more_buffers(server: Any, mounted: Any) -> None:
-    server.put("/file", pattern(64 * BLOCK))
-
-    async def work() -> None:
-        async with await mounted(read_ahead_blocks=2).open("/file") as file:
-            server.hold["READ"] = asyncio.Event()
-            for block in (1, 20, 40, 50, 60):
-                await file.seek(block * BLOCK)
-                reading = asyncio.create_task(file.read(10))
-                for _ in range(5):
-                    await asyncio.sleep(0)
-                reading.cancel()
-                await asyncio.wait({reading})
-            assert server.in_flight == 3
-            server.hold["READ"].set()
-            await file.seek(5 * BLOCK)
-            assert await file.read(8) == pattern(64 * BLOCK)[5 * BLOCK : 5 * BLOCK + 8]
-
-    run(work())
-
-
-def test_a_cancelled_direct_read_leaves_nothing_in_flight(server: Any, mounted: Any) -> None:
+def test_a_direct_read_that_is_cancelled_or_fails_leaves_nothing_in_flight(server: Any, mounted: Any) -> None:
     server.put("/file", pattern(64 * BLOCK))
 
     async def work() -> None:
@@ -482,10 +456,7 @@ def test_a_cancelled_direct_read_leaves_nothing_in_flight(server: Any, mounted: 
         assert server.in_flight == 0
 
     run(work())
-
-
-def test_a_failed_direct_read_leaves_nothing_in_flight(server: Any, mounted: Any) -> None:
-    server.put("/file", pattern(64 * BLOCK))
+    server.hold.clear()
     server.answers["READ"] = [nfsstat3.NFS3_OK] * 3 + [nfsstat3.NFS3ERR_STALE]
 
     async def work() -> None:
@@ -532,43 +503,13 @@ async def pread(fs: Any, size: int, offset: int) -> bytes:
         return data
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("offset", "size", "expected"),
     [(0, -1, b"0123456789"), (3, -1, b"3456789"), (3, 4, b"3456"), (8, 9, b"89"), (10, 1, b""), (99, -1, b"")],
 )
-def test_a_part_of_a_file_is_read_at_once(server: Any, mounted: Any, offset: int, size: int, expected: bytes) -> None:
+def test_a_part_of_a_file_is_read_at_once(new_server: Any, offset: int, size: int, expected: bytes) -> None:
+    server, mounted = new_server()
     server.put("/file", b"0123456789")
     assert run(mounted().read_bytes("/file", offset=offset, size=size)) == expected
     assert server.calls["READ"] == bool(expected)
     assert server.calls["ACCESS"] == server.calls["GETATTR"] == 0
-
-
-def test_no_part_begins_before_the_file(server: Any, mounted: Any) -> None:
-    server.put("/file", b"0123456789")
-    with pytest.raises(ValueError, match="negative offset -1"):
-        run(mounted().read_bytes("/file", offset=-1))
-
-
-def test_a_file_that_has_shrunk_is_read_as_far_as_it_goes(server: Any, mounted: Any) -> None:
-    thing = server.put("/file", pattern(20 * BLOCK))
-
-    def shrink(name: str, _args: Any) -> None:
-        if name == "READ":
-            del thing.data[3 * BLOCK + 1 :]
-
-    server.before = shrink
-    assert run(mounted().read_bytes("/file")) == pattern(3 * BLOCK + 1)
-
-
-def test_an_open_file_knows_its_size(server: Any, mounted: Any) -> None:
-    server.put("/file", b"123")
-
-    async def work() -> None:
-        async with await mounted().open("/file", "r+b") as file:
-            assert file.size == 3
-            await file.pwrite(b"45", 4)
-            assert file.size == 6
-            await file.truncate(1)
-            assert file.size == 1
-
-    run(work())

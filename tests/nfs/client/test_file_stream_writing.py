@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs.errors import NfsError
-from rpcrdma.nfs.v3 import WRITE3resok, nfsstat3, stable_how
+from rpcrdma.nfs.v3 import nfsstat3
 from support.cases import each_case
+from support.event_loop import in_event_loop
 from support.octets import pattern
 
 BLOCK = 1 << 16
@@ -44,7 +44,8 @@ WRITES = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=WRITES, at_most=st.integers(1000, SMALL), memory=st.integers(2, 5), blocks=st.integers(1, 4))
-def test_writes_agree_with_a_file_in_memory_whenever_the_server_restarts(
+@in_event_loop
+async def test_writes_agree_with_a_file_in_memory_whenever_the_server_restarts(
     new_server: Any, steps: list[tuple[str, int, int]], at_most: int, memory: int, blocks: int
 ) -> None:
     server, mount = new_server()
@@ -52,58 +53,44 @@ def test_writes_agree_with_a_file_in_memory_whenever_the_server_restarts(
     server.read_max = server.write_max = SMALL
     server.write_at_most = at_most
     model = io.BytesIO()
-
-    async def work() -> None:
-        fs = mount(write_behind_blocks=blocks, uncommitted_octets_max=memory * SMALL)
-        async with await fs.open("/file", "r+b") as file:
-            for count, (what, number, length) in enumerate(steps):
-                data = bytes([count + 1]) * length
-                if what == "seek":
-                    assert await file.seek(number) == model.seek(number)
-                elif what == "write":
-                    assert await file.write(data) == model.write(data)
-                elif what == "pwrite" and data:
-                    await file.pwrite(data, number)
+    fs = mount(write_behind_blocks=blocks, uncommitted_octets_max=memory * SMALL)
+    async with await fs.open("/file", "r+b") as file:
+        for count, (what, number, length) in enumerate(steps):
+            data = bytes([count + 1]) * length
+            if what == "seek":
+                assert await file.seek(number) == model.seek(number)
+            elif what == "write":
+                assert await file.write(data) == model.write(data)
+            elif what == "pwrite" and data:
+                await file.pwrite(data, number)
+                at = model.tell()
+                model.seek(number)
+                model.write(data)
+                model.seek(at)
+            elif what == "read" and "restart" not in {step[0] for step in steps}:
+                assert await file.read(length) == model.read(length)
+            elif what == "flush":
+                await file.flush()
+            elif what == "truncate":
+                assert await file.truncate(number) == number
+                model.truncate(number)
+                if len(model.getvalue()) < number:
                     at = model.tell()
-                    model.seek(number)
-                    model.write(data)
+                    model.seek(0, io.SEEK_END)
+                    model.write(bytes(number - len(model.getvalue())))
                     model.seek(at)
-                elif what == "read" and "restart" not in {step[0] for step in steps}:
-                    assert await file.read(length) == model.read(length)
-                elif what == "flush":
-                    await file.flush()
-                elif what == "truncate":
-                    assert await file.truncate(number) == number
-                    model.truncate(number)
-                    if len(model.getvalue()) < number:
-                        at = model.tell()
-                        model.seek(0, io.SEEK_END)
-                        model.write(bytes(number - len(model.getvalue())))
-                        model.seek(at)
-                elif what == "restart":
-                    server.restart()
-        assert bytes(server.at("/file").data) == model.getvalue()
-
-    run(work())
+            elif what == "restart":
+                server.restart()
+    assert bytes(server.at("/file").data) == model.getvalue()
 
 
-def test_a_small_file_is_written_with_one_call(server: Any, mounted: Any) -> None:
+def test_a_file_is_written_with_few_calls_many_of_them_in_flight(server: Any, mounted: Any) -> None:
     run(mounted().write_bytes("/file", b"123"))
     assert server.calls["WRITE"] == 1
     assert server.calls["COMMIT"] == 0
     assert server.at("/file").uncommitted == []
+    server.calls.clear()
 
-
-def test_a_large_file_is_written_with_many_calls_in_flight(server: Any, mounted: Any) -> None:
-    data = pattern(40 * BLOCK + 3)
-    run(mounted(write_behind_blocks=8).write_bytes("/file", data))
-    assert bytes(server.at("/file").data) == data
-    assert server.calls["WRITE"] == 41
-    assert server.calls["COMMIT"] == 1
-    assert server.in_flight_most == 8
-
-
-def test_small_writes_are_gathered(server: Any, mounted: Any) -> None:
     async def work() -> None:
         async with await mounted().open("/file", "wb") as file:
             for _ in range(BLOCK // 16):
@@ -112,9 +99,16 @@ def test_small_writes_are_gathered(server: Any, mounted: Any) -> None:
     run(work())
     assert server.calls["WRITE"] == 2
     assert bytes(server.at("/file").data) == b"x" * 2 * BLOCK
+    server.calls.clear()
+    data = pattern(40 * BLOCK + 3)
+    run(mounted(write_behind_blocks=8).write_bytes("/file", data))
+    assert bytes(server.at("/file").data) == data
+    assert server.calls["WRITE"] == 41
+    assert server.calls["COMMIT"] == 1
+    assert server.in_flight_most == 8
 
 
-def test_what_was_written_may_change_at_once(server: Any, mounted: Any) -> None:
+def test_what_was_written_may_be_of_any_type_and_change_at_once(server: Any, mounted: Any) -> None:
     async def work() -> None:
         async with await mounted().open("/file", "wb") as file:
             data = bytearray(b"a" * 3 * BLOCK)
@@ -123,10 +117,20 @@ def test_what_was_written_may_change_at_once(server: Any, mounted: Any) -> None:
 
     run(work())
     assert bytes(server.at("/file").data) == b"a" * 3 * BLOCK
+    data = os.urandom(1000)
+
+    async def work() -> None:
+        async with await mounted().open("/file", "w+b") as file:
+            await file.write(memoryview(array.array("Q", data)))
+            await file.seek(0)
+            assert await file.read() == data
+
+    run(work())
 
 
-@pytest.mark.parametrize("piece", [GATHERED, AT_ONCE])
-def test_uncommitted_data_is_bounded(server: Any, mounted: Any, piece: int) -> None:
+@each_case("piece", [GATHERED, AT_ONCE])
+def test_uncommitted_data_is_bounded(new_server: Any, piece: int) -> None:
+    server, mounted = new_server()
     run(write_in_pieces(mounted(uncommitted_octets_max=4 * BLOCK), pattern(40 * BLOCK), piece))
     assert server.calls["COMMIT"] == 10
     assert bytes(server.at("/file").data) == pattern(40 * BLOCK)
@@ -146,7 +150,8 @@ def test_a_restart_loses_nothing(server: Any, mounted: Any, when: str, call: int
     assert bytes(server.at("/file").data) == data
 
 
-def test_older_data_that_a_restart_loses_is_not_written_over_newer(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_older_data_that_a_restart_loses_is_not_written_over_newer(server: Any, mounted: Any) -> None:
     newer = pattern(9 * BLOCK)
 
     def restart(name: str, args: Any) -> None:
@@ -154,87 +159,39 @@ def test_older_data_that_a_restart_loses_is_not_written_over_newer(server: Any, 
             server.restart()
 
     server.before = restart
-
-    async def work() -> None:
-        async with await mounted(write_behind_blocks=8).open("/file", "wb") as file:
-            await file.write(bytes(3 * BLOCK))
-            await file.pwrite(newer, 0)
-
-    run(work())
+    async with await mounted(write_behind_blocks=8).open("/file", "wb") as file:
+        await file.write(bytes(3 * BLOCK))
+        await file.pwrite(newer, 0)
     assert bytes(server.at("/file").data) == newer
 
 
-def test_a_write_of_more_than_the_blocks_in_flight_is_sent_from_the_memory_of_its_caller(
+@in_event_loop
+async def test_a_write_of_more_than_the_blocks_in_flight_is_sent_from_the_memory_of_its_caller(
     server: Any, mounted: Any
 ) -> None:
     sent: list[Any] = []
     server.before = lambda name, args: sent.append(args.data) if name == "WRITE" else None
     data = bytearray(pattern(9 * BLOCK))
-
-    async def work() -> None:
-        async with await mounted(write_behind_blocks=8).open("/file", "wb") as file:
-            await file.write(b"older")
-            await file.write(data)
-            stable = not server.at("/file").uncommitted
-            await file.write(b"newer")
-            assert stable
-
-    run(work())
+    async with await mounted(write_behind_blocks=8).open("/file", "wb") as file:
+        await file.write(b"older")
+        await file.write(data)
+        stable = not server.at("/file").uncommitted
+        await file.write(b"newer")
+        assert stable
     assert bytes(server.at("/file").data) == b"older" + data + b"newer"
     assert sum(len(part) for part in sent if part.obj is data) == len(data)
 
 
-@each_case("blocks", [8, 2])
-def test_a_server_that_restarts_all_the_time_is_written_to_synchronously(
-    server: Any, mounted: Any, blocks: int
-) -> None:
-    def restart(name: str, _args: Any) -> None:
-        if name == "COMMIT":
-            server.restart()
-
-    server.before = restart
-    data = pattern(4 * BLOCK)
-    run(mounted(write_behind_blocks=blocks).write_bytes("/file", data))
-    assert bytes(server.at("/file").data) == data
-    assert server.calls["COMMIT"] < 10
-
-
-def test_a_server_that_writes_through_needs_no_commit(server: Any, mounted: Any) -> None:
-    original = server.write
-
-    def write(args: Any) -> Any:
-        result = original(args)
-        result.committed = stable_how.FILE_SYNC
-        return result
-
-    server.write = write
-    run(mounted().write_bytes("/file", pattern(4 * BLOCK)))
-    assert server.calls["COMMIT"] == 0
-
-
-@each_case("count", [0, 1 << 20])
-def test_a_server_that_miscounts_writes_is_found_out(server: Any, mounted: Any, count: int) -> None:
-    def write(args: Any) -> Any:
-        return WRITE3resok(server.wcc(server.root), count, args.stable, b"verifier")
-
-    server.write = write
-    with pytest.raises(RemoteProtocolError, match=f"count of {count}"):
-        run(mounted().write_bytes("/file", b"123"))
-
-
-def test_a_write_that_fails_is_raised_at_the_latest_when_closing(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_a_write_that_fails_is_raised_at_the_latest_when_closing(server: Any, mounted: Any) -> None:
     server.put("/file")
     server.answers["WRITE"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_NOSPC]
-
-    async def work() -> None:
-        file = await mounted().open("/file", "wb")
-        await file.write(pattern(3 * BLOCK))
-        with pytest.raises(NfsError, match="No space left"):
-            await file.close()
-        assert file.closed
+    file = await mounted().open("/file", "wb")
+    await file.write(pattern(3 * BLOCK))
+    with pytest.raises(NfsError, match="No space left"):
         await file.close()
-
-    run(work())
+    assert file.closed
+    await file.close()
 
 
 @each_case(
@@ -249,45 +206,42 @@ def test_a_write_that_fails_is_raised_at_the_latest_when_closing(server: Any, mo
     ],
 )
 @each_case("good", [0, 1])
-def test_a_file_that_has_failed_takes_nothing_more_and_sends_nothing_more(
+@in_event_loop
+async def test_a_file_that_has_failed_takes_nothing_more_and_sends_nothing_more(
     server: Any, mounted: Any, failing: str, pieces: list[int], good: int
 ) -> None:
     server.put("/file")
     server.answers[failing] = [nfsstat3.NFS3_OK] * good + [nfsstat3.NFS3ERR_NOSPC]
+    file = await mounted(uncommitted_octets_max=8 * BLOCK).open("/file", "w+b")
 
-    async def work() -> None:
-        file = await mounted(uncommitted_octets_max=8 * BLOCK).open("/file", "w+b")
+    async def write_until_it_fails() -> None:
+        for piece in pieces:
+            await file.write(pattern(piece))
+        for _ in range(good + 1):
+            await file.flush()
+            await file.pwrite(bytes(2 * BLOCK), 0)
 
-        async def write_until_it_fails() -> None:
-            for piece in pieces:
-                await file.write(pattern(piece))
-            for _ in range(good + 1):
-                await file.flush()
-                await file.pwrite(bytes(2 * BLOCK), 0)
-
-        with pytest.raises(NfsError, match="No space left") as first:
-            await write_until_it_fails()
-        calls = server.calls.copy()
-        seen = [first.value]
-        for call in (
-            lambda: file.write(b"more"),
-            lambda: file.write(bytes(20 * BLOCK)),
-            lambda: file.pwrite(b"more", 7),
-            file.flush,
-            file.fsync,
-            file.stat,
-            lambda: file.read(1),
-            lambda: file.truncate(0),
-            file.close,
-        ):
-            with pytest.raises(NfsError, match="No space left") as caught:
-                await call()
-            seen.append(caught.value)
-        assert {(error.status, error.path) for error in seen} == {(nfsstat3.NFS3ERR_NOSPC, "/file")}
-        assert len({id(error) for error in seen}) == len(seen)
-        assert (server.calls["WRITE"], server.calls["COMMIT"]) == (calls["WRITE"], calls["COMMIT"])
-
-    run(work())
+    with pytest.raises(NfsError, match="No space left") as first:
+        await write_until_it_fails()
+    calls = server.calls.copy()
+    seen = [first.value]
+    for call in (
+        lambda: file.write(b"more"),
+        lambda: file.write(bytes(20 * BLOCK)),
+        lambda: file.pwrite(b"more", 7),
+        file.flush,
+        file.fsync,
+        file.stat,
+        lambda: file.read(1),
+        lambda: file.truncate(0),
+        file.close,
+    ):
+        with pytest.raises(NfsError, match="No space left") as caught:
+            await call()
+        seen.append(caught.value)
+    assert {(error.status, error.path) for error in seen} == {(nfsstat3.NFS3ERR_NOSPC, "/file")}
+    assert len({id(error) for error in seen}) == len(seen)
+    assert (server.calls["WRITE"], server.calls["COMMIT"]) == (calls["WRITE"], calls["COMMIT"])
 
 
 def test_a_file_that_is_dropped_warns_of_a_failure_that_no_call_has_raised(server: Any, mounted: Any) -> None:
@@ -309,66 +263,46 @@ def test_a_file_that_is_dropped_warns_of_a_failure_that_no_call_has_raised(serve
 
 
 @each_case("procedure", ["WRITE", "COMMIT"])
-def test_a_cancelled_flush_loses_nothing(server: Any, mounted: Any, procedure: str) -> None:
+@in_event_loop
+async def test_a_cancelled_flush_loses_nothing(server: Any, mounted: Any, procedure: str) -> None:
     data = pattern(3 * BLOCK + 1 if procedure == "COMMIT" else 5)
-
-    async def work() -> None:
-        file = await mounted().open("/file", "wb")
-        await file.write(data)
-        for _ in range(10):
-            await asyncio.sleep(0)
-        server.hold[procedure] = asyncio.Event()
-        flushing = asyncio.create_task(file.flush())
-        for _ in range(10):
-            await asyncio.sleep(0)
-        flushing.cancel()
-        await asyncio.wait({flushing})
-        server.restart()
-        del server.hold[procedure]
-        await file.close()
-
-    run(work())
+    file = await mounted().open("/file", "wb")
+    await file.write(data)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    server.hold[procedure] = asyncio.Event()
+    flushing = asyncio.create_task(file.flush())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    flushing.cancel()
+    await asyncio.wait({flushing})
+    server.restart()
+    del server.hold[procedure]
+    await file.close()
     assert bytes(server.at("/file").data) == data
 
 
-def test_reading_sees_what_has_been_written(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_reading_sees_what_has_been_written(server: Any, mounted: Any) -> None:
     server.put("/file", b"0123456789")
-
-    async def work() -> None:
-        async with await mounted().open("/file", "r+b") as file:
-            assert await file.read(4) == b"0123"
-            await file.write(b"XY")
-            assert await file.read(2) == b"67"
-            assert await file.pread(10, 0) == b"0123XY6789"
-            await file.pwrite(b"Z" * 4, 20)
-            assert (await file.stat()).st_size == 24
-            assert await file.seek(0, io.SEEK_END) == 24
-            assert await file.truncate(5) == 5
-            await file.seek(0)
-            assert await file.read() == b"0123X"
-
-    run(work())
+    async with await mounted().open("/file", "r+b") as file:
+        assert await file.read(4) == b"0123"
+        await file.write(b"XY")
+        assert await file.read(2) == b"67"
+        assert await file.pread(10, 0) == b"0123XY6789"
+        await file.pwrite(b"Z" * 4, 20)
+        assert (await file.stat()).st_size == 24
+        assert await file.seek(0, io.SEEK_END) == 24
+        assert await file.truncate(5) == 5
+        await file.seek(0)
+        assert await file.read() == b"0123X"
 
 
-def test_writes_at_the_same_place_do_not_overtake_each_other(server: Any, mounted: Any) -> None:
-    async def work() -> None:
-        async with await mounted().open("/file", "wb") as file:
-            await asyncio.gather(*(file.pwrite(bytes([number]) * 100, 50 * number) for number in range(30)))
-
-    run(work())
+@in_event_loop
+async def test_writes_at_the_same_place_do_not_overtake_each_other(server: Any, mounted: Any) -> None:
+    async with await mounted().open("/file", "wb") as file:
+        await asyncio.gather(*(file.pwrite(bytes([number]) * 100, 50 * number) for number in range(30)))
     expected = bytearray(50 * 29 + 100)
     for number in range(30):
         expected[50 * number : 50 * number + 100] = bytes([number]) * 100
     assert bytes(server.at("/file").data) == bytes(expected)
-
-
-def test_data_survives_a_round_trip_through_memory_of_any_type(server: Any, mounted: Any) -> None:
-    data = os.urandom(1000)
-
-    async def work() -> None:
-        async with await mounted().open("/file", "w+b") as file:
-            await file.write(memoryview(array.array("Q", data)))
-            await file.seek(0)
-            assert await file.read() == data
-
-    run(work())

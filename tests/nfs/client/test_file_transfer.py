@@ -17,10 +17,11 @@ import pytest
 from rpcrdma.nfs.client import FileChanged
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.errors import NfsError
-from rpcrdma.nfs.v3 import nfsstat3, nfstime3, stable_how
+from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 from support.cases import each_case
+from support.event_loop import in_event_loop
 from support.octets import pattern
-from support.waiting import closing
+from support.waiting import closing, once, until
 
 BLOCK = 1 << 16
 SIZES = each_case("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 9 * BLOCK, 20 * BLOCK + 5])
@@ -35,8 +36,7 @@ def test_a_downloaded_file_is_the_same(server: Any, mounted: Any, tmp_path: Path
     thing = server.put("/dir/file", pattern(size), 0o640)
     thing.mtime = nfstime3(1234, 567)
     seen: list[tuple[int, int]] = []
-    fs = mounted()
-    got = run(closing(fs, fs.download("/dir/file", tmp_path, progress=lambda *done: seen.append(done))))
+    got = run(once(mounted(), "download", "/dir/file", tmp_path, progress=lambda *done: seen.append(done)))
     copy = tmp_path / "file"
     assert got == size
     assert copy.read_bytes() == pattern(size)
@@ -54,8 +54,7 @@ def test_an_uploaded_file_is_the_same(server: Any, mounted: Any, tmp_path: Path,
     os.utime(local, ns=(5, 1_234_000_000_567))
     server.folder("/dir")
     seen: list[tuple[int, int]] = []
-    fs = mounted()
-    assert run(closing(fs, fs.upload(local, "/dir", progress=lambda *done: seen.append(done)))) == size
+    assert run(once(mounted(), "upload", local, "/dir", progress=lambda *done: seen.append(done))) == size
     thing = server.at("/dir/file")
     assert bytes(thing.data) == pattern(size)
     assert (thing.mode, thing.mtime, thing.uncommitted) == (0o400, nfstime3(1234, 567), [])
@@ -65,31 +64,35 @@ def test_an_uploaded_file_is_the_same(server: Any, mounted: Any, tmp_path: Path,
 
 def test_a_small_file_takes_few_calls(server: Any, mounted: Any, tmp_path: Path) -> None:
     server.put("/file", b"123")
-    fs = mounted()
-    run(closing(fs, fs.download("/file", tmp_path / "copy")))
+    run(once(mounted(), "download", "/file", tmp_path / "copy"))
     assert server.calls == {"LOOKUP": 1, "FSINFO": 1, "READ": 1}
     server.calls.clear()
-    fs = mounted()
-    run(closing(fs, fs.upload(tmp_path / "copy", "/new")))
+    run(once(mounted(), "upload", tmp_path / "copy", "/new"))
     assert server.calls == {"LOOKUP": 1, "FSINFO": 1, "CREATE": 1, "WRITE": 1, "SETATTR": 1, "RENAME": 1}
 
 
-def test_bits_that_give_rights_are_not_taken_over(server: Any, mounted: Any, tmp_path: Path) -> None:
+def test_modes_times_and_names_are_those_that_can_be_taken_over(server: Any, mounted: Any, tmp_path: Path) -> None:
     server.put("/file", b"123", 0o6755)
-    fs = mounted()
-    run(closing(fs, fs.download("/file", tmp_path)))
+    run(once(mounted(), "download", "/file", tmp_path))
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o755
-
-
-def test_names_are_those_of_the_path(server: Any, mounted: Any, tmp_path: Path) -> None:
+    # Times before 1970 become the first that there is.
+    (tmp_path / "file").write_bytes(b"1")
+    os.utime(tmp_path / "file", ns=(-5_000_000_000, -5_000_000_000))
+    run(once(mounted(), "upload", tmp_path / "file", "/file"))
+    assert server.at("/file").mtime == nfstime3(0, 0)
+    # Local links of the user are followed.
+    (tmp_path / "real").mkdir()
+    (tmp_path / "to-real").symlink_to("real")
+    server.put("/file", b"1")
+    run(once(mounted(), "download", "/file", tmp_path / "to-real"))
+    assert (tmp_path / "real" / "file").read_bytes() == b"1"
+    # A copy has the name that was given, not that of the file behind a link.
     server.put("/file", b"123")
     server.link("/link", "file")
-    fs = mounted()
-    run(closing(fs, fs.download("/link", tmp_path)))
-    assert names_in(tmp_path) == ["link"]
+    run(once(mounted(), "download", "/link", tmp_path))
+    assert names_in(tmp_path) == ["file", "link", "real", "to-real"]
     (tmp_path / "new").write_bytes(b"4")
-    fs = mounted()
-    run(closing(fs, fs.upload(tmp_path / "new", "/file")))
+    run(once(mounted(), "upload", tmp_path / "new", "/file"))
     assert bytes(server.at("/file").data) == b"4"
 
 
@@ -137,41 +140,36 @@ def test_an_upload_that_fails_leaves_the_old_file(server: Any, mounted: Any, tmp
 
 @each_case("direction", ["download", "upload"])
 @each_case("size", [3, 20 * BLOCK])
-def test_a_cancelled_copy_leaves_nothing_behind(
+@in_event_loop
+async def test_a_cancelled_copy_leaves_nothing_behind(
     server: Any, mounted: Any, tmp_path: Path, direction: str, size: int
 ) -> None:
     (tmp_path / "local").write_bytes(pattern(size))
     server.put("/remote", pattern(size))
-
-    async def work() -> None:
-        async with mounted() as fs:
-            name = "READ" if direction == "download" else "WRITE"
-            server.hold[name] = asyncio.Event()
-            started = asyncio.Event()
-            server.before = lambda *_: started.set()
-            copying = asyncio.create_task(
-                fs.download("/remote", tmp_path / "new")
-                if direction == "download"
-                else fs.upload(tmp_path / "local", "/new")
-            )
-            while not server.calls[name]:
-                await asyncio.wait({copying}, timeout=0.001)
-            copying.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await copying
-            assert server.in_flight == 0
-
     before = len(names_in("/proc/self/fd"))
-    run(work())
+    async with mounted() as fs:
+        name = "READ" if direction == "download" else "WRITE"
+        server.hold[name] = asyncio.Event()
+        copying = asyncio.create_task(
+            fs.download("/remote", tmp_path / "new")
+            if direction == "download"
+            else fs.upload(tmp_path / "local", "/new")
+        )
+        await until(lambda: server.calls[name])
+        copying.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await copying
+        assert server.in_flight == 0
     assert len(names_in("/proc/self/fd")) == before
     assert names_in(tmp_path) == ["local"]
     assert list(server.root.children) == ["remote"]
 
 
-@pytest.mark.parametrize("size", [10, BLOCK - 1])
+@each_case("size", [10, BLOCK - 1])
 def test_a_small_file_that_grew_after_it_was_listed_is_copied_as_it_is_by_then(
-    server: Any, mounted: Any, tmp_path: Path, size: int
+    new_server: Any, tmp_path: Path, size: int
 ) -> None:
+    server, mounted = new_server()
     thing = server.put("/file", pattern(size))
 
     def grow(name: str, _args: Any) -> None:
@@ -180,8 +178,7 @@ def test_a_small_file_that_grew_after_it_was_listed_is_copied_as_it_is_by_then(
             thing.mode, thing.mtime = 0o600, nfstime3(50, 0)
 
     server.before = grow
-    fs = mounted()
-    assert run(closing(fs, fs.download("/file", tmp_path))) == 9 * BLOCK
+    assert run(once(mounted(), "download", "/file", tmp_path)) == 9 * BLOCK
     copy = tmp_path / "file"
     assert copy.read_bytes() == pattern(9 * BLOCK)
     assert (stat.S_IMODE(copy.stat().st_mode), copy.stat().st_mtime_ns) == (0o600, 50_000_000_000)
@@ -205,12 +202,13 @@ def replace_and_hide_it(thing: Any) -> None:
     thing.ctime = nfstime3(thing.ctime.seconds + 1, 0)
 
 
-@pytest.mark.parametrize("change", [grow, shrink, rewrite, replace_and_hide_it])
-@pytest.mark.parametrize("size", [3 * BLOCK, 20 * BLOCK + 1])
-@pytest.mark.parametrize("attributes", [True, False])
+@each_case("change", [grow, shrink, rewrite, replace_and_hide_it])
+@each_case("size", [3 * BLOCK, 20 * BLOCK + 1])
+@each_case("attributes", [True, False])
 def test_a_file_that_changes_while_it_is_downloaded_is_named_and_not_kept(
-    server: Any, mounted: Any, tmp_path: Path, change: Any, size: int, attributes: bool
+    new_server: Any, tmp_path: Path, change: Any, size: int, attributes: bool
 ) -> None:
+    server, mounted = new_server()
     thing = server.put("/file", pattern(size))
     server.give_attributes = attributes
     (tmp_path / "file").write_bytes(b"old")
@@ -286,45 +284,17 @@ def test_a_restart_of_the_server_loses_nothing(server: Any, mounted: Any, tmp_pa
             server.restart()
 
     server.before = restart
-    fs = mounted(commit_octets=2 * BLOCK)
-    run(closing(fs, fs.upload(tmp_path / "file", "/file", progress=lambda _, octets: seen.append(octets))))
+    run(
+        once(
+            mounted(commit_octets=2 * BLOCK),
+            "upload",
+            tmp_path / "file",
+            "/file",
+            progress=lambda _, octets: seen.append(octets),
+        )
+    )
     assert bytes(server.at("/file").data) == data
     assert seen[-1] == len(data)
-
-
-def test_a_server_that_restarts_all_the_time_gets_synchronous_writes(server: Any, mounted: Any, tmp_path: Path) -> None:
-    data = pattern(5 * BLOCK)
-    (tmp_path / "file").write_bytes(data)
-    stable: list[stable_how] = []
-
-    def restart(name: str, args: Any) -> None:
-        if name == "COMMIT":
-            server.restart()
-        if name == "WRITE":
-            stable.append(args.stable)
-
-    server.before = restart
-    fs = mounted()
-    run(closing(fs, fs.upload(tmp_path / "file", "/file")))
-    assert bytes(server.at("/file").data) == data
-    assert stable[-5:] == [stable_how.FILE_SYNC] * 5
-
-
-def test_times_before_1970_become_the_first_that_there_is(server: Any, mounted: Any, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"1")
-    os.utime(tmp_path / "file", ns=(-5_000_000_000, -5_000_000_000))
-    fs = mounted()
-    run(closing(fs, fs.upload(tmp_path / "file", "/file")))
-    assert server.at("/file").mtime == nfstime3(0, 0)
-
-
-def test_local_links_of_the_user_are_followed(server: Any, mounted: Any, tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to("real")
-    server.put("/file", b"1")
-    fs = mounted()
-    run(closing(fs, fs.download("/file", tmp_path / "link")))
-    assert (tmp_path / "real" / "file").read_bytes() == b"1"
 
 
 @pytest.mark.thorough

@@ -9,6 +9,7 @@ import pytest
 
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
+from support.cases import each_case
 
 DATA = bytes(range(256)) * 1000
 STALE = nfsstat3.NFS3ERR_STALE
@@ -71,8 +72,8 @@ def test_an_unchanged_file_is_opened_and_read_by_its_handle(server: Any, mounted
     assert server.calls["LOOKUP"] == 0
 
 
-@pytest.mark.parametrize("happens", [replace, change])
-@pytest.mark.parametrize("data", [b"", b"new", DATA[::-1], 2 * DATA])
+@each_case("happens", [replace, change])
+@each_case("data", [b"", b"new", DATA[::-1], 2 * DATA])
 def test_a_changed_file_is_looked_up(server: Any, mounted: Any, thing: Any, happens: Any, data: bytes) -> None:
     fs = mounted()
     entry = run(fs.entry("/dir/file"))

@@ -24,18 +24,24 @@ def names(fs: Any, way: str) -> list[str]:
     return [entry.name for entry in asyncio.run(scan(fs))]
 
 
-WAYS = pytest.mark.parametrize("way", ["listdir", "scandir"])
+WAYS = each_case("way", ["listdir", "scandir"])
 
 
 @WAYS
-@pytest.mark.parametrize("count", [0, 1, 48, 49, 5000])
-def test_every_name_is_listed_once(server: Any, mounted: Any, way: str, count: int) -> None:
+@each_case("count", [0, 1, 48, 49, 5000])
+def test_every_name_is_listed_once(new_server: Any, way: str, count: int) -> None:
+    server, mounted = new_server()
     for number in range(count):
         server.put(f"/{number}")
     assert names(mounted(), way) == [str(number) for number in range(count)]
     pages = -(-(count + 2) // 50)
     assert server.calls["READDIR" if way == "listdir" else "READDIRPLUS"] == pages
     assert server.calls["LOOKUP"] == 0
+    # A file cannot be listed.
+    server.put("/file")
+    fs = mounted()
+    with pytest.raises(NotADirectoryError):
+        asyncio.run(fs.listdir("/file") if way == "listdir" else scan(fs, "/file"))
 
 
 def test_entries_know_their_attributes(server: Any, mounted: Any) -> None:
@@ -51,17 +57,15 @@ def test_entries_know_their_attributes(server: Any, mounted: Any) -> None:
     assert "file" in repr(file)
     assert server.calls == calls
     assert asyncio.run(mounted().read_bytes(file)) == b"123"
-
-
-def test_a_server_without_readdirplus(server: Any, mounted: Any) -> None:
+    # A server without readdirplus.
+    server.root.children.clear()
     for number in range(120):
         server.put(f"/{number}", b"x" * number)
     server.with_attributes = False
     entries = asyncio.run(scan(mounted()))
     assert [entry.stat().st_size for entry in entries] == list(range(120))
-
-
-def test_an_entry_that_goes_away_meanwhile_is_left_out(server: Any, mounted: Any) -> None:
+    # An entry that goes away meanwhile is left out.
+    server.root.children.clear()
     server.put("/a")
     server.put("/b")
     server.give_attributes = False
@@ -70,7 +74,8 @@ def test_an_entry_that_goes_away_meanwhile_is_left_out(server: Any, mounted: Any
 
 
 @WAYS
-def test_a_directory_that_changes_is_listed_from_the_start_again(server: Any, mounted: Any, way: str) -> None:
+def test_a_directory_that_changes_is_listed_from_the_start_again(new_server: Any, way: str) -> None:
+    server, mounted = new_server()
     for number in range(200):
         server.put(f"/{number}")
     pages = []
@@ -90,7 +95,8 @@ def test_a_directory_that_changes_is_listed_from_the_start_again(server: Any, mo
 
 
 @WAYS
-def test_a_directory_that_never_stops_changing_is_given_up(server: Any, mounted: Any, way: str) -> None:
+def test_a_directory_that_never_stops_changing_is_given_up(new_server: Any, way: str) -> None:
+    server, mounted = new_server()
     for number in range(200):
         server.put(f"/{number}")
     count = [0]
@@ -105,14 +111,12 @@ def test_a_directory_that_never_stops_changing_is_given_up(server: Any, mounted:
 
 
 @WAYS
-def test_a_page_that_is_too_small_is_asked_for_again(server: Any, mounted: Any, way: str) -> None:
+def test_a_page_that_is_too_small_is_asked_for_again(new_server: Any, way: str) -> None:
+    server, mounted = new_server()
     server.put("/a")
     server.answers["READDIR" if way == "listdir" else "READDIRPLUS"] = [nfsstat3.NFS3ERR_TOOSMALL] * 2
     assert names(mounted(), way) == ["a"]
-
-
-@WAYS
-def test_a_server_that_finds_every_page_too_small_is_believed_at_last(server: Any, mounted: Any, way: str) -> None:
+    # A server that finds every page too small is believed at last.
     server.answers["READDIR" if way == "listdir" else "READDIRPLUS"] = [nfsstat3.NFS3ERR_TOOSMALL] * 99
     with pytest.raises(NfsError, match="larger buffer"):
         names(mounted(), way)
@@ -120,23 +124,21 @@ def test_a_server_that_finds_every_page_too_small_is_believed_at_last(server: An
 
 @WAYS
 @each_case("name", ["", "a/b", "../up", "/etc/passwd", "nul\0"])
-def test_what_can_be_no_name_is_refused(server: Any, mounted: Any, way: str, name: str) -> None:
+def test_what_can_be_no_name_is_refused(new_server: Any, way: str, name: str) -> None:
+    server, mounted = new_server()
     server.names_shown = lambda shown: [*shown, name]
     with pytest.raises(RemoteProtocolError):
         names(mounted(), way)
 
 
 @WAYS
-def test_a_server_that_goes_round_in_circles_is_found_out(server: Any, mounted: Any, way: str) -> None:
+def test_a_server_that_goes_round_in_circles_is_found_out(new_server: Any, way: str) -> None:
+    server, mounted = new_server()
     server.put("/a")
     server.page = lambda args: ([(args.cookie + 1, "a")], False)
     with pytest.raises(RemoteProtocolError, match="again and again"):
         names(mounted(), way)
-
-
-@WAYS
-def test_cookies_that_go_round_are_found_out(server: Any, mounted: Any, way: str) -> None:
-    """New names with each page, so that those alone would never tell."""
+    # New names with each page, so that those alone would never tell.
     server.give_attributes = False
     count = [0]
 
@@ -153,8 +155,9 @@ def test_cookies_that_go_round_are_found_out(server: Any, mounted: Any, way: str
 
 @WAYS
 def test_large_directories_are_listed_in_bounded_memory(
-    server: Any, mounted: Any, way: str, monkeypatch: pytest.MonkeyPatch
+    new_server: Any, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    server, mounted = new_server()
     monkeypatch.setattr(listing, "NFS_LISTED_NAMES_KNOWN_MAX", 100)
     for number in range(1000):
         server.put(f"/{number}")
@@ -174,20 +177,13 @@ def test_large_directories_are_listed_in_bounded_memory(
 
 @WAYS
 @each_case("entries", [[], [(0, "a")]])
-def test_a_page_that_does_not_go_on_is_found_out(server: Any, mounted: Any, way: str, entries: Any) -> None:
+def test_a_page_that_does_not_go_on_is_found_out(new_server: Any, way: str, entries: Any) -> None:
+    server, mounted = new_server()
     server.page = lambda args: (entries, False)
     server.give_attributes = False
     server.put("/a")
     with pytest.raises(RemoteProtocolError, match="again and again"):
         names(mounted(), way)
-
-
-@WAYS
-def test_a_file_cannot_be_listed(server: Any, mounted: Any, way: str) -> None:
-    server.put("/file")
-    fs = mounted()
-    with pytest.raises(NotADirectoryError):
-        asyncio.run(fs.listdir("/file") if way == "listdir" else scan(fs, "/file"))
 
 
 def test_the_first_entries_are_those_of_one_call(server: Any, mounted: Any) -> None:

@@ -15,6 +15,7 @@ import pytest
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
 from support.cases import each_case
+from support.event_loop import in_event_loop
 
 JUKEBOX = nfsstat3.NFS3ERR_JUKEBOX
 
@@ -32,9 +33,7 @@ def test_stat_follows_links_and_lstat_does_not(server: Any, mounted: Any) -> Non
     assert run(fs.lstat("link")).is_symlink()
     assert run(fs.stat("/")).is_dir()
     assert run(fs.stat(".")).is_dir()
-
-
-def test_stat_of_what_is_not_there(mounted: Any) -> None:
+    # The error names what is not there.
     with pytest.raises(FileNotFoundError) as caught:
         run(mounted().stat("/nope"))
     assert caught.value.filename == "/nope"
@@ -49,7 +48,7 @@ def test_stat_asks_the_server_every_time(server: Any, mounted: Any) -> None:
     assert server.calls == {"LOOKUP": 3}
 
 
-def test_a_server_that_gives_no_attributes_is_asked_for_them(server: Any, mounted: Any) -> None:
+def test_a_server_that_gives_no_attributes_or_no_handles_is_asked_for_them(server: Any, mounted: Any) -> None:
     server.put("/dir/file", b"1")
     server.link("/link", "dir/file")
     server.give_attributes = False
@@ -58,11 +57,7 @@ def test_a_server_that_gives_no_attributes_is_asked_for_them(server: Any, mounte
     assert [entry.name for entry in run(collect(fs.scandir("/")))] == ["dir", "link"]
     run(fs.write_bytes("/new", b"abc"))
     assert run(fs.read_bytes("/new")) == b"abc"
-
-
-def test_a_server_that_gives_no_handles_is_asked_for_them(server: Any, mounted: Any) -> None:
     server.give_handles = False
-    fs = mounted()
     run(fs.write_bytes("/new", b"abc"))
     assert bytes(server.at("/new").data) == b"abc"
 
@@ -86,7 +81,8 @@ def test_exists_and_is_dir(server: Any, mounted: Any) -> None:
 
 
 @each_case("path", ["/circle", "/circle/below", "/" + "n" * 256, "/nul\0", "/\ud800"])
-def test_what_os_path_calls_false_of_a_path_is_false(server: Any, mounted: Any, tmp_path: Path, path: str) -> None:
+def test_what_os_path_calls_false_of_a_path_is_false(new_server: Any, tmp_path: Path, path: str) -> None:
+    server, mounted = new_server()
     server.link("/circle", "circle")
     (tmp_path / "circle").symlink_to("circle")
     assert not os.path.exists(f"{tmp_path}{path}")  # noqa: PTH110 - the model
@@ -142,9 +138,7 @@ def test_attributes_are_set(server: Any, mounted: Any) -> None:
     with pytest.raises(NfsError) as caught:
         run(fs.chmod("/file", 0))
     assert caught.value.errno == errno.EROFS
-
-
-def test_a_link_itself_can_be_changed(server: Any, mounted: Any) -> None:
+    # Those of a link itself, too.
     server.put("/file")
     link = server.link("/link", "file")
     run(mounted().chown("/link", 1, 2, follow_symlinks=False))
@@ -157,7 +151,7 @@ def test_statvfs(mounted: Any) -> None:
     assert (space.f_blocks * space.f_frsize, space.f_namemax) == (8 << 20, 255)
 
 
-def test_mkdir(server: Any, mounted: Any) -> None:
+def test_directories_are_made_with_the_parents_that_are_asked_for(server: Any, mounted: Any) -> None:
     fs = mounted()
     run(fs.mkdir("/a", 0o700))
     assert server.at("/a").mode == 0o700
@@ -176,14 +170,11 @@ def test_mkdir(server: Any, mounted: Any) -> None:
         run(fs.mkdir("/file", exist_ok=True))
     with pytest.raises(NotADirectoryError):
         run(fs.mkdir("/file/below", parents=True))
-
-
-def test_relative_parents_are_made(server: Any, mounted: Any) -> None:
     run(mounted(fs_directory="/top").mkdir("x/y", parents=True))
     assert server.at("/top/x/y").type == ftype3.NF3DIR
 
 
-def test_rmdir_and_unlink(server: Any, mounted: Any) -> None:
+def test_what_is_removed_is_of_the_kind_that_was_named(server: Any, mounted: Any) -> None:
     server.put("/dir/file")
     fs = mounted()
     with pytest.raises(NfsError) as caught:
@@ -199,16 +190,14 @@ def test_rmdir_and_unlink(server: Any, mounted: Any) -> None:
     for path in ("/", "/x/..", ".."):
         with pytest.raises(OSError, match=r"exists|Invalid|No such"):
             run(fs.rmdir(path))
-
-
-def test_a_link_is_unlinked_not_what_it_leads_to(server: Any, mounted: Any) -> None:
+    # A link, not what it leads to.
     server.put("/file")
     server.link("/link", "file")
     run(mounted().unlink("/link"))
     assert list(server.root.children) == ["file"]
 
 
-def test_rename(server: Any, mounted: Any) -> None:
+def test_what_is_renamed_is_found_under_its_new_name_only(server: Any, mounted: Any) -> None:
     server.put("/a/file", b"1")
     server.folder("/b")
     fs = mounted()
@@ -217,11 +206,8 @@ def test_rename(server: Any, mounted: Any) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         run(fs.rename("/a/none", "/b/x"))
     assert (caught.value.filename, caught.value.filename2) == ("/a/none", "/b/x")
-
-
-def test_a_renamed_directory_is_found_under_its_new_name_only(server: Any, mounted: Any) -> None:
+    # So are the objects below a directory that were looked up before.
     server.put("/a/file", b"1")
-    fs = mounted()
 
     async def work() -> None:
         await fs.stat("/a/file")
@@ -253,29 +239,29 @@ def test_walk_is_like_os_walk(server: Any, mounted: Any) -> None:
     server.link("/a/link", "b")
     fs = mounted()
     down = run(collect(fs.walk("/")))
-    assert down == [
-        ("/", ["a"], ["4"]),
-        ("/a", ["b", "c"], ["1", "link"]),
-        ("/a/b", [], ["2"]),
-        ("/a/c", [], ["3"]),
-    ]
+    assert down == [("/", ["a"], ["4"]), ("/a", ["b", "c"], ["1", "link"]), ("/a/b", [], ["2"]), ("/a/c", [], ["3"])]
     up = run(collect(fs.walk("/", topdown=False)))
     assert [path for path, _, _ in up] == ["/a/b", "/a/c", "/a", "/"]
 
 
-def test_walk_can_be_pruned(server: Any, mounted: Any) -> None:
+def test_walk_goes_where_it_is_told_to(server: Any, mounted: Any) -> None:
     server.put("/a/1")
     server.put("/b/2")
-    fs = mounted()
+    server.put("/c")
+    errors: list[OSError] = []
 
-    async def work() -> list[str]:
+    async def walked(chosen: list[str]) -> list[str]:
         seen = []
-        async for path, directories, _ in fs.walk("/"):
-            directories[:] = [name for name in directories if name != "a"]
+        async for path, directories, _ in mounted().walk("/", onerror=errors.append):
+            if path == "/":
+                directories[:] = chosen
             seen.append(path)
         return seen
 
-    assert run(work()) == ["/", "/b"]
+    assert run(walked(["b"])) == ["/", "/b"]
+    assert errors == []
+    assert run(walked(["none", "c", "a"])) == ["/", "/a"]
+    assert [error.filename for error in errors] == ["/none", "/c"]
 
 
 def test_walk_reports_what_cannot_be_read(server: Any, mounted: Any) -> None:
@@ -304,23 +290,6 @@ def test_walk_tells_of_names_that_can_be_none(server: Any, mounted: Any) -> None
     assert [(error.errno, error.filename) for error in errors] == [(errno.EINVAL, "/")]
 
 
-def test_walk_goes_where_it_is_told_to(server: Any, mounted: Any) -> None:
-    server.put("/a/1")
-    server.put("/b")
-    errors: list[OSError] = []
-
-    async def work() -> list[str]:
-        seen = []
-        async for path, directories, _ in mounted().walk("/", onerror=errors.append):
-            if path == "/":
-                directories[:] = ["none", "b", "a"]
-            seen.append(path)
-        return seen
-
-    assert run(work()) == ["/", "/a"]
-    assert [error.filename for error in errors] == ["/none", "/b"]
-
-
 def test_walk_holds_a_bounded_number_of_names(server: Any, mounted: Any) -> None:
     for directory in range(3):
         for number in range(120):
@@ -337,24 +306,21 @@ def test_walk_holds_a_bounded_number_of_names(server: Any, mounted: Any) -> None
     assert [error.errno for error in errors] == [errno.EOVERFLOW] * 3
 
 
-def test_entries_are_listed_as_they_were_found(server: Any, mounted: Any) -> None:
+@in_event_loop
+async def test_entries_are_listed_as_they_were_found(server: Any, mounted: Any) -> None:
     server.put("/a/b/file")
     server.at("/a/b").children["up"] = server.at("/a")
     server.link("/link", "a")
-
-    async def work() -> None:
-        fs = mounted()
-        above, link = [entry async for entry in fs.scandir("/")]
-        (inner,) = [entry async for entry in fs.scandir(above)]
-        server.calls.clear()
-        _, up = [entry async for entry in fs.scandir(inner)]
-        assert server.calls == {"READDIRPLUS": 1}
-        assert up.path == "/a/b/up"
-        assert [entry.name async for entry in fs.scandir(link)] == ["b"]
-        with pytest.raises(OSError, match="inside itself"):
-            _ = [entry async for entry in fs.scandir(up)]
-
-    run(work())
+    fs = mounted()
+    above, link = [entry async for entry in fs.scandir("/")]
+    (inner,) = [entry async for entry in fs.scandir(above)]
+    server.calls.clear()
+    _, up = [entry async for entry in fs.scandir(inner)]
+    assert server.calls == {"READDIRPLUS": 1}
+    assert up.path == "/a/b/up"
+    assert [entry.name async for entry in fs.scandir(link)] == ["b"]
+    with pytest.raises(OSError, match="inside itself"):
+        _ = [entry async for entry in fs.scandir(up)]
 
 
 def test_names_that_are_held_at_once_are_bounded(server: Any, mounted: Any) -> None:
@@ -426,8 +392,9 @@ OPERATIONS: list[tuple[str, Callable[[Any], Coroutine[Any, Any, Any]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("procedure", "operation"), OPERATIONS, ids=[name for name, _ in OPERATIONS])
-def test_what_the_server_refuses_is_raised(server: Any, mounted: Any, procedure: str, operation: Any) -> None:
+@each_case(("procedure", "operation"), OPERATIONS)
+def test_what_the_server_refuses_is_raised(new_server: Any, procedure: str, operation: Any) -> None:
+    server, mounted = new_server()
     server.put("/file", b"1")
     server.folder("/dir")
     server.link("/link", "file")

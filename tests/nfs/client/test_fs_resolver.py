@@ -57,10 +57,13 @@ def test_relative_paths_start_at_the_directory(tree: Any, mounted: Any) -> None:
     assert size_of(fs, "b/file") == 1
     assert size_of(fs, "../file") == 3
     assert size_of(fs, "/file") == 3
-
-
-def test_a_directory_that_is_a_file_can_be_named_by_a_dot(tree: Any, mounted: Any) -> None:
+    # A directory that is a file can be named by a dot.
     assert size_of(mounted(fs_directory="/file"), "") == 3
+    # A slash at the end follows a link.
+    tree.link("/l", "a")
+    fs = mounted()
+    assert asyncio.run(fs.lstat("/l")).is_symlink()
+    assert asyncio.run(fs.lstat("/l/")).is_dir()
 
 
 def test_a_chain_of_links_ends(server: Any, mounted: Any) -> None:
@@ -81,13 +84,6 @@ def test_a_chain_of_links_ends(server: Any, mounted: Any) -> None:
 def test_a_file_is_no_directory(tree: Any, mounted: Any, path: str) -> None:
     with pytest.raises(NotADirectoryError):
         size_of(mounted(), path)
-
-
-def test_a_slash_at_the_end_follows_a_link(tree: Any, mounted: Any) -> None:
-    tree.link("/l", "a")
-    fs = mounted()
-    assert asyncio.run(fs.lstat("/l")).is_symlink()
-    assert asyncio.run(fs.lstat("/l/")).is_dir()
 
 
 @each_case("path", ["/none/file", "/a/none/file", "/dangling", "/dangling/file", "/empty"])
@@ -130,20 +126,13 @@ def test_links_on_the_way_are_remembered_with_their_targets(tree: Any, mounted: 
     size_of(fs, "/l/file")
     size_of(fs, "/l/file")
     assert tree.calls["READLINK"] == 1
-
-
-def test_a_remembered_directory_that_is_gone_is_looked_up_again(tree: Any, mounted: Any) -> None:
-    fs = mounted(fs_clock=lambda: 0.0)
     size_of(fs, "/a/b/file")
+    # A remembered directory that is gone is looked up again.
     old = tree.root.children.pop("a")
     tree.things[old.children["b"].number] = None
     tree.put("/a/b/file", b"4444")
     assert size_of(fs, "/a/b/file") == 4
-
-
-def test_a_stale_root_is_reported(tree: Any, mounted: Any) -> None:
-    fs = mounted(fs_clock=lambda: 0.0)
-    size_of(fs, "/a/b/file")
+    # A stale root is reported.
     tree.answers["LOOKUP"] = [nfsstat3.NFS3ERR_STALE] * 9
     with pytest.raises(NfsError) as caught:
         size_of(fs, "/a/b/file")

@@ -14,6 +14,7 @@ from rpcrdma.nfs.client import volume
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.v3 import FSSTAT3resok, nfsstat3, post_op_attr
 from support.cases import each_case
+from support.waiting import once
 
 BLOCK = 1 << 12
 FILES = 12
@@ -26,11 +27,6 @@ ROOM = FIT * FILE_OCTETS + 2 * BLOCK
 @pytest.fixture(autouse=True)
 def _small_blocks(server: Any) -> None:
     server.read_max = server.write_max = BLOCK
-
-
-async def copied(fs: Any, method: str, source: Any, target: Any) -> Any:
-    async with fs:
-        return await getattr(fs, method)(source, target)
 
 
 @each_case("number", [errno.ENOSPC, errno.EDQUOT])
@@ -58,7 +54,7 @@ def test_downloads_keep_what_fits(
     monkeypatch.setattr(local_files, "abandon_file", abandon_file)
     monkeypatch.setattr(local_files, "free_octets", lambda _directory: ROOM - sum(sizes.values()))
     monkeypatch.setattr(volume, "_LOCAL_THREADS", 1)
-    report = asyncio.run(copied(mounted(), "download_tree", "/t", tmp_path / "t"))
+    report = asyncio.run(once(mounted(), "download_tree", "/t", tmp_path / "t"))
     kept = sorted(path for path in (tmp_path / "t").iterdir() if path.stat().st_size == FILE_OCTETS)
     assert len(kept) == FIT
     assert (tmp_path / "t/small").read_bytes() == b"1"
@@ -87,7 +83,7 @@ def test_uploads_keep_what_fits(server: Any, mounted: Any, tmp_path: Path, statu
 
     server.before = before
     server.fsstat = lambda _args: FSSTAT3resok(post_op_attr(False, None), ROOM, left(), left(), 9, 9, 9, 0)
-    report = asyncio.run(copied(mounted(), "upload_tree", tmp_path / "t", "/t"))
+    report = asyncio.run(once(mounted(), "upload_tree", tmp_path / "t", "/t"))
     kept = server.at("/t").children
     assert len(kept) == FIT
     assert all(bytes(kept[name].data) == (tmp_path / "t" / name).read_bytes() for name in kept)
@@ -99,6 +95,6 @@ def test_a_file_that_is_alone_is_not_tried_again(server: Any, mounted: Any, tmp_
     (tmp_path / "t").mkdir()
     (tmp_path / "t/file").write_bytes(b"1")
     server.answers["WRITE"] = [nfsstat3.NFS3ERR_NOSPC]
-    report = asyncio.run(copied(mounted(), "upload_tree", tmp_path / "t", "/t"))
+    report = asyncio.run(once(mounted(), "upload_tree", tmp_path / "t", "/t"))
     assert report.failures_total == 1
     assert server.calls["WRITE"] == 1

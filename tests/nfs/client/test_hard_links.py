@@ -17,7 +17,8 @@ from rpcrdma.nfs.client.trees.hard_links import HardLinks, SharedFile
 from rpcrdma.nfs.client.trees.not_carried import NotCarried
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 from support.cases import each_case
-from support.waiting import closing
+from support.event_loop import in_event_loop
+from support.waiting import once
 
 BLOCK = 1 << 16
 LARGE = bytes(range(256)) * (5 * BLOCK // 256) + b"end"
@@ -53,13 +54,11 @@ def files_at(top: Path, names: tuple[str, ...] = NAMES) -> int:
 
 
 def download(mounted: Any, local: Path, **how: Any) -> Any:
-    fs = mounted()
-    return run(closing(fs, fs.download_tree("/t", local, **how)))
+    return run(once(mounted(), "download_tree", "/t", local, **how))
 
 
 def upload(mounted: Any, local: Path, **how: Any) -> Any:
-    fs = mounted()
-    return run(closing(fs, fs.upload_tree(local, "/t", **how)))
+    return run(once(mounted(), "upload_tree", local, "/t", **how))
 
 
 def at_server(server: Any, names: tuple[str, ...] = NAMES) -> list[Any]:
@@ -72,9 +71,10 @@ def whole(report: Any, *, links: int = 2, lost: int = 0) -> None:
     assert report.not_carried == ({NotCarried.HARD_LINKS: lost} if lost else {})
 
 
-@pytest.mark.parametrize("content", [b"", b"one", LARGE])
-@pytest.mark.parametrize("how", [{}, {"sparse": True}, {"resume": True}])
-def test_a_round_trip_keeps_them(server: Any, mounted: Any, tmp_path: Path, content: bytes, how: Any) -> None:
+@each_case("content", [b"", b"one", LARGE])
+@each_case("how", [{}, {"sparse": True}, {"resume": True}])
+def test_a_round_trip_keeps_them(new_server: Any, tmp_path: Path, content: bytes, how: Any) -> None:
+    server, mounted = new_server()
     seen: list[tuple[int, int]] = []
     report = upload(mounted, made_here(tmp_path / "here", content), progress=lambda *done: seen.append(done), **how)
     whole(report)
@@ -133,8 +133,7 @@ def test_a_copy_with_as_many_links_as_may_be_is_followed_by_another(server: Any,
     """The third name is a link to the copy that the second one became."""
     server.answers["LINK"] = [nfsstat3.NFS3ERR_MLINK]
     made_here(tmp_path / "here")
-    fs = mounted(files_at_once=1)
-    report = run(closing(fs, fs.upload_tree(tmp_path / "here", "/t")))
+    report = run(once(mounted(files_at_once=1), "upload_tree", tmp_path / "here", "/t"))
     whole(report, links=1, lost=1)
     assert len(set(at_server(server))) == 2
 
@@ -267,30 +266,28 @@ def test_what_is_held_is_bounded(
     assert files_at(tmp_path / "here") == 3
 
 
-def test_files_whose_names_have_all_come_are_forgotten() -> None:
-    async def main() -> None:
-        links: HardLinks[str] = HardLinks()
-        files = [SharedFile((number,), 3) for number in range(1000)]
-        for file in files:
-            assert await links.copy_of(file) is None
-            links.begin(file)
-            waiting = asyncio.ensure_future(links.copy_of(file))
-            await asyncio.sleep(0)
-            assert not waiting.done()
-            assert links.end(file, "copy", 10)
-            assert await waiting == "copy"
-            links.linked(file)
-            # A copy that was made since a link was refused takes the place of the other.
-            assert links.end(file, "second", 20) is True
-            assert await links.copy_of(file) is None
-        assert links.incomplete == 0
-        links.begin(files[0])
-        assert links.end(files[0], "copy", hard_links.NFS_COPY_LINKED_OCTETS_MAX)
-        links.begin(files[1])
-        assert not links.end(files[1], "copy", 1)
-        assert links.incomplete == 1
-
-    run(main())
+@in_event_loop
+async def test_files_whose_names_have_all_come_are_forgotten() -> None:
+    links: HardLinks[str] = HardLinks()
+    files = [SharedFile((number,), 3) for number in range(1000)]
+    for file in files:
+        assert await links.copy_of(file) is None
+        links.begin(file)
+        waiting = asyncio.ensure_future(links.copy_of(file))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        assert links.end(file, "copy", 10)
+        assert await waiting == "copy"
+        links.linked(file)
+        # A copy that was made since a link was refused takes the place of the other.
+        assert links.end(file, "second", 20) is True
+        assert await links.copy_of(file) is None
+    assert links.incomplete == 0
+    links.begin(files[0])
+    assert links.end(files[0], "copy", hard_links.NFS_COPY_LINKED_OCTETS_MAX)
+    links.begin(files[1])
+    assert not links.end(files[1], "copy", 1)
+    assert links.incomplete == 1
 
 
 @each_case("there_before", [False, True])
@@ -318,8 +315,7 @@ def test_a_temporary_link_goes_when_its_name_cannot_be_given(server: Any, mounte
     server.put("/t/sub/b", b"other")
     server.answers["RENAME"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_ACCES]
     made_here(tmp_path / "here")
-    fs = mounted(files_at_once=1)
-    report = run(closing(fs, fs.upload_tree(tmp_path / "here", "/t")))
+    report = run(once(mounted(files_at_once=1), "upload_tree", tmp_path / "here", "/t"))
     # The name is copied then, which is allowed.
     whole(report, links=1, lost=1)
     assert [sorted(server.at(place).children) for place in ("/t", "/t/sub")] == [["a", "sub"], ["b", "deeper"]]

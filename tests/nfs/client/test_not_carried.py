@@ -12,6 +12,7 @@ import pytest
 from rpcrdma.nfs.client import NotCarried
 from rpcrdma.nfs.client.attributes import TIME_NS_MAX, stat_from
 from rpcrdma.nfs.client.trees.not_carried import lost_from_local, lost_from_server
+from support.cases import each_case
 
 
 async def copied(fs: Any, method: str, source: Any, target: Any) -> Any:
@@ -96,7 +97,7 @@ def test_downloads_count_owners_and_special_bits(server: Any, mounted: Any, tmp_
     assert lost_from_server(stat_from(server.fattr(server.at("/t/program")))) == (NotCarried.SPECIAL_BITS,)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("attributes", "lost"),
     [
         ({"st_uid": os.geteuid() + 1}, (NotCarried.OWNERS,)),

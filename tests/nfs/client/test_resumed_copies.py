@@ -18,7 +18,8 @@ from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.client.trees.copy_source import InOrder, partial_name
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 from support.cases import each_case
-from support.waiting import closing
+from support.event_loop import in_event_loop
+from support.waiting import closing, once
 
 BLOCK = 1 << 16
 BLOCKS = 60
@@ -56,8 +57,7 @@ def source(server: Any) -> Any:
 
 
 def download(mounted: Any, target: Path, **how: Any) -> Any:
-    fs = mounted(**OPTIONS)
-    return run(closing(fs, fs.download("/file", target, resume=True, **how)))
+    return run(once(mounted(**OPTIONS), "download", "/file", target, resume=True, **how))
 
 
 def test_a_download_goes_on_where_it_was(server: Any, mounted: Any, source: Any, tmp_path: Path) -> None:
@@ -113,8 +113,7 @@ def test_an_upload_goes_on_behind_what_may_be_lost(server: Any, mounted: Any, tm
     os.utime(local, ns=(5, 1_234_000_000_567))
 
     def upload() -> Any:
-        fs = mounted(**OPTIONS)
-        return run(closing(fs, fs.upload(local, "/file", resume=True)))
+        return run(once(mounted(**OPTIONS), "upload", local, "/file", resume=True))
 
     Breaking(server, "write", 40)
     with pytest.raises(TransportClosed):
@@ -139,8 +138,7 @@ def test_trees_pass_over_what_is_there(server: Any, mounted: Any, source: Any, t
     server.put("/small", b"x").mtime = nfstime3(77, 0)
 
     def copied() -> Any:
-        fs = mounted(**OPTIONS)
-        return run(closing(fs, fs.download_tree("/", tmp_path, resume=True)))
+        return run(once(mounted(**OPTIONS), "download_tree", "/", tmp_path, resume=True))
 
     assert (copied().kept, copied().kept) == (0, 2)
     (tmp_path / "small").write_bytes(b"y")
@@ -183,40 +181,38 @@ def test_on_a_full_disk_nothing_is_left(
     assert list(server.root.children) == ["file"]
 
 
-def test_blocks_are_begun_within_a_window_and_none_after_a_failure() -> None:
-    async def main() -> None:
-        order = InOrder(30)
-        begun: list[int] = []
-        ends: dict[int, asyncio.Future[None]] = {}
+@in_event_loop
+async def test_blocks_are_begun_within_a_window_and_none_after_a_failure() -> None:
+    order = InOrder(30)
+    begun: list[int] = []
+    ends: dict[int, asyncio.Future[None]] = {}
 
-        async def block(start: int) -> None:
-            async with order.turn(start):
-                begun.append(start)
-                ends[start] = asyncio.get_running_loop().create_future()
-                await ends[start]
+    async def block(start: int) -> None:
+        async with order.turn(start):
+            begun.append(start)
+            ends[start] = asyncio.get_running_loop().create_future()
+            await ends[start]
 
-        async with asyncio.TaskGroup() as group:
-            blocks = {start: group.create_task(block(start)) for start in (0, 10, 20, 30)}
-            await asyncio.sleep(0)
-            ends[10].set_result(None)
-            ends[20].set_result(None)
-            await asyncio.wait([blocks[10], blocks[20]])
-            assert begun == [0, 10, 20]
-            ends[0].set_result(None)
-            await blocks[0]
-            await asyncio.sleep(0)
-            assert begun == [0, 10, 20, 30]
-            waiting = asyncio.ensure_future(block(60))
-            await asyncio.sleep(0)
-            with pytest.raises(OSError, match="full"):
-                async with order.turn(31):
-                    raise OSError("full")
-            with pytest.raises(OSError, match="full"):
-                await waiting
-            assert begun == [0, 10, 20, 30]
-            ends[30].set_result(None)
-
-    run(main())
+    async with asyncio.TaskGroup() as group:
+        blocks = {start: group.create_task(block(start)) for start in (0, 10, 20, 30)}
+        await asyncio.sleep(0)
+        ends[10].set_result(None)
+        ends[20].set_result(None)
+        await asyncio.wait([blocks[10], blocks[20]])
+        assert begun == [0, 10, 20]
+        ends[0].set_result(None)
+        await blocks[0]
+        await asyncio.sleep(0)
+        assert begun == [0, 10, 20, 30]
+        waiting = asyncio.ensure_future(block(60))
+        await asyncio.sleep(0)
+        with pytest.raises(OSError, match="full"):
+            async with order.turn(31):
+                raise OSError("full")
+        with pytest.raises(OSError, match="full"):
+            await waiting
+        assert begun == [0, 10, 20, 30]
+        ends[30].set_result(None)
 
 
 def test_nothing_is_begun_far_beyond_a_block_that_stalls(
@@ -231,7 +227,7 @@ def test_nothing_is_begun_far_beyond_a_block_that_stalls(
         if procedure.name.endswith("READ"):
             if args.offset == 0:
                 # Threads write the received data, which takes an unknown number of turns of the loop.
-                await asyncio.wait_for(all_begun.wait(), 30)
+                await all_begun.wait()
                 for _ in range(2000):
                     await asyncio.sleep(0)
                 raise TransportClosed("broken off")

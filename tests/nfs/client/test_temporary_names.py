@@ -14,7 +14,8 @@ from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
 from rpcrdma.nfs.v3 import ftype3, nfs_fh3, nfsstat3
 from support.cases import each_case
-from support.waiting import closing
+from support.event_loop import in_event_loop
+from support.waiting import closing, once
 
 BLOCK = 1 << 16
 TEMPORARY = re.compile(r"\.rpcrdma-[0-9a-f]{16}\.part")
@@ -48,12 +49,13 @@ def other_handles(server: Any) -> None:
     server.find = lambda handle: find(nfs_fh3(handle.data[-8:]))
 
 
-@pytest.mark.parametrize("calls", [["CREATE"], ["RENAME"], ["MKDIR"], ["SYMLINK"], ["CREATE", "RENAME", "SYMLINK"]])
-@pytest.mark.parametrize("habit", ["gives handles", "gives none", "gives others"])
-@pytest.mark.parametrize("there", [False, True])
+@each_case("calls", [["CREATE"], ["RENAME"], ["MKDIR"], ["SYMLINK"], ["CREATE", "RENAME", "SYMLINK"]])
+@each_case("habit", ["gives handles", "gives none", "gives others"])
+@each_case("there", [False, True])
 def test_a_repeat_that_finds_its_work_done_is_content(
-    server: Any, mounted: Any, tmp_path: Path, calls: list[str], habit: str, there: bool
+    new_server: Any, tmp_path: Path, calls: list[str], habit: str, there: bool
 ) -> None:
+    server, mounted = new_server()
     server.give_handles = habit != "gives none"
     if habit == "gives others":
         other_handles(server)
@@ -61,8 +63,7 @@ def test_a_repeat_that_finds_its_work_done_is_content(
         server.put("/copy/large", b"old")
         server.link("/copy/link", "old")
     twice(server, *calls)
-    fs = mounted()
-    report = asyncio.run(closing(fs, fs.upload_tree(tree(tmp_path), "/copy")))
+    report = asyncio.run(once(mounted(), "upload_tree", tree(tmp_path), "/copy"))
     report.check()
     assert (report.files, report.directories, report.symlinks) == (2, 2, 1)
     assert sorted(server.at("/copy").children) == ["below", "large", "link"]
@@ -117,8 +118,7 @@ def test_a_name_that_was_not_given_by_us_is_not_taken_for_it(
                 children["name"] = server.make(ftype3.NF3REG, 0o600)
 
     server.before = lose
-    fs = mounted()
-    report = asyncio.run(closing(fs, fs.upload_tree(tmp_path / "tree", "/copy")))
+    report = asyncio.run(once(mounted(), "upload_tree", tmp_path / "tree", "/copy"))
     assert report.failures_total == 1
     assert isinstance(report.failures[0].error, NfsNotFound)
 
@@ -129,13 +129,13 @@ def test_files_that_cannot_be_made_keep_no_buffers(server: Any, mounted: Any, tm
     for number in range(20):
         (top / f"{number}").write_bytes(b"1")
     server.answers["CREATE"] = [nfsstat3.NFS3ERR_ACCES] * 19
-    fs = mounted(transfer_octets_max=2 * BLOCK, files_at_once=4)
-    report = asyncio.run(closing(fs, fs.upload_tree(top, "/copy")))
+    report = asyncio.run(once(mounted(transfer_octets_max=2 * BLOCK, files_at_once=4), "upload_tree", top, "/copy"))
     assert (report.files, report.failures_total) == (1, 19)
 
 
 @each_case("name", ["CREATE", "SYMLINK", "WRITE", "SETATTR", "RENAME"])
-def test_a_copy_cancelled_during_any_call_leaves_nothing_behind(
+@in_event_loop
+async def test_a_copy_cancelled_during_any_call_leaves_nothing_behind(
     server: Any, mounted: Any, tmp_path: Path, name: str
 ) -> None:
     top = tmp_path / "tree"
@@ -146,36 +146,32 @@ def test_a_copy_cancelled_during_any_call_leaves_nothing_behind(
     else:
         (top / "file").write_bytes(b"1")
         server.folder("/copy")
+    reached, given_up = asyncio.Event(), asyncio.Event()
+    running: list[asyncio.Task[Any]] = []
+    async with mounted() as fs:
+        call = server.call
 
-    async def work() -> None:
-        reached, given_up = asyncio.Event(), asyncio.Event()
-        running: list[asyncio.Task[Any]] = []
-        async with mounted() as fs:
-            call = server.call
+        async def late(*args: Any, **options: Any) -> Any:
+            await given_up.wait()
+            return await call(*args, **options)
 
-            async def late(*args: Any, **options: Any) -> Any:
-                await given_up.wait()
-                return await call(*args, **options)
+        async def slow(procedure: Any, args: Any, **options: Any) -> Any:
+            """The server goes on with a call that its client has given up."""
+            temporary = name != "SYMLINK" or TEMPORARY.search(repr(args))
+            if procedure.name != f"NFSPROC3_{name}" or not temporary:
+                return await call(procedure, args, **options)
+            running.append(asyncio.ensure_future(late(procedure, args, **options)))
+            reached.set()
+            return await asyncio.shield(running[0])
 
-            async def slow(procedure: Any, args: Any, **options: Any) -> Any:
-                """The server goes on with a call that its client has given up."""
-                temporary = name != "SYMLINK" or TEMPORARY.search(repr(args))
-                if procedure.name != f"NFSPROC3_{name}" or not temporary:
-                    return await call(procedure, args, **options)
-                running.append(asyncio.ensure_future(late(procedure, args, **options)))
-                reached.set()
-                return await asyncio.shield(running[0])
-
-            fs._procedures._call = slow
-            copying = asyncio.create_task(fs.upload_tree(top, "/copy"))
-            await reached.wait()
-            copying.cancel()
-            given_up.set()
-            with pytest.raises(asyncio.CancelledError):
-                await copying
-            await asyncio.gather(*running, return_exceptions=True)
-
-    asyncio.run(work())
+        fs._procedures._call = slow
+        copying = asyncio.create_task(fs.upload_tree(top, "/copy"))
+        await reached.wait()
+        copying.cancel()
+        given_up.set()
+        with pytest.raises(asyncio.CancelledError):
+            await copying
+        await asyncio.gather(*running, return_exceptions=True)
     assert [found for found in server.at("/copy").children if TEMPORARY.fullmatch(found)] == []
 
 
@@ -198,8 +194,7 @@ def test_a_failure_to_clean_up_does_not_hide_the_cause(server: Any, mounted: Any
     server.put("/copy/link")
     server.answers["RENAME"] = [nfsstat3.NFS3ERR_ACCES]
     server.answers["REMOVE"] = [nfsstat3.NFS3ERR_IO]
-    fs = mounted()
-    report = asyncio.run(closing(fs, fs.upload_tree(tmp_path / "tree", "/copy")))
+    report = asyncio.run(once(mounted(), "upload_tree", tmp_path / "tree", "/copy"))
     error = report.failures[0].error
     assert isinstance(error, NfsError)
     assert error.status == nfsstat3.NFS3ERR_ACCES

@@ -6,7 +6,7 @@ import os
 import pickle
 import random
 import secrets
-from asyncio import run
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -28,7 +28,10 @@ from rpcrdma.nfs.port_mapper import PORT_MAPPER_V2_Service, mapping
 from rpcrdma.nfs.server import Export, NfsServices, build_services, open_state
 from rpcrdma.rpc.dispatch import Dispatcher
 from support.cases import each_case
+from support.event_loop import in_event_loop
 from support.simulated import not_simulated
+
+pytestmark = pytest.mark.thorough
 
 
 def names_in(directory: Path | str) -> list[str]:
@@ -90,86 +93,74 @@ def shape(top: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.thorough
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("1", "2", "2-rtr")
-def test_a_tree_goes_there_and_back(tmp_path: Path, scheme: str) -> None:
+@in_event_loop
+async def test_a_tree_goes_there_and_back(tmp_path: Path, scheme: str) -> None:
     make_tree(tmp_path / "tree")
-
-    async def work() -> None:
-        async with opened(scheme, tmp_path, "/") as fs:
-            (await fs.upload_tree(tmp_path / "tree", "/copy")).check()
-            (await fs.download_tree("/copy", tmp_path / "back")).check()
-            assert (await fs.stat("/copy/big")).st_mtime_ns == 2_000_000_009
-            into = bytearray(2_500_001)
-            assert await fs.read_into("/copy/big", into) == len(into)
-            assert into == (tmp_path / "tree" / "big").read_bytes()
-            assert sorted(await fs.listdir("/copy")) == names_in(tmp_path / "tree")
-            (await fs.rmtree("/copy")).check()
-            assert await fs.listdir("/") == []
-
-    run(work())
+    async with opened(scheme, tmp_path, "/") as fs:
+        (await fs.upload_tree(tmp_path / "tree", "/copy")).check()
+        (await fs.download_tree("/copy", tmp_path / "back")).check()
+        assert (await fs.stat("/copy/big")).st_mtime_ns == 2_000_000_009
+        into = bytearray(2_500_001)
+        assert await fs.read_into("/copy/big", into) == len(into)
+        assert into == (tmp_path / "tree" / "big").read_bytes()
+        assert sorted(await fs.listdir("/copy")) == names_in(tmp_path / "tree")
+        (await fs.rmtree("/copy")).check()
+        assert await fs.listdir("/") == []
     assert shape(tmp_path / "back") == shape(tmp_path / "tree")
 
 
-@pytest.mark.thorough
 @not_simulated
-def test_memory_is_its_owners_again_when_a_read_returns(tmp_path: Path, scheme: str) -> None:
+@in_event_loop
+async def test_memory_is_its_owners_again_when_a_read_returns(tmp_path: Path, scheme: str) -> None:
     """Memory in use by a connection can neither be resized nor freed, and is not given out without a copy."""
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "file").write_bytes(bytes(3_000_000))
-
-    async def work() -> None:
-        async with opened(scheme, tmp_path, "/") as fs:
-            into = bytearray(3_000_000)
-            assert await fs.read_into("/file", into) == len(into)
-            into.clear()
-
-    run(work())
+    async with opened(scheme, tmp_path, "/") as fs:
+        into = bytearray(3_000_000)
+        assert await fs.read_into("/file", into) == len(into)
+        into.clear()
 
 
-@pytest.mark.thorough
 @not_simulated
-def test_every_operation_does_on_the_disk_what_it_says(tmp_path: Path, scheme: str) -> None:
+@in_event_loop
+async def test_every_operation_does_on_the_disk_what_it_says(tmp_path: Path, scheme: str) -> None:
     top = tmp_path / "export"
-
-    async def work() -> None:
-        async with opened(scheme, tmp_path, "/data") as fs:
-            assert (fs.export, fs.listed_exports) == ("/data", {"/data"})
-            await fs.mkdir("a/b/c", parents=True)
-            await fs.write_bytes("a/b/file", b"hello", permissions=0o600)
-            await fs.link("a/b/file", "a/hard")
-            await fs.symlink("b/file", "a/soft")
-            await fs.rename("a/b/c", "a/c")
-            await fs.chmod("a/soft", 0o640)
-            await fs.utime("a/hard", ns=(5, 6_000_000_007))
-            async with await fs.open("a/soft", "r+b") as file:
-                await file.pwrite(b"J", 0)
-                await file.truncate(4)
-            async with await fs.open("a/new", "xb", permissions=0o644) as file:
-                await file.write(b"new")
-            with pytest.raises(FileExistsError):
-                await fs.open("a/new", "xb")
-            assert await fs.read_bytes("a/hard") == b"Jell"
-            assert await fs.readlink("a/soft") == "b/file"
-            assert {entry.name: entry.is_dir() async for entry in fs.scandir("a")} == {
-                "b": True,
-                "c": True,
-                "hard": False,
-                "soft": False,
-                "new": False,
-            }
-            assert await fs.access("a/new", os.R_OK | os.W_OK)
-            assert (await fs.statvfs()).f_blocks > 0
-            assert (await fs.stat("a/hard")).st_ino == (top / "a/hard").stat().st_ino
-            with pytest.raises(IsADirectoryError):
-                await fs.open("a")
-            with pytest.raises(NfsError, match="not empty"):
-                await fs.rmdir("a")
-            await fs.unlink("a/new")
-            await fs.rmdir("a/c")
-
-    run(work())
+    async with opened(scheme, tmp_path, "/data") as fs:
+        assert (fs.export, fs.listed_exports) == ("/data", {"/data"})
+        await fs.mkdir("a/b/c", parents=True)
+        await fs.write_bytes("a/b/file", b"hello", permissions=0o600)
+        await fs.link("a/b/file", "a/hard")
+        await fs.symlink("b/file", "a/soft")
+        await fs.rename("a/b/c", "a/c")
+        await fs.chmod("a/soft", 0o640)
+        await fs.utime("a/hard", ns=(5, 6_000_000_007))
+        async with await fs.open("a/soft", "r+b") as file:
+            await file.pwrite(b"J", 0)
+            await file.truncate(4)
+        async with await fs.open("a/new", "xb", permissions=0o644) as file:
+            await file.write(b"new")
+        with pytest.raises(FileExistsError):
+            await fs.open("a/new", "xb")
+        assert await fs.read_bytes("a/hard") == b"Jell"
+        assert await fs.readlink("a/soft") == "b/file"
+        assert {entry.name: entry.is_dir() async for entry in fs.scandir("a")} == {
+            "b": True,
+            "c": True,
+            "hard": False,
+            "soft": False,
+            "new": False,
+        }
+        assert await fs.access("a/new", os.R_OK | os.W_OK)
+        assert (await fs.statvfs()).f_blocks > 0
+        assert (await fs.stat("a/hard")).st_ino == (top / "a/hard").stat().st_ino
+        with pytest.raises(IsADirectoryError):
+            await fs.open("a")
+        with pytest.raises(NfsError, match="not empty"):
+            await fs.rmdir("a")
+        await fs.unlink("a/new")
+        await fs.rmdir("a/c")
     assert (top / "a/hard").read_bytes() == b"Jell"
     assert (top / "a/b/file").stat().st_mode & 0o777 == 0o640
     assert names_in(top / "a") == ["b", "hard", "soft"]
@@ -185,100 +176,71 @@ def with_many_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.thorough
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("1", "2-rtr")
-def test_long_directories(with_many_names: Path, scheme: str) -> None:
-    async def work() -> None:
-        async with opened(scheme, with_many_names, "/") as fs:
-            names = await fs.listdir()
-            assert sorted(names) == names_in(with_many_names / "export")
-            assert sorted([entry.name async for entry in fs.scandir()]) == sorted(names)
-
-    run(work())
+@in_event_loop
+async def test_long_directories(with_many_names: Path, scheme: str) -> None:
+    async with opened(scheme, with_many_names, "/") as fs:
+        names = await fs.listdir()
+        assert sorted(names) == names_in(with_many_names / "export")
+        assert sorted([entry.name async for entry in fs.scandir()]) == sorted(names)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("path", "export", "directory"),
-    [
-        ("/", "/", "/"),
-        ("", "/", "/"),
-        ("/other/x", "/", "/other/x"),
-        ("/data", "/data", "/"),
-        ("/data/", "/data", "/"),
-        ("/data/sub/file", "/data", "/sub/file"),
-        ("/data/deep", "/data/deep", "/"),
-        ("/database", "/", "/database"),
-        ("//data//sub/", "/data", "/sub/"),
-        ("/data/.", "/data", "/."),
-    ],
-)
-def test_the_longest_export_that_the_path_is_in_is_mounted(
-    tmp_path: Path, path: str, export: str, directory: str
-) -> None:
-    async def work() -> None:
-        async with serving(tmp_path, "/", "/data", "/data/deep") as port:
-            url = Url(scheme="tcp", host="127.0.0.1", port=port, path=path)
-            mounted = await mount_export(url, ConnectOptions())
-            assert (mounted.export, mounted.directory, mounted.port) == (export, directory, port)
-
-    run(work())
+@in_event_loop
+async def test_the_longest_export_that_the_path_is_in_is_mounted(tmp_path: Path) -> None:
+    async with serving(tmp_path, "/", "/data", "/data/deep") as port:
+        for path, export, directory in (
+            ("/", "/", "/"),
+            ("", "/", "/"),
+            ("/other/x", "/", "/other/x"),
+            ("/data", "/data", "/"),
+            ("/data/", "/data", "/"),
+            ("/data/sub/file", "/data", "/sub/file"),
+            ("/data/deep", "/data/deep", "/"),
+            ("/database", "/", "/database"),
+            ("//data//sub/", "/data", "/sub/"),
+            ("/data/.", "/data", "/."),
+        ):
+            mounted = await mount_export(Url(scheme="tcp", host="127.0.0.1", port=port, path=path), ConnectOptions())
+            assert (mounted.export, mounted.directory, mounted.port) == (export, directory, port), path
 
 
-@pytest.mark.thorough
-def test_a_path_of_no_export_is_not_found(tmp_path: Path) -> None:
+@in_event_loop
+async def test_a_path_of_no_export_is_not_found(tmp_path: Path) -> None:
     names = [f"/e{number}" for number in range(10)]
-
-    async def work() -> None:
-        async with serving(tmp_path, *names) as port:
-            with pytest.raises(FileNotFoundError) as raised:
-                await nfs_open(f"tcp://127.0.0.1:{port}/none/x")
-            for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
-                assert isinstance(error, NoSuchExport)
-                assert (error.filename, error.exports) == ("/none/x", tuple(names))
-                assert error.__notes__ == [f"the server exports {', '.join(names[:8])} and 2 more"]
-
-    run(work())
+    async with serving(tmp_path, *names) as port:
+        with pytest.raises(FileNotFoundError) as raised:
+            await nfs_open(f"tcp://127.0.0.1:{port}/none/x")
+        for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
+            assert isinstance(error, NoSuchExport)
+            assert (error.filename, error.exports) == ("/none/x", tuple(names))
+            assert error.__notes__ == [f"the server exports {', '.join(names[:8])} and 2 more"]
 
 
-@pytest.mark.thorough
-def test_a_handle_of_another_server_is_told(tmp_path: Path) -> None:
+@in_event_loop
+async def test_a_handle_of_another_server_is_told(tmp_path: Path) -> None:
     service = _Mountd("/data")
-
-    async def work() -> None:
-        async with serving(tmp_path, "/data") as nfs_port, TcpServer(Dispatcher([service])) as mountd:
-            await mountd.listen()
-            said = (
-                f"the NFS server at 127.0.0.1:{nfs_port} does not know the handle of /data that MOUNT at "
-                f"127.0.0.1:{mountd.port} gave"
-            )
-            with pytest.raises(ConnectFailed, match=said):
-                await nfs_open(f"tcp://127.0.0.1:{nfs_port}/data", mount_port=mountd.port)
-            # The URL's own word counts.
-            async with nfs_open(f"tcp://127.0.0.1:{nfs_port}/data?mountport={nfs_port}", mount_port=mountd.port) as fs:
-                assert await fs.listdir() == []
-
-    run(work())
+    async with serving(tmp_path, "/data") as nfs_port, TcpServer(Dispatcher([service])) as mountd:
+        await mountd.listen()
+        said = (
+            f"the NFS server at 127.0.0.1:{nfs_port} does not know the handle of /data that MOUNT at "
+            f"127.0.0.1:{mountd.port} gave"
+        )
+        with pytest.raises(ConnectFailed, match=said):
+            await nfs_open(f"tcp://127.0.0.1:{nfs_port}/data", mount_port=mountd.port)
+        # The URL's own word counts.
+        async with nfs_open(f"tcp://127.0.0.1:{nfs_port}/data?mountport={nfs_port}", mount_port=mountd.port) as fs:
+            assert await fs.listdir() == []
 
 
-@pytest.mark.thorough
-def test_a_url_may_name_a_file(tmp_path: Path) -> None:
+@in_event_loop
+async def test_a_url_may_name_a_file(tmp_path: Path) -> None:
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "file").write_bytes(b"abc")
-
-    async def work() -> None:
-        async with serving(tmp_path, "/") as port, nfs_open(f"tcp://127.0.0.1:{port}/file") as fs:
-            assert fs.directory == "/file"
-            assert fs.url == f"tcp://127.0.0.1:{port}/file"
-            assert await fs.read_bytes(".") == b"abc"
-
-    run(work())
-
-
-def test_a_url_that_is_none_is_refused_at_once() -> None:
-    with pytest.raises(LocalProtocolError):
-        nfs_open("http://host/")
+    async with serving(tmp_path, "/") as port, nfs_open(f"tcp://127.0.0.1:{port}/file") as fs:
+        assert fs.directory == "/file"
+        assert fs.url == f"tcp://127.0.0.1:{port}/file"
+        assert await fs.read_bytes(".") == b"abc"
 
 
 class _Mountd(MOUNT_V3_Service):
@@ -314,125 +276,117 @@ class _PortMapper(PORT_MAPPER_V2_Service):
         return self.port if args == mapping(100005, 3, 6, 0) else 0
 
 
-@pytest.mark.thorough
-def test_a_server_that_lists_nothing_is_asked_from_the_longest_path_up() -> None:
+@in_event_loop
+async def test_a_server_that_lists_nothing_is_asked_from_the_longest_path_up() -> None:
     service = _Mountd("/srv/data")
-
-    async def work() -> None:
-        async with TcpServer(Dispatcher([service])) as server:
-            await server.listen()
-            async with await TcpConnection.connect("127.0.0.1", server.port) as caller:
-                mounted = await mount_with(caller, "/srv/data/sub/file")
-        assert (mounted.export, mounted.directory) == ("/srv/data", "/sub/file")
-        assert service.asked == ["/srv/data/sub/file", "/srv/data/sub", "/srv/data"]
-
-    run(work())
+    async with TcpServer(Dispatcher([service])) as server:
+        await server.listen()
+        async with await TcpConnection.connect("127.0.0.1", server.port) as caller:
+            mounted = await mount_with(caller, "/srv/data/sub/file")
+    assert (mounted.export, mounted.directory) == ("/srv/data", "/sub/file")
+    assert service.asked == ["/srv/data/sub/file", "/srv/data/sub", "/srv/data"]
 
 
-@pytest.mark.thorough
-@each_case(("status", "kind"), [(mountstat3.MNT3ERR_ACCES, PermissionError), (mountstat3.MNT3ERR_SERVERFAULT, OSError)])
-def test_a_refusal_to_mount_has_its_errno(status: mountstat3, kind: type[OSError]) -> None:
-    service = _Mountd(status=status)
-
-    async def work() -> None:
-        async with TcpServer(Dispatcher([service])) as server:
-            await server.listen()
-            with pytest.raises(kind) as caught:
-                await nfs_open("rdma://127.0.0.1/data", mount_port=server.port)
-            assert caught.value.filename == "/data"
-
-    run(work())
-
-
-@pytest.mark.thorough
 @each_case(
-    ("admitted", "told"),
+    ("status", "admitted", "kind", "told"),
     [
-        ([], "the server's MOUNT refuses /data to this host or user; the server's log may have the reason"),
-        (["192.0.2.0/24", "db1"], "the server exports /data to 192.0.2.0/24, db1 alone"),
+        (mountstat3.MNT3ERR_SERVERFAULT, [], OSError, None),
         (
-            [f"10.0.0.{number}" for number in range(10)],
-            f"the server exports /data to {', '.join(f'10.0.0.{number}' for number in range(8))} and 2 more alone",
+            mountstat3.MNT3ERR_ACCES,
+            [],
+            PermissionError,
+            "the server's MOUNT refuses /data to this host or user; the server's log may have the reason",
+        ),
+        (
+            mountstat3.MNT3ERR_ACCES,
+            ["192.0.2.0/24", "db1"],
+            PermissionError,
+            "the server exports /data to 192.0.2.0/24, db1 alone",
+        ),
+        (
+            mountstat3.MNT3ERR_ACCES,
+            [f"db{number}" for number in range(10)],
+            PermissionError,
+            "the server exports /data to db0, db1, db2, db3, db4, db5, db6, db7 and 2 more alone",
         ),
     ],
 )
-def test_a_refusal_to_mount_tells_whom_the_server_admits(admitted: list[str], told: str) -> None:
+@in_event_loop
+async def test_a_refusal_to_mount_has_its_errno_and_tells_whom_the_server_admits(
+    status: mountstat3, admitted: list[str], kind: type[OSError], told: str | None
+) -> None:
     class Mountd(_Mountd):
         def export(self, args: None, context: Any) -> list[exportnode]:
             return [exportnode("/data", [groupnode(name) for name in admitted])]
 
-    async def work() -> None:
-        async with TcpServer(Dispatcher([Mountd(status=mountstat3.MNT3ERR_ACCES)])) as server:
-            await server.listen()
-            with pytest.raises(PermissionError) as caught:
-                await nfs_open(f"rdma://127.0.0.1/data?mountport={server.port}")
-            assert caught.value.__notes__ == [told]
-
-    run(work())
+    async with TcpServer(Dispatcher([Mountd(status=status)])) as server:
+        await server.listen()
+        with pytest.raises(kind) as caught:
+            await nfs_open("rdma://127.0.0.1/data", mount_port=server.port)
+        assert caught.value.filename == "/data"
+        assert told is None or caught.value.__notes__ == [told]
 
 
-@pytest.mark.parametrize(
-    ("scheme", "host"), [("rdma", "no.such.host.invalid"), ("tcp", "no.such.host.invalid"), ("tcp", "no..host")]
-)
-def test_a_host_name_without_an_address_is_what_the_error_is_about(scheme: str, host: str) -> None:
-    async def work() -> None:
-        with pytest.raises(HostNotFound) as caught:
-            await nfs_open(f"{scheme}://{host}/data")
-        where, _, remedy = str(caught.value).rpartition("; ")
-        assert where.startswith(f"cannot connect to {host}:")
-        assert "codec" not in where
-        assert remedy == "check the host name"
+@each_case(("scheme", "host"), [("rdma", "no.such.host.invalid"), ("tcp", "no.such.host.invalid"), ("tcp", "no..host")])
+@in_event_loop
+async def test_a_host_name_without_an_address_is_what_the_error_is_about(
+    scheme: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = socket.getaddrinfo
 
-    run(work())
+    def no_name_server(host: str, *how: Any, **more: Any) -> Any:
+        """In place of asking one, which may take its time."""
+        if host == "no.such.host.invalid":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return real(host, *how, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_name_server)
+    with pytest.raises(HostNotFound) as caught:
+        await nfs_open(f"{scheme}://{host}/data")
+    where, _, remedy = str(caught.value).rpartition("; ")
+    assert where.startswith(f"cannot connect to {host}:")
+    assert "codec" not in where
+    assert remedy == "check the host name"
+    with pytest.raises(LocalProtocolError):
+        nfs_open("http://host/")
 
 
-@pytest.mark.thorough
-def test_the_port_mapper_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_event_loop
+async def test_the_port_mapper_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
     service = _Mountd("/")
-
-    async def work() -> None:
-        async with TcpServer(Dispatcher([service])) as mountd, TcpServer(Dispatcher([])) as other:
-            await mountd.listen()
-            await other.listen()
-            async with TcpServer(Dispatcher([_PortMapper(mountd.port)])) as mapper:
-                await mapper.listen()
-                monkeypatch.setattr(mount_client, "PORT_MAPPER_PORT", mapper.port)
-                monkeypatch.setattr(mount_client, "MOUNT_PORT", other.port)
-                url = Url(scheme="rdma", host="127.0.0.1", port=1, path="/")
-                assert (await mount_export(url, ConnectOptions())).port == mountd.port
-
-    run(work())
-
-
-@pytest.mark.thorough
-def test_nobody_who_mounts_is_an_error_that_says_where_it_looked(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work() -> None:
-        async with TcpServer(Dispatcher([])) as other, TcpServer(Dispatcher([_PortMapper(0)])) as mapper:
-            await other.listen()
+    async with TcpServer(Dispatcher([service])) as mountd, TcpServer(Dispatcher([])) as other:
+        await mountd.listen()
+        await other.listen()
+        async with TcpServer(Dispatcher([_PortMapper(mountd.port)])) as mapper:
             await mapper.listen()
             monkeypatch.setattr(mount_client, "PORT_MAPPER_PORT", mapper.port)
             monkeypatch.setattr(mount_client, "MOUNT_PORT", other.port)
             url = Url(scheme="rdma", host="127.0.0.1", port=1, path="/")
-            with pytest.raises(ConnectFailed, match=r"does not offer the program.*not registered there"):
-                await mount_export(url, ConnectOptions())
-            monkeypatch.setattr(mount_client, "PORT_MAPPER_PORT", 1)
-            with pytest.raises(ConnectFailed, match="port mapper: connection refused"):
-                await mount_export(url, ConnectOptions())
-
-    run(work())
+            assert (await mount_export(url, ConnectOptions())).port == mountd.port
 
 
-@pytest.mark.thorough
-def test_closing_unmounts(tmp_path: Path) -> None:
+@in_event_loop
+async def test_nobody_who_mounts_is_an_error_that_says_where_it_looked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with TcpServer(Dispatcher([])) as other, TcpServer(Dispatcher([_PortMapper(0)])) as mapper:
+        await other.listen()
+        await mapper.listen()
+        monkeypatch.setattr(mount_client, "PORT_MAPPER_PORT", mapper.port)
+        monkeypatch.setattr(mount_client, "MOUNT_PORT", other.port)
+        url = Url(scheme="rdma", host="127.0.0.1", port=1, path="/")
+        with pytest.raises(ConnectFailed, match=r"does not offer the program.*not registered there"):
+            await mount_export(url, ConnectOptions())
+        monkeypatch.setattr(mount_client, "PORT_MAPPER_PORT", 1)
+        with pytest.raises(ConnectFailed, match="port mapper: connection refused"):
+            await mount_export(url, ConnectOptions())
+
+
+@in_event_loop
+async def test_closing_unmounts(tmp_path: Path) -> None:
     service = _Mountd("/data")
-
-    async def work() -> None:
-        async with serving(tmp_path, "/") as nfs_port, TcpServer(Dispatcher([service])) as server:
-            await server.listen()
-            url = f"tcp://127.0.0.1:{nfs_port}/data"
-            service.handle = (await mount_export(parse_url(f"tcp://127.0.0.1:{nfs_port}/"), ConnectOptions())).handle
-            async with nfs_open(url, mount_port=server.port, options=ConnectOptions(), files=FileOptions()):
-                assert service.left == []
-            assert service.left == ["/data"]
-
-    run(work())
+    async with serving(tmp_path, "/") as nfs_port, TcpServer(Dispatcher([service])) as server:
+        await server.listen()
+        url = f"tcp://127.0.0.1:{nfs_port}/data"
+        service.handle = (await mount_export(parse_url(f"tcp://127.0.0.1:{nfs_port}/"), ConnectOptions())).handle
+        async with nfs_open(url, mount_port=server.port, options=ConnectOptions(), files=FileOptions()):
+            assert service.left == []
+        assert service.left == ["/data"]

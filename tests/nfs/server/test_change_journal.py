@@ -52,9 +52,7 @@ def test_what_repeats_is_told_once_until_it_was_sent() -> None:
     assert told(journal) == [(1, "CHANGED", "a"), (2, "ATTRIBUTES", "a")]
     journal.add(change(CHANGED, "a"))
     assert told(journal)[2:] == [(3, "CHANGED", "a")]
-
-
-def test_who_is_told_of_a_creation_looks_at_the_content_anyway() -> None:
+    # Who is told of a creation looks at the content anyway.
     journal = ChangeJournal()
     for kind in (CREATED, CHANGED, ATTRIBUTES, REMOVED, CREATED, CHANGED):
         journal.add(change(kind, "a"))
@@ -87,7 +85,7 @@ def test_too_many_become_one_rescan_with_a_number_of_its_own() -> None:
     assert told(journal) == []
 
 
-def test_nothing_is_added_to_a_rescan_that_was_not_sent() -> None:
+def test_nothing_is_added_to_a_rescan_that_was_not_sent_nor_to_the_end() -> None:
     journal = ChangeJournal()
     journal.lose()
     for name in "abc":
@@ -95,14 +93,14 @@ def test_nothing_is_added_to_a_rescan_that_was_not_sent() -> None:
         journal.lose()
     assert journal.begins_with_rescan
     assert told(journal) == [(1, "RESCAN", "")]
-
-
-def test_the_octets_of_paths_are_bounded() -> None:
-    journal = ChangeJournal(octets_max=1000)
-    for number in range(20):
-        journal.add(change(CREATED, f"{number:0100}"))
-    assert len(journal) == 1
-    assert journal.begins_with_rescan
+    journal = ChangeJournal()
+    journal.end(watch_status.WATCHERR_STALE)
+    journal.add(change(CREATED, "a"))
+    journal.lose()
+    journal.end(watch_status.WATCHERR_ACCES)
+    batch = journal.batch(OCTETS)
+    assert batch is not None
+    assert batch.changes == [ended(watch_status.WATCHERR_STALE)]
 
 
 def test_a_path_that_no_message_can_carry_becomes_a_rescan() -> None:
@@ -123,24 +121,17 @@ def test_batches_keep_to_their_bounds() -> None:
     assert len(told(journal, 10 * size)) == 10
     assert len(told(journal, 10 * size - 1)) == 9
     assert len(told(journal, 1 << 20)) == 256
-
-
-def test_the_size_of_a_change_is_that_of_its_encoding() -> None:
+    # So does what waits.
+    journal = ChangeJournal(octets_max=1000)
+    for number in range(20):
+        journal.add(change(CREATED, f"{number:0100}"))
+    assert len(journal) == 1
+    assert journal.begins_with_rescan
+    # The size of a change is that of its encoding.
     for each in (change(CREATED, "abc"), change(RENAMED, "a" * 7, "\udcff" * 5), rescan()):
         enc = Encoder()
         encode_watch_change(enc, each)
         assert change_octets(each) == len(b"".join(enc.gather()))
-
-
-def test_nothing_comes_after_the_end() -> None:
-    journal = ChangeJournal()
-    journal.end(watch_status.WATCHERR_STALE)
-    journal.add(change(CREATED, "a"))
-    journal.lose()
-    journal.end(watch_status.WATCHERR_ACCES)
-    batch = journal.batch(OCTETS)
-    assert batch is not None
-    assert batch.changes == [ended(watch_status.WATCHERR_STALE)]
 
 
 @each_case("number", [4, 7, 8, 1 << 63])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator
@@ -28,6 +27,7 @@ from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CredentialTooWeak
 from support.cases import each_case
+from support.event_loop import in_event_loop
 from support.fake_gss import FakeMechanism
 
 ALICE = LocalUser(1000, 100, (4, 24))
@@ -73,119 +73,114 @@ async def serving(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_client_takes_the_first_flavor_of_the_export_for_which_it_has_a_credential(
+@in_event_loop
+async def test_a_client_takes_the_first_flavor_of_the_export_for_which_it_has_a_credential(
     scheme: str, tmp_path: Path, mechanism: FakeMechanism
 ) -> None:
-    async def main() -> None:
-        async with serving(tmp_path, mechanism, both=(KRB5P, SYS, NONE), plain=(SYS, KRB5P), locked=(KRB5I,)) as urls:
-            for name, principal in (("both", "alice@REALM"), ("plain", None), ("locked", "alice@REALM")):
-                async with nfs_open(urls[scheme].format(f"/{name}")) as fs:
-                    assert await fs.read_bytes("file") == b"content"
-                    assert fs.connection.principal == principal
-            mechanism.ticket = False
-            async with nfs_open(urls[scheme].format("/both")) as fs:
-                assert fs.connection.principal is None
-            with pytest.raises(UserAuthenticationFailed, match="/locked asks for krb5i: no ticket; run kinit"):
-                await nfs_open(urls[scheme].format("/locked"))
-
-    asyncio.run(main())
+    async with serving(tmp_path, mechanism, both=(KRB5P, SYS, NONE), plain=(SYS, KRB5P), locked=(KRB5I,)) as urls:
+        for name, principal in (("both", "alice@REALM"), ("plain", None), ("locked", "alice@REALM")):
+            async with nfs_open(urls[scheme].format(f"/{name}")) as fs:
+                assert await fs.read_bytes("file") == b"content"
+                assert fs.connection.principal == principal
+        mechanism.ticket = False
+        async with nfs_open(urls[scheme].format("/both")) as fs:
+            assert fs.connection.principal is None
+        with pytest.raises(UserAuthenticationFailed, match="/locked asks for krb5i: no ticket; run kinit"):
+            await nfs_open(urls[scheme].format("/locked"))
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize(("wanted", "says"), [("krb5i", "krb5i"), ("sys", "sys")])
-def test_a_client_that_wants_another_flavor_than_the_export_is_told_those_it_takes(
-    scheme: str, wanted: str, says: str, tmp_path: Path, mechanism: FakeMechanism
+@in_event_loop
+async def test_a_client_that_wants_another_flavor_than_the_export_is_told_those_it_takes(
+    scheme: str, tmp_path: Path, mechanism: FakeMechanism
 ) -> None:
-    async def main() -> None:
-        async with serving(tmp_path, mechanism, home=(KRB5P,)) as urls:
-            with pytest.raises(UserAuthenticationFailed, match=f"asks for krb5p, not for {says}; choose .* --sec"):
+    async with serving(tmp_path, mechanism, home=(KRB5P,)) as urls:
+        for wanted in ("krb5i", "sys"):
+            with pytest.raises(UserAuthenticationFailed, match=f"asks for krb5p, not for {wanted}; choose .* --sec"):
                 await nfs_open(urls[scheme].format("/home"), options=ConnectOptions(security=wanted))
 
-    asyncio.run(main())
-
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_handle_is_of_no_use_with_another_flavor_than_its_export_takes(
+@in_event_loop
+async def test_a_handle_is_of_no_use_with_another_flavor_than_its_export_takes(
     scheme: str, tmp_path: Path, mechanism: FakeMechanism, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with serving(tmp_path, mechanism, home=(KRB5P,), pub=(SYS, NONE, KRB5I)) as urls:
-            async with nfs_open(urls[scheme].format("/home")) as fs:
-                handle, _ = await fs.handle_of("file")
-                root, _ = await fs.handle_of(".")
-            server = urls[scheme].partition("{")[0]
-            for security in ("sys", "krb5i"):
-                async with connect(server, v3.PROGRAM, options=ConnectOptions(security=security)) as thief:
-                    calls: list[tuple[Any, Any]] = [
-                        (v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(handle))),
-                        (v3.READ, v3.READ3args(v3.nfs_fh3(handle), 0, 100)),
-                        (v3.LOOKUP, v3.LOOKUP3args(v3.diropargs3(v3.nfs_fh3(root), "file"))),
-                        (v3.REMOVE, v3.REMOVE3args(v3.diropargs3(v3.nfs_fh3(root), "file"))),
-                    ]
-                    for procedure, args in calls:
-                        with pytest.raises(AuthError) as error:
-                            await thief.call(procedure, args)
-                        assert error.value.stat == AuthStat.AUTH_TOOWEAK, (security, procedure)
-            assert (tmp_path / "home" / "file").read_bytes() == b"content"
-
     caplog.set_level(logging.WARNING)
-    asyncio.run(main())
+    async with serving(tmp_path, mechanism, home=(KRB5P,), pub=(SYS, NONE, KRB5I)) as urls:
+        async with nfs_open(urls[scheme].format("/home")) as fs:
+            handle, _ = await fs.handle_of("file")
+            root, _ = await fs.handle_of(".")
+        server = urls[scheme].partition("{")[0]
+        for security in ("sys", "krb5i"):
+            async with connect(server, v3.PROGRAM, options=ConnectOptions(security=security)) as thief:
+                calls: list[tuple[Any, Any]] = [
+                    (v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(handle))),
+                    (v3.READ, v3.READ3args(v3.nfs_fh3(handle), 0, 100)),
+                    (v3.LOOKUP, v3.LOOKUP3args(v3.diropargs3(v3.nfs_fh3(root), "file"))),
+                    (v3.REMOVE, v3.REMOVE3args(v3.diropargs3(v3.nfs_fh3(root), "file"))),
+                ]
+                for procedure, args in calls:
+                    with pytest.raises(AuthError) as error:
+                        await thief.call(procedure, args)
+                    assert error.value.stat == AuthStat.AUTH_TOOWEAK, (security, procedure)
+        assert (tmp_path / "home" / "file").read_bytes() == b"content"
     assert "refused 127.0.0.1 the export /home: it came with sys, and the export asks for krb5p" in caplog.text
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_changes_that_kerberos_does_not_protect_need_the_consent_of_the_client_and_for_krb5p_of_the_server(
+@in_event_loop
+async def test_changes_that_kerberos_does_not_protect_need_the_consent_of_the_client_and_for_krb5p_of_the_server(
     scheme: str, tmp_path: Path, mechanism: FakeMechanism, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with serving(tmp_path, mechanism, home=(KRB5P,), pub=(KRB5P, KRB5I)) as urls:
-            for name in ("home", "pub"):
-                async with nfs_open(urls[scheme].format(f"/{name}")) as fs:
-                    with pytest.raises(UserAuthenticationFailed, match=r"Kerberos does not protect; .*--changes-in"):
-                        await fs.watch().__aenter__()
-            agrees = ConnectOptions(services_in_clear=True)
-            async with nfs_open(urls[scheme].format("/home"), options=agrees) as fs:
-                with pytest.raises(PermissionError):
-                    await fs.watch().__aenter__()
-            async with nfs_open(urls[scheme].format("/pub"), options=agrees) as fs, fs.watch() as changes:
-                (tmp_path / "pub" / "new").touch()
-                assert (await anext(changes)).path == "new"
-
     caplog.set_level(logging.WARNING)
-    asyncio.run(main())
+    async with serving(tmp_path, mechanism, home=(KRB5P,), pub=(KRB5P, KRB5I)) as urls:
+        for name in ("home", "pub"):
+            async with nfs_open(urls[scheme].format(f"/{name}")) as fs:
+                with pytest.raises(UserAuthenticationFailed, match=r"Kerberos does not protect; .*--changes-in"):
+                    await fs.watch().__aenter__()
+        agrees = ConnectOptions(services_in_clear=True)
+        async with nfs_open(urls[scheme].format("/home"), options=agrees) as fs:
+            with pytest.raises(PermissionError):
+                await fs.watch().__aenter__()
+        async with nfs_open(urls[scheme].format("/pub"), options=agrees) as fs, fs.watch() as changes:
+            (tmp_path / "pub" / "new").touch()
+            assert (await anext(changes)).path == "new"
     assert "refused to tell 127.0.0.1 of changes in the export /home: it asks for krb5p" in caplog.text
 
 
 @pytest.mark.thorough
-def test_the_list_of_exports_has_the_flavors_in_order(tmp_path: Path, mechanism: FakeMechanism) -> None:
-    async def main() -> None:
-        async with serving(tmp_path, mechanism, home=(KRB5P, KRB5I), pub=(SYS, NONE)) as urls:
-            found = await list_exports(parse_url(urls["tcp"].format("")), ConnectOptions())
-            assert [(one.name, one.flavors) for one in found] == [("/home", (390005, 390004)), ("/pub", (1, 0))]
+@in_event_loop
+async def test_the_list_of_exports_has_the_flavors_in_order(tmp_path: Path, mechanism: FakeMechanism) -> None:
+    async with serving(tmp_path, mechanism, home=(KRB5P, KRB5I), pub=(SYS, NONE)) as urls:
+        found = await list_exports(parse_url(urls["tcp"].format("")), ConnectOptions())
+        assert [(one.name, one.flavors) for one in found] == [("/home", (390005, 390004)), ("/pub", (1, 0))]
 
-    asyncio.run(main())
+
+def gss(user: LocalUser | None) -> AuthGss:
+    return AuthGss(principal="alice@REALM", flavor=KRB5P, user=user)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
 @each_case(
-    ("user", "export", "acts_as"),
+    ("credential", "export", "acts_as"),
     [
-        (ALICE, {}, (1000, 100, (4, 24))),
-        (None, {}, (65534, 65534, ())),
-        (None, {"root_squash": False}, (65534, 65534, ())),
-        (LocalUser(0, 0, (0, 4)), {}, (65534, 65534, ())),
-        (LocalUser(0, 0, (0, 4)), {"root_squash": False}, (0, 0, (0, 4))),
-        (LocalUser(1000, 0, (0, 4)), {}, (1000, 65534, (4,))),
-        (ALICE, {"all_squash": True, "anonymous_uid": 7, "anonymous_gid": 8}, (7, 8, ())),
+        (gss(ALICE), {}, (1000, 100, (4, 24))),
+        (gss(None), {}, (65534, 65534, ())),
+        (gss(None), {"root_squash": False}, (65534, 65534, ())),
+        (gss(LocalUser(0, 0, (0, 4))), {}, (65534, 65534, ())),
+        (gss(LocalUser(0, 0, (0, 4))), {"root_squash": False}, (0, 0, (0, 4))),
+        (gss(LocalUser(1000, 0, (0, 4))), {}, (1000, 65534, (4,))),
+        (gss(ALICE), {"all_squash": True, "anonymous_uid": 7, "anonymous_gid": 8}, (7, 8, ())),
+        (AuthSys(uid=7, gid=0, gids=(0, 8)), {}, (7, 65534, (8,))),
+        (AuthSys(uid=7, gid=7), {"all_squash": True, "anonymous_uid": 1234, "anonymous_gid": 4321}, (1234, 4321, ())),
     ],
 )
-def test_a_principal_acts_as_its_local_user_squashed_as_the_export_says(
-    user: LocalUser | None, export: dict[str, Any], acts_as: tuple[int, int, tuple[int, ...]], tmp_path: Path
+def test_a_caller_acts_as_a_local_user_squashed_as_the_export_says(
+    credential: Any, export: dict[str, Any], acts_as: tuple[int, int, tuple[int, ...]], tmp_path: Path
 ) -> None:
-    credential = AuthGss(principal="alice@REALM", flavor=KRB5P, user=user)
     caller = Callers().of(credential, Export(name="/", directory=tmp_path, **export))
     assert isinstance(caller, SwitchedCaller)
     assert (caller.uid, caller.gid, caller.gids) == acts_as
@@ -194,19 +189,17 @@ def test_a_principal_acts_as_its_local_user_squashed_as_the_export_says(
 @pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_files_belong_to_the_user_of_the_principal_and_not_to_the_one_of_the_claim(
+@in_event_loop
+async def test_files_belong_to_the_user_of_the_principal_and_not_to_the_one_of_the_claim(
     scheme: str, tmp_path: Path, mechanism: FakeMechanism
 ) -> None:
-    async def main() -> None:
-        async with serving(tmp_path, mechanism, home=(KRB5P,)) as urls:
-            for principal, uid in (("alice@REALM", 1000), ("host/node@REALM", 65534)):
-                mechanism.principal = principal
-                async with nfs_open(urls[scheme].format("/home")) as fs:
-                    await fs.write_bytes(f"of-{uid}", b"x")
-                assert (tmp_path / "home" / f"of-{uid}").stat().st_uid == uid
-
-    tmp_path.chmod(0o755)
-    asyncio.run(main())
+    tmp_path.chmod(0o755)  # noqa: ASYNC240 - nothing else runs yet
+    async with serving(tmp_path, mechanism, home=(KRB5P,)) as urls:
+        for principal, uid in (("alice@REALM", 1000), ("host/node@REALM", 65534)):
+            mechanism.principal = principal
+            async with nfs_open(urls[scheme].format("/home")) as fs:
+                await fs.write_bytes(f"of-{uid}", b"x")
+            assert (tmp_path / "home" / f"of-{uid}").stat().st_uid == uid
 
 
 class ClaimedCall:

@@ -21,12 +21,6 @@ def root(server: Any) -> bytes:
     return handle
 
 
-def test_a_file_is_read_whole_and_in_parts(server: Any, root: bytes) -> None:
-    file = server.lookup(root, "hello.txt")
-    assert server.read(file) == b"hello, world\n"
-    assert server.read(file, 7, 5) == b"world"
-
-
 @each_case(
     ("offset", "count", "got", "eof"),
     [(0, 13, 13, True), (0, 12, 12, False), (5, 100, 8, True), (13, 1, 0, True), (99, 1, 0, True), (3, 0, 0, False)],
@@ -34,16 +28,8 @@ def test_a_file_is_read_whole_and_in_parts(server: Any, root: bytes) -> None:
 def test_read_says_where_the_file_ends(server: Any, root: bytes, offset: int, count: int, got: int, eof: bool) -> None:
     file = server.lookup(root, "hello.txt")
     reply = server.call("read", v3.READ3args(v3.nfs_fh3(file), offset, count)).value
+    assert bytes(reply.data) == b"hello, world\n"[offset : offset + count]
     assert (reply.count, reply.eof, reply.file_attributes.value.size) == (got, eof, 13)
-
-
-def test_one_read_gives_at_most_a_mebibyte(server: Any, root: bytes, tree: Path) -> None:
-    data = os.urandom(1 << 20) + b"more"
-    (tree / "big").write_bytes(data)
-    big = server.lookup(root, "big")
-    reply = server.call("read", v3.READ3args(v3.nfs_fh3(big), 0, 0xFFFFFFFF)).value
-    assert (bytes(reply.data), reply.eof) == (data[: 1 << 20], False)
-    assert server.read(big, 1 << 20) == b"more"
 
 
 def test_an_open_file_in_memory_is_read_inline(server: Any, root: bytes, tree: Path) -> None:
@@ -101,11 +87,11 @@ def test_what_is_not_in_memory_is_read_on_in_a_worker_from_where_the_loop_stoppe
     assert server.contexts[-1].buffers == [13]
 
 
-@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+@each_case("in_memory", [True, False])
 def test_a_write_looks_for_its_file_once_and_goes_to_a_worker_if_it_is_on_a_disk(
     server: Any, root: bytes, tree: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
 ) -> None:
-    file = server.create(root, "new")
+    file = server.create(root, f"in memory: {in_memory}")
     on_disk(server, not in_memory)
     backend = server.services.nfs.backend
     real, looked = backend.nodes.get, []
@@ -113,7 +99,7 @@ def test_a_write_looks_for_its_file_once_and_goes_to_a_worker_if_it_is_on_a_disk
     assert server.write(file, b"data").value.count == 4
     assert looked == [file]
     assert server.contexts[-1].may_block is not in_memory
-    assert (tree / "new").read_bytes() == b"data"
+    assert (tree / f"in memory: {in_memory}").read_bytes() == b"data"
 
 
 def meddled(monkeypatch: pytest.MonkeyPatch, meddle: Callable[[], object]) -> None:
@@ -127,11 +113,12 @@ def meddled(monkeypatch: pytest.MonkeyPatch, meddle: Callable[[], object]) -> No
     monkeypatch.setattr("rpcrdma.nfs.server.data.os.preadv", preadv)
 
 
-@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+@each_case("in_memory", [True, False])
 def test_the_attributes_of_a_read_are_no_newer_than_its_data(
     server: Any, root: bytes, tree: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
 ) -> None:
     """Newer ones would make a client take old data for the present data."""
+    (tree / "hello.txt").write_bytes(b"hello, world\n")
     file = server.lookup(root, "hello.txt")
     before = server.attributes(file)
     on_disk(server, not in_memory)
@@ -142,11 +129,11 @@ def test_the_attributes_of_a_read_are_no_newer_than_its_data(
     assert (told.size, told.mtime, told.ctime) == (before.size, before.mtime, before.ctime)
 
 
-@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
-@pytest.mark.parametrize("left", [0, 5])
+@each_case(("in_memory", "left"), [(True, 0), (True, 5), (False, 0), (False, 5)])
 def test_a_read_of_a_file_that_shrinks_meanwhile_is_short(
     server: Any, root: bytes, tree: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool, left: int
 ) -> None:
+    (tree / "hello.txt").write_bytes(b"hello, world\n")
     file = server.lookup(root, "hello.txt")
     on_disk(server, not in_memory)
     meddled(monkeypatch, lambda: os.truncate(tree / "hello.txt", left))
@@ -164,18 +151,8 @@ def test_every_change_of_a_file_is_told_though_its_times_stay(
     now = {name: getattr(real, name) for name in dir(real) if name.startswith("st_")}
     monkeypatch.setattr(os, "fstat", lambda _fd: SimpleNamespace(**now))
     told = [server.attributes(file)]
-    for name in (
-        "st_mode",
-        "st_nlink",
-        "st_uid",
-        "st_gid",
-        "st_size",
-        "st_blocks",
-        "st_mtime_ns",
-        "st_ctime_ns",
-        "st_atime_ns",
-    ):
-        now[name] += 8
+    for name in ("mode", "nlink", "uid", "gid", "size", "blocks", "mtime_ns", "ctime_ns", "atime_ns"):
+        now[f"st_{name}"] += 8
         told.append(server.attributes(file))
         assert told[-1] != told[-2], name
         assert server.attributes(file) == told[-1]
@@ -194,49 +171,41 @@ def test_an_offset_beyond_all_files_is_refused(server: Any, root: bytes) -> None
     assert server.status("write", args) == "FBIG"
 
 
-@pytest.mark.parametrize(("name", "status"), [("a", "ISDIR"), ("link", "INVAL"), ("fifo", "INVAL")])
-def test_only_regular_files_have_data(server: Any, root: bytes, tree: Path, name: str, status: str) -> None:
+def test_only_regular_files_have_data(server: Any, root: bytes, tree: Path) -> None:
     os.mkfifo(tree / "fifo")
-    node = v3.nfs_fh3(server.lookup(root, name))
-    assert server.status("read", v3.READ3args(node, 0, 1)) == status
-    assert server.status("write", v3.WRITE3args(node, 0, 1, v3.stable_how.UNSTABLE, b"x")) == status
-    assert server.status("commit", v3.COMMIT3args(node, 0, 0)) == status
+    for name, status in (("a", "ISDIR"), ("link", "INVAL"), ("fifo", "INVAL")):
+        node = v3.nfs_fh3(server.lookup(root, name))
+        assert server.status("read", v3.READ3args(node, 0, 1)) == status
+        assert server.status("write", v3.WRITE3args(node, 0, 1, v3.stable_how.UNSTABLE, b"x")) == status
+        assert server.status("commit", v3.COMMIT3args(node, 0, 0)) == status
 
 
-@pytest.mark.parametrize("stable", list(v3.stable_how))
+@each_case("stable", v3.stable_how)
 def test_what_is_written_is_in_the_file(server: Any, root: bytes, tree: Path, stable: v3.stable_how) -> None:
-    file = server.create(root, "new")
+    file = server.create(root, stable.name)
     reply = server.write(file, b"data", 3, stable).value
     assert (reply.count, reply.committed, len(reply.verf)) == (4, stable, 8)
-    assert (tree / "new").read_bytes() == b"\0\0\0data"
+    assert (tree / stable.name).read_bytes() == b"\0\0\0data"
     assert reply.file_wcc.before.value.size == 0
     assert reply.file_wcc.after.value.size == 7
 
 
-def test_a_megabyte_goes_there_and_back(server: Any, root: bytes) -> None:
-    data = os.urandom(1 << 20)
-    file = server.create(root, "new")
-    assert server.write(file, data).value.count == 1 << 20
-    assert server.read(file) == data
-
-
-def test_a_write_of_more_than_a_mebibyte_is_cut_short(server: Any, root: bytes) -> None:
-    assert server.write(server.create(root, "new"), bytes((1 << 20) + 1)).value.count == 1 << 20
-
-
-def test_a_write_that_announces_more_than_it_brings_is_invalid(server: Any, root: bytes) -> None:
+def test_a_write_takes_as_much_as_it_counts_and_brings(server: Any, root: bytes, tree: Path) -> None:
     file = v3.nfs_fh3(server.create(root, "new"))
+    assert server.write(file.data, b"").value.count == 0
     assert server.status("write", v3.WRITE3args(file, 0, 5, v3.stable_how.UNSTABLE, b"four")) == "INVAL"
-
-
-def test_a_write_of_less_than_it_brings_takes_the_count(server: Any, root: bytes, tree: Path) -> None:
-    file = v3.nfs_fh3(server.create(root, "new"))
     assert server.call("write", v3.WRITE3args(file, 0, 2, v3.stable_how.UNSTABLE, b"four")).value.count == 2
     assert (tree / "new").read_bytes() == b"fo"
 
 
-def test_an_empty_write_succeeds(server: Any, root: bytes) -> None:
-    assert server.write(server.create(root, "new"), b"").value.count == 0
+def test_one_call_moves_at_most_a_mebibyte(server: Any, root: bytes) -> None:
+    data = os.urandom(1 << 20) + b"more"
+    file = server.create(root, "new")
+    assert server.write(file, data).value.count == 1 << 20
+    assert server.write(file, b"more", 1 << 20).value.count == 4
+    reply = server.call("read", v3.READ3args(v3.nfs_fh3(file), 0, 0xFFFFFFFF)).value
+    assert (bytes(reply.data), reply.eof) == (data[: 1 << 20], False)
+    assert server.read(file, 1 << 20) == b"more"
 
 
 def test_the_verifier_lasts_as_long_as_the_server(start: Any) -> None:

@@ -37,9 +37,7 @@ def test_the_export_with_the_longest_name_is_mounted(start: Any, tree: Path) -> 
     roots = [server.mount(path) for path in ("/", "/inner", "/inner/most", "//inner/")]
     inodes = [server.attributes(root).fileid for root in roots]
     assert inodes == [path.stat().st_ino for path in (tree, tree / "a", tree / "a" / "b", tree / "a")]
-
-
-def test_directories_below_an_export_can_be_mounted(start: Any, tree: Path) -> None:
+    # Directories below an export can be mounted.
     server = start([export("/data", tree)])
     assert server.attributes(server.mount("/data/a/b")).fileid == (tree / "a" / "b").stat().st_ino
 
@@ -128,9 +126,8 @@ def test_the_log_says_which_host_was_refused_and_why(start: Any, caplog: pytest.
     assert [record.getMessage() for record in caplog.records] == [
         f"refused 198.51.100.1 {reason} (the last of 2 more like it)"
     ]
-
-
-def test_the_log_of_refusals_names_some_networks_of_many(start: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.clear()
+    # The log of refusals names some networks of many.
     server = start(hosts=tuple(parse_network(f"192.0.2.{number}") for number in range(10)))
     assert mount_status(server, "/", peer="198.51.100.1") == "MNT3ERR_ACCES"
     (record,) = caplog.records

@@ -43,30 +43,22 @@ def test_a_privileged_server_asks_the_kernel(start: Start) -> None:
     assert opens(start()) == [True]
 
 
-def test_handles_survive_a_restart(restart: Start) -> None:
+def test_handles_survive_restarts_the_loss_of_the_index_and_renames_meanwhile(
+    restart: Start, tree: Path, tmp_path: Path
+) -> None:
     server = restart()
     root = server.mount()
-    deep, link = server.lookup(root, "a", "b", "deep.txt"), server.lookup(root, "link")
+    deep, directory, link = (server.lookup(root, *path) for path in (("a", "b", "deep.txt"), ("a", "b"), ("link",)))
     server.close()
     again = restart()
     assert again.read(deep) == b"deep"
     assert again.attributes(link).type == v3.ftype3.NF3LNK
     assert again.mount() == root
-
-
-def test_handles_survive_the_loss_of_the_index(restart: Start, tmp_path: Path) -> None:
-    server = restart()
-    deep = server.lookup(server.mount(), "a", "b", "deep.txt")
-    server.close()
+    again.close()
     forget_places(tmp_path)
-    assert restart().read(deep) == b"deep"
-
-
-def test_handles_survive_a_rename_while_the_server_is_down(restart: Start, tree: Path) -> None:
-    server = restart()
-    root = server.mount()
-    deep, directory = server.lookup(root, "a", "b", "deep.txt"), server.lookup(root, "a", "b")
-    server.close()
+    again = restart()
+    assert again.read(deep) == b"deep"
+    again.close()
     (tree / "a" / "b").rename(tree / "moved")
     (tree / "moved" / "deep.txt").rename(tree / "moved" / "deeper.txt")
     again = restart()
@@ -74,7 +66,7 @@ def test_handles_survive_a_rename_while_the_server_is_down(restart: Start, tree:
     assert again.lookup(directory, "deeper.txt") == deep
 
 
-def test_handles_survive_a_rename_behind_our_back(restart: Start, tree: Path) -> None:
+def test_handles_survive_a_rename_behind_our_back(restart: Start, tree: Path, tmp_path: Path) -> None:
     server = restart()
     deep = server.lookup(server.mount(), "a", "b", "deep.txt")
     (tree / "a" / "b" / "deep.txt").rename(tree / "shallow.txt")
@@ -82,6 +74,10 @@ def test_handles_survive_a_rename_behind_our_back(restart: Start, tree: Path) ->
     for _ in range(2):
         server.services.nfs.close_idle()
     assert server.read(deep) == b"deep"
+    # Of the whole export, too.
+    tree.rename(tmp_path / "elsewhere")
+    assert server.read(deep) == b"deep"
+    assert server.read(server.lookup(server.mount(), "hello.txt")) == b"hello, world\n"
 
 
 def test_a_handle_of_a_deleted_object_is_stale(restart: Start, tree: Path) -> None:
@@ -96,9 +92,10 @@ def test_a_handle_of_a_deleted_object_is_stale(restart: Start, tree: Path) -> No
         assert again.getattr_status(directory) == "STALE"
 
 
-def test_a_new_file_in_an_old_inode_is_another_object(restart: Start, tree: Path) -> None:
+def test_a_new_file_in_an_old_inode_or_place_is_another_object(restart: Start, tree: Path) -> None:
     server = restart()
-    file = server.lookup(server.mount(), "hello.txt")
+    root = server.mount()
+    file = server.lookup(root, "hello.txt")
     inode = (tree / "hello.txt").stat().st_ino
     (tree / "hello.txt").unlink()
     server.services.nfs.close_idle()
@@ -107,16 +104,11 @@ def test_a_new_file_in_an_old_inode_is_another_object(restart: Start, tree: Path
         (tree / f"new-{number}").touch()
     (tree / "hello.txt").touch()
     assert server.getattr_status(file) == "STALE", inode
-    assert server.lookup(server.mount(), "hello.txt") != file
-
-
-def test_a_file_that_replaces_another_is_another_object(restart: Start, tree: Path) -> None:
-    server = restart()
-    root = server.mount()
-    file = server.lookup(root, "hello.txt")
+    other = server.lookup(root, "hello.txt")
+    assert other != file
     (tree / "next").write_bytes(b"next")
     (tree / "next").rename(tree / "hello.txt")
-    assert server.getattr_status(file) == "STALE"
+    assert server.getattr_status(other) == "STALE"
     assert server.read(server.lookup(root, "hello.txt")) == b"next"
 
 
@@ -147,14 +139,6 @@ def test_a_file_moved_out_but_linked_inside_is_still_served(restart: Start, tree
     assert server.getattr_status(file) == "STALE"
 
 
-def test_the_whole_export_may_move(restart: Start, tree: Path, tmp_path: Path) -> None:
-    server = restart()
-    deep = server.lookup(server.mount(), "a", "b", "deep.txt")
-    tree.rename(tmp_path / "elsewhere")
-    assert server.read(deep) == b"deep"
-    assert server.read(server.lookup(server.mount(), "hello.txt")) == b"hello, world\n"
-
-
 def test_a_name_that_looks_like_a_deleted_one_is_served(restart: Start, tree: Path) -> None:
     (tree / "x (deleted)").write_bytes(b"here")
     server = restart()
@@ -164,18 +148,12 @@ def test_a_name_that_looks_like_a_deleted_one_is_served(restart: Start, tree: Pa
     assert server.getattr_status(file) == "STALE"
 
 
-def test_another_key_makes_all_handles_bad(restart: Start, tmp_path: Path) -> None:
-    server = restart()
-    root = server.mount()
-    server.close()
-    (tmp_path / "state" / "file-handle.key").unlink()
-    assert restart().getattr_status(root) == "BADHANDLE"
-
-
-def test_a_handle_of_an_export_that_is_gone_is_stale(restart: Start, tree: Path) -> None:
+def test_handles_of_another_export_are_stale_and_of_another_key_bad(restart: Start, tree: Path, tmp_path: Path) -> None:
     server = restart([Export(name="/one", directory=tree)])
     root = server.mount("/one")
     assert restart([Export(name="/two", directory=tree)]).getattr_status(root) == "STALE"
+    (tmp_path / "state" / "file-handle.key").unlink()
+    assert restart([Export(name="/one", directory=tree)]).getattr_status(root) == "BADHANDLE"
 
 
 def test_many_objects_are_found_again_after_a_restart(restart: Start, tree: Path) -> None:
@@ -194,7 +172,7 @@ def test_many_objects_are_found_again_after_a_restart(restart: Start, tree: Path
             assert again.read(entry.name_handle.value.data) == entry.name.encode()
 
 
-def test_a_deep_tree_is_found_again(restart: Start, tree: Path) -> None:
+def test_a_deep_tree_is_found_again_and_stale_outside(restart: Start, tree: Path, tmp_path: Path) -> None:
     server = restart()
     directory = server.mount()
     for _ in range(40):
@@ -210,19 +188,8 @@ def test_a_deep_tree_is_found_again(restart: Start, tree: Path) -> None:
         assert one.read(file) == b"found"
         assert one.lookup(directory, "..") != directory
         assert one.list_names(directory) == [".", "..", "bottom"]
-
-
-def test_an_object_far_down_goes_stale_like_others(restart: Start, tree: Path, tmp_path: Path) -> None:
-    server = restart()
-    directory = server.mount()
-    for _ in range(22):
-        made = server.call("mkdir", v3.MKDIR3args(server.dirop(directory, "d" * 200), server.sattr(mode=0o755)))
-        directory = made.value.obj.value.data
-    file = server.create(directory, "bottom")
-    assert server.getattr_status(file) == "OK"
     (tree / ("d" * 200)).rename(tmp_path / "outside")
-    assert server.getattr_status(file) == "STALE"
-    assert server.getattr_status(directory) == "STALE"
+    assert again.getattr_status(file) == again.getattr_status(directory) == "STALE"
 
 
 @pytest.fixture
@@ -459,8 +426,10 @@ def deep(start: Start, tree: Path, tmp_path: Path) -> Iterator[tuple[Any, list[b
 
 
 @pytest.mark.thorough
-def test_calls_far_down_take_few_steps(deep: tuple[Any, list[bytes]], opened: list[object]) -> None:
-    """Each climbed to the root before, one level at a time, and once more for each directory above that was open."""
+def test_objects_far_down_are_like_others_and_reached_in_few_steps(
+    deep: tuple[Any, list[bytes]], opened: list[object], tree: Path, tmp_path: Path
+) -> None:
+    """Each call climbed to the root before, one level at a time, and once more for each open directory above."""
     server, chain = deep
     file = server.create(chain[-1], "file")
     for call in (
@@ -474,42 +443,24 @@ def test_calls_far_down_take_few_steps(deep: tuple[Any, list[bytes]], opened: li
         assert call() == "OK"
         # Twice, in the loop and in a worker, the upper half is cut until the path is short: 2 log2(300) steps.
         assert len(opened) <= 2 * 2 * 9 + 4
-
-
-@pytest.mark.thorough
-def test_an_object_far_down_is_reached_in_few_steps(deep: tuple[Any, list[bytes]], opened: list[object]) -> None:
-    server, chain = deep
     server.services.nfs.backend.nodes.drop_all()
     opened.clear()
     assert server.getattr_status(chain[290]) == "OK"
     assert len(opened) <= 40
     # And lets nearly all others stay in the cache.
     assert len(server.services.nfs.backend.nodes) <= 20
-
-
-@pytest.mark.thorough
-def test_a_deleted_directory_far_down_is_stale(deep: tuple[Any, list[bytes]]) -> None:
-    server, chain = deep
-    above = server.services.nfs.backend.nodes.get(chain[-2])
-    assert server.getattr_status(chain[-1]) == "OK"
-    os.rmdir(LONG, dir_fd=above.fd)
-    assert server.getattr_status(chain[-1]) == "STALE"
-
-
-@pytest.mark.thorough
-def test_all_below_goes_stale_when_the_top_of_a_deep_tree_leaves(
-    deep: tuple[Any, list[bytes]], tree: Path, tmp_path: Path
-) -> None:
-    server, chain = deep
     (tree / LONG).rename(tmp_path / "outside")
     for handle in (chain[-1], chain[150], chain[1]):
         assert server.getattr_status(handle) == "STALE"
     (tmp_path / "outside").rename(tree / LONG)
     for handle in (chain[1], chain[150], chain[-1]):
         assert server.getattr_status(handle) == "OK"
+    lowest = server.lookup(chain[-1], "sub")
+    os.rmdir("sub", dir_fd=server.services.nfs.backend.nodes.get(chain[-1]).fd)
+    assert server.getattr_status(lowest) == "STALE"
 
 
-LONG = "n" * 250
+FAR = "n" * 250
 """Twenty of these below each other make a path that the kernel does not tell."""
 
 
@@ -518,8 +469,8 @@ def far_down(start: Start, tree: Path, monkeypatch: pytest.MonkeyPatch) -> tuple
     """A server, the handles from its root to a directory far down, and the climbs from there that it has begun."""
     fd = os.open(tree, os.O_PATH)
     for _ in range(24):
-        os.mkdir(LONG, dir_fd=fd)
-        lower = os.open(LONG, os.O_PATH, dir_fd=fd)
+        os.mkdir(FAR, dir_fd=fd)
+        lower = os.open(FAR, os.O_PATH, dir_fd=fd)
         os.close(fd)
         fd = lower
     os.close(fd)
@@ -533,7 +484,7 @@ def far_down(start: Start, tree: Path, monkeypatch: pytest.MonkeyPatch) -> tuple
     server = start()
     handles = [server.mount()]
     for _ in range(24):
-        handles.append(server.lookup(handles[-1], LONG))
+        handles.append(server.lookup(handles[-1], FAR))
     return server, handles, climbs
 
 
@@ -564,9 +515,9 @@ def test_what_was_far_down_is_found_where_it_has_moved_and_not_outside(
     far_down: tuple[Any, list[bytes], list[int]], tree: Path, tmp_path: Path
 ) -> None:
     server, handles, _ = far_down
-    (tree / LONG / LONG).rename(tree / "short")
+    (tree / FAR / FAR).rename(tree / "short")
     assert server.getattr_status(handles[-1]) == "OK"
-    (tree / "short" / LONG / LONG / LONG).rename(tree / "shorter")
+    (tree / "short" / FAR / FAR / FAR).rename(tree / "shorter")
     assert server.getattr_status(handles[-1]) == "OK"
     (tree / "shorter").rename(tmp_path / "outside")
     assert server.getattr_status(handles[-1]) == "STALE"

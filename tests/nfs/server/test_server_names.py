@@ -34,44 +34,26 @@ def link(server: Any, file: bytes, new: tuple[bytes, str]) -> str:
     return str(server.status("link", v3.LINK3args(v3.nfs_fh3(file), server.dirop(*new))))
 
 
-def test_lookup_finds_names_and_gives_both_attributes(server: Any, root: bytes, tree: Path) -> None:
+def test_lookup_gives_one_handle_of_all_names_and_both_attributes(server: Any, root: bytes, tree: Path) -> None:
+    (tree / "a" / "other").hardlink_to(tree / "hello.txt")
     reply = server.call("lookup", v3.LOOKUP3args(server.dirop(root, "hello.txt"))).value
     assert reply.obj_attributes.value.fileid == (tree / "hello.txt").stat().st_ino
     assert reply.dir_attributes.value.fileid == tree.stat().st_ino
-
-
-def test_lookup_of_nothing_gives_the_attributes_of_the_directory(server: Any, root: bytes) -> None:
-    reply = server.call("lookup", v3.LOOKUP3args(server.dirop(root, "absent")))
-    assert reply.status == v3.nfsstat3.NFS3ERR_NOENT
-    assert reply.value.dir_attributes.attributes_follow
-
-
-def test_lookup_in_a_file_is_refused(server: Any, root: bytes) -> None:
-    file = server.lookup(root, "hello.txt")
+    file = reply.object.data
+    assert server.lookup(root, "hello.txt") == server.lookup(root, "a", "other") == file
+    absent = server.call("lookup", v3.LOOKUP3args(server.dirop(root, "absent")))
+    assert absent.status == v3.nfsstat3.NFS3ERR_NOENT
+    assert absent.value.dir_attributes.attributes_follow
     for name in ("x", ".", ".."):
         assert server.status("lookup", v3.LOOKUP3args(server.dirop(file, name))) == "NOTDIR"
 
 
-def test_dots_lead_to_the_directory_and_its_parent(server: Any, root: bytes) -> None:
+def test_dots_lead_to_the_directory_and_its_parent_and_nowhere_above_the_root(server: Any, root: bytes) -> None:
     a = server.lookup(root, "a")
     b = server.lookup(a, "b")
-    assert server.lookup(b, ".") == b
-    assert server.lookup(b, "..") == a
-    assert server.lookup(a, "..") == root
-
-
-def test_nothing_is_above_the_root(server: Any, root: bytes) -> None:
-    assert server.lookup(root, "..") == root
-    assert server.lookup(root, ".") == root
-
-
-def test_a_name_has_the_same_handle_every_time(server: Any, root: bytes) -> None:
-    assert server.lookup(root, "a", "b", "deep.txt") == server.lookup(root, "a", "b", "deep.txt")
-
-
-def test_hard_links_share_a_handle(server: Any, root: bytes, tree: Path) -> None:
-    (tree / "a" / "other").hardlink_to(tree / "hello.txt")
-    assert server.lookup(root, "a", "other") == server.lookup(root, "hello.txt")
+    for directory, parent in ((b, a), (a, root), (root, root)):
+        assert server.lookup(directory, ".") == directory
+        assert server.lookup(directory, "..") == parent
 
 
 def test_names_that_are_no_utf8_travel_both_ways(server: Any, root: bytes, tree: Path) -> None:
@@ -90,20 +72,16 @@ def test_remove_removes_files_links_and_nothing_else(server: Any, root: bytes, t
     assert sorted(path.name for path in tree.iterdir()) == ["a"]
 
 
-def test_a_removed_file_is_stale_at_once(server: Any, root: bytes) -> None:
+def test_a_file_is_stale_as_soon_as_its_last_name_is_removed(server: Any, root: bytes, tree: Path) -> None:
+    (tree / "a" / "other").hardlink_to(tree / "hello.txt")
     file = server.lookup(root, "hello.txt")
     server.read(file)
     assert remove(server, root, "hello.txt") == "OK"
+    assert server.attributes(file).nlink == 1
+    assert remove(server, server.lookup(root, "a"), "other") == "OK"
     assert server.getattr_status(file) == "STALE"
     server.create(root, "hello.txt")
     assert server.getattr_status(file) == "STALE"
-
-
-def test_a_file_that_keeps_another_name_stays(server: Any, root: bytes, tree: Path) -> None:
-    (tree / "a" / "other").hardlink_to(tree / "hello.txt")
-    file = server.lookup(root, "hello.txt")
-    assert remove(server, root, "hello.txt") == "OK"
-    assert server.attributes(file).nlink == 1
 
 
 def test_rmdir_removes_empty_directories_only(server: Any, root: bytes) -> None:
@@ -119,34 +97,31 @@ def test_rmdir_removes_empty_directories_only(server: Any, root: bytes) -> None:
     assert rmdir(server, root, "absent") == "NOENT"
 
 
-def test_changes_report_the_directory_before_and_after(server: Any, root: bytes) -> None:
-    before = server.attributes(root)
-    wcc = server.call("remove", v3.REMOVE3args(server.dirop(root, "hello.txt"))).value.dir_wcc
+def test_changes_report_directories_before_and_after(server: Any, root: bytes) -> None:
+    before, a = server.attributes(root), server.lookup(root, "a")
+    failed = server.call("remove", v3.REMOVE3args(server.dirop(root, "absent"))).value.dir_wcc
+    assert failed.before.value.ctime == failed.after.value.ctime == before.ctime
+    wcc = server.call("remove", v3.REMOVE3args(server.dirop(root, "link"))).value.dir_wcc
     assert wcc.before.value.mtime == before.mtime
     assert wcc.before.value.ctime == before.ctime
     assert wcc.after.value == server.attributes(root)
     assert wcc.after.value.mtime != before.mtime
-
-
-def test_failures_report_the_directory_unchanged(server: Any, root: bytes) -> None:
-    wcc = server.call("remove", v3.REMOVE3args(server.dirop(root, "absent"))).value.dir_wcc
-    assert wcc.before.value.ctime == wcc.after.value.ctime == server.attributes(root).ctime
-
-
-def test_rename_keeps_the_handle(server: Any, root: bytes, tree: Path) -> None:
-    file, a = server.lookup(root, "hello.txt"), server.lookup(root, "a")
-    assert rename(server, (root, "hello.txt"), (a, "moved")) == "OK"
-    assert server.read(file) == b"hello, world\n"
-    assert server.lookup(a, "moved") == file
-    assert (tree / "a" / "moved").exists()
-
-
-def test_rename_reports_both_directories(server: Any, root: bytes) -> None:
-    a = server.lookup(root, "a")
     reply = server.call("rename", v3.RENAME3args(server.dirop(root, "hello.txt"), server.dirop(a, "x"))).value
     for wcc, directory in ((reply.fromdir_wcc, root), (reply.todir_wcc, a)):
         assert wcc.before.value.mtime != wcc.after.value.mtime
         assert wcc.after.value == server.attributes(directory)
+
+
+def test_rename_keeps_the_handle_and_those_below(server: Any, root: bytes, tree: Path) -> None:
+    file, a = server.lookup(root, "hello.txt"), server.lookup(root, "a")
+    deep = server.lookup(a, "b", "deep.txt")
+    assert rename(server, (root, "hello.txt"), (a, "moved")) == "OK"
+    assert server.read(file) == b"hello, world\n"
+    assert server.lookup(a, "moved") == file
+    assert (tree / "a" / "moved").exists()
+    assert rename(server, (root, "a"), (root, "z")) == "OK"
+    assert server.read(deep) == b"deep"
+    assert server.lookup(server.lookup(root, "z", "b"), "..") == server.lookup(root, "z") == a
 
 
 def test_rename_replaces_its_target(server: Any, root: bytes) -> None:
@@ -164,13 +139,6 @@ def test_rename_to_itself_or_another_link_changes_nothing(server: Any, root: byt
     assert server.attributes(file).nlink == 2
 
 
-def test_a_renamed_directory_keeps_everything_below(server: Any, root: bytes) -> None:
-    deep = server.lookup(root, "a", "b", "deep.txt")
-    assert rename(server, (root, "a"), (root, "z")) == "OK"
-    assert server.read(deep) == b"deep"
-    assert server.lookup(server.lookup(root, "z", "b"), "..") == server.lookup(root, "z")
-
-
 def test_renames_that_cannot_be_are_refused(server: Any, root: bytes) -> None:
     a = server.lookup(root, "a")
     b = server.lookup(a, "b")
@@ -182,36 +150,24 @@ def test_renames_that_cannot_be_are_refused(server: Any, root: bytes) -> None:
     assert rename(server, (root, "a"), (root, "hello.txt")) == "NOTDIR"
 
 
-def test_link_makes_another_name(server: Any, root: bytes) -> None:
+def test_link_makes_another_name_of_anything_but_a_directory(server: Any, root: bytes, tree: Path) -> None:
     file, a = server.lookup(root, "hello.txt"), server.lookup(root, "a")
     reply = server.call("link", v3.LINK3args(v3.nfs_fh3(file), server.dirop(a, "twin"))).value
     assert reply.file_attributes.value.nlink == 2
     assert reply.linkdir_wcc.before.attributes_follow
     assert server.lookup(a, "twin") == file
-    assert link(server, file, (a, "twin")) == "EXIST"
-
-
-def test_a_symbolic_link_can_be_linked_itself(server: Any, root: bytes, tree: Path) -> None:
     assert link(server, server.lookup(root, "link"), (root, "link2")) == "OK"
     assert (tree / "link2").is_symlink()
-
-
-def test_links_that_cannot_be_are_refused(server: Any, root: bytes) -> None:
-    file = server.lookup(root, "hello.txt")
-    assert link(server, server.lookup(root, "a"), (root, "x")) == "ISDIR"
-    assert link(server, file, (file, "x")) == "NOTDIR"
+    assert link(server, file, (a, "twin")) == "EXIST"
     assert link(server, file, (root, "..")) == "EXIST"
+    assert link(server, file, (file, "x")) == "NOTDIR"
+    assert link(server, a, (root, "x")) == "ISDIR"
 
 
 def test_nothing_goes_from_one_export_to_another(start: Any, tree: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    server = start(
-        [
-            Export(name="/one", directory=tree, root_squash=False),
-            Export(name="/two", directory=other, root_squash=False),
-        ]
-    )
+    (tmp_path / "other").mkdir()
+    places = {"/one": tree, "/two": tmp_path / "other"}
+    server = start([Export(name=name, directory=path, root_squash=False) for name, path in places.items()])
     one, two = server.mount("/one"), server.mount("/two")
     assert rename(server, (one, "hello.txt"), (two, "x")) == "XDEV"
     assert link(server, server.lookup(one, "hello.txt"), (two, "x")) == "XDEV"

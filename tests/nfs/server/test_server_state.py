@@ -9,13 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.nfs.server.file_handle import (
-    IDENTITY_MAX,
-    HandleSeal,
-    export_identity,
-    kernel_handle,
-    object_identity,
-)
+from rpcrdma.nfs.server.file_handle import IDENTITY_MAX, HandleSeal, export_identity, kernel_handle, object_identity
 from rpcrdma.nfs.server.object_tree import ObjectCache
 from rpcrdma.nfs.server.refusal import Refused, status_of
 from rpcrdma.nfs.server.state import NameInDirectory, PlaceIndex, open_state
@@ -25,11 +19,15 @@ from support.cases import each_case
 KEY = bytes(range(32))
 
 
-def test_the_key_is_made_once_and_kept_private(tmp_path: Path) -> None:
+def test_the_key_is_made_once_and_kept_private_and_lost_data_changes_the_verifier(tmp_path: Path) -> None:
     first = open_state(tmp_path / "new" / "state", os.urandom)
     second = open_state(tmp_path / "new" / "state", os.urandom)
     assert first.key == second.key
-    assert first.write_verifier != second.write_verifier
+    seen = {first.write_verifier, second.write_verifier}
+    for _ in range(5):
+        second.data_lost()
+        seen.add(second.write_verifier)
+    assert len(seen) == 7
     assert stat.S_IMODE((tmp_path / "new" / "state" / "file-handle.key").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "new" / "state").stat().st_mode) == 0o700
     for state in (first, second):
@@ -38,36 +36,25 @@ def test_the_key_is_made_once_and_kept_private(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "new" / "state").iterdir()) == ["file-handle.key", "places.sqlite3"]
 
 
-def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
+def test_a_key_that_others_may_read_or_replace_is_refused(tmp_path: Path) -> None:
     open_state(tmp_path, os.urandom).close()
     (tmp_path / "file-handle.key").chmod(0o640)
     with pytest.raises(PermissionError, match="chmod 600"):
         open_state(tmp_path, os.urandom)
-
-
-@pytest.mark.parametrize("octets", [0, 31, 33])
-def test_a_key_of_another_length_is_refused(tmp_path: Path, octets: int) -> None:
-    open_state(tmp_path, os.urandom).close()
-    (tmp_path / "file-handle.key").write_bytes(bytes(octets))
-    with pytest.raises(OSError, match="no key"):
-        open_state(tmp_path, os.urandom)
-
-
-def test_a_link_in_place_of_the_key_is_not_followed(tmp_path: Path) -> None:
+    # A link in place of the key is not followed.
     (tmp_path / "elsewhere").write_bytes(bytes(32))
+    (tmp_path / "file-handle.key").unlink()
     (tmp_path / "file-handle.key").symlink_to("elsewhere")
     with pytest.raises(OSError, match="symbolic"):
         open_state(tmp_path, os.urandom)
 
 
-def test_lost_data_changes_the_verifier_each_time(tmp_path: Path) -> None:
-    state = open_state(tmp_path, os.urandom)
-    seen = {state.write_verifier}
-    for _ in range(5):
-        state.data_lost()
-        seen.add(state.write_verifier)
-    assert len(seen) == 6
-    state.close()
+@each_case("octets", [0, 31, 33])
+def test_a_key_of_another_length_is_refused(tmp_path: Path, octets: int) -> None:
+    open_state(tmp_path, os.urandom).close()
+    (tmp_path / "file-handle.key").write_bytes(bytes(octets))
+    with pytest.raises(OSError, match="no key"):
+        open_state(tmp_path, os.urandom)
 
 
 def test_places_are_kept_over_a_restart(tmp_path: Path) -> None:
@@ -122,7 +109,7 @@ def test_the_database_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     index.close()
 
 
-@pytest.mark.parametrize("octets", [b"not a database at all" * 100, b""])
+@each_case("octets", [b"not a database at all" * 100, b""])
 def test_a_spoilt_database_is_made_anew(tmp_path: Path, octets: bytes) -> None:
     (tmp_path / "places").write_bytes(octets)
     index = PlaceIndex(tmp_path / "places")
@@ -133,7 +120,7 @@ def test_a_spoilt_database_is_made_anew(tmp_path: Path, octets: bytes) -> None:
     again.close()
 
 
-def test_a_database_that_fails_is_done_without(tmp_path: Path) -> None:
+def test_a_database_that_fails_or_cannot_be_opened_is_done_without(tmp_path: Path) -> None:
     index = PlaceIndex(tmp_path / "places")
     index.remember(b"1", b"root", b"one")
     database = sqlite3.connect(tmp_path / "places")
@@ -144,9 +131,6 @@ def test_a_database_that_fails_is_done_without(tmp_path: Path) -> None:
     assert index.find(b"1") == NameInDirectory(b"root", b"one")
     index.remember(b"3", b"root", b"three")
     index.close()
-
-
-def test_a_database_that_cannot_be_opened_is_done_without(tmp_path: Path) -> None:
     index = PlaceIndex(tmp_path / "absent" / "places")
     index.remember(b"1", b"root", b"one")
     assert index.find(b"1") == NameInDirectory(b"root", b"one")
@@ -171,21 +155,15 @@ def test_the_cache_prefers_what_is_used() -> None:
     assert len(out) >= 190
 
 
-def test_the_cache_returns_the_item_that_another_replaces() -> None:
+def test_the_cache_returns_what_is_replaced_or_idle_and_never_evicts_what_it_is_given() -> None:
     cache: ObjectCache[Item] = ObjectCache(10)
     first = Item(b"1")
     assert (cache.put(first), cache.put(Item(b"2"))) == (None, None)
     assert cache.put(Item(b"1")) is first
-
-
-def test_the_cache_never_evicts_what_it_is_given() -> None:
-    cache: ObjectCache[Item] = ObjectCache(1)
+    cache = ObjectCache(1)
     for number in range(5):
         cache.put(Item(b"%d" % number))
         assert cache.get(b"%d" % number) is not None
-
-
-def test_the_cache_drops_what_is_idle() -> None:
     cache: ObjectCache[Item] = ObjectCache(10)
     for number in range(4):
         cache.put(Item(b"%d" % number))
@@ -196,15 +174,12 @@ def test_the_cache_drops_what_is_idle() -> None:
     assert [item.handle for item in cache.drop_all()] == [b"1"]
 
 
-def test_a_handle_says_what_it_was_made_from() -> None:
+def test_a_handle_says_to_its_own_key_what_it_was_made_from() -> None:
     seal = HandleSeal(KEY)
     for identity in (b"\x03", b"\0" * IDENTITY_MAX):
         handle = seal.close(export_identity("/x"), 1 << 63, identity)
         assert len(handle) <= 64
         assert seal.open(handle) == (export_identity("/x"), 1 << 63, identity)
-
-
-def test_only_the_same_key_opens_a_handle() -> None:
     handle = HandleSeal(KEY).close(b"abcd", 7, b"\x03")
     assert HandleSeal(KEY[::-1]).open(handle) is None
     assert HandleSeal(KEY).open(handle) is not None

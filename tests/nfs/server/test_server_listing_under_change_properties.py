@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import tempfile
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,22 +13,11 @@ from hypothesis import strategies as st
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export
 from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
+from served_directory import Server
 
 pytestmark = pytest.mark.thorough
 
 
-def load_harness() -> ModuleType:
-    path = Path(__file__).parent / "server" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("nfs_server_harness", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-HARNESS = load_harness()
 NUMBERS = st.integers(0, 59)
 CHANGE = st.tuples(st.sampled_from(["create", "delete", "rename", "list", "drop", "restart"]), NUMBERS, NUMBERS)
 
@@ -61,7 +47,7 @@ def test_names_that_stay_are_listed_once(
         for number in start:
             (root / f"{number}").touch()
         exports = [Export(name="/", directory=root, root_squash=False, synchronous=False)]
-        server = HARNESS.Server(exports, base / "state")
+        server = Server(exports, base / "state")
         listings = DirectoryListings(name_digest(b"k" * 32), limit=window)
         server.services.nfs.backend.listings = listings
         directory = server.mount()
@@ -93,7 +79,7 @@ def test_names_that_stay_are_listed_once(
                     listings.forget(directory)
                 elif what == "restart":
                     server.close()
-                    server = HARNESS.Server(exports, base / "state")
+                    server = Server(exports, base / "state")
                     server.services.nfs.backend.listings = listings
             turn += 1
         server.close()
