@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -50,28 +49,24 @@ class Files(Service):
 @pytest.mark.versions("1", "2-rtr")
 @each_case("at", [0, OCTETS // 4 - 1, OCTETS // 2, OCTETS - 4])
 @each_case("stamp", [1764000000, 1])
-def test_calls_that_differ_in_a_few_octets_are_both_carried_out(scheme: str, at: int, stamp: int) -> None:
+async def test_calls_that_differ_in_a_few_octets_are_both_carried_out(scheme: str, at: int, stamp: int) -> None:
     first = bytes(OCTETS)
     second = first[:at] + b"new!" + first[at + 4 :]
     options = ConnectOptions(credential=AuthSys(stamp=stamp, machine="host", uid=0, gid=0), reconnect=False)
+    service = Files()
 
-    async def main() -> None:
-        service = Files()
+    async def write(connection: Connection, data: bytes) -> Any:
+        caller: Any = connection._present
+        return await caller.call(WRITE, data, timeout_s=30.0, xid=XID)
 
-        async def write(connection: Connection, data: bytes) -> Any:
-            caller: Any = connection._present
-            return await caller.call(WRITE, data, timeout_s=30.0, xid=XID)
-
-        async with (
-            serve([service], [f"{scheme}://127.0.0.1:0"]) as server,
-            connect(server.listening[0], Files.PROGRAM, options=options) as one,
-            connect(server.listening[0], Files.PROGRAM, options=options) as other,
-        ):
-            assert await write(one, first) == 1
-            assert await write(other, second) == 2
-            # A repeat is answered as the call that it repeats.
-            assert await write(other, first) == 1
-            assert await write(one, second) == 2
-        assert service.written == [first, second]
-
-    asyncio.run(main())
+    async with (
+        serve([service], [f"{scheme}://127.0.0.1:0"]) as server,
+        connect(server.listening[0], Files.PROGRAM, options=options) as one,
+        connect(server.listening[0], Files.PROGRAM, options=options) as other,
+    ):
+        assert await write(one, first) == 1
+        assert await write(other, second) == 2
+        # A repeat is answered as the call that it repeats.
+        assert await write(other, first) == 1
+        assert await write(one, second) == 2
+    assert service.written == [first, second]

@@ -84,8 +84,8 @@ async def pair(it: Any, transport: TransportConfig = CHUNKS, raw: Raw = raw, **o
 
 @ENDS
 @pytest.mark.parametrize("version", ["2", "auto"])
-def test_a_server_that_leaves_without_an_answer(run: Scenes, how: str, version: str) -> None:
-    async def test(it: Any) -> None:
+async def test_a_server_that_leaves_without_an_answer(client_scene: Scenes, how: str, version: str) -> None:
+    async with client_scene() as it:
         connecting, talk = await begun(it, version, connect_timeout_s=5)
         await leave(talk.peer, how)
         if version == "auto":
@@ -101,8 +101,6 @@ def test_a_server_that_leaves_without_an_answer(run: Scenes, how: str, version: 
             again.cancel()
         await fails(connecting, ConnectFailed)
 
-    run(test)
-
 
 @pytest.mark.parametrize(
     ("octets", "reason"),
@@ -114,17 +112,17 @@ def test_a_server_that_leaves_without_an_answer(run: Scenes, how: str, version: 
         (raw.error(1, 1, 7, 9), "versions 7 to 9"),
     ],
 )
-def test_a_refused_first_message_is_told_with_its_reason(run: Scenes, octets: bytes, reason: str) -> None:
-    async def test(it: Any) -> None:
+async def test_a_refused_first_message_is_told_with_its_reason(
+    client_scene: Scenes, octets: bytes, reason: str
+) -> None:
+    async with client_scene() as it:
         connecting, talk = await begun(it)
         await talk.say(octets)
         assert reason in str(await fails(connecting, ConnectFailed))
 
-    run(test)
 
-
-def test_an_older_version_on_the_same_connection_after_a_refusal(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_an_older_version_on_the_same_connection_after_a_refusal(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         connecting, talk = await begun(it, "auto")
         await talk.say(struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 1, 1))
         it.clients.append(await connecting)
@@ -135,14 +133,11 @@ def test_an_older_version_on_the_same_connection_after_a_refusal(run: Scenes) ->
         await talk.say(struct.pack(">IIIIIII", xid, 1, 32, 0, 0, 0, 0) + rpc_reply(xid))
         await calling
 
-    run(test)
-
 
 @each_case("seed", range(2))
-def test_garbage_for_an_answer_to_the_first_message(run: Scenes, seed: int) -> None:
+async def test_garbage_for_an_answer_to_the_first_message(client_scene: Scenes, seed: int) -> None:
     draw = random.Random(seed)
-
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         connecting, talk = await begun(it)
         for _ in range(4):
             octets = struct.pack(">III", draw.randrange(3), 2, 1) + draw.randbytes(4 * draw.randrange(60))
@@ -156,14 +151,11 @@ def test_garbage_for_an_answer_to_the_first_message(run: Scenes, seed: int) -> N
         except RpcRdmaError:
             return
 
-    run(test)
-
 
 @pytest.mark.req("V2-67")
-def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(run: Scenes) -> None:
+async def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(client_scene: Scenes) -> None:
     """A failed READ has no data: content of the Write chunk can only be an item that had to stay in the stream."""
-
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         client, talk = await pair(it)
         calling = read_into(client, bytearray(5000))
         call = await talk.hear()
@@ -175,12 +167,10 @@ def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(run:
         assert isinstance(await fails(calling, DecodeError), ReducedIneligibleItem)
         await talk.works(client)
 
-    run(test)
-
 
 @ENDS
-def test_cut_in_the_midst_of_a_reply(run: Scenes, raw: Raw, how: str) -> None:
-    async def test(it: Any) -> None:
+async def test_cut_in_the_midst_of_a_reply(client_scene: Scenes, raw: Raw, how: str) -> None:
+    async with client_scene() as it:
         client, talk = await pair(it, raw=raw)
         calling = [null(client), read_into(client, bytearray(5000))]
         call = await talk.hear()
@@ -189,11 +179,9 @@ def test_cut_in_the_midst_of_a_reply(run: Scenes, raw: Raw, how: str) -> None:
         for waiting in calling:
             await fails(waiting)
 
-    run(test)
 
-
-def test_a_server_that_does_not_finish_its_reply_loses_the_connection(run: Scenes, raw: Raw) -> None:
-    async def test(it: Any) -> None:
+async def test_a_server_that_does_not_finish_its_reply_loses_the_connection(client_scene: Scenes, raw: Raw) -> None:
+    async with client_scene() as it:
         client, talk = await pair(it, transport=TransportConfig(stalled_s=0.1), raw=raw)
         calling = [null(client), null(client)]
         call = await talk.hear()
@@ -201,14 +189,13 @@ def test_a_server_that_does_not_finish_its_reply_loses_the_connection(run: Scene
         for waiting in calling:
             assert "did not send the rest of a message within 0.1 s" in str(await fails(waiting))
 
-    run(test)
-
 
 @each_case("code", [1, 5, 9])
-def test_each_error_fails_the_call_or_has_it_sent_again_and_the_connection_goes_on(run: Scenes, code: int) -> None:
+async def test_each_error_fails_the_call_or_has_it_sent_again_and_the_connection_goes_on(
+    client_scene: Scenes, code: int
+) -> None:
     data = {1: (1, 1), 5: (0,), 6: (0,), 7: (1,), 8: (1, 9000), 9: (9000,)}.get(code, ())
-
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         client, talk = await pair(it)
         calling = asyncio.create_task(client.call(v3.READ, v3.READ3args(FH, 0, 5000)))
         call = await talk.hear()
@@ -228,11 +215,9 @@ def test_each_error_fails_the_call_or_has_it_sent_again_and_the_connection_goes_
         assert (sent > 1) == (code in {6, 7, 8, 9})
         await talk.works(client)
 
-    run(test)
 
-
-def test_a_server_that_never_grants_leaves_calls_to_their_deadlines(run: Scenes, raw: Raw) -> None:
-    async def test(it: Any) -> None:
+async def test_a_server_that_never_grants_leaves_calls_to_their_deadlines(client_scene: Scenes, raw: Raw) -> None:
+    async with client_scene() as it:
         connecting, talk = await begun(it, raw=raw)
         await talk.say(raw.properties(give=1 + raw.GRANT_TAKES))
         it.clients.append(await connecting)
@@ -241,5 +226,3 @@ def test_a_server_that_never_grants_leaves_calls_to_their_deadlines(run: Scenes,
         assert (await talk.hear()).xid
         await asyncio.gather(*(fails(null(client, timeout_s=0.05), CallTimeout) for _ in range(20)))
         first.cancel()
-
-    run(test)

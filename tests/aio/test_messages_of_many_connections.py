@@ -75,39 +75,35 @@ def kept_of_pieces(it: Any) -> int:
     return sum(len(dialect._assembly._octets) for dialect in dialects)
 
 
-def test_messages_that_never_end_hold_a_share_and_leave_others_theirs(scene: Scenes, forms: Forms) -> None:
+async def test_messages_that_never_end_hold_a_share_and_leave_others_theirs(scene: Scenes, forms: Forms) -> None:
     connections = 24
+    async with scene() as it:
+        arguments = it.pools[1]
+        arguments.octets_max = POOL_OCTETS
+        peers = [await forms.introduced(it, GREEDY) for _ in range(connections)]
+        before = it.server.statistics().counters.receives
+        piece = forms.piece(7, bytes(PIECE_OCTETS))
+        for peer in peers:
+            await peer.send_segments(*(send(piece, place) for place in range(2, 2 + PIECES)))
+        await until(lambda: it.server.statistics().counters.receives == before + connections * PIECES)
+        # At most a quarter of the memory that others leave, and a first piece each while half is free.
+        assert MIB < arguments.lent_octets <= POOL_OCTETS // 4 + connections * PIECE_OCTETS
+        kept = kept_of_pieces(it)
+        assert arguments.lent_octets <= kept <= arguments.lent_octets + connections * RPC_UNCOUNTED_CALL_OCTETS
+        assert it.server.statistics().counters.errors_sent >= connections // 2
+        async with connect(it.server.listening[0], options=IN_MESSAGES) as other:
+            for _ in range(4):
+                reply = await other.call(v3.WRITE, write(0, bytes(MIB)))
+                assert isinstance(reply.value, v3.WRITE3resok)
+            assert other.statistics is not None
+            assert other.statistics.messages_continued == 4
+        assert it.files.written == [bytes(MIB)] * 4
 
-    async def main() -> None:
-        async with scene() as it:
-            arguments = it.pools[1]
-            arguments.octets_max = POOL_OCTETS
-            peers = [await forms.introduced(it, GREEDY) for _ in range(connections)]
-            before = it.server.statistics().counters.receives
-            piece = forms.piece(7, bytes(PIECE_OCTETS))
-            for peer in peers:
-                await peer.send_segments(*(send(piece, place) for place in range(2, 2 + PIECES)))
-            await until(lambda: it.server.statistics().counters.receives == before + connections * PIECES)
-            # At most a quarter of the memory that others leave, and a first piece each while half is free.
-            assert MIB < arguments.lent_octets <= POOL_OCTETS // 4 + connections * PIECE_OCTETS
-            kept = kept_of_pieces(it)
-            assert arguments.lent_octets <= kept <= arguments.lent_octets + connections * RPC_UNCOUNTED_CALL_OCTETS
-            assert it.server.statistics().counters.errors_sent >= connections // 2
-            async with connect(it.server.listening[0], options=IN_MESSAGES) as other:
-                for _ in range(4):
-                    reply = await other.call(v3.WRITE, write(0, bytes(MIB)))
-                    assert isinstance(reply.value, v3.WRITE3resok)
-                assert other.statistics is not None
-                assert other.statistics.messages_continued == 4
-            assert it.files.written == [bytes(MIB)] * 4
-
-            # Their memory is freed with them.
-            for peer in peers:
-                peer.close()
-            await it.alone()
-            assert it.lent_octets == kept_of_pieces(it) == 0
-
-    asyncio.run(main())
+        # Their memory is freed with them.
+        for peer in peers:
+            peer.close()
+        await it.alone()
+        assert it.lent_octets == kept_of_pieces(it) == 0
 
 
 class SlowFiles(v3.NFS_V3_Service):
@@ -125,36 +121,34 @@ class SlowFiles(v3.NFS_V3_Service):
         return v3.WRITE3res(v3.nfsstat3.NFS3_OK, result)
 
 
-def test_unanswered_calls_in_long_messages_hold_a_share_and_leave_others_theirs(scene: Scenes, forms: Forms) -> None:
+async def test_unanswered_calls_in_long_messages_hold_a_share_and_leave_others_theirs(
+    scene: Scenes, forms: Forms
+) -> None:
     connections, calls = 6, 100
     size = 30_000
+    slow = SlowFiles()
+    async with scene(slow) as it:
+        arguments = it.pools[1]
+        arguments.octets_max = POOL_OCTETS
+        peers = [await forms.introduced(it, GREEDY) for _ in range(connections)]
+        errors_before = it.server.statistics().counters.errors_sent
+        args = file_handle() + struct.pack(">QIII", 1, size, 0, size) + bytes(size)
+        for number, peer in enumerate(peers):
+            messages = [forms.call(xid, rpc(7, args, xid)) for xid in range(number * 1000, number * 1000 + calls)]
+            await peer.send_segments(*(send(octets, place) for place, octets in enumerate(messages, 2)))
 
-    async def main() -> None:
-        slow = SlowFiles()
-        async with scene(slow) as it:
-            arguments = it.pools[1]
-            arguments.octets_max = POOL_OCTETS
-            peers = [await forms.introduced(it, GREEDY) for _ in range(connections)]
-            errors_before = it.server.statistics().counters.errors_sent
-            args = file_handle() + struct.pack(">QIII", 1, size, 0, size) + bytes(size)
-            for number, peer in enumerate(peers):
-                messages = [forms.call(xid, rpc(7, args, xid)) for xid in range(number * 1000, number * 1000 + calls)]
-                await peer.send_segments(*(send(octets, place) for place, octets in enumerate(messages, 2)))
+        def refused() -> int:
+            return int(it.server.statistics().counters.errors_sent) - errors_before
 
-            def refused() -> int:
-                return int(it.server.statistics().counters.errors_sent) - errors_before
-
-            await until(lambda: slow.waiting + refused() == connections * calls)
-            buffer_octets = TransportConfig().offered_receive_octets
-            assert POOL_OCTETS // 8 < arguments.lent_octets <= POOL_OCTETS // 4 + connections * buffer_octets
-            uncounted = connections * RPC_UNCOUNTED_CALL_OCTETS
-            # A message that came in parts of memory holds the buffer in which they were joined.
-            held = len(messages[0])
-            assert arguments.lent_octets <= slow.waiting * held <= arguments.lent_octets + uncounted
-            async with connect(it.server.listening[0], options=IN_MESSAGES) as other:
-                reply = await other.call(v3.WRITE, write(0, bytes(MIB)))
-                assert isinstance(reply.value, v3.WRITE3resok)
-            slow.gate.set()
-            await until(lambda: not it.lent_octets)
-
-    asyncio.run(main())
+        await until(lambda: slow.waiting + refused() == connections * calls)
+        buffer_octets = TransportConfig().offered_receive_octets
+        assert POOL_OCTETS // 8 < arguments.lent_octets <= POOL_OCTETS // 4 + connections * buffer_octets
+        uncounted = connections * RPC_UNCOUNTED_CALL_OCTETS
+        # A message that came in parts of memory holds the buffer in which they were joined.
+        held = len(messages[0])
+        assert arguments.lent_octets <= slow.waiting * held <= arguments.lent_octets + uncounted
+        async with connect(it.server.listening[0], options=IN_MESSAGES) as other:
+            reply = await other.call(v3.WRITE, write(0, bytes(MIB)))
+            assert isinstance(reply.value, v3.WRITE3resok)
+        slow.gate.set()
+        await until(lambda: not it.lent_octets)

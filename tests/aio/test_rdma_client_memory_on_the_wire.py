@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -85,10 +84,9 @@ BREACHES: dict[str, tuple[int, Callable[[Reading], list[bytes]]]] = {
 
 
 @each_case("what", BREACHES)
-def test_a_breach_gets_its_terminate_and_touches_nothing(run: Scenes, what: str) -> None:
+async def test_a_breach_gets_its_terminate_and_touches_nothing(client_scene: Scenes, what: str) -> None:
     code, breach = BREACHES[what]
-
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         reading = await Reading(*await it.pair()).begin()
         if what == "bad CRC":
             await reading.peer.send(fpdu(send(reading.reply), flaw=1))
@@ -101,11 +99,9 @@ def test_a_breach_gets_its_terminate_and_touches_nothing(run: Scenes, what: str)
         reading.assert_untouched_outside()
         reading.peer.close()
 
-    run(test)
 
-
-def test_a_write_after_the_reply(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_a_write_after_the_reply(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         reading = await Reading(*await it.pair()).begin()
         await reading.peer.send_segments(
             tagged(WRITE, reading.handle, reading.offset, CONTENT[:5000]), send(reading.reply)
@@ -117,11 +113,9 @@ def test_a_write_after_the_reply(run: Scenes) -> None:
         assert reading.buffer[2000:7000] == CONTENT[:5000]
         reading.assert_untouched_outside()
 
-    run(test)
 
-
-def test_memory_of_another_connection(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_memory_of_another_connection(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         victim = await Reading(*await it.pair()).begin()
         thief = await Reading(*await it.pair()).begin()
         await thief.peer.send_segments(tagged(WRITE, victim.handle, victim.offset, bytes(5000)))
@@ -132,11 +126,9 @@ def test_memory_of_another_connection(run: Scenes) -> None:
         await victim.calling
         assert victim.buffer[2000:7000] == CONTENT[:5000]
 
-    run(test)
 
-
-def test_invalidation_of_another_calls_memory(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_invalidation_of_another_calls_memory(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         await assert_works(client, peer, 1)
         first = await Reading(client, peer).begin()
@@ -146,11 +138,9 @@ def test_invalidation_of_another_calls_memory(run: Scenes) -> None:
             assert (await fails(reading.calling)).protocol_error
             assert reading.buffer == b"\xee" * 9000
 
-    run(test)
 
-
-def test_an_argument_is_read_within_its_bounds_only(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_an_argument_is_read_within_its_bounds_only(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         for shift in (-1, 1):
             client, peer = await it.pair()
             args = v3.WRITE3args(FH, 0, 5000, v3.stable_how.UNSTABLE, CONTENT[:5000])
@@ -161,11 +151,9 @@ def test_an_argument_is_read_within_its_bounds_only(run: Scenes) -> None:
             (heard,) = await peer.segments_to_end()
             assert heard.terminate_code == 0x0101
 
-    run(test)
 
-
-def test_an_argument_cannot_be_written_or_read_after_the_reply(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_an_argument_cannot_be_written_or_read_after_the_reply(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         for code, breach in ((0x1100, WRITE), (0x0100, READ_REQUEST)):
             client, peer = await it.pair()
             data = bytearray(CONTENT[:5000])
@@ -185,11 +173,9 @@ def test_an_argument_cannot_be_written_or_read_after_the_reply(run: Scenes) -> N
             assert heard.terminate_code == code
             assert data == CONTENT[:5000]
 
-    run(test)
 
-
-def test_more_reads_than_agreed_on(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_more_reads_than_agreed_on(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         args = v3.WRITE3args(FH, 0, MIB, v3.stable_how.UNSTABLE, CONTENT)
         calling = asyncio.create_task(client.call(v3.WRITE, args))
@@ -198,38 +184,31 @@ def test_more_reads_than_agreed_on(run: Scenes) -> None:
         await fails(calling)
         assert (await peer.segments_to_end())[-1].terminate_code == 0x0207
 
-    run(test)
-
 
 # Ends
 
 
-def test_a_terminate(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_a_terminate(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         calling = null(client)
         await peer.segment()
         await peer.send(terminate(0x0206))
         assert "unexpected opcode" in str(await fails(calling))
 
-    run(test)
 
-
-def test_a_server_that_never_closes(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_a_server_that_never_closes(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         calling = null(client)
         await peer.segment()
         await asyncio.wait_for(client.close(), 5)
         await fails(calling)
 
-    run(test)
 
-
-def test_a_server_that_neither_reads_nor_closes(run: Scenes) -> None:
+async def test_a_server_that_neither_reads_nor_closes(client_scene: Scenes) -> None:
     """The calls behind the closed window fail when the connection is given up."""
-
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         await assert_works(client, peer, 1)
         args = v3.WRITE3args(FH, 0, MIB, v3.stable_how.UNSTABLE, CONTENT)
@@ -243,11 +222,9 @@ def test_a_server_that_neither_reads_nor_closes(run: Scenes) -> None:
         for waiting in calling:
             await asyncio.wait_for(fails(waiting), 5)
 
-    run(test)
 
-
-def test_a_terminate_that_cannot_leave(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_a_terminate_that_cannot_leave(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         args = v3.WRITE3args(FH, 0, MIB, v3.stable_how.UNSTABLE, CONTENT)
         calling = asyncio.create_task(client.call(v3.WRITE, args))
@@ -259,13 +236,10 @@ def test_a_terminate_that_cannot_leave(run: Scenes) -> None:
         assert (await fails(calling)).protocol_error
         await asyncio.wait_for(client._present.wait_closed(), 5)
 
-    run(test)
 
-
-def test_a_call_that_is_cancelled_as_the_connection_ends(run: Scenes) -> None:
+async def test_a_call_that_is_cancelled_as_the_connection_ends(client_scene: Scenes) -> None:
     """No caller takes the call's error then, and no task reports it as unretrieved."""
-
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         calling = null(client)
         await peer.segment()
@@ -274,13 +248,10 @@ def test_a_call_that_is_cancelled_as_the_connection_ends(run: Scenes) -> None:
         with pytest.raises(asyncio.CancelledError):
             await calling
 
-    run(test)
 
-
-def test_memory_of_a_cancelled_call_is_the_callers_though_the_call_waits_to_be_sent(run: Scenes) -> None:
+async def test_memory_of_a_cancelled_call_is_the_callers_though_the_call_waits_to_be_sent(client_scene: Scenes) -> None:
     """The call that is sent later is unchanged: else its checksum would be wrong, and the connection would end."""
-
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         await assert_works(client, peer, 1)
         bulk = v3.WRITE3args(FH, 0, MIB, v3.stable_how.UNSTABLE, CONTENT)
@@ -310,5 +281,3 @@ def test_memory_of_a_cancelled_call_is_the_callers_though_the_call_waits_to_be_s
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
-
-    run(test)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
-from typing import Any
 
 import pytest
 
@@ -28,10 +27,9 @@ pytestmark = pytest.mark.thorough
 
 
 @ENDS
-def test_cut_within_the_start_up_frame(run: Scenes, how: str) -> None:
+async def test_cut_within_the_start_up_frame(client_scene: Scenes, how: str) -> None:
     frame = startup_frame("Rep", 0x50, 2, struct.pack(">HH", 1, 1) + BOTH_PRIVATE)
-
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         for length in range(0, len(frame), 3):
             connecting = it.connecting()
             peer = await it.accepted()
@@ -42,12 +40,10 @@ def test_cut_within_the_start_up_frame(run: Scenes, how: str) -> None:
             failure = await fails(connecting, ConnectFailed)
             assert "sets up no RDMA connection" in str(failure)
 
-    run(test)
-
 
 @ENDS
-def test_cut_within_a_reply(run: Scenes, how: str) -> None:
-    async def test(it: Any) -> None:
+async def test_cut_within_a_reply(client_scene: Scenes, how: str) -> None:
+    async with client_scene() as it:
         length = 0
         whole = 1
         while length < whole:
@@ -63,13 +59,11 @@ def test_cut_within_a_reply(run: Scenes, how: str) -> None:
             await fails(null(client))
             length += 7
 
-    run(test)
-
 
 @ENDS
 @each_case("size", [64, 5000, 100_000])
-def test_cut_while_a_result_is_written(run: Scenes, how: str, size: int) -> None:
-    async def test(it: Any) -> None:
+async def test_cut_while_a_result_is_written(client_scene: Scenes, how: str, size: int) -> None:
+    async with client_scene() as it:
         lengths = range(0, 60, 7) if size == 64 else [1, 15, 16, 17, 2048, 4999, 5018]
         for length in lengths:
             client, peer = await it.pair()
@@ -83,12 +77,10 @@ def test_cut_while_a_result_is_written(run: Scenes, how: str, size: int) -> None
             await fails(calling)
             assert buffer[:100] == buffer[-100:] == b"\xee" * 100
 
-    run(test)
-
 
 @ENDS
-def test_cut_while_an_argument_is_read(run: Scenes, how: str) -> None:
-    async def test(it: Any) -> None:
+async def test_cut_while_an_argument_is_read(client_scene: Scenes, how: str) -> None:
+    async with client_scene() as it:
         for length in (1, 16, 17, 3000, 60_000, 150_000):
             client, peer = await it.pair()
             args = v3.WRITE3args(FH, 0, 200_000, v3.stable_how.UNSTABLE, CONTENT[:200_000])
@@ -98,8 +90,6 @@ def test_cut_while_an_argument_is_read(run: Scenes, how: str) -> None:
             await peer.receive(length)
             await leave(peer, how)
             await fails(calling)
-
-    run(test)
 
 
 # Garbage
@@ -114,8 +104,8 @@ def test_cut_while_an_argument_is_read(run: Scenes, how: str) -> None:
         random.Random(3).randbytes(5000),
     ],
 )
-def test_a_wrong_start_up_frame(run: Scenes, frame: bytes) -> None:
-    async def test(it: Any) -> None:
+async def test_a_wrong_start_up_frame(client_scene: Scenes, frame: bytes) -> None:
+    async with client_scene() as it:
         connecting = it.connecting()
         peer = await it.accepted()
         await peer.startup_frame()
@@ -127,11 +117,9 @@ def test_a_wrong_start_up_frame(run: Scenes, frame: bytes) -> None:
         assert it.url.removeprefix("rdma://") in str(failure)
         await peer.ended()
 
-    run(test)
 
-
-def test_a_server_that_answers_no_start_up_frame(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_a_server_that_answers_no_start_up_frame(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         connecting = it.connecting(connect_timeout_s=0.05)
         peer = await it.accepted()
         assert "did not answer within 0.05 s" in str(await fails(connecting, ConnectFailed))
@@ -141,12 +129,10 @@ def test_a_server_that_answers_no_start_up_frame(run: Scenes) -> None:
         assert "no MPA start-up frame" in str(await fails(connecting, ConnectFailed))
         await peer.ended()
 
-    run(test)
-
 
 @each_case("seed", range(3))
-def test_garbage_instead_of_a_reply(run: Scenes, seed: int) -> None:
-    async def test(it: Any) -> None:
+async def test_garbage_instead_of_a_reply(client_scene: Scenes, seed: int) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         buffer = bytearray(5000)
         calling = [null(client), read_into(client, buffer)]
@@ -157,11 +143,9 @@ def test_garbage_instead_of_a_reply(run: Scenes, seed: int) -> None:
             await fails(waiting)
         assert buffer == bytes(5000)
 
-    run(test)
-
 
 @each_case("seed", range(2))
-def test_replies_with_octets_changed_at_random(run: Scenes, seed: int) -> None:
+async def test_replies_with_octets_changed_at_random(client_scene: Scenes, seed: int) -> None:
     draw = random.Random(seed)
     directory = v3.READDIRPLUS3args(FH, 0, bytes(8), 4096, 8192)
 
@@ -194,18 +178,16 @@ def test_replies_with_octets_changed_at_random(run: Scenes, seed: int) -> None:
             except RpcRdmaError:
                 pass
 
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         pairs = [await it.pair() for _ in range(12)]
         await asyncio.gather(*(one(*pair) for pair in pairs))
-
-    run(test)
 
 
 # Answers to another question
 
 
-def test_no_answer_at_all(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_no_answer_at_all(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         await fails(null(client, timeout_s=0.01), CallTimeout)
         buffer = bytearray(5000)
@@ -216,11 +198,9 @@ def test_no_answer_at_all(run: Scenes) -> None:
         await peer.send_segments(send(header(first.xid) + rpc_reply(first.xid), 1))
         await assert_works(client, peer, 2)
 
-    run(test)
 
-
-def test_a_late_result_finds_no_memory(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_a_late_result_finds_no_memory(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         await assert_works(client, peer, 1)
         buffer = bytearray(5000)
@@ -236,13 +216,11 @@ def test_a_late_result_finds_no_memory(run: Scenes) -> None:
         await assert_works(client, peer, 3)
         assert buffer == bytes(5000)
 
-    run(test)
-
 
 @pytest.mark.req("V1-59", "V1-60")
 @each_case("code", [1, 2])
-def test_a_refusal(run: Scenes, code: int) -> None:
-    async def test(it: Any) -> None:
+async def test_a_refusal(client_scene: Scenes, code: int) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         buffer = bytearray(5000)
         calling = read_into(client, buffer)
@@ -258,18 +236,15 @@ def test_a_refusal(run: Scenes, code: int) -> None:
         assert buffer == bytes(5000)
         await assert_works(client, peer, 2)
 
-    run(test)
-
 
 @pytest.mark.req("V1-63")
 @each_case("reconnect", [False, True])
 @each_case("left", [8, 4, 0])
-def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(
-    run: Scenes, left: int, reconnect: bool
+async def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(
+    client_scene: Scenes, left: int, reconnect: bool
 ) -> None:
     """A failed READ has no data: content of the Write chunk can only be an item that had to stay in the stream."""
-
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair(reconnect=reconnect)
         buffer = bytearray(5000)
         calling = read_into(client, buffer)
@@ -291,5 +266,3 @@ def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(
         assert not heard.writes
         await peer.send_segments(send(header(heard.xid) + rpc_reply(heard.xid), 3))
         await next_call
-
-    run(test)

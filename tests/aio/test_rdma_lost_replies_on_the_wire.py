@@ -33,10 +33,9 @@ NONE = v3.post_op_attr(False, None)
 
 @pytest.mark.req("V1-78")
 @each_case("how", ["held up", "on the next connection"])
-def test_late_writes_for_a_call_that_was_sent_again_do_not_land(run: Scenes, how: str) -> None:
+async def test_late_writes_for_a_call_that_was_sent_again_do_not_land(client_scene: Scenes, how: str) -> None:
     """The call goes out again with its XID and fresh registrations: the memory of its old handles is out of reach."""
-
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         client, old = await it.pair(reconnect=True)
         buffer = bytearray(b"\xee" * 5000)
         calling = read_into(client, buffer)
@@ -76,8 +75,6 @@ def test_late_writes_for_a_call_that_was_sent_again_do_not_land(run: Scenes, how
         await asyncio.wait_for(calling, 5)
         assert buffer == CONTENT[:5000]
 
-    run(test)
-
 
 class OnceFiles(v3.NFS_V3_Service):
     """READ must not be run twice here."""
@@ -96,7 +93,7 @@ class OnceFiles(v3.NFS_V3_Service):
 
 @pytest.mark.req("V1-65")
 @pytest.mark.parametrize("lost", [False, True], ids=["answered", "connection lost before the answer"])
-def test_a_repeat_is_answered_in_its_own_chunks_or_refused_if_they_cannot_hold_the_reply(
+async def test_a_repeat_is_answered_in_its_own_chunks_or_refused_if_they_cannot_hold_the_reply(
     scene: Scenes, lost: bool
 ) -> None:
     service = OnceFiles()
@@ -104,40 +101,37 @@ def test_a_repeat_is_answered_in_its_own_chunks_or_refused_if_they_cannot_hold_t
     def call(*writes: bytes, reply: bytes = b"") -> bytes:
         return raw_calls.header(writes=b"".join(writes), reply=reply) + rpc(6, READ_ARGS)
 
-    async def main() -> None:
-        async with scene(service) as it:
-            peer = await it.connected()
-            await peer.send_segments(raw_calls.send(call(raw_calls.chunk(segment(7, 5000)))))
-            if lost:
-                while not service.ran:  # noqa: ASYNC110 - the awaited state has no event
-                    await asyncio.sleep(0)
-                peer.reset()
-            else:
-                assert (await peer.segment()).handle == 7
-            peer = await it.connected()
-            # Fresh registrations: nothing is written to the memory that the first call named.
-            await peer.send_segments(raw_calls.send(call(raw_calls.chunk(segment(8, 6000, 50))), 1))
-            written = await peer.segment()
-            assert (written.opcode, written.handle, written.offset) == (WRITE, 8, 50)
-            data = written.payload
-            while (heard := await peer.segment()).opcode == WRITE:
-                data += heard.payload
-            assert data == CONTENT[:5000]
-            assert HeardCall(heard).writes == [[(8, 5000, 50)]]
-            unfit = [
-                call(raw_calls.chunk(segment(9, 4999))),
-                call(raw_calls.chunk()),
-                call(),
-                call(reply=raw_calls.chunk(segment(9, 5000))),
-            ]
-            for number, repeat in enumerate(unfit):
-                await peer.send_segments(raw_calls.send(repeat, 2 + 2 * number))
-                assert is_refusal(await peer.segment())
-                await peer.send_segments(raw_calls.send(raw_calls.NULL_CALL, 3 + 2 * number))
-                assert is_null_reply(await peer.segment())
-            assert service.ran == 1
-
-    asyncio.run(main())
+    async with scene(service) as it:
+        peer = await it.connected()
+        await peer.send_segments(raw_calls.send(call(raw_calls.chunk(segment(7, 5000)))))
+        if lost:
+            while not service.ran:  # noqa: ASYNC110 - the awaited state has no event
+                await asyncio.sleep(0)
+            peer.reset()
+        else:
+            assert (await peer.segment()).handle == 7
+        peer = await it.connected()
+        # Fresh registrations: nothing is written to the memory that the first call named.
+        await peer.send_segments(raw_calls.send(call(raw_calls.chunk(segment(8, 6000, 50))), 1))
+        written = await peer.segment()
+        assert (written.opcode, written.handle, written.offset) == (WRITE, 8, 50)
+        data = written.payload
+        while (heard := await peer.segment()).opcode == WRITE:
+            data += heard.payload
+        assert data == CONTENT[:5000]
+        assert HeardCall(heard).writes == [[(8, 5000, 50)]]
+        unfit = [
+            call(raw_calls.chunk(segment(9, 4999))),
+            call(raw_calls.chunk()),
+            call(),
+            call(reply=raw_calls.chunk(segment(9, 5000))),
+        ]
+        for number, repeat in enumerate(unfit):
+            await peer.send_segments(raw_calls.send(repeat, 2 + 2 * number))
+            assert is_refusal(await peer.segment())
+            await peer.send_segments(raw_calls.send(raw_calls.NULL_CALL, 3 + 2 * number))
+            assert is_null_reply(await peer.segment())
+        assert service.ran == 1
 
 
 # Memory that cannot be withdrawn
@@ -146,8 +140,8 @@ def test_a_repeat_is_answered_in_its_own_chunks_or_refused_if_they_cannot_hold_t
 @pytest.mark.req("V1-66")
 @each_case("always", [False, True])
 @each_case("refused", [False, True])
-def test_a_call_whose_memory_cannot_be_invalidated_ends_with_the_connection(
-    run: Scenes, always: bool, refused: bool, monkeypatch: pytest.MonkeyPatch
+async def test_a_call_whose_memory_cannot_be_invalidated_ends_with_the_connection(
+    client_scene: Scenes, always: bool, refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     invalidate = SoftwareProtectionDomain.invalidate
     stuck: list[MemoryRegion] = []
@@ -158,7 +152,7 @@ def test_a_call_whose_memory_cannot_be_invalidated_ends_with_the_connection(
             raise LocalProtocolError("the device does not answer")
         invalidate(self, region)
 
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         await assert_works(client, peer, 1)
         buffer = bytearray(5000)
@@ -180,8 +174,6 @@ def test_a_call_whose_memory_cannot_be_invalidated_ends_with_the_connection(
             (domain,) = [domain for domain in it.domains if domain.regions]
             for region in list(domain.regions.values()):
                 domain.invalidate(region)
-
-    run(test)
 
 
 # Reply chunks
@@ -208,8 +200,8 @@ LIES: dict[str, Callable[[int, list[tuple[int, int, int]]], bytes]] = {
 
 @pytest.mark.req("V1-26", "V1-41", "V1-53")
 @each_case("what", LIES)
-def test_lies_about_the_reply_chunk_fail_the_call_alone(run: Scenes, what: str) -> None:
-    async def test(it: Any) -> None:
+async def test_lies_about_the_reply_chunk_fail_the_call_alone(client_scene: Scenes, what: str) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair(transport=TransportConfig(segment_octets_max=20_000))
         args = v3.READDIR3args(FH, 0, bytes(8), 60_000)
         calling = asyncio.create_task(client.call(v3.READDIR, args))
@@ -222,13 +214,13 @@ def test_lies_about_the_reply_chunk_fail_the_call_alone(run: Scenes, what: str) 
         await fails(calling, RemoteProtocolError)
         await assert_works(client, peer, 2)
 
-    run(test)
-
 
 @pytest.mark.req("V1-26")
 @each_case("where", ["as offered", "another handle", "another offset"])
-def test_a_long_reply_is_taken_from_where_it_was_offered_and_nowhere_else(run: Scenes, where: str) -> None:
-    async def test(it: Any) -> None:
+async def test_a_long_reply_is_taken_from_where_it_was_offered_and_nowhere_else(
+    client_scene: Scenes, where: str
+) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair(transport=TransportConfig(segment_octets_max=20_000))
         calling = asyncio.create_task(client.call(v3.READDIR, v3.READDIR3args(FH, 0, bytes(8), 60_000)))
         call = HeardCall(await peer.segment())
@@ -248,5 +240,3 @@ def test_a_long_reply_is_taken_from_where_it_was_offered_and_nowhere_else(run: S
         else:
             await fails(calling, RemoteProtocolError)
         await assert_works(client, peer, 2)
-
-    run(test)

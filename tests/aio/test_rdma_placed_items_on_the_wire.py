@@ -44,10 +44,10 @@ async def answered_once(client: Any, peer: RawSocketPeer, xid: int, number: int)
 @RECONNECT
 @each_case("length", [1, 4, 500, 900])
 @each_case("returned", ["unused", "as if it were written"])
-def test_a_result_inline_in_spite_of_a_free_write_chunk_fails_the_call_for_good(
-    run: Scenes, length: int, returned: str, reconnect: bool
+async def test_a_result_inline_in_spite_of_a_free_write_chunk_fails_the_call_for_good(
+    client_scene: Scenes, length: int, returned: str, reconnect: bool
 ) -> None:
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair(reconnect=reconnect)
         await assert_works(client, peer, 1)
         buffer = bytearray(5000)
@@ -64,16 +64,14 @@ def test_a_result_inline_in_spite_of_a_free_write_chunk_fails_the_call_for_good(
         assert buffer == bytes(5000)
         await answered_once(client, peer, call.xid, 3)
 
-    run(test)
-
 
 @pytest.mark.req("NF-12", "NF-13")
 @RECONNECT
 @each_case("refused", ["ERR_CHUNK", "GARBAGE_ARGS"])
-def test_a_call_whose_chunks_are_refused_fails_at_once_and_is_not_sent_again(
-    run: Scenes, refused: str, reconnect: bool
+async def test_a_call_whose_chunks_are_refused_fails_at_once_and_is_not_sent_again(
+    client_scene: Scenes, refused: str, reconnect: bool
 ) -> None:
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair(reconnect=reconnect)
         await assert_works(client, peer, 1)
         args = v3.WRITE3args(FH, 0, 9000, v3.stable_how.UNSTABLE, CONTENT[:9000])
@@ -89,8 +87,6 @@ def test_a_call_whose_chunks_are_refused_fails_at_once_and_is_not_sent_again(
             )
             await fails(calling, GarbageArguments)
         await answered_once(client, peer, call.xid, 3)
-
-    run(test)
 
 
 async def written(peer: RawSocketPeer, number: int, said: int, sent: int) -> bytes:
@@ -115,25 +111,22 @@ LENGTHS = [
 
 
 @pytest.mark.req("V1-23", "V1-24")
-def test_a_read_chunk_as_long_as_neither_its_item_nor_item_and_padding_is_refused(scene: Any) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            peer = await it.connected()
-            number = 0
-            for number, (said, sent) in enumerate(LENGTHS, 1):
+async def test_a_read_chunk_as_long_as_neither_its_item_nor_item_and_padding_is_refused(scene: Any) -> None:
+    async with scene() as it:
+        peer = await it.connected()
+        number = 0
+        for number, (said, sent) in enumerate(LENGTHS, 1):
+            payload = await written(peer, number, said, sent)
+            # It is the program's arguments that do not decode: GARBAGE_ARGS.
+            assert payload[28:] == struct.pack(">IIIIII", number, 1, 0, 0, 0, 4), (said, sent)
+        assert it.files.written == []
+        # With padding, and without it, nothing but the item reaches the program.
+        for said in (1, 2, 3, 4, 5, 1001):
+            for sent in sorted({said, said + -said % 4}):
+                number += 1
                 payload = await written(peer, number, said, sent)
-                # It is the program's arguments that do not decode: GARBAGE_ARGS.
-                assert payload[28:] == struct.pack(">IIIIII", number, 1, 0, 0, 0, 4), (said, sent)
-            assert it.files.written == []
-            # With padding, and without it, nothing but the item reaches the program.
-            for said in (1, 2, 3, 4, 5, 1001):
-                for sent in sorted({said, said + -said % 4}):
-                    number += 1
-                    payload = await written(peer, number, said, sent)
-                    assert payload[28:52] == struct.pack(">IIIIII", number, 1, 0, 0, 0, 0)
-                    assert it.files.written.pop() == CONTENT[:said]
-
-    asyncio.run(main())
+                assert payload[28:52] == struct.pack(">IIIIII", number, 1, 0, 0, 0, 0)
+                assert it.files.written.pop() == CONTENT[:said]
 
 
 def encode_octets(encoder: Encoder, value: bytes) -> None:
@@ -148,8 +141,8 @@ LONG = Procedure(0x20000077, 1, 1, "LONG", "long", encode_octets, decode_octets,
 
 
 @pytest.mark.req("V1-85")
-def test_messages_have_no_record_mark_in_either_direction(run: Scenes, scene: Any) -> None:
-    async def client(it: Any) -> None:
+async def test_messages_have_no_record_mark_in_either_direction(client_scene: Scenes, scene: Scenes) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         calling = null(client)
         heard = await peer.segment()
@@ -168,21 +161,17 @@ def test_messages_have_no_record_mark_in_either_direction(run: Scenes, scene: An
         assert stream.payload[:12] == struct.pack(">III", call.xid, 0, 2)
         await peer.send_segments(send(struct.pack(">IIIII", call.xid, 1, 32, 4, 2), 2))
         await fails(calling, ChunkRefused)
-
-    run(client)
-
-    async def server() -> None:
-        async with scene() as it:
-            peer = await it.connected()
-            await peer.send_segments(raw_calls.send(NULL_CALL))
-            assert is_null_reply(await peer.segment())
-
-    asyncio.run(server())
+    async with scene() as it:
+        peer = await it.connected()
+        await peer.send_segments(raw_calls.send(NULL_CALL))
+        assert is_null_reply(await peer.segment())
 
 
 @pytest.mark.req("DDP-14")
-def test_data_that_still_arrives_after_a_graceful_end_resets_the_connection_and_is_not_placed(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_data_that_still_arrives_after_a_graceful_end_resets_the_connection_and_is_not_placed(
+    client_scene: Scenes,
+) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         await assert_works(client, peer, 1)
         buffer = bytearray(5000)
@@ -206,8 +195,6 @@ def test_data_that_still_arrives_after_a_graceful_end_resets_the_connection_and_
         await fails(null(client))
         assert buffer == bytes(5000)
 
-    run(test)
-
 
 class Answering(v3.NFS_V3_Service):
     """A client's own service, for reverse calls: NULL alone."""
@@ -217,8 +204,8 @@ class Answering(v3.NFS_V3_Service):
 
 
 @pytest.mark.req("BD-17")
-def test_each_connection_takes_all_reverse_calls_that_it_grants_at_its_start(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_each_connection_takes_all_reverse_calls_that_it_grants_at_its_start(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         connecting = it.connecting(reconnect=True, services=[Answering()])
         client = None
         calls: list[asyncio.Task[Any]] = []
@@ -245,5 +232,3 @@ def test_each_connection_takes_all_reverse_calls_that_it_grants_at_its_start(run
             if connection < 2:
                 peer.reset()
         await asyncio.gather(*calls)
-
-    run(test)

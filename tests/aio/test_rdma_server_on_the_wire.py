@@ -79,36 +79,27 @@ ENDS = each_case("how", ["close", "half", "reset"])
 
 
 @ENDS
-def test_cut_within_the_start_up_frame(scene: Scenes, how: str) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            await cut(it, [], startup_frame("Req", 0x50, 2, struct.pack(">HH", 1, 1) + BOTH_PRIVATE), how)
-
-    asyncio.run(main())
+async def test_cut_within_the_start_up_frame(scene: Scenes, how: str) -> None:
+    async with scene() as it:
+        await cut(it, [], startup_frame("Req", 0x50, 2, struct.pack(">HH", 1, 1) + BOTH_PRIVATE), how)
 
 
 @ENDS
-def test_cut_within_the_first_call(scene: Scenes, how: str) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            await cut(it, [b"connected"], fpdu(send(NULL_CALL)), how)
-
-    asyncio.run(main())
+async def test_cut_within_the_first_call(scene: Scenes, how: str) -> None:
+    async with scene() as it:
+        await cut(it, [b"connected"], fpdu(send(NULL_CALL)), how)
 
 
 @ENDS
-def test_cut_within_a_call_with_a_read_chunk(scene: Scenes, how: str) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            await cut(it, [b"connected"], fpdu(send(write_call(64, (7, 64, 0)))), how)
-            assert it.files.written == []
-
-    asyncio.run(main())
+async def test_cut_within_a_call_with_a_read_chunk(scene: Scenes, how: str) -> None:
+    async with scene() as it:
+        await cut(it, [b"connected"], fpdu(send(write_call(64, (7, 64, 0)))), how)
+        assert it.files.written == []
 
 
 @ENDS
 @each_case("size", [64, 20_000])
-def test_cut_while_a_read_chunk_is_pulled(scene: Scenes, how: str, size: int) -> None:
+async def test_cut_while_a_read_chunk_is_pulled(scene: Scenes, how: str, size: int) -> None:
     data = random.Random(1).randbytes(size)
 
     async def one(it: Any, length: int) -> None:
@@ -126,21 +117,16 @@ def test_cut_while_a_read_chunk_is_pulled(scene: Scenes, how: str, size: int) ->
             peer.reset()
         peer.close()
 
-    async def main() -> None:
-        async with scene() as it:
-            whole = len(fpdu(tagged(READ_RESPONSE, 7, 0, data)))
-            lengths = (
-                range(0, whole, 7) if whole < 200 else [0, 1, 2, 15, 16, 17, 2047, 2048, 8192, whole - 5, whole - 1]
-            )
-            await asyncio.gather(*(one(it, length) for length in lengths))
-            await it.alone()
-            assert it.files.written == []
-
-    asyncio.run(main())
+    async with scene() as it:
+        whole = len(fpdu(tagged(READ_RESPONSE, 7, 0, data)))
+        lengths = range(0, whole, 7) if whole < 200 else [0, 1, 2, 15, 16, 17, 2047, 2048, 8192, whole - 5, whole - 1]
+        await asyncio.gather(*(one(it, length) for length in lengths))
+        await it.alone()
+        assert it.files.written == []
 
 
 @ENDS
-def test_gone_after_any_part_of_the_reply(scene: Scenes, how: str) -> None:
+async def test_gone_after_any_part_of_the_reply(scene: Scenes, how: str) -> None:
     async def one(it: Any, length: int) -> None:
         peer = await it.connected()
         await peer.send_segments(send(read_call(segment(7, 5000, 0))))
@@ -153,58 +139,46 @@ def test_gone_after_any_part_of_the_reply(scene: Scenes, how: str) -> None:
             peer.reset()
         peer.close()
 
-    async def main() -> None:
-        async with scene() as it:
-            await asyncio.gather(
-                *(one(it, length) for length in [*range(0, 40, 5), 1447, 1448, 5000, 5019, 5020, 5021, 5100])
-            )
-            await it.alone()
-
-    asyncio.run(main())
+    async with scene() as it:
+        await asyncio.gather(
+            *(one(it, length) for length in [*range(0, 40, 5), 1447, 1448, 5000, 5019, 5020, 5021, 5100])
+        )
+        await it.alone()
 
 
-def test_gone_while_a_worker_runs_and_its_memory_is_lent_to_nobody_else(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            for number in range(4):
-                peer = await it.connected()
-                # XIDs of their own: the same call again would be taken for a repeat.
-                await peer.send_segments(send(header(xid=number) + rpc(5, file_handle(), xid=number)))
-                await asyncio.to_thread(it.files.entered.acquire)
-                if number % 2:
-                    peer.reset()
-                peer.close()
-            await it.alone()
-            assert it.lent_octets == 4 * 8192, "the handlers still have their memory"
-            await it.still_good()
-            it.files.gate.set()
-
-    asyncio.run(main())
+async def test_gone_while_a_worker_runs_and_its_memory_is_lent_to_nobody_else(scene: Scenes) -> None:
+    async with scene() as it:
+        for number in range(4):
+            peer = await it.connected()
+            # XIDs of their own: the same call again would be taken for a repeat.
+            await peer.send_segments(send(header(xid=number) + rpc(5, file_handle(), xid=number)))
+            await asyncio.to_thread(it.files.entered.acquire)
+            if number % 2:
+                peer.reset()
+            peer.close()
+        await it.alone()
+        assert it.lent_octets == 4 * 8192, "the handlers still have their memory"
+        await it.still_good()
+        it.files.gate.set()
 
 
-def test_a_handler_may_let_go_of_its_buffer_and_keeps_none_once_it_is_answered(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            await it.good.call(v3.ACCESS, v3.ACCESS3args(v3.nfs_fh3(HANDLE), 1))
-            await until(lambda: not it.lent_octets)
-            await it.good.call(v3.READDIR, v3.READDIR3args(v3.nfs_fh3(HANDLE), 0, bytes(8), 4096))
-            await until(lambda: not it.lent_octets)
-
-    asyncio.run(main())
+async def test_a_handler_may_let_go_of_its_buffer_and_keeps_none_once_it_is_answered(scene: Scenes) -> None:
+    async with scene() as it:
+        await it.good.call(v3.ACCESS, v3.ACCESS3args(v3.nfs_fh3(HANDLE), 1))
+        await until(lambda: not it.lent_octets)
+        await it.good.call(v3.READDIR, v3.READDIR3args(v3.nfs_fh3(HANDLE), 0, bytes(8), 4096))
+        await until(lambda: not it.lent_octets)
 
 
 # Garbage
 
 
 @each_case("seed", [1, 6])
-def test_garbage_instead_of_a_start_up_frame(scene: Scenes, seed: int) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            peer = await it.peer()
-            await peer.send(random.Random(seed).randbytes(1 << seed * 2))
-            assert await peer.ended() == b""
-
-    asyncio.run(main())
+async def test_garbage_instead_of_a_start_up_frame(scene: Scenes, seed: int) -> None:
+    async with scene() as it:
+        peer = await it.peer()
+        await peer.send(random.Random(seed).randbytes(1 << seed * 2))
+        assert await peer.ended() == b""
 
 
 @each_case(
@@ -216,29 +190,23 @@ def test_garbage_instead_of_a_start_up_frame(scene: Scenes, seed: int) -> None:
         bytes.fromhex("80000028") + rpc(0),
     ],
 )
-def test_start_up_frames_that_are_wrong_are_answered_by_silence(scene: Scenes, frame: bytes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            peer = await it.peer()
-            await peer.send(frame)
-            assert await peer.ended() == b""
-
-    asyncio.run(main())
+async def test_start_up_frames_that_are_wrong_are_answered_by_silence(scene: Scenes, frame: bytes) -> None:
+    async with scene() as it:
+        peer = await it.peer()
+        await peer.send(frame)
+        assert await peer.ended() == b""
 
 
 @each_case("seed", range(3))
-def test_garbage_after_the_start_up(scene: Scenes, seed: int) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            peer = await it.connected()
-            await peer.send(random.Random(seed).randbytes(70_000))
-            assert len(await peer.ended()) <= 200, "a Terminate at most"
-
-    asyncio.run(main())
+async def test_garbage_after_the_start_up(scene: Scenes, seed: int) -> None:
+    async with scene() as it:
+        peer = await it.connected()
+        await peer.send(random.Random(seed).randbytes(70_000))
+        assert len(await peer.ended()) <= 200, "a Terminate at most"
 
 
 @each_case("seed", range(2))
-def test_calls_with_octets_changed_at_random(scene: Scenes, seed: int) -> None:
+async def test_calls_with_octets_changed_at_random(scene: Scenes, seed: int) -> None:
     """Everything below the FPDU is garbled; in each case the connection is of use or ends."""
     draw = random.Random(seed)
     calls = [NULL_CALL, write_call(64, (7, 64, 0)), read_call(segment(7, 5000, 0)), header() + rpc(6, READ_ARGS)]
@@ -254,12 +222,9 @@ def test_calls_with_octets_changed_at_random(scene: Scenes, seed: int) -> None:
         peer.end()
         await peer.ended()
 
-    async def main() -> None:
-        async with scene() as it:
-            await asyncio.gather(*(one(it) for _ in range(25)))
-            await it.alone()
-
-    asyncio.run(main())
+    async with scene() as it:
+        await asyncio.gather(*(one(it) for _ in range(25)))
+        await it.alone()
 
 
 # Lengths that lie, checksums that do not fit, memory that was not given
@@ -276,87 +241,69 @@ LIES: dict[str, tuple[bytes, int]] = {
 
 
 @each_case("lie", LIES)
-def test_a_rule_broken_on_the_stream_gets_its_terminate(scene: Scenes, lie: str) -> None:
+async def test_a_rule_broken_on_the_stream_gets_its_terminate(scene: Scenes, lie: str) -> None:
     octets, code = LIES[lie]
-
-    async def main() -> None:
-        async with scene(transport=TransportConfig(offered_receive_octets=RECEIVE_OCTETS)) as it:
-            peer = await it.connected()
-            await assert_works(peer, 1)
-            await peer.send(octets)
-            heard = await peer.segments_to_end()
-            assert [(segment_.opcode, segment_.terminate_code) for segment_ in heard] == [(TERMINATE, code)]
-
-    asyncio.run(main())
+    async with scene(transport=TransportConfig(offered_receive_octets=RECEIVE_OCTETS)) as it:
+        peer = await it.connected()
+        await assert_works(peer, 1)
+        await peer.send(octets)
+        heard = await peer.segments_to_end()
+        assert [(segment_.opcode, segment_.terminate_code) for segment_ in heard] == [(TERMINATE, code)]
 
 
 @each_case(("opcode", "size", "shift"), [(WRITE, 100, -1), (READ_RESPONSE, 8000, 1)])
-def test_one_octet_beyond_the_memory_that_the_server_named(scene: Scenes, opcode: int, size: int, shift: int) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            sink = await PendingWrite(await it.connected(), size).begin()
-            await sink.peer.send_segments(tagged(opcode, sink.handle, sink.offset + shift, bytes(size)))
-            (heard,) = await sink.peer.segments_to_end()
-            assert heard.terminate_code == 0x1101
-            assert it.files.written == []
+async def test_one_octet_beyond_the_memory_that_the_server_named(
+    scene: Scenes, opcode: int, size: int, shift: int
+) -> None:
+    async with scene() as it:
+        sink = await PendingWrite(await it.connected(), size).begin()
+        await sink.peer.send_segments(tagged(opcode, sink.handle, sink.offset + shift, bytes(size)))
+        (heard,) = await sink.peer.segments_to_end()
+        assert heard.terminate_code == 0x1101
+        assert it.files.written == []
 
-    asyncio.run(main())
 
-
-def test_memory_of_another_connection(scene: Scenes) -> None:
+async def test_memory_of_another_connection(scene: Scenes) -> None:
     size = 8000
-
-    async def main() -> None:
-        async with scene() as it:
-            sink = await PendingWrite(await it.connected(), size).begin()
-            thief = await it.connected()
-            await thief.send_segments(tagged(WRITE, sink.handle, sink.offset, b"stolen!!" * (size // 8)))
-            (heard,) = await thief.segments_to_end()
-            assert heard.terminate_code == 0x1100
-            await sink.peer.send_segments(tagged(READ_RESPONSE, sink.handle, sink.offset, CONTENT[:size]))
-            assert (await sink.peer.segment()).opcode == SEND
-            assert it.files.written == [CONTENT[:size]]
-
-    asyncio.run(main())
+    async with scene() as it:
+        sink = await PendingWrite(await it.connected(), size).begin()
+        thief = await it.connected()
+        await thief.send_segments(tagged(WRITE, sink.handle, sink.offset, b"stolen!!" * (size // 8)))
+        (heard,) = await thief.segments_to_end()
+        assert heard.terminate_code == 0x1100
+        await sink.peer.send_segments(tagged(READ_RESPONSE, sink.handle, sink.offset, CONTENT[:size]))
+        assert (await sink.peer.segment()).opcode == SEND
+        assert it.files.written == [CONTENT[:size]]
 
 
-def test_memory_of_a_call_that_has_been_answered(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            sink = await PendingWrite(await it.connected(), 5000).begin()
-            await sink.peer.send_segments(tagged(READ_RESPONSE, sink.handle, sink.offset, CONTENT[:5000]))
-            assert (await sink.peer.segment()).opcode == SEND
-            await sink.peer.send_segments(tagged(WRITE, sink.handle, sink.offset, bytes(5000)))
-            (heard,) = await sink.peer.segments_to_end()
-            assert heard.terminate_code == 0x1100
-            assert it.files.written == [CONTENT[:5000]]
-
-    asyncio.run(main())
+async def test_memory_of_a_call_that_has_been_answered(scene: Scenes) -> None:
+    async with scene() as it:
+        sink = await PendingWrite(await it.connected(), 5000).begin()
+        await sink.peer.send_segments(tagged(READ_RESPONSE, sink.handle, sink.offset, CONTENT[:5000]))
+        assert (await sink.peer.segment()).opcode == SEND
+        await sink.peer.send_segments(tagged(WRITE, sink.handle, sink.offset, bytes(5000)))
+        (heard,) = await sink.peer.segments_to_end()
+        assert heard.terminate_code == 0x1100
+        assert it.files.written == [CONTENT[:5000]]
 
 
-def test_a_peer_that_invalidates_the_memory_it_is_to_fill(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            sink = await PendingWrite(await it.connected(private_data=BOTH_PRIVATE), 5000).begin()
-            await sink.peer.send_segments(
-                untagged(SEND_INVALIDATE, 0, 2, NULL_CALL, invalidate=sink.handle),
-                tagged(READ_RESPONSE, sink.handle, sink.offset, bytes(5000)),
-            )
-            # The call itself ends the connection, and nothing is said; unless the response was looked at before it.
-            heard = await sink.peer.segments_to_end()
-            assert [segment_.terminate_code for segment_ in heard] in ([], [0x1100])
-            await it.alone()
-            assert it.files.written == []
-
-    asyncio.run(main())
+async def test_a_peer_that_invalidates_the_memory_it_is_to_fill(scene: Scenes) -> None:
+    async with scene() as it:
+        sink = await PendingWrite(await it.connected(private_data=BOTH_PRIVATE), 5000).begin()
+        await sink.peer.send_segments(
+            untagged(SEND_INVALIDATE, 0, 2, NULL_CALL, invalidate=sink.handle),
+            tagged(READ_RESPONSE, sink.handle, sink.offset, bytes(5000)),
+        )
+        # The call itself ends the connection, and nothing is said; unless the response was looked at before it.
+        heard = await sink.peer.segments_to_end()
+        assert [segment_.terminate_code for segment_ in heard] in ([], [0x1100])
+        await it.alone()
+        assert it.files.written == []
 
 
-def test_reads_of_a_servers_memory_find_none(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            sink = await PendingWrite(await it.connected(), 100).begin()
-            await sink.peer.send_segments(read_request(1, 5, 0, 100, sink.handle, sink.offset))
-            (heard,) = await sink.peer.segments_to_end()
-            assert heard.terminate_code == 0x0102
-
-    asyncio.run(main())
+async def test_reads_of_a_servers_memory_find_none(scene: Scenes) -> None:
+    async with scene() as it:
+        sink = await PendingWrite(await it.connected(), 100).begin()
+        await sink.peer.send_segments(read_request(1, 5, 0, 100, sink.handle, sink.offset))
+        (heard,) = await sink.peer.segments_to_end()
+        assert heard.terminate_code == 0x0102

@@ -163,49 +163,42 @@ BY_CLIENT: list[Callable[[Any], Awaitable[RawSocketPeer]]] = [
 
 
 @each_case("moment", BY_CLIENT)
-def test_a_client_ends_the_connection(scene: Scenes, moment: Callable[[Any], Awaitable[RawSocketPeer]]) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            (good,) = it.server.connections
-            for how in WAYS:
-                peer = await moment(it)
-                await until(lambda: len(it.server.connections) == 2)
-                (ended,) = it.server.connections - {good}
-                # Inside a frame its octets are not a message: they must fill that frame, whose CRC is wrong.
-                await end(peer, how, times=4 if moment is half_a_frame else 1)
-                await it.alone()
-                await it.still_good()
-                assert ended.end_reason.reason
-                if how.startswith("Terminate") and moment not in (
-                    nothing,
-                    half_a_start_up,
-                    asked_to_start,
-                    half_a_frame,
-                ):
-                    assert "unexpected opcode" in ended.end_reason.reason
-
-    asyncio.run(main())
+async def test_a_client_ends_the_connection(scene: Scenes, moment: Callable[[Any], Awaitable[RawSocketPeer]]) -> None:
+    async with scene() as it:
+        (good,) = it.server.connections
+        for how in WAYS:
+            peer = await moment(it)
+            await until(lambda: len(it.server.connections) == 2)
+            (ended,) = it.server.connections - {good}
+            # Inside a frame its octets are not a message: they must fill that frame, whose CRC is wrong.
+            await end(peer, how, times=4 if moment is half_a_frame else 1)
+            await it.alone()
+            await it.still_good()
+            assert ended.end_reason.reason
+            if how.startswith("Terminate") and moment not in (
+                nothing,
+                half_a_start_up,
+                asked_to_start,
+                half_a_frame,
+            ):
+                assert "unexpected opcode" in ended.end_reason.reason
 
 
 @HOW
-def test_a_client_ends_the_connection_while_the_server_stops(scene: Scenes, how: str) -> None:
+async def test_a_client_ends_the_connection_while_the_server_stops(scene: Scenes, how: str) -> None:
     """Stopping waits for running calls: the client leaves during that."""
-
-    async def main() -> None:
-        async with scene() as it:
-            server = await serve([it.files], ["rdma://127.0.0.1:0"])
-            peer = await it.connected(server=server)
-            await peer.send_segments(send(header() + rpc(5, file_handle())))
-            await until(lambda: it.files.entered.acquire(blocking=False))
-            stopping = asyncio.create_task(server.close(5))
-            await asyncio.sleep(0)
-            await end(peer, how)
-            await until(lambda: not server.connections)
-            assert not stopping.done()
-            it.files.gate.set()
-            await asyncio.wait_for(stopping, 5)
-
-    asyncio.run(main())
+    async with scene() as it:
+        server = await serve([it.files], ["rdma://127.0.0.1:0"])
+        peer = await it.connected(server=server)
+        await peer.send_segments(send(header() + rpc(5, file_handle())))
+        await until(lambda: it.files.entered.acquire(blocking=False))
+        stopping = asyncio.create_task(server.close(5))
+        await asyncio.sleep(0)
+        await end(peer, how)
+        await until(lambda: not server.connections)
+        assert not stopping.done()
+        it.files.gate.set()
+        await asyncio.wait_for(stopping, 5)
 
 
 # The client's side: the actions of a server up to the moment of the end. Each answers the call that the end makes fail
@@ -301,12 +294,9 @@ BY_SERVER: list[Callable[[Any], Awaitable[tuple[Any, RawSocketPeer]]]] = [
 
 
 @each_case("moment", BY_SERVER)
-def test_a_server_ends_the_connection(
-    run: Scenes, moment: Callable[[Any], Awaitable[tuple[Any, RawSocketPeer]]]
+async def test_a_server_ends_the_connection(
+    client_scene: Scenes, moment: Callable[[Any], Awaitable[tuple[Any, RawSocketPeer]]]
 ) -> None:
-    async def test(it: Any) -> None:
-        for how in WAYS:
-            await ended_by_server(it, how)
 
     async def ended_by_server(it: Any, how: str) -> None:
         calling, peer = await moment(it)
@@ -322,13 +312,15 @@ def test_a_server_ends_the_connection(
         await asyncio.wait_for(connection.wait_closed(), 5)
         assert [len(domain.regions) for domain in it.domains] == [0] * len(it.domains)
 
-    run(test)
+    async with client_scene() as it:
+        for how in WAYS:
+            await ended_by_server(it, how)
 
 
 @HOW
 @each_case("said", [b"", startup_frame("Rep", 0x50, 2, bytes(4))[:20]])
-def test_a_server_ends_the_connection_in_its_start_up(run: Scenes, how: str, said: bytes) -> None:
-    async def test(it: Any) -> None:
+async def test_a_server_ends_the_connection_in_its_start_up(client_scene: Scenes, how: str, said: bytes) -> None:
+    async with client_scene() as it:
         connecting = it.connecting()
         peer = await it.accepted()
         await peer.startup_frame()
@@ -340,12 +332,10 @@ def test_a_server_ends_the_connection_in_its_start_up(run: Scenes, how: str, sai
             await end(peer, how)
         await asyncio.wait_for(fails(connecting, Exception), 5)
 
-    run(test)
-
 
 @HOW
-def test_a_server_ends_the_connection_while_the_client_closes_it(run: Scenes, how: str) -> None:
-    async def test(it: Any) -> None:
+async def test_a_server_ends_the_connection_while_the_client_closes_it(client_scene: Scenes, how: str) -> None:
+    async with client_scene() as it:
         calling, peer = await client_called(it)
         closing = asyncio.create_task(it.clients[-1].close())
         await asyncio.sleep(0)
@@ -353,13 +343,10 @@ def test_a_server_ends_the_connection_while_the_client_closes_it(run: Scenes, ho
         await asyncio.wait_for(closing, 5)
         await fails(calling, TransportClosed)
 
-    run(test)
 
-
-def test_what_was_answered_before_the_terminate_counts(run: Scenes) -> None:
+async def test_what_was_answered_before_the_terminate_counts(client_scene: Scenes) -> None:
     """A reply and a Terminate that arrive together: the reply is taken."""
-
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         calling = null(client)
         call = HeardCall(await peer.segment())
@@ -367,5 +354,3 @@ def test_what_was_answered_before_the_terminate_counts(run: Scenes) -> None:
         await peer.send(fpdu(reply) + TERMINATE)
         await calling
         await asyncio.wait_for(client._present.wait_closed(), 5)
-
-    run(test)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -75,95 +74,77 @@ LIES: dict[str, Callable[[int], bytes]] = {
 
 @pytest.mark.req("BD-3", "BD-14", "V1-56")
 @each_case("what", LIES)
-def test_what_answers_no_reverse_call_is_dropped_and_the_answer_after_it_counts(scene: Scenes, what: str) -> None:
-    async def main() -> None:
-        service = CallsBack(None)
-        async with scene(service) as it:
-            peer = await it.connected()
-            await peer.send_segments(ask(1))
-            xid = await called_back(peer)
-            await peer.send_segments(send(LIES[what](xid), 2), send(reply(xid), 3))
-            # The reply to the peer's own call.
-            assert (await peer.segment()).payload[:4] == struct.pack(">I", ASK)
-            assert service.ends == [None]
-
-    asyncio.run(main())
+async def test_what_answers_no_reverse_call_is_dropped_and_the_answer_after_it_counts(scene: Scenes, what: str) -> None:
+    service = CallsBack(None)
+    async with scene(service) as it:
+        peer = await it.connected()
+        await peer.send_segments(ask(1))
+        xid = await called_back(peer)
+        await peer.send_segments(send(LIES[what](xid), 2), send(reply(xid), 3))
+        # The reply to the peer's own call.
+        assert (await peer.segment()).payload[:4] == struct.pack(">I", ASK)
+        assert service.ends == [None]
 
 
 @pytest.mark.req("BD-12", "V1-3")
-def test_a_reverse_reply_that_grants_no_credits_leaves_one(scene: Scenes) -> None:
-    async def main() -> None:
-        service = CallsBack(None)
-        async with scene(service) as it:
-            peer = await it.connected()
-            for number in (1, 3, 5):
-                await peer.send_segments(ask(number))
-                xid = await called_back(peer)
-                await peer.send_segments(send(reply(xid, credits_=0), number + 1))
-                assert (await peer.segment()).payload[:4] == struct.pack(">I", ASK)
-            assert service.ends == [None] * 3
-
-    asyncio.run(main())
-
-
-def test_a_reverse_reply_twice_is_taken_once(scene: Scenes) -> None:
-    async def main() -> None:
-        service = CallsBack(None)
-        async with scene(service) as it:
-            peer = await it.connected()
-            await peer.send_segments(ask(1))
+async def test_a_reverse_reply_that_grants_no_credits_leaves_one(scene: Scenes) -> None:
+    service = CallsBack(None)
+    async with scene(service) as it:
+        peer = await it.connected()
+        for number in (1, 3, 5):
+            await peer.send_segments(ask(number))
             xid = await called_back(peer)
-            await peer.send_segments(send(reply(xid), 2), send(reply(xid), 3), ask(4, ASK + 1))
+            await peer.send_segments(send(reply(xid, credits_=0), number + 1))
             assert (await peer.segment()).payload[:4] == struct.pack(">I", ASK)
-            again = await called_back(peer)
-            await peer.send_segments(send(reply(xid), 5), send(reply(again), 6))
-            assert (await peer.segment()).payload[:4] == struct.pack(">I", ASK + 1)
-            assert service.ends == [None, None]
-
-    asyncio.run(main())
+        assert service.ends == [None] * 3
 
 
-def test_reverse_calls_that_are_never_answered_time_out_and_hold_up_no_forward_call(scene: Scenes) -> None:
-    async def main() -> None:
-        service = CallsBack(0.1)
-        async with scene(service) as it:
-            peer = await it.connected()
-            await peer.send_segments(*(ask(number, ASK + number) for number in range(1, 8)))
-            # One is sent, the credit for the others never comes: all end at their deadline.
-            await called_back(peer)
-            await it.good.call(v3.NULL, None)
-            answered = {int.from_bytes((await peer.segment()).payload[:4]) for _ in range(1, 8)}
-            assert answered == {ASK + number for number in range(1, 8)}
-            assert service.ends == [CallTimeout] * 7
-
-    asyncio.run(main())
+async def test_a_reverse_reply_twice_is_taken_once(scene: Scenes) -> None:
+    service = CallsBack(None)
+    async with scene(service) as it:
+        peer = await it.connected()
+        await peer.send_segments(ask(1))
+        xid = await called_back(peer)
+        await peer.send_segments(send(reply(xid), 2), send(reply(xid), 3), ask(4, ASK + 1))
+        assert (await peer.segment()).payload[:4] == struct.pack(">I", ASK)
+        again = await called_back(peer)
+        await peer.send_segments(send(reply(xid), 5), send(reply(again), 6))
+        assert (await peer.segment()).payload[:4] == struct.pack(">I", ASK + 1)
+        assert service.ends == [None, None]
 
 
-def test_a_client_that_leaves_ends_its_reverse_calls(scene: Scenes) -> None:
-    async def main() -> None:
-        service = CallsBack(None)
-        async with scene(service) as it:
-            peer = await it.connected()
-            await peer.send_segments(ask(1), ask(2, ASK + 1))
-            await called_back(peer)
-            peer.close()
-            await until(lambda: len(service.ends) == 2)
-            assert service.ends == [TransportClosed] * 2
+async def test_reverse_calls_that_are_never_answered_time_out_and_hold_up_no_forward_call(scene: Scenes) -> None:
+    service = CallsBack(0.1)
+    async with scene(service) as it:
+        peer = await it.connected()
+        await peer.send_segments(*(ask(number, ASK + number) for number in range(1, 8)))
+        # One is sent, the credit for the others never comes: all end at their deadline.
+        await called_back(peer)
+        await it.good.call(v3.NULL, None)
+        answered = {int.from_bytes((await peer.segment()).payload[:4]) for _ in range(1, 8)}
+        assert answered == {ASK + number for number in range(1, 8)}
+        assert service.ends == [CallTimeout] * 7
 
-    asyncio.run(main())
+
+async def test_a_client_that_leaves_ends_its_reverse_calls(scene: Scenes) -> None:
+    service = CallsBack(None)
+    async with scene(service) as it:
+        peer = await it.connected()
+        await peer.send_segments(ask(1), ask(2, ASK + 1))
+        await called_back(peer)
+        peer.close()
+        await until(lambda: len(service.ends) == 2)
+        assert service.ends == [TransportClosed] * 2
 
 
-def test_chunks_in_a_reverse_reply_that_offered_none_fail_the_call_alone(scene: Scenes) -> None:
-    async def main() -> None:
-        service = CallsBack(None)
-        async with scene(service) as it:
-            peer = await it.connected()
-            await peer.send_segments(ask(1))
-            xid = await called_back(peer)
-            await peer.send_segments(send(reply(xid, writes=chunk(segment(7, 100))), 2))
-            assert (await peer.segment()).payload[:4] == struct.pack(">I", ASK)
-            assert len(service.ends) == 1
-            assert service.ends[0] is not None
-            await it.good.call(v3.NULL, None)
-
-    asyncio.run(main())
+async def test_chunks_in_a_reverse_reply_that_offered_none_fail_the_call_alone(scene: Scenes) -> None:
+    service = CallsBack(None)
+    async with scene(service) as it:
+        peer = await it.connected()
+        await peer.send_segments(ask(1))
+        xid = await called_back(peer)
+        await peer.send_segments(send(reply(xid, writes=chunk(segment(7, 100))), 2))
+        assert (await peer.segment()).payload[:4] == struct.pack(">I", ASK)
+        assert len(service.ends) == 1
+        assert service.ends[0] is not None
+        await it.good.call(v3.NULL, None)

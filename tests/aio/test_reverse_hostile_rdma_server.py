@@ -52,8 +52,8 @@ async def pair(it: Any, back: Back) -> tuple[Connection, RawSocketPeer]:
     return client, peer
 
 
-def test_as_many_reverse_calls_as_were_granted_are_served_while_own_calls_go_on(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_as_many_reverse_calls_as_were_granted_are_served_while_own_calls_go_on(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         back = Back()
         client, peer = await pair(it, back)
         await peer.send_segments(*(call(2 + number, CALLED + number) for number in range(16)))
@@ -66,11 +66,9 @@ def test_as_many_reverse_calls_as_were_granted_are_served_while_own_calls_go_on(
         assert answered == {CALLED + number for number in range(16)}
         assert back.called == 16
 
-    run(test)
 
-
-def test_a_flood_of_reverse_calls_ends_the_connection(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_a_flood_of_reverse_calls_ends_the_connection(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         back = Back()
         client, peer = await pair(it, back)
         own = null(client)
@@ -79,8 +77,6 @@ def test_a_flood_of_reverse_calls_ends_the_connection(run: Scenes) -> None:
         await fails(own, TransportClosed)
         assert back.called <= 16
         back.gate.set()
-
-    run(test)
 
 
 @pytest.mark.req("BD-9")
@@ -94,8 +90,8 @@ def test_a_flood_of_reverse_calls_ends_the_connection(run: Scenes) -> None:
         {"reply": chunk(segment(7, 100))},
     ],
 )
-def test_reverse_calls_with_chunks_are_refused_and_not_run(run: Scenes, lists: dict[str, bytes]) -> None:
-    async def test(it: Any) -> None:
+async def test_reverse_calls_with_chunks_are_refused_and_not_run(client_scene: Scenes, lists: dict[str, bytes]) -> None:
+    async with client_scene() as it:
         back = Back()
         client, peer = await pair(it, back)
         for number in range(2, 40):
@@ -107,5 +103,3 @@ def test_reverse_calls_with_chunks_are_refused_and_not_run(run: Scenes, lists: d
         await peer.send_segments(send(header(heard_call.xid) + rpc_reply(heard_call.xid), 40))
         await own
         assert back.called == 0
-
-    run(test)

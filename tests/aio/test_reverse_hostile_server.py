@@ -93,48 +93,42 @@ async def against() -> AsyncIterator[tuple[TcpConnection, Back, socket.socket]]:
             await runner.drain(0)
 
 
-def test_calls_beyond_the_bound_are_refused_and_own_calls_are_still_answered() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        async with against() as (caller, back, sock):
-            bound = RPC_OUTSTANDING_CALLS_MAX
-            for xid in range(bound + 50):
-                await loop.sock_sendall(sock, call(xid, WAIT))
-            for xid in range(bound, bound + 50):
-                assert await read_record(sock) == xid.to_bytes(4, "big") + SYSTEM_ERR
-            own = asyncio.ensure_future(caller.call(ECHO, b"mine"))
-            asked = await read_record(sock)
-            await loop.sock_sendall(sock, record(asked[:4] + bytes.fromhex("00000001") + bytes(16) + asked[-8:]))
-            assert bytes(await own) == b"mine"
-            back.gate.set()
-            answered = {int.from_bytes((await read_record(sock))[:4]) for _ in range(bound)}
-            assert answered == set(range(bound))
-
-    asyncio.run(main())
+async def test_calls_beyond_the_bound_are_refused_and_own_calls_are_still_answered() -> None:
+    loop = asyncio.get_running_loop()
+    async with against() as (caller, back, sock):
+        bound = RPC_OUTSTANDING_CALLS_MAX
+        for xid in range(bound + 50):
+            await loop.sock_sendall(sock, call(xid, WAIT))
+        for xid in range(bound, bound + 50):
+            assert await read_record(sock) == xid.to_bytes(4, "big") + SYSTEM_ERR
+        own = asyncio.ensure_future(caller.call(ECHO, b"mine"))
+        asked = await read_record(sock)
+        await loop.sock_sendall(sock, record(asked[:4] + bytes.fromhex("00000001") + bytes(16) + asked[-8:]))
+        assert bytes(await own) == b"mine"
+        back.gate.set()
+        answered = {int.from_bytes((await read_record(sock))[:4]) for _ in range(bound)}
+        assert answered == set(range(bound))
 
 
-def test_a_server_that_reads_no_answers_is_left() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        async with against() as (caller, _, sock):
-            own = asyncio.ensure_future(caller.call(WAIT, b""))
-            sent = 0
+async def test_a_server_that_reads_no_answers_is_left() -> None:
+    loop = asyncio.get_running_loop()
+    async with against() as (caller, _, sock):
+        own = asyncio.ensure_future(caller.call(WAIT, b""))
+        sent = 0
 
-            async def flood() -> None:
-                nonlocal sent
-                while True:
-                    await loop.sock_sendall(sock, call(1, ECHO, bytes(1 << 18)))
-                    sent += 1 << 18
+        async def flood() -> None:
+            nonlocal sent
+            while True:
+                await loop.sock_sendall(sock, call(1, ECHO, bytes(1 << 18)))
+                sent += 1 << 18
 
-            with pytest.raises(OSError, match=r"reset|pipe"):
-                await flood()
-            with pytest.raises(TransportClosed, match="does not read"):
-                await own
-            assert caller.closed
-            # The bound, and the octets that the kernel holds for the two.
-            assert sent < RPC_UNSENT_REPLY_OCTETS_MAX + (32 << 20)
-
-    asyncio.run(main())
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            await flood()
+        with pytest.raises(TransportClosed, match="does not read"):
+            await own
+        assert caller.closed
+        # The bound, and the octets that the kernel holds for the two.
+        assert sent < RPC_UNSENT_REPLY_OCTETS_MAX + (32 << 20)
 
 
 @each_case(
@@ -148,16 +142,13 @@ def test_a_server_that_reads_no_answers_is_left() -> None:
         bytes.fromhex("00000001 00000001"),
     ],
 )
-def test_messages_that_are_neither_harm_nothing(message: bytes) -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        async with against() as (caller, _, sock):
-            await loop.sock_sendall(sock, record(message) + call(9, ECHO, b"here"))
+async def test_messages_that_are_neither_harm_nothing(message: bytes) -> None:
+    loop = asyncio.get_running_loop()
+    async with against() as (caller, _, sock):
+        await loop.sock_sendall(sock, record(message) + call(9, ECHO, b"here"))
+        answer = await read_record(sock)
+        if answer[:4] != b"\0\0\0\x09":
+            # Zeros say CALL, of no version of RPC that there is.
             answer = await read_record(sock)
-            if answer[:4] != b"\0\0\0\x09":
-                # Zeros say CALL, of no version of RPC that there is.
-                answer = await read_record(sock)
-            assert answer[-8:] == b"\0\0\0\4here"
-            assert not caller.closed
-
-    asyncio.run(main())
+        assert answer[-8:] == b"\0\0\0\4here"
+        assert not caller.closed

@@ -267,22 +267,19 @@ def test_the_registrations_of_a_connection_end_with_it(monkeypatch: pytest.Monke
     assert len(managers[0].registrations) == 0
 
 
-def test_blocks_of_files_and_copies_are_memory_that_stays_registered() -> None:
+async def test_blocks_of_files_and_copies_are_memory_that_stays_registered() -> None:
     fetched: list[object] = []
 
     async def fetch(_offset: int, buffer: memoryview) -> tuple[int, bool]:
         fetched.append(buffer.obj)
         return len(buffer), False
 
-    async def main() -> None:
-        ahead = ReadAhead(fetch, asyncio.ensure_future, block=100, blocks=2, size=1000)
-        await ahead.at(0, 10, 0)
-        fetched.append((await BufferRing(100, 1).acquire()).obj)
-        nothing: Any = None
-        behind = WriteBehind(nothing, nothing, asyncio.ensure_future, block=100, blocks=2, octets_max=1000)
-        fetched.append((await behind._buffer()).obj)
-
-    asyncio.run(main())
+    ahead = ReadAhead(fetch, asyncio.ensure_future, block=100, blocks=2, size=1000)
+    await ahead.at(0, 10, 0)
+    fetched.append((await BufferRing(100, 1).acquire()).obj)
+    nothing: Any = None
+    behind = WriteBehind(nothing, nothing, asyncio.ensure_future, block=100, blocks=2, octets_max=1000)
+    fetched.append((await behind._buffer()).obj)
     assert {type(each) for each in fetched} == {PooledMemory}
 
 
