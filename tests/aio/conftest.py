@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from clock_ahead import set_clock_ahead
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.drivers import iwarp_driver, software_rnic
@@ -166,6 +167,13 @@ class ServerScene(Scene):
     async def alone(self) -> None:
         """Waits until the server has no connection but the good one."""
         await until(lambda: len(self.server.connections) == 1)
+
+    async def alone_in_time(self, period_s: float) -> None:
+        """Likewise; periods pass in which peers may have met their obligations until then."""
+        while len(self.server.connections) > 1:
+            set_clock_ahead(period_s)
+            for _ in range(10):
+                await asyncio.sleep(0)
 
 
 @asynccontextmanager

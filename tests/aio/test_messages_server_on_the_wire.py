@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from client_calls import ENDS, leave
+from rpcrdma.limits import RDMA_STALLED_S
 from rpcrdma.transport import TransportConfig
 from support import raw_messages as raw
 from support import raw_messages_07
@@ -181,11 +182,11 @@ async def test_a_client_that_leaves_in_the_midst_of_a_call(scene: Scenes, raw: R
 
 
 async def test_clients_that_do_not_finish_their_calls_are_cut_off(scene: Scenes, raw: Raw) -> None:
-    async with scene(rpcrdma_version=serving(raw), transport=TransportConfig(stalled_s=0.1)) as it:
+    async with scene(rpcrdma_version=serving(raw)) as it:
         for _ in range(5):
             talk = await introduced(it, raw)
             await talk.say(raw.message(XID, rpc(0)[:20], MORE))
-        await it.alone()
+        await it.alone_in_time(RDMA_STALLED_S)
 
 
 async def test_a_write_in_pieces_is_run_once_and_whole(scene: Scenes) -> None:
@@ -214,7 +215,7 @@ async def test_more_messages_than_credits_end_the_connection(scene: Scenes) -> N
 
 
 async def test_a_client_that_never_grants_gets_no_reply_and_holds_no_memory_for_long(scene: Scenes, raw: Raw) -> None:
-    async with scene(rpcrdma_version=serving(raw), transport=TransportConfig(stalled_s=0.2)) as it:
+    async with scene(rpcrdma_version=serving(raw)) as it:
         talk = Talk(await it.connected(), raw)
         # One credit, which the properties take.
         await talk.say(raw.properties(give=0))
@@ -222,7 +223,7 @@ async def test_a_client_that_never_grants_gets_no_reply_and_holds_no_memory_for_
         call = raw.message(XID, rpc(6, READ_ARGS[:-4] + word(MIB)), give=0, writes=raw.chunk((7, MIB, 0)))
         await talk.say(*[call] * 20)
         await until(lambda: it.lent_octets > 0)
-        await it.alone()
+        await it.alone_in_time(RDMA_STALLED_S)
         assert it.lent_octets == 0
 
 

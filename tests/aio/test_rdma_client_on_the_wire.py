@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
+from collections import Counter
+from typing import Any
 
 import pytest
 
 from client_calls import CONTENT, ENDS, FH, WRITE, Scenes, assert_works, fails, leave, null, read_into
+from clock_ahead import set_clock_ahead
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, RpcError, RpcRdmaError
 from rpcrdma.iwarp import IwarpConfig
@@ -118,16 +121,24 @@ async def test_a_wrong_start_up_frame(client_scene: Scenes, frame: bytes) -> Non
         await peer.ended()
 
 
-async def test_a_server_that_answers_no_start_up_frame(client_scene: Scenes) -> None:
+@pytest.mark.req("MPA-45")
+@each_case(
+    ("settings", "told"),
+    [
+        ({"connect_timeout_s": 5}, "did not answer within 5 s"),
+        ({"iwarp": IwarpConfig(startup_timeout_s=5)}, "no MPA start-up frame from the peer within 5 s"),
+    ],
+)
+async def test_a_server_that_answers_no_start_up_frame(
+    client_scene: Scenes, settings: dict[str, Any], told: str
+) -> None:
     async with client_scene() as it:
-        connecting = it.connecting(connect_timeout_s=0.05)
+        connecting = it.connecting(**settings)
         peer = await it.accepted()
-        assert "did not answer within 0.05 s" in str(await fails(connecting, ConnectFailed))
-        await peer.ended()
-        connecting = it.connecting(iwarp=IwarpConfig(startup_timeout_s=0.05))
-        peer = await it.accepted()
-        assert "no MPA start-up frame" in str(await fails(connecting, ConnectFailed))
-        await peer.ended()
+        await peer.startup_frame()
+        set_clock_ahead(5)
+        assert told in str(await fails(connecting, ConnectFailed))
+        assert await peer.ended() == b""
 
 
 @each_case("seed", range(3))
@@ -144,43 +155,44 @@ async def test_garbage_instead_of_a_reply(client_scene: Scenes, seed: int) -> No
         assert buffer == bytes(5000)
 
 
+ASKED: list[tuple[Any, Any, bytes]] = [
+    (v3.NULL, None, b""),
+    (v3.READ, v3.READ3args(FH, 0, 9000), read_result(9000)),
+    (v3.READDIRPLUS, v3.READDIRPLUS3args(FH, 0, bytes(8), 4096, 8192), struct.pack(">II", 5, 0)),
+]
+"""Calls and the octets of their results, beside what was placed."""
+
+
 @each_case("seed", range(2))
 async def test_replies_with_octets_changed_at_random(client_scene: Scenes, seed: int) -> None:
+    """Each is followed by the right reply, which ends a call that the garbled one did not."""
     draw = random.Random(seed)
-    directory = v3.READDIRPLUS3args(FH, 0, bytes(8), 4096, 8192)
+    ends: Counter[bool] = Counter()
 
     async def one(client: Connection, peer: RawSocketPeer) -> None:
-        for number in range(1, 8):
-            procedure, args = draw.choice(
-                [(v3.NULL, None), (v3.READ, v3.READ3args(FH, 0, 3000)), (v3.READDIRPLUS, directory)]
-            )
-            calling = asyncio.create_task(client.call(procedure, args, timeout_s=0.02))
+        for number in range(1, 15, 2):
+            procedure, args, result = draw.choice(ASKED)
+            calling = asyncio.create_task(client.call(procedure, args))
             try:
-                heard = await peer.segment()
+                call = HeardCall(await peer.segment())
             except EOFError:
                 await fails(calling, RpcRdmaError)
                 return
-            call = HeardCall(heard)
-            echo = b"".join(
-                chunk(*((handle, min(length, 3000), at) for handle, length, at in given)) for given in call.writes
-            )
+            writes = b"".join(chunk(*each) for each in call.writes)
             reply = chunk(*((handle, 0, at) for handle, _, at in call.reply)) if call.reply else b""
-            result = read_result(3000) if procedure is v3.READ else draw.randbytes(300)
-            data = bytearray(header(call.xid, writes=echo, reply=reply) + rpc_reply(call.xid, result))
+            lists = header(call.xid, writes=writes, reply=reply)
+            right = lists + rpc_reply(call.xid, result)
+            garbled = bytearray(draw.choice([right, lists + rpc_reply(call.xid, draw.randbytes(300))]))
             for _ in range(draw.randint(1, 3)):
-                data[draw.randrange(4, len(data))] = draw.choice([0, 1, 2, 255, draw.randrange(256)])
-            await peer.send_segments(send(bytes(data), number))
-            try:
-                await calling
-            except CallTimeout:
-                # It counts as unanswered: its credit is gone.
-                return
-            except RpcRdmaError:
-                pass
+                garbled[draw.randrange(4, len(garbled))] = draw.choice([0, 1, 2, 255, draw.randrange(256)])
+            await peer.send_segments(send(bytes(garbled), number), send(right, number + 1))
+            (outcome,) = await asyncio.gather(calling, return_exceptions=True)
+            assert not isinstance(outcome, Exception) or isinstance(outcome, RpcRdmaError)
+            ends[isinstance(outcome, Exception)] += 1
 
     async with client_scene() as it:
-        pairs = [await it.pair() for _ in range(12)]
-        await asyncio.gather(*(one(*pair) for pair in pairs))
+        await asyncio.gather(*[one(*await it.pair()) for _ in range(12)])
+    assert min(ends[True], ends[False]) > 5, ends
 
 
 # Answers to another question
@@ -189,11 +201,11 @@ async def test_replies_with_octets_changed_at_random(client_scene: Scenes, seed:
 async def test_no_answer_at_all(client_scene: Scenes) -> None:
     async with client_scene() as it:
         client, peer = await it.pair()
-        await fails(null(client, timeout_s=0.01), CallTimeout)
-        buffer = bytearray(5000)
-        late = read_into(client, buffer, timeout_s=0.02)
+        waiting = [null(client, timeout_s=60), read_into(client, bytearray(5000), timeout_s=60)]
         first = HeardCall(await peer.segment())
-        await fails(late, CallTimeout)
+        set_clock_ahead(60)
+        for calling in waiting:
+            await fails(calling, CallTimeout)
         # The credit of the first call is still out, so that the second one never left.
         await peer.send_segments(send(header(first.xid) + rpc_reply(first.xid), 1))
         await assert_works(client, peer, 2)
@@ -204,9 +216,10 @@ async def test_a_late_result_finds_no_memory(client_scene: Scenes) -> None:
         client, peer = await it.pair()
         await assert_works(client, peer, 1)
         buffer = bytearray(5000)
-        late = read_into(client, buffer, timeout_s=0.02)
+        late = read_into(client, buffer, timeout_s=60)
         call = HeardCall(await peer.segment())
         ((handle, length, offset),) = call.writes[0]
+        set_clock_ahead(60)
         await fails(late, CallTimeout)
         echo = header(call.xid, writes=chunk((handle, length, offset)))
         await peer.send_segments(

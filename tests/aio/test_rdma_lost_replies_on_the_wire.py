@@ -21,6 +21,7 @@ from support.raw_calls import BOTH_PRIVATE, READ_ARGS, is_null_reply, is_refusal
 from support.raw_iwarp import fpdu, tagged
 from support.raw_replies import HeardCall, chunk, header, read_result, rpc_reply, send
 from support.raw_socket import RawSocketPeer
+from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
@@ -72,7 +73,7 @@ async def test_late_writes_for_a_call_that_was_sent_again_do_not_land(client_sce
         await peer.send_segments(tagged(WRITE, handle, offset, CONTENT[:5000]))
         reply = header(call.xid, writes=chunk((handle, 5000, offset))) + rpc_reply(call.xid, read_result(5000))
         await peer.send_segments(send(reply, 2))
-        await asyncio.wait_for(calling, 5)
+        await calling
         assert buffer == CONTENT[:5000]
 
 
@@ -105,8 +106,7 @@ async def test_a_repeat_is_answered_in_its_own_chunks_or_refused_if_they_cannot_
         peer = await it.connected()
         await peer.send_segments(raw_calls.send(call(raw_calls.chunk(segment(7, 5000)))))
         if lost:
-            while not service.ran:  # noqa: ASYNC110 - the awaited state has no event
-                await asyncio.sleep(0)
+            await until(lambda: service.ran)
             peer.reset()
         else:
             assert (await peer.segment()).handle == 7
@@ -166,9 +166,9 @@ async def test_a_call_whose_memory_cannot_be_invalidated_ends_with_the_connectio
         with monkeypatch.context() as patch:
             patch.setattr(SoftwareProtectionDomain, "invalidate", fail)
             await peer.send_segments(send(answer, 2))
-            error = await asyncio.wait_for(fails(calling, TransportClosed), 5)
+            error = await fails(calling, TransportClosed)
             assert "memory cannot be invalidated" in str(error)
-            await asyncio.wait_for(client._present.wait_closed(), 5)
+            await client._present.wait_closed()
             peer.close()
         if always:
             (domain,) = [domain for domain in it.domains if domain.regions]

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from clock_ahead import set_clock_ahead
 from rpcrdma.aio.server import rdma_server
+from rpcrdma.limits import RDMA_STALLED_S
 from rpcrdma.nfs import v3
 from rpcrdma.transport import TransportConfig
 from support.raw_calls import (
@@ -75,7 +77,7 @@ async def test_calls_over_a_clients_share_wait_and_are_served_in_the_end(scene: 
 
 
 async def test_calls_that_wait_for_memory_go_on_when_who_holds_it_is_cut_off(scene: Scenes) -> None:
-    async with scene(transport=TransportConfig(stalled_s=0.2)) as it:
+    async with scene() as it:
         for pool in it.pools:
             pool.octets_max = MIB
         peer = await it.connected(source="127.0.1.1", receive_octets=4096)
@@ -84,10 +86,11 @@ async def test_calls_that_wait_for_memory_go_on_when_who_holds_it_is_cut_off(sce
         await peer.send_segments(*(send(call, number) for number in range(2, 30)))
         await PendingWrite(await it.connected(source="127.0.1.2"), MIB).begin()
         write = v3.WRITE3args(v3.nfs_fh3(HANDLE), 0, MIB, v3.stable_how.FILE_SYNC, CONTENT)
-        reply = await it.good.call(v3.WRITE, write)
-        assert isinstance(reply.value, v3.WRITE3resok)
-        await it.still_good()
-        await it.alone()
+        writing = asyncio.create_task(it.good.call(v3.WRITE, write))
+        await until(lambda: it.pools[1].waited_for)
+        assert not writing.done()
+        await it.alone_in_time(RDMA_STALLED_S)
+        assert isinstance((await writing).value, v3.WRITE3resok)
 
 
 async def test_a_flood_of_half_open_connections_displaces_only_itself(
@@ -136,7 +139,8 @@ async def test_where_calls_run_on_all_connections_a_newcomer_is_refused(scene: S
 
 
 async def test_silent_connections_end_and_those_that_speak_or_are_owed_an_answer_do_not(scene: Scenes) -> None:
-    async with scene(idle_s=0.4) as it:
+    # Who is owed an answer owes nothing itself.
+    async with scene(idle_s=20, transport=TransportConfig(stalled_s=3600)) as it:
         silent = await it.connected()
         waits = await PendingWrite(await it.connected(), 5000).begin()
         speaks = await it.connected()
@@ -146,7 +150,8 @@ async def test_silent_connections_end_and_those_that_speak_or_are_owed_an_answer
             number += 1
             await assert_works(speaks, number)
             await it.still_good()
-            await asyncio.sleep(0.01)
+            set_clock_ahead(1)
         assert await ended == b""
+        assert number < 30
         await waits.peer.send_segments(tagged(READ_RESPONSE, waits.handle, waits.offset, CONTENT[:5000]))
         assert (await waits.peer.segment()).opcode == SEND

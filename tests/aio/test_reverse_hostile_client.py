@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from clock_ahead import set_clock_ahead
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
@@ -29,10 +30,12 @@ class CallsBack(v3.NFS_V3_Service):
 
     def __init__(self, timeout_s: float | None) -> None:
         self.timeout_s = timeout_s
+        self.asked = 0
         self.ends: list[type[RpcRdmaError] | None] = []
 
     async def getattr(self, args: v3.GETATTR3args, context: CallContext) -> v3.GETATTR3res:
         context.client.ready()
+        self.asked += 1
         try:
             await context.client.call(v3.NULL, None, timeout_s=self.timeout_s)
             self.ends.append(None)
@@ -114,13 +117,15 @@ async def test_a_reverse_reply_twice_is_taken_once(scene: Scenes) -> None:
 
 
 async def test_reverse_calls_that_are_never_answered_time_out_and_hold_up_no_forward_call(scene: Scenes) -> None:
-    service = CallsBack(0.1)
+    service = CallsBack(60)
     async with scene(service) as it:
         peer = await it.connected()
         await peer.send_segments(*(ask(number, ASK + number) for number in range(1, 8)))
         # One is sent, the credit for the others never comes: all end at their deadline.
         await called_back(peer)
+        await until(lambda: service.asked == 7)
         await it.good.call(v3.NULL, None)
+        set_clock_ahead(60)
         answered = {int.from_bytes((await peer.segment()).payload[:4]) for _ in range(1, 8)}
         assert answered == {ASK + number for number in range(1, 8)}
         assert service.ends == [CallTimeout] * 7
