@@ -233,6 +233,7 @@ async def test_start_up_octet_by_octet_is_bounded_in_time(scene: Scenes) -> None
         assert await peer.ended() == b""
 
 
+@pytest.mark.req("MPA-43", "MPA-45")
 async def test_60_half_open_connections_beside_one_that_works(scene: Scenes) -> None:
     async with scene() as it:
         while len(it.peers) < 60:
