@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.client.connect import Connection
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.errors import RpcRdmaError, TransportClosed
 from rpcrdma.nfs import v3
 from support.cases import each_case
@@ -56,3 +56,15 @@ async def leave(peer: RawSocketPeer, how: str) -> None:
     elif how == "reset":
         peer.reset()
     peer.close()
+
+
+async def null_over(url: str, **settings: Any) -> Connection:
+    """A connection that has made one NULL call, and is closed again."""
+    async with connect(url, v3.PROGRAM, options=ConnectOptions(**settings)) as connection:
+        await connection.call(v3.NULL, None)
+    return connection
+
+
+def version_of(connection: Connection) -> str:
+    assert connection.negotiated is not None
+    return connection.negotiated.dialect
