@@ -57,7 +57,7 @@ async def test_calls_that_differ_in_a_few_octets_are_both_carried_out(scheme: st
 
     async def write(connection: Connection, data: bytes) -> Any:
         caller: Any = connection._present
-        return await caller.call(WRITE, data, timeout_s=30.0, xid=XID)
+        return await caller.call(WRITE, data, xid=XID)
 
     async with (
         serve([service], [f"{scheme}://127.0.0.1:0"]) as server,

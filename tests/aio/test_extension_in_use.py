@@ -141,7 +141,7 @@ async def test_prometheus_is_told_what_went_by_send() -> None:
         exporter.start("127.0.0.1", 0)
 
         def get() -> str:
-            with urllib.request.urlopen(exporter.url, timeout=10) as answer:
+            with urllib.request.urlopen(exporter.url, timeout=60) as answer:
                 return answer.read().decode()
 
         try:

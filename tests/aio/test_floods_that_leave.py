@@ -77,7 +77,7 @@ class Slow(Service):
 async def serving(service: Any, scheme: str, workers: int = WORKERS) -> AsyncIterator[Server]:
     """The gate opens before the server ends, whose threads else would not."""
     async with AsyncExitStack() as stack:
-        options = ServeOptions(workers=workers, drain_s=10)
+        options = ServeOptions(workers=workers, drain_s=60)
         server = await stack.enter_async_context(serve([service], [f"{scheme}://127.0.0.1:0"], options=options))
         stack.callback(service.gate.set)
         yield server

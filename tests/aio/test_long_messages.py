@@ -21,6 +21,7 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, ReverseCaller, Service
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.programs import decode_word, encode_word
+from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
@@ -110,8 +111,7 @@ async def joined(*, client: int = OVER, server: int = OVER) -> AsyncIterator[Rig
         connect(serving.listening[0], Forward.PROGRAM, options=options) as connection,
     ):
         held = asyncio.create_task(connection.call(HOLD, 41))
-        while service.client is None:  # noqa: ASYNC110 - the awaited state has no event
-            await asyncio.sleep(0)
+        await until(lambda: service.client)
         yield Rig(serving, service, connection, answering)
         service.gate.set()
         assert await held == 42
@@ -226,8 +226,7 @@ async def test_calls_that_wait_for_their_turn_fail_alone_as_well() -> None:
         waiting = [asyncio.create_task(rig.client.call(hold, number)) for number in range(16)]
         long = asyncio.create_task(rig.client.call(take, bytes(LONG)))
         short = asyncio.create_task(rig.client.call(give, 10))
-        while rig.answering.client is None:  # noqa: ASYNC110 - the awaited state has no event
-            await asyncio.sleep(0)
+        await until(lambda: rig.answering.client)
         rig.answering.gate.set()
         assert await asyncio.gather(*waiting) == list(range(1, 17))
         with pytest.raises(MessageTooLong):

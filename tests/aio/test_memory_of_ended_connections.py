@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,12 +23,12 @@ from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver
 from support import raw_messages
 from support.raw_calls import send
 from support.raw_socket import RawSocketPeer
+from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
 MIB = 1 << 20
 UNFINISHED = (LAST_FRAGMENT | MIB).to_bytes(4, "big") + bytes(1_000_000)
-DEADLINE_S = 50
 
 
 @contextmanager
@@ -46,9 +45,9 @@ def present(kind: type) -> int:
     return sum(type(each) is kind for each in gc.get_objects())
 
 
-def test_an_ended_tcp_connection_leaves_nothing_to_the_garbage_collector() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
+async def test_an_ended_tcp_connection_leaves_nothing_to_the_garbage_collector() -> None:
+    loop = asyncio.get_running_loop()
+    with no_collection():
         async with TcpServer(Dispatcher([])) as server:
             await server.listen()
             before = present(RecordStream), present(RecordReceiver)
@@ -57,15 +56,10 @@ def test_an_ended_tcp_connection_leaves_nothing_to_the_garbage_collector() -> No
                     sock.setblocking(False)
                     await loop.sock_connect(sock, ("127.0.0.1", server.port))
                     await loop.sock_sendall(sock, UNFINISHED[:100_000])
-                    while not any(each.calls_taken.memory.expected for each in server.connections):  # noqa: ASYNC110
-                        await asyncio.sleep(0)
-                while server.connections:  # noqa: ASYNC110
-                    await asyncio.sleep(0)
+                    await until(lambda: any(each.calls_taken.memory.expected for each in server.connections))
+                await until(lambda: not server.connections)
             await asyncio.sleep(0)
             assert (present(RecordStream), present(RecordReceiver)) == before
-
-    with no_collection():
-        asyncio.run(main())
 
 
 class Served:
@@ -106,15 +100,15 @@ class Served:
         return int(status.partition("VmRSS:")[2].split()[0]) << 10
 
     def metric(self, name: str) -> float:
-        with urllib.request.urlopen(self.metrics, timeout=DEADLINE_S) as answer:
+        with urllib.request.urlopen(self.metrics, timeout=60) as answer:
             page: str = answer.read().decode()
         return next(float(line.split()[-1]) for line in page.splitlines() if line.startswith(f"{name} "))
 
 
-async def until_seen(condition: Callable[[], bool], awaited: str) -> None:
-    until_s = time.monotonic() + DEADLINE_S
+async def until_seen(condition: Callable[[], bool]) -> None:
+    """The condition asks a server and blocks."""
     while not await asyncio.to_thread(condition):
-        assert time.monotonic() < until_s, f"it did not happen that {awaited}"
+        pass
 
 
 async def begin_tcp(peer: RawSocketPeer) -> None:
@@ -140,14 +134,14 @@ async def use(served: Served, scheme: str, connections: int) -> int:
         for peer in peers:
             stack.callback(peer.close)
         tasks = [asyncio.create_task(begin(peer)) for peer in peers]
-        await until_seen(lambda: sum(task.done() for task in tasks) >= read, f"{read} messages have been sent")
+        await until_seen(lambda: sum(task.done() for task in tasks) >= read)
         held = read * (len(UNFINISHED) - RPC_UNCOUNTED_CALL_OCTETS)
-        await until_seen(lambda: served.metric("rpcrdma_buffer_bytes") >= held, f"the server reads {read} messages")
+        await until_seen(lambda: served.metric("rpcrdma_buffer_bytes") >= held)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
     name = f'rpcrdma_connections{{transport="{scheme}"}}'
-    await until_seen(lambda: not served.metric(name), "all connections have ended")
+    await until_seen(lambda: not served.metric(name))
     return served.resident_octets
 
 

@@ -139,11 +139,11 @@ async def test_results_and_arguments_of_any_format_arrive_whole(scheme: str) -> 
             service.result = value = IN_VIEWS[kind](count)
             whole = octets_of(value)
             assert len(whole) == 8 * count
-            assert await client.call(GIVE, 0, timeout_s=30.0) == whole, kind
-            assert await client.call(TAKE, value, timeout_s=30.0) == whole, kind
+            assert await client.call(GIVE, 0) == whole, kind
+            assert await client.call(TAKE, value) == whole, kind
             if count < LARGE:
-                assert await client.call(GIVE_OPAQUE, 0, timeout_s=30.0) == whole, kind
-                assert await client.call(TAKE_OPAQUE, value, timeout_s=30.0) == whole, kind
+                assert await client.call(GIVE_OPAQUE, 0) == whole, kind
+                assert await client.call(TAKE_OPAQUE, value) == whole, kind
 
 
 async def test_nothing_of_any_format_arrives_as_nothing(scheme: str) -> None:
@@ -151,8 +151,8 @@ async def test_nothing_of_any_format_arrives_as_nothing(scheme: str) -> None:
     async with joined(scheme, service) as (_, client):
         for kind, nothing in NONE_AT_ALL.items():
             service.result = nothing
-            assert await client.call(GIVE, 0, timeout_s=30.0) == b"", kind
-            assert await client.call(TAKE, nothing, timeout_s=30.0) == b"", kind
+            assert await client.call(GIVE, 0) == b"", kind
+            assert await client.call(TAKE, nothing) == b"", kind
 
 
 async def test_results_are_placed_in_memory_of_any_format(scheme: str) -> None:
@@ -161,7 +161,7 @@ async def test_results_are_placed_in_memory_of_any_format(scheme: str) -> None:
         for kind, count in itertools.product(IN_VIEWS, (50, LARGE)):
             service.result = octets = bytes(counting(8 * count))[::-1]
             memory = IN_VIEWS[kind](count)
-            assert await client.call(GIVE, 0, into=memory, timeout_s=30.0) == octets, kind
+            assert await client.call(GIVE, 0, into=memory) == octets, kind
             assert octets_of(memory) == octets, kind
 
 
@@ -171,11 +171,11 @@ async def test_an_argument_that_shows_no_octets_is_refused_by_its_name(scheme: s
         for make, why in REFUSED.values():
             for procedure in (TAKE, TAKE_OPAQUE):
                 with pytest.raises(TypeError, match=f"data: .*{why}"):
-                    await client.call(procedure, make(), timeout_s=30.0)
+                    await client.call(procedure, make())
             with pytest.raises(TypeError, match=f"into: .*{why}"):
-                await client.call(GIVE, 0, into=make(), timeout_s=30.0)
+                await client.call(GIVE, 0, into=make())
             assert service.taken == 0
-            assert await client.call(GIVE, 0, timeout_s=30.0) == b"octets"
+            assert await client.call(GIVE, 0) == b"octets"
 
 
 @pytest.mark.parametrize("octets", [8, 80_000])
@@ -183,9 +183,9 @@ async def test_memory_that_is_read_only_is_refused_before_the_call_is_sent(schem
     service = Plain()
     async with joined(scheme, service) as (_, client):
         with pytest.raises(LocalProtocolError, match="into: the bytes is read-only"):
-            await client.call(TAKE, bytes(8), into=bytes(octets), timeout_s=30.0)
+            await client.call(TAKE, bytes(8), into=bytes(octets))
         assert service.taken == 0
-        assert await client.call(TAKE, b"go on", timeout_s=30.0) == b"go on"
+        assert await client.call(TAKE, b"go on") == b"go on"
 
 
 # The result is encoded above the transport.
@@ -199,8 +199,8 @@ async def test_a_result_that_shows_no_octets_costs_its_call_alone(
     make, why = REFUSED[kind]
     async with joined(scheme, Plain(make())) as (_, client):
         with pytest.raises(RemoteSystemError):
-            await client.call(GIVE, 0, timeout_s=30.0)
-        assert await client.call(TAKE, b"go on", timeout_s=30.0) == b"go on"
+            await client.call(GIVE, 0)
+        assert await client.call(TAKE, b"go on") == b"go on"
     (logged,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert logged.exc_info is not None
     with pytest.raises(TypeError, match=why):
@@ -220,13 +220,13 @@ async def test_a_reply_of_another_length_than_it_says_ends_its_connection_alone(
     asyncio.get_running_loop().set_exception_handler(lambda _, context: escaped.append(context))
     service = Plain(memoryview(array.array("d", range(count))))
     async with joined(scheme, service) as (server, client), connect(server.listening[0], Plain.PROGRAM) as other:
-        assert await other.call(TAKE, b"there", timeout_s=30.0) == b"there"
+        assert await other.call(TAKE, b"there") == b"there"
         with pytest.raises(TransportClosed):
-            await client.call(procedure, 0, timeout_s=30.0)
-        assert await other.call(TAKE, b"go on", timeout_s=30.0) == b"go on"
+            await client.call(procedure, 0)
+        assert await other.call(TAKE, b"go on") == b"go on"
         assert other.reconnects == 0
         async with connect(server.listening[0], Plain.PROGRAM) as newcomer:
-            assert await newcomer.call(TAKE, b"new", timeout_s=30.0) == b"new"
+            assert await newcomer.call(TAKE, b"new") == b"new"
     assert escaped == []
     (fault,) = logged_faults(caplog)
     assert "a fault in the connection with 127.0.0.1" in fault
@@ -240,13 +240,13 @@ async def test_a_call_of_another_length_than_it_says_ends_its_connection_alone(
     asyncio.get_running_loop().set_exception_handler(lambda _, context: escaped.append(context))
     service = Plain()
     async with joined(scheme, service) as (server, client), connect(server.listening[0], Plain.PROGRAM) as other:
-        first = asyncio.ensure_future(client.call(TAKE, b"before", timeout_s=30.0))
+        first = asyncio.ensure_future(client.call(TAKE, b"before"))
         assert await first == b"before"
         with pytest.raises(TransportClosed):
-            await client.call(TAKE_MISCOUNTED, memoryview(array.array("d", range(count))), timeout_s=30.0)
+            await client.call(TAKE_MISCOUNTED, memoryview(array.array("d", range(count))))
         with pytest.raises(TransportClosed):
-            await client.call(TAKE, b"after", timeout_s=30.0)
-        assert await other.call(TAKE, b"go on", timeout_s=30.0) == b"go on"
+            await client.call(TAKE, b"after")
+        assert await other.call(TAKE, b"go on") == b"go on"
         assert service.taken == 2
     assert escaped == []
     (fault,) = logged_faults(caplog)
@@ -274,16 +274,16 @@ async def test_octets_counted_wrong_while_they_leave_end_their_connection_alone(
     escaped: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: escaped.append(context))
     async with joined(scheme, Plain()) as (server, client), connect(server.listening[0], Plain.PROGRAM) as other:
-        assert await other.call(TAKE, b"there", timeout_s=30.0) == b"there"
-        assert await client.call(TAKE, b"there", timeout_s=30.0) == b"there"
+        assert await other.call(TAKE, b"there") == b"there"
+        assert await client.call(TAKE, b"there") == b"there"
         with monkeypatch.context() as patched:
             patched.setattr(sender, "bytes_sent", counted_wrong)
             # The kernel may have taken the octets before they were counted wrong.
             with contextlib.suppress(TransportClosed):
-                await client.call(TAKE, b"perhaps", timeout_s=30.0)
+                await client.call(TAKE, b"perhaps")
             with pytest.raises(TransportClosed):
-                await client.call(TAKE, b"lost", timeout_s=30.0)
-        assert await other.call(TAKE, b"go on", timeout_s=30.0) == b"go on"
+                await client.call(TAKE, b"lost")
+        assert await other.call(TAKE, b"go on") == b"go on"
         assert other.reconnects == 0
     assert escaped == []
     (fault,) = logged_faults(caplog)
