@@ -13,11 +13,9 @@ import pytest
 from client_calls import CONTENT, ENDS, FH, WRITE, Scenes, assert_works, fails, leave, null, read_into
 from clock_ahead import set_clock_ahead
 from rpcrdma.aio.client.connect import Connection
-from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, RpcError, RpcRdmaError
+from rpcrdma.errors import CallTimeout, ConnectFailed, RpcRdmaError
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
-from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
-from rpcrdma.xdr.codec import ReducedIneligibleItem
 from support.cases import each_case
 from support.raw_calls import BOTH_PRIVATE
 from support.raw_iwarp import fpdu, read_request, startup_frame, tagged
@@ -25,8 +23,6 @@ from support.raw_replies import HeardCall, chunk, header, invalidating, read_res
 from support.raw_socket import RawSocketPeer
 
 pytestmark = pytest.mark.thorough
-
-# Closing at any octet
 
 
 @ENDS
@@ -93,9 +89,6 @@ async def test_cut_while_an_argument_is_read(client_scene: Scenes, how: str) -> 
             await peer.receive(length)
             await leave(peer, how)
             await fails(calling)
-
-
-# Garbage
 
 
 @each_case(
@@ -195,22 +188,6 @@ async def test_replies_with_octets_changed_at_random(client_scene: Scenes, seed:
     assert min(ends[True], ends[False]) > 5, ends
 
 
-# Answers to another question
-
-
-async def test_no_answer_at_all(client_scene: Scenes) -> None:
-    async with client_scene() as it:
-        client, peer = await it.pair()
-        waiting = [null(client, timeout_s=60), read_into(client, bytearray(5000), timeout_s=60)]
-        first = HeardCall(await peer.segment())
-        set_clock_ahead(60)
-        for calling in waiting:
-            await fails(calling, CallTimeout)
-        # The credit of the first call is still out, so that the second one never left.
-        await peer.send_segments(send(header(first.xid) + rpc_reply(first.xid), 1))
-        await assert_works(client, peer, 2)
-
-
 async def test_a_late_result_finds_no_memory(client_scene: Scenes) -> None:
     async with client_scene() as it:
         client, peer = await it.pair()
@@ -228,54 +205,3 @@ async def test_a_late_result_finds_no_memory(client_scene: Scenes) -> None:
         )
         await assert_works(client, peer, 3)
         assert buffer == bytes(5000)
-
-
-@pytest.mark.req("V1-59", "V1-60")
-@each_case("code", [1, 2])
-async def test_a_refusal(client_scene: Scenes, code: int) -> None:
-    async with client_scene() as it:
-        client, peer = await it.pair()
-        buffer = bytearray(5000)
-        calling = read_into(client, buffer)
-        call = HeardCall(await peer.segment())
-        words = struct.pack(">II", 2, 9) if code == 1 else b""
-        await peer.send_segments(send(struct.pack(">IIIII", call.xid, 1, 32, 4, code) + words))
-        refused = await fails(calling, RpcError)
-        if code == 1:
-            assert isinstance(refused, VersionRefused)
-            assert (refused.low, refused.high) == (2, 9)
-        else:
-            assert isinstance(refused, ChunkRefused)
-        assert buffer == bytes(5000)
-        await assert_works(client, peer, 2)
-
-
-@pytest.mark.req("V1-63")
-@each_case("reconnect", [False, True])
-@each_case("left", [8, 4, 0])
-async def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(
-    client_scene: Scenes, left: int, reconnect: bool
-) -> None:
-    """A failed READ has no data: content of the Write chunk can only be an item that had to stay in the stream."""
-    async with client_scene() as it:
-        client, peer = await it.pair(reconnect=reconnect)
-        buffer = bytearray(5000)
-        calling = read_into(client, buffer)
-        call = HeardCall(await peer.segment())
-        ((handle, _, offset),) = call.writes[0]
-        # NFS3ERR_IO, no attributes.
-        whole = struct.pack(">II", 5, 0)
-        placed = whole[left:] or whole[4:]
-        await peer.send_segments(tagged(WRITE, handle, offset, placed))
-        lists = header(call.xid, writes=chunk((handle, len(placed), offset)))
-        await peer.send_segments(send(lists + rpc_reply(call.xid, whole[:left])))
-        error = await fails(calling, DecodeError)
-        assert isinstance(error, ReducedIneligibleItem) is (left == 8)
-        # Nothing is asked again: the next call is another one. A late answer to this one matches no call.
-        await peer.send_segments(send(header(call.xid) + rpc_reply(call.xid, whole), 2))
-        next_call = null(client)
-        heard = HeardCall(await peer.segment())
-        assert heard.xid != call.xid
-        assert not heard.writes
-        await peer.send_segments(send(header(heard.xid) + rpc_reply(heard.xid), 3))
-        await next_call

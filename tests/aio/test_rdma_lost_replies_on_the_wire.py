@@ -1,19 +1,17 @@
-"""The memory of calls whose connection was lost, or that cannot be withdrawn; and of Reply chunks."""
+"""The memory of calls whose connection was lost, or that cannot be withdrawn."""
 
 from __future__ import annotations
 
-import asyncio
 import struct
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from client_calls import CONTENT, FH, WRITE, assert_works, fails, read_into
-from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, TransportClosed
+from client_calls import CONTENT, WRITE, assert_works, fails, read_into
+from rpcrdma.errors import LocalProtocolError, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.transport import TransportConfig
 from rpcrdma.verbs import MemoryRegion, SoftwareProtectionDomain
 from support import raw_calls
 from support.cases import each_case
@@ -27,9 +25,6 @@ pytestmark = pytest.mark.thorough
 
 Scenes = Callable[..., Any]
 NONE = v3.post_op_attr(False, None)
-
-
-# Reconnecting
 
 
 @pytest.mark.req("V1-78")
@@ -134,9 +129,6 @@ async def test_a_repeat_is_answered_in_its_own_chunks_or_refused_if_they_cannot_
         assert service.ran == 1
 
 
-# Memory that cannot be withdrawn
-
-
 @pytest.mark.req("V1-66")
 @each_case("always", [False, True])
 @each_case("refused", [False, True])
@@ -174,69 +166,3 @@ async def test_a_call_whose_memory_cannot_be_invalidated_ends_with_the_connectio
             (domain,) = [domain for domain in it.domains if domain.regions]
             for region in list(domain.regions.values()):
                 domain.invalidate(region)
-
-
-# Reply chunks
-
-
-LIES: dict[str, Callable[[int, list[tuple[int, int, int]]], bytes]] = {
-    "one segment too few": lambda xid, given: header(xid, kind=1, reply=chunk(*given[:-1])),
-    "one segment too many": lambda xid, given: header(xid, kind=1, reply=chunk(*given, (1, 0, 0))),
-    "no segment": lambda xid, given: header(xid, kind=1, reply=chunk()),
-    "one octet too many": lambda xid, given: header(
-        xid, kind=1, reply=chunk((given[0][0], given[0][1] + 1, 0), *((h, 0, at) for h, _, at in given[1:]))
-    ),
-    "a gap": lambda xid, given: header(
-        xid, kind=1, reply=chunk((given[0][0], 100, 0), (given[1][0], 1, 0), *((h, 0, at) for h, _, at in given[2:]))
-    ),
-    "nothing in it": lambda xid, given: header(xid, kind=1, reply=chunk(*((h, 0, at) for h, _, at in given))),
-    "a Write chunk that was not offered": lambda xid, given: header(
-        xid, kind=1, writes=chunk(given[0]), reply=chunk(*given)
-    ),
-    "filled, with an inline reply": lambda xid, given: header(xid, reply=chunk(*given)) + rpc_reply(xid, bytes(200)),
-    "another XID in it": lambda xid, given: header(xid, kind=1, reply=chunk(*given)),
-}
-
-
-@pytest.mark.req("V1-26", "V1-41", "V1-53")
-@each_case("what", LIES)
-async def test_lies_about_the_reply_chunk_fail_the_call_alone(client_scene: Scenes, what: str) -> None:
-    async with client_scene() as it:
-        client, peer = await it.pair(transport=TransportConfig(segment_octets_max=20_000))
-        args = v3.READDIR3args(FH, 0, bytes(8), 60_000)
-        calling = asyncio.create_task(client.call(v3.READDIR, args))
-        call = HeardCall(await peer.segment())
-        assert len(call.reply) > 2
-        inner = call.xid ^ 1 if what == "another XID in it" else call.xid
-        handle, _, offset = call.reply[0]
-        await peer.send_segments(tagged(WRITE, handle, offset, rpc_reply(inner, bytes(200))))
-        await peer.send_segments(send(LIES[what](call.xid, call.reply), 1))
-        await fails(calling, RemoteProtocolError)
-        await assert_works(client, peer, 2)
-
-
-@pytest.mark.req("V1-26")
-@each_case("where", ["as offered", "another handle", "another offset"])
-async def test_a_long_reply_is_taken_from_where_it_was_offered_and_nowhere_else(
-    client_scene: Scenes, where: str
-) -> None:
-    async with client_scene() as it:
-        client, peer = await it.pair(transport=TransportConfig(segment_octets_max=20_000))
-        calling = asyncio.create_task(client.call(v3.READDIR, v3.READDIR3args(FH, 0, bytes(8), 60_000)))
-        call = HeardCall(await peer.segment())
-        reply = rpc_reply(call.xid, struct.pack(">II", 0, 0) + b"verifier" + struct.pack(">II", 0, 1))
-        handle, _, offset = call.reply[0]
-        await peer.send_segments(tagged(WRITE, handle, offset, reply))
-        echo = [(handle, 0, offset) for handle, _, offset in call.reply]
-        echo[0] = (handle, len(reply), offset)
-        if where != "as offered":
-            echo[0] = (
-                (handle ^ 1, len(reply), offset) if where == "another handle" else (handle, len(reply), offset + 4)
-            )
-        await peer.send_segments(send(header(call.xid, kind=1, reply=chunk(*echo)), 1))
-        if where == "as offered":
-            result = await calling
-            assert result.value.cookieverf == b"verifier"
-        else:
-            await fails(calling, RemoteProtocolError)
-        await assert_works(client, peer, 2)

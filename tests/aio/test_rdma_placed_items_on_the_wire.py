@@ -8,26 +8,23 @@ from typing import Any
 
 import pytest
 
-from client_calls import CONTENT, FH, Scenes, assert_works, fails, null, read_into
+from client_calls import CONTENT, FH, READ_REQUEST, READ_RESPONSE, SEND, Scenes, assert_works, fails, null, read_into
 from client_calls import WRITE as WRITE_OPCODE
 from rpcrdma.errors import DecodeError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.errors import GarbageArguments
-from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport.refusals import ChunkRefused
-from rpcrdma.xdr.codec import Decoder, Encoder
 from support import raw_calls
 from support.cases import each_case
-from support.raw_calls import NULL_CALL, is_null_reply, write_call
-from support.raw_iwarp import read_request, tagged
+from support.raw_calls import file_handle, is_refusal, read_segment, rpc, write_call
+from support.raw_iwarp import tagged
 from support.raw_replies import HeardCall, chunk, header, rpc_reply, send
 from support.raw_socket import RawSocketPeer
 
 pytestmark = pytest.mark.thorough
 
 RECONNECT = each_case("reconnect", [False, True])
-SEND, READ_RESPONSE = 3, 2
 
 
 async def answered_once(client: Any, peer: RawSocketPeer, xid: int, number: int) -> None:
@@ -129,42 +126,23 @@ async def test_a_read_chunk_as_long_as_neither_its_item_nor_item_and_padding_is_
                 assert it.files.written.pop() == CONTENT[:said]
 
 
-def encode_octets(encoder: Encoder, value: bytes) -> None:
-    encoder.opaque(value, 9000, "value")
-
-
-def decode_octets(decoder: Decoder) -> bytes:
-    return decoder.opaque(9000, "value")
-
-
-LONG = Procedure(0x20000077, 1, 1, "LONG", "long", encode_octets, decode_octets, encode_octets, decode_octets)
-
-
-@pytest.mark.req("V1-85")
-async def test_messages_have_no_record_mark_in_either_direction(client_scene: Scenes, scene: Scenes) -> None:
-    async with client_scene() as it:
-        client, peer = await it.pair()
-        calling = null(client)
-        heard = await peer.segment()
-        xid = heard.payload[:4]
-        # The header, and at once the XID again, CALL, and version 2 of RPC.
-        assert heard.payload[28:40] == xid + struct.pack(">II", 0, 2)
-        await peer.send_segments(send(header(int.from_bytes(xid)) + rpc_reply(int.from_bytes(xid))))
-        await calling
-        # A Long Call has it at the start of its Position-Zero chunk.
-        calling = asyncio.create_task(client.call(LONG, bytes(9000)))
-        call = HeardCall(await peer.segment())
-        assert call.kind == 1
-        handle, length, offset = call.reads[0]
-        await peer.send_segments(read_request(1, 5, 0, length, handle, offset))
-        stream = await peer.segment()
-        assert stream.payload[:12] == struct.pack(">III", call.xid, 0, 2)
-        await peer.send_segments(send(struct.pack(">IIIII", call.xid, 1, 32, 4, 2), 2))
-        await fails(calling, ChunkRefused)
+@pytest.mark.req("V1-62", "V1-60", "V1-57")
+async def test_an_ineligible_argument_in_a_chunk_is_answered_with_err_chunk_and_not_run(scene: Scenes) -> None:
+    """A file handle; the octets of the same call without a chunk are served."""
+    arguments = file_handle(b"the file") + struct.pack(">I", 0x3F)
+    call = raw_calls.header(read_segment(44, 7, 8)) + rpc(4, arguments[:4] + arguments[12:])
     async with scene() as it:
         peer = await it.connected()
-        await peer.send_segments(raw_calls.send(NULL_CALL))
-        assert is_null_reply(await peer.segment())
+        await peer.send_segments(raw_calls.send(call))
+        asked = await peer.segment()
+        sink, offset, length = struct.unpack_from(">IQI", asked.payload)
+        assert (asked.opcode, length) == (READ_REQUEST, 8)
+        await peer.send_segments(tagged(READ_RESPONSE, sink, offset, b"the file"))
+        assert is_refusal(await peer.segment())
+        assert it.files.accessed == 0
+        await peer.send_segments(raw_calls.send(raw_calls.header() + rpc(4, arguments), 2))
+        assert (await peer.segment()).payload[28:36] == struct.pack(">II", raw_calls.XID, 1)
+        assert it.files.accessed == 1
 
 
 @pytest.mark.req("DDP-14")

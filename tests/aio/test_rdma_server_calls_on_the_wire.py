@@ -27,7 +27,6 @@ from support.cases import each_case
 from support.raw_calls import (
     BOTH_PRIVATE,
     NULL_CALL,
-    READ_ARGS,
     READ_REQUEST,
     READ_RESPONSE,
     SEND,
@@ -39,7 +38,6 @@ from support.raw_calls import (
     file_handle,
     header,
     is_null_reply,
-    is_refusal,
     read_call,
     read_segment,
     rpc,
@@ -47,7 +45,7 @@ from support.raw_calls import (
     send,
     write_call,
 )
-from support.raw_iwarp import fpdu, startup_frame, tagged
+from support.raw_iwarp import startup_frame, tagged
 from support.waiting import until
 
 pytestmark = pytest.mark.thorough
@@ -55,55 +53,6 @@ pytestmark = pytest.mark.thorough
 Scenes = Callable[..., Any]
 MIB = 1 << 20
 CONTENT = bytes(range(256)) * (MIB // 256)
-
-
-# Transport headers
-
-REFUSED_WITH_ERR_CHUNK = {
-    "Read chunk of 4 GiB": write_call(0xFFFFFFFF, (7, 0xFFFFFFFF, 0)),
-    "RPC header cut short": header() + struct.pack(">II", XID, 0) + b"\0",
-    "no room for the result": header(writes=chunk(segment(7, 10))) + rpc(6, READ_ARGS),
-}
-
-
-@pytest.mark.req("V1-55", "V1-60", "V1-69")
-@each_case("what", REFUSED_WITH_ERR_CHUNK)
-async def test_a_header_that_cannot_be_is_refused_and_the_connection_goes_on(scene: Scenes, what: str) -> None:
-    async with scene() as it:
-        peer = await it.connected()
-        for number in (1, 3):
-            await peer.send_segments(send(REFUSED_WITH_ERR_CHUNK[what], number))
-            assert is_refusal(await peer.segment())
-            await assert_works(peer, number + 1)
-
-
-@pytest.mark.req("V1-3")
-async def test_calls_that_ask_for_no_credits_are_served(scene: Scenes) -> None:
-    async with scene() as it:
-        peer = await it.connected()
-        for number in range(1, 5):
-            await peer.send_segments(send(NULL_CALL[:8] + bytes(4) + NULL_CALL[12:], number))
-            heard = await peer.segment()
-            assert is_null_reply(heard)
-            assert int.from_bytes(heard.payload[8:12]) == 128
-
-
-async def test_more_calls_than_credits(scene: Scenes) -> None:
-    async with scene(transport=TransportConfig(credits_granted=4)) as it:
-        peer = await it.connected()
-        for number in range(1, 8):
-            await peer.send_segments(send(header() + rpc(5, file_handle()), number))
-        assert await peer.segments_to_end() == []
-        await it.still_good()
-
-
-async def test_more_sends_than_receives(scene: Scenes) -> None:
-    async with scene() as it:
-        peer = await it.connected()
-        # At once: before it has granted anything, the server has nine receives.
-        await peer.send_segments(*(send(b"short", number) for number in range(1, 60)))
-        (heard,) = await peer.segments_to_end()
-        assert heard.terminate_code == 0x1202
 
 
 async def test_many_calls_wait_for_one_that_is_not_delivered(scene: Scenes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,9 +73,6 @@ async def test_many_calls_wait_for_one_that_is_not_delivered(scene: Scenes, monk
             assert (await sink.peer.segment()).payload[12:] == struct.pack(">II", 4, 2)
         assert (await sink.peer.segment()).opcode == SEND
         assert it.files.written == [CONTENT[:5000]]
-
-
-# Peers that stand still
 
 
 async def test_reads_that_are_never_answered_hold_up_nobody_else(scene: Scenes) -> None:
@@ -151,22 +97,6 @@ async def test_a_peer_that_reads_nothing_is_held_up_and_nobody_else(scene: Scene
         for _ in range(20):
             await it.still_good()
         assert it.lent_octets <= 3 * MIB
-
-
-@pytest.mark.req("V1-67")
-async def test_a_peer_that_asks_and_never_reads_is_cut_off(scene: Scenes) -> None:
-    async with scene() as it:
-        peer = await it.connected(receive_octets=4096)
-        await assert_works(peer, 1)
-        number = 2
-        octets = b""
-        while len(it.server.connections) == 2:
-            if not octets:
-                octets = fpdu(send(header() + rpc(6, file_handle() + struct.pack(">QI", 0, 800)), number))
-                number += 1
-            octets = octets[peer.offer(octets) :]
-            await asyncio.sleep(0)
-        assert number < 50_000, "what the two sockets hold"
 
 
 @pytest.mark.req("V1-67")
@@ -258,9 +188,6 @@ async def test_more_connections_than_allowed_are_turned_away_where_all_have_call
         await it.good.call(v3.NULL, None)
         for each in held:
             each.peer.close()
-
-
-# NFS behind it
 
 
 async def mounted(service: Service) -> bytes:
