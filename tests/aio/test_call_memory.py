@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from client_calls import MIB
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_memory import CallMemory
 from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
 
-MIB = 1 << 20
 FREE = RPC_UNCOUNTED_CALL_OCTETS
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from client_calls import MIB
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.limits import REPLY_OCTETS_MAX
@@ -23,7 +24,6 @@ from support.cases import each_case
 
 pytestmark = pytest.mark.usefixtures("each_provider")
 
-MIB = 1 << 20
 NEWER = tuple(choice for choice in VERSION_CHOICES if choice not in {"auto", "1"})
 
 DEFINITION = """

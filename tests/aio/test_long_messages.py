@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from client_calls import MIB
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
@@ -25,7 +26,6 @@ from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
-MIB = 1 << 20
 LONG = 2 * MIB
 OVER = RPC_RECORD_OCTETS_MAX
 MORE = 16 * MIB

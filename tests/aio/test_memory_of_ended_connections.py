@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from client_calls import MIB
 from rpcrdma.aio.drivers.record_stream import RecordStream
 from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
@@ -27,7 +28,6 @@ from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
-MIB = 1 << 20
 UNFINISHED = (LAST_FRAGMENT | MIB).to_bytes(4, "big") + bytes(1_000_000)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from client_calls import MIB, Scenes
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.limits import CONTINUED_OCTETS_MAX, RPC_UNCOUNTED_CALL_OCTETS
 from rpcrdma.nfs import v3
@@ -21,8 +21,6 @@ from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
-Scenes = Callable[..., Any]
-MIB = 1 << 20
 FH = v3.nfs_fh3(HANDLE)
 NO_WCC = v3.wcc_data(v3.pre_op_attr(False, None), v3.post_op_attr(False, None))
 POOL_OCTETS = 16 * MIB

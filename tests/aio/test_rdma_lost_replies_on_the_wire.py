@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from client_calls import CONTENT, WRITE, assert_works, fails, read_into
+from client_calls import CONTENT, WRITE, Scenes, assert_works, fails, read_into
 from rpcrdma.errors import LocalProtocolError, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
@@ -23,7 +21,6 @@ from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
-Scenes = Callable[..., Any]
 NONE = v3.post_op_attr(False, None)
 
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from client_calls import FH, read_into
+from client_calls import FH, Scenes, read_into
 from rpcrdma.nfs import v3
 from support import raw_replies
 from support.cases import each_case
@@ -43,7 +41,6 @@ from support.raw_socket import HeardSegment, RawSocketPeer
 
 pytestmark = pytest.mark.thorough
 
-Scenes = Callable[..., Any]
 CONTENT = bytes(range(256)) * 40
 END = 1 << 64
 

@@ -7,12 +7,12 @@ import contextlib
 import os
 import random
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from client_calls import CONTENT, MIB, Scenes
 from clock_ahead import set_clock_ahead
 from rpcrdma import limits
 from rpcrdma.aio.client.connect import connect
@@ -49,10 +49,6 @@ from support.raw_iwarp import startup_frame, tagged
 from support.waiting import until
 
 pytestmark = pytest.mark.thorough
-
-Scenes = Callable[..., Any]
-MIB = 1 << 20
-CONTENT = bytes(range(256)) * (MIB // 256)
 
 
 async def test_many_calls_wait_for_one_that_is_not_delivered(scene: Scenes, monkeypatch: pytest.MonkeyPatch) -> None:

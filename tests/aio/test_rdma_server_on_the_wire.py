@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from client_calls import ENDS, leave
+from client_calls import CONTENT, ENDS, Scenes, leave
 from rpcrdma.nfs import v3
 from support.cases import each_case
 from support.raw_calls import (
@@ -37,10 +37,6 @@ from support.raw_iwarp import fpdu, read_request, startup_frame, tagged, untagge
 from support.waiting import until
 
 pytestmark = pytest.mark.thorough
-
-Scenes = Callable[..., Any]
-MIB = 1 << 20
-CONTENT = bytes(range(256)) * (MIB // 256)
 
 
 WHOLE: dict[str, bytes] = {

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from client_calls import CONTENT, MIB, Scenes
 from clock_ahead import set_clock_ahead
 from rpcrdma.aio.server import rdma_server
 from rpcrdma.limits import RDMA_STALLED_S
@@ -29,10 +28,6 @@ from support.raw_iwarp import tagged
 from support.waiting import until
 
 pytestmark = pytest.mark.thorough
-
-Scenes = Callable[..., Any]
-MIB = 1 << 20
-CONTENT = bytes(range(256)) * (MIB // 256)
 
 
 def greedy_write(number: int) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from client_calls import FH, assert_works, fails, null, read_into
+from client_calls import CONTENT, FH, MIB, Scenes, assert_works, fails, null, read_into
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs import v3
@@ -38,9 +38,6 @@ from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
-Scenes = Callable[..., Any]
-MIB = 1 << 20
-CONTENT = bytes(range(256)) * (MIB // 256)
 TERMINATE = terminate(0x0206)
 """An unexpected opcode, as the peer would have it."""
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from client_calls import MIB
 from rpcrdma.aio.answering.answering import Answering, HandlerRunner, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.limits import BUFFER_OCTETS_MAX, REPLY_OCTETS_MAX
@@ -26,7 +27,6 @@ from support.programs import WORD, procedure
 from support.waiting import until
 
 NUMBER = 0x20000031
-MIB = 1 << 20
 ANY_LENGTH = 0xFFFFFFFF
 AT_ONCE = 15
 """Results of 1 MiB for which one connection has memory, of 256 MiB."""

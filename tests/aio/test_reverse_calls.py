@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from client_calls import MIB
 from clock_ahead import set_clock_ahead
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.connections import tcp_calls_taken
@@ -29,7 +30,6 @@ from rpcrdma.xdr.codec import Decoder, Encoder
 from support.programs import procedure
 from support.waiting import until
 
-MIB = 1 << 20
 NEWER = tuple(choice for choice in VERSION_CHOICES if choice not in {"auto", "1"})
 FORWARD, REVERSE, BULKY = 0x20000011, 0x20000012, 0x20000013
 

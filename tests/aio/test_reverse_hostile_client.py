@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from client_calls import Scenes
 from clock_ahead import set_clock_ahead
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.nfs import v3
@@ -19,7 +20,6 @@ from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
-Scenes = Callable[..., Any]
 ASK = 0xA5C
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from client_calls import MIB
 from rpcrdma.aio.answering import answering
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.server.serve import serve
@@ -20,7 +21,6 @@ from rpcrdma.transport import CallRefused, ChunkRefused, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.programs import decode_word, encode_word
 
-MIB = 1 << 20
 pytestmark = pytest.mark.usefixtures("each_provider")
 
 LISTEN = "rdma://127.0.0.1:0"

@@ -1,42 +1,33 @@
-"""A server on real sockets against clients that speak version 2 as they please, beside one that behaves."""
+"""Ends on real sockets whose peers speak version 2 as they please, beside one that behaves."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from client_calls import ENDS, leave
-from support import raw_messages as raw
-from support import raw_messages_07
+from client_calls import ENDS, Scenes, fails, leave, null, read_into
+from rpcrdma.aio.client.connect import Connection
+from rpcrdma.errors import ConnectFailed, RpcRdmaError
+from support import raw_messages, raw_messages_07
 from support.both_drafts import Raw
-from support.raw_calls import (
-    READ_ARGS,
-    SEND,
-    XID,
-    rpc,
-    send,
-    write_args,
-)
+from support.cases import each_case
+from support.raw_calls import BOTH_PRIVATE, READ_ARGS, SEND, XID, rpc, send, write_args
 from support.raw_iwarp import fpdu
-from support.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, HeardMessage
+from support.raw_messages import CONNPROP, MORE, NOMSG, RESPONSE, HeardMessage
+from support.raw_replies import rpc_reply
 from support.raw_socket import RawSocketPeer
 
 pytestmark = pytest.mark.thorough
 
-Scenes = Callable[..., Any]
-MIB = 1 << 20
-BAD_XDR, INVAL_HTYPE, INVAL_FLAG, SYSTEM = 2, 3, 4, 10
-NULL = raw.message(XID, rpc(0))
-
 
 class Talk:
-    """A hostile client's Sends, which are numbered, and the messages that it receives."""
+    """A hostile peer's Sends, which are numbered, and the messages that it receives."""
 
-    def __init__(self, peer: RawSocketPeer, raw: Raw = raw) -> None:
+    def __init__(self, peer: RawSocketPeer, raw: Raw) -> None:
         self.peer = peer
         self.raw = raw
         self.sent = 0
@@ -59,18 +50,8 @@ class Talk:
             if (message.kind, message.xid) != (NOMSG, 0):
                 return message
 
-    async def refused(self, octets: bytes) -> tuple[int, ...]:
-        await self.say(octets)
-        heard = await self.hear()
-        assert (heard.kind, heard.xid, heard.flags) == (ERROR, int.from_bytes(octets[:4]), RESPONSE)
-        return heard.numbers
 
-    async def works(self) -> None:
-        """A NULL call is answered."""
-        await self.say(self.raw.message(XID, rpc(0)))
-        heard = await self.hear()
-        assert (heard.kind, heard.xid, heard.flags) == (MSG, XID, RESPONSE)
-        assert heard.payload == struct.pack(">III", XID, 1, 0) + bytes(12)
+# Clients that please themselves
 
 
 def serving(raw: Raw) -> str:
@@ -78,17 +59,9 @@ def serving(raw: Raw) -> str:
     return "2-07" if raw is raw_messages_07 else "auto"
 
 
-def seeds(first: int, last: int) -> pytest.MarkDecorator:
-    """So many seeds in the first draft and in the last one."""
-    cases = [(raw, seed) for seed in range(first)] + [(raw_messages_07, seed) for seed in range(last)]
-    return pytest.mark.parametrize(
-        ("raw", "seed"), [pytest.param(*case, id=f"{case[0].NAME}-{case[1]}") for case in cases]
-    )
-
-
-async def introduced(it: Any, raw: Raw = raw, **options: Any) -> Talk:
+async def introduced(it: Any, raw: Raw) -> Talk:
     """A client that has told its properties, and has been told the server's."""
-    talk = Talk(await it.connected(**options), raw)
+    talk = Talk(await it.connected(), raw)
     await talk.say(raw.properties(give=64))
     heard = await talk.hear()
     assert heard.kind == CONNPROP
@@ -96,9 +69,8 @@ async def introduced(it: Any, raw: Raw = raw, **options: Any) -> Talk:
     return talk
 
 
-@seeds(1, 1)
-async def test_messages_with_octets_changed_at_random(scene: Scenes, raw: Raw, seed: int) -> None:
-    draw = random.Random(seed)
+async def test_calls_in_messages_with_octets_changed_at_random(scene: Scenes, raw: Raw) -> None:
+    draw = random.Random(0)
     kinds = [
         raw.message(XID, rpc(0)),
         raw.message(XID, rpc(0)[:20], MORE),
@@ -139,9 +111,64 @@ async def test_a_client_that_leaves_in_the_midst_of_a_call(scene: Scenes, raw: R
 
 async def test_frames_cut_at_any_octet_of_the_first_message(scene: Scenes) -> None:
     async with scene() as it:
-        whole = fpdu(send(raw.properties(), 1))
+        whole = fpdu(send(raw_messages.properties(), 1))
         for length in range(1, len(whole), 7):
             peer = await it.connected()
             await peer.send(whole[:length])
             peer.close()
         await it.alone()
+
+
+# Servers that please themselves
+
+
+async def begun(it: Any, version: str, raw: Raw) -> tuple[asyncio.Task[Connection], Talk]:
+    """A client that waits for the answer to its first message, which has been heard."""
+    connecting = it.connecting(rpcrdma_version=version)
+    peer = await it.accepted()
+    await peer.accept(BOTH_PRIVATE)
+    talk = Talk(peer, raw)
+    assert (await talk.hear()).kind == CONNPROP
+    return connecting, talk
+
+
+@ENDS
+async def test_a_server_that_leaves_without_an_answer(client_scene: Scenes, how: str) -> None:
+    """`test_version_fallback_on_the_wire` has what a client does that may speak another version."""
+    async with client_scene() as it:
+        connecting, talk = await begun(it, "2", raw_messages)
+        await leave(talk.peer, how)
+        await fails(connecting, ConnectFailed)
+
+
+@each_case("seed", range(2))
+async def test_garbage_for_an_answer_to_the_first_message(client_scene: Scenes, seed: int) -> None:
+    draw = random.Random(seed)
+    async with client_scene() as it:
+        connecting, talk = await begun(it, "2", raw_messages)
+        for _ in range(4):
+            octets = struct.pack(">III", draw.randrange(3), 2, 1) + draw.randbytes(4 * draw.randrange(60))
+            try:
+                await talk.say(octets)
+            except OSError:
+                break
+        talk.peer.end()
+        try:
+            it.clients.append(await connecting)
+        except RpcRdmaError:
+            return
+
+
+@ENDS
+async def test_cut_in_the_midst_of_a_reply(client_scene: Scenes, raw: Raw, how: str) -> None:
+    async with client_scene() as it:
+        connecting, talk = await begun(it, raw.NAME, raw)
+        await talk.say(raw.properties(give=64))
+        client = await connecting
+        it.clients.append(client)
+        calling = [null(client), read_into(client, bytearray(5000))]
+        call = await talk.hear()
+        await talk.say(raw.message(call.xid, rpc_reply(call.xid)[:10], RESPONSE | MORE))
+        await leave(talk.peer, how)
+        for waiting in calling:
+            await fails(waiting)
