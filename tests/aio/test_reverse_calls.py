@@ -31,6 +31,8 @@ from support.programs import procedure
 from support.waiting import until
 
 NEWER = tuple(choice for choice in VERSION_CHOICES if choice not in {"auto", "1"})
+CALLS = 80
+"""More than RPC_REVERSE_CALLS_MAX."""
 FORWARD, REVERSE, BULKY = 0x20000011, 0x20000012, 0x20000013
 
 
@@ -166,14 +168,28 @@ async def rig(
             yield Rig(server, front, back, client)
 
 
-async def test_a_server_calls_its_client_after_the_handler_has_returned(scheme: str) -> None:
+@pytest.mark.req("BD-11")
+async def test_a_server_calls_its_client_from_when_that_is_ready_on(scheme: str) -> None:
     async with rig(scheme) as r:
-        assert await r.client.call(JOIN, 1) == 1
-        assert [await r.front.client.call(DOUBLE, n) for n in range(20)] == list(range(0, 40, 2))
-        assert await r.front.client.call(WORKED, 1) == 8
+        assert await r.client.call(JOIN, 0) == 0
+        client = r.front.client
+        with pytest.raises(LocalProtocolError, match="ready"):
+            await client.call(DOUBLE, 1)
+        await r.client.call(JOIN, 1)
+        assert r.back.contexts == []
+        # The handler has returned.
+        assert [await client.call(DOUBLE, n) for n in range(20)] == list(range(0, 40, 2))
+        assert await client.call(WORKED, 1) == 8
         context = r.back.contexts[0]
-        assert context.peer == "127.0.0.1"
-        assert context.credential == AuthNone()
+        assert (context.peer, context.credential) == ("127.0.0.1", AuthNone())
+        # A handler in a worker thread keeps the client for the loop.
+        await r.client.call(LATER, 1)
+        assert await r.front.client.call(DOUBLE, 21) == 42
+        # The client calls the server from the handler of a reverse call.
+        server = context.client
+        server.ready()
+        assert await server.call(ADD, 5) == 6
+        assert not server.closed
 
 
 async def test_a_handler_calls_back_while_its_caller_waits(scheme: str) -> None:
@@ -224,33 +240,6 @@ async def test_a_server_that_stops_lets_handlers_hear_from_the_client(scheme: st
         await closing
 
 
-async def test_a_handler_in_a_worker_thread_keeps_the_client_for_the_loop(scheme: str) -> None:
-    async with rig(scheme) as r:
-        await r.client.call(LATER, 1)
-        assert await r.front.client.call(DOUBLE, 21) == 42
-
-
-async def test_a_client_calls_the_server_from_the_handler_of_a_reverse_call(scheme: str) -> None:
-    async with rig(scheme) as r:
-        await r.client.call(JOIN, 1)
-        await r.front.client.call(DOUBLE, 1)
-        server = r.back.contexts[0].client
-        server.ready()
-        assert await server.call(ADD, 5) == 6
-        assert not server.closed
-
-
-@pytest.mark.req("BD-11")
-async def test_no_reverse_call_leaves_before_the_client_is_ready(scheme: str) -> None:
-    async with rig(scheme) as r:
-        await r.client.call(JOIN, 0)
-        with pytest.raises(LocalProtocolError, match="ready"):
-            await r.front.client.call(DOUBLE, 1)
-        await r.client.call(JOIN, 1)
-        assert r.back.contexts == []
-        assert await r.front.client.call(DOUBLE, 1) == 2
-
-
 async def test_a_client_without_services_drops_reverse_calls_and_counts_them(scheme: str) -> None:
     async with rig(scheme, services=False) as r:
         await r.client.call(JOIN, 1)
@@ -290,7 +279,7 @@ async def test_refusals_of_the_client_reach_the_server(scheme: str) -> None:
 
 
 @pytest.mark.req("BD-1", "BD-2")
-async def test_hundreds_of_calls_each_way_at_once_with_the_same_xids(scheme: str) -> None:
+async def test_many_calls_each_way_at_once_with_the_same_xids(scheme: str) -> None:
     async with rig(scheme) as r:
         await r.client.call(JOIN, 1)
         await r.front.client.call(DOUBLE, 1)
@@ -298,28 +287,28 @@ async def test_hundreds_of_calls_each_way_at_once_with_the_same_xids(scheme: str
         peer: Any = r.front.client
         for calls in (line, peer):
             calls._xid = 1000
-        forward = [r.client.call(ADD, n) for n in range(300)]
-        reverse = [r.front.client.call(DOUBLE, n) for n in range(300)]
+        forward = [r.client.call(ADD, n) for n in range(CALLS)]
+        reverse = [r.front.client.call(DOUBLE, n) for n in range(CALLS)]
         results = await asyncio.gather(*forward, *reverse)
-        assert results == [n + 1 for n in range(300)] + [2 * n for n in range(300)]
+        assert results == [n + 1 for n in range(CALLS)] + [2 * n for n in range(CALLS)]
 
 
 async def test_reverse_calls_that_nobody_answers_leave_forward_calls_alone(scheme: str) -> None:
     async with rig(scheme, at_client=TransportConfig(reverse_credits_granted=5)) as r:
         await r.client.call(JOIN, 1)
         assert await r.front.client.call(DOUBLE, 1) == 2
-        waiting = [asyncio.ensure_future(r.front.client.call(BLOCK, n)) for n in range(100)]
+        waiting = [asyncio.ensure_future(r.front.client.call(BLOCK, n)) for n in range(CALLS)]
         agreed = r.client.negotiated
         least = 5 if agreed else RPC_REVERSE_CALLS_MAX
         # Credits for messages are given for answers, too, and a server may make calls with them.
         most = 5 if agreed and agreed.version == 1 else RPC_REVERSE_CALLS_MAX
         await until(lambda: r.back.running >= least)
-        assert await asyncio.gather(*(r.client.call(ADD, n) for n in range(300))) == list(range(1, 301))
+        assert await asyncio.gather(*(r.client.call(ADD, n) for n in range(CALLS))) == list(range(1, CALLS + 1))
         waiting[50].cancel()
         r.back.gate.set()
         results = await asyncio.gather(*waiting, return_exceptions=True)
         assert isinstance(results.pop(50), asyncio.CancelledError)
-        assert results == [n for n in range(100) if n != 50]
+        assert results == [n for n in range(CALLS) if n != 50]
         assert least <= r.back.most <= most
 
 
@@ -340,34 +329,25 @@ async def test_a_reverse_call_in_line_times_out_in_its_place(scheme: str) -> Non
         assert await r.front.client.call(DOUBLE, 4) == 8
 
 
-async def test_the_end_of_the_connection_ends_reverse_calls(scheme: str) -> None:
+@pytest.mark.parametrize("side", ["client", "server"])
+async def test_the_end_of_the_connection_ends_reverse_calls(scheme: str, side: str) -> None:
     async with rig(scheme) as r:
         await r.client.call(JOIN, 1)
         peer = r.front.client
+        line: Any = r.client._present
         waiting = asyncio.ensure_future(peer.call(BLOCK, 1))
         closed = asyncio.ensure_future(peer.wait_closed())
         await until(lambda: r.back.running)
-        await r.client.close()
+        await (r.client if side == "client" else r.server).close()
         with pytest.raises(TransportClosed):
             await waiting
         await closed
         await peer.wait_closed()
+        await line.wait_closed()
         assert peer.closed
+        assert line.closed
         with pytest.raises(TransportClosed):
             await peer.call(DOUBLE, 1)
-
-
-async def test_a_server_that_stops_ends_its_reverse_calls(scheme: str) -> None:
-    async with rig(scheme) as r:
-        await r.client.call(JOIN, 1)
-        waiting = asyncio.ensure_future(r.front.client.call(BLOCK, 1))
-        await until(lambda: r.back.running)
-        await r.server.close()
-        with pytest.raises(TransportClosed):
-            await waiting
-        line: Any = r.client._present
-        await line.wait_closed()
-        assert line.closed
 
 
 @pytest.mark.req("BD-10", "V2-A9")
