@@ -114,17 +114,6 @@ async def read(client: Connection, count: int, into: bytearray | None = None) ->
     return reply.value
 
 
-async def test_a_read_lands_in_the_callers_buffer() -> None:
-    async with serving() as (server, _), connect(server.listening[0], v3.PROGRAM) as client:
-        buffer = bytearray(_MIB)
-        result = await read(client, _MIB, buffer)
-        assert isinstance(result.data, memoryview)
-        assert result.data.obj is buffer
-        assert buffer == _CONTENT
-        assert client.statistics is not None
-        assert client.statistics.calls_write_chunk == 1
-
-
 @pytest.mark.providers("loopback")
 @pytest.mark.versions("2")
 async def test_an_error_of_the_callers_own_decoder_is_the_callers_and_the_connection_goes_on() -> None:
@@ -139,13 +128,21 @@ async def test_an_error_of_the_callers_own_decoder_is_the_callers_and_the_connec
 
 
 async def test_octets_of_any_number_travel_both_ways() -> None:
-    async with serving() as (server, files), connect(server.listening[0]) as client:
+    async with serving() as (server, files), connect(server.listening[0], v3.PROGRAM) as client:
         for count in (0, 1, 2, 3, 4, 1023, 1024, 1025, 3999, 4096, 65535, 100_003, _MIB):
             assert bytes((await read(client, count)).data) == _CONTENT[:count], count
             args = v3.WRITE3args(_HANDLE, 9, count, v3.stable_how.FILE_SYNC, _CONTENT[:count])
             reply = await client.call(v3.WRITE, args)
             assert reply.status == v3.nfsstat3.NFS3_OK
             assert files.written.pop() == (9, bytes(_CONTENT[:count])), count
+        buffer = bytearray(_MIB)
+        assert client.statistics is not None
+        before = client.statistics.calls_write_chunk
+        result = await read(client, _MIB, buffer)
+        assert isinstance(result.data, memoryview)
+        assert result.data.obj is buffer
+        assert buffer == _CONTENT
+        assert client.statistics.calls_write_chunk == before + 1
 
 
 async def test_more_calls_than_there_are_credits_are_made_at_once() -> None:
@@ -215,6 +212,9 @@ async def test_errors_of_rpc_reach_the_caller() -> None:
         with pytest.raises(ProgramUnavailable):
             await client.call(mount.MNT, "/")
         await client.call(v3.NULL, None)
+        async with connect(server.listening[0], mount.PROGRAM) as other:
+            with pytest.raises(LocalProtocolError, match="not a procedure of"):
+                await other.call(v3.NULL, None)
 
 
 @pytest.mark.thorough
@@ -225,12 +225,6 @@ async def test_a_program_that_does_not_go_over_rdma_is_offered_over_tcp() -> Non
         await client.call(mount.PROGRAM.procedures[0], None)
         assert client.negotiated is None
         assert bytes((await read(client, 5000)).data) == _CONTENT[:5000]
-
-
-async def test_calls_of_another_program_are_refused_before_they_are_sent() -> None:
-    async with serving() as (server, _), connect(server.listening[0], mount.PROGRAM) as client:
-        with pytest.raises(LocalProtocolError, match="not a procedure of"):
-            await client.call(v3.NULL, None)
 
 
 async def test_a_cancelled_read_leaves_the_buffer_alone_and_the_connection_up() -> None:
@@ -358,34 +352,6 @@ async def test_connections_beyond_the_bound_are_turned_away() -> None:
         running.cancel()
 
 
-async def test_a_fault_of_our_own_costs_one_connection(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with serving() as (server, _), connect(server.listening[0]) as other:
-        await other.call(v3.NULL, None)
-        (there,) = server.connections
-        client = await connect(server.listening[0], options=ConnectOptions(reconnect=False))
-        await client.call(v3.NULL, None)
-        (faulty,) = server.connections - {there}
-
-        answer = RdmaCallsTaken.on_call
-
-        def fail_there(calls_taken: RdmaCallsTaken, call: ServerCall) -> None:
-            if calls_taken.client is faulty:
-                raise RuntimeError("on purpose")
-            answer(calls_taken, call)
-
-        monkeypatch.setattr(RdmaCallsTaken, "on_call", fail_there)
-        with pytest.raises(TransportClosed):
-            await client.call(v3.NULL, None)
-        await client.close()
-        await until(lambda: server.connections == {there})
-        await other.call(v3.NULL, None)
-    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
-        record.getMessage() for record in caplog.records if "a fault in the connection with 127.0.0.1" in record.message
-    ]
-
-
 class Repliers(Files):
     """ACCESS answers from a task."""
 
@@ -395,26 +361,32 @@ class Repliers(Files):
         return v3.ACCESS3res(v3.nfsstat3.NFS3ERR_IO, v3.ACCESS3resfail(_NO_ATTRIBUTES))
 
 
-UNSENDABLE: dict[str, Any] = {
-    "inline": (v3.READ, v3.READ3args(_HANDLE, 0, 5000)),
-    "task": (v3.ACCESS, v3.ACCESS3args(_HANDLE, 1)),
-    "worker": (v3.WRITE, v3.WRITE3args(_HANDLE, 0, 5000, v3.stable_how.FILE_SYNC, bytes(5000))),
-    "no handler": (v3.LOOKUP, v3.LOOKUP3args(v3.diropargs3(_HANDLE, "name"))),
+FAULTS: dict[str, Any] = {
+    "reply inline": (v3.READ, v3.READ3args(_HANDLE, 0, 5000)),
+    "reply of a task": (v3.ACCESS, v3.ACCESS3args(_HANDLE, 1)),
+    "reply of a worker": (v3.WRITE, v3.WRITE3args(_HANDLE, 0, 5000, v3.stable_how.FILE_SYNC, bytes(5000))),
+    "reply without a handler": (v3.LOOKUP, v3.LOOKUP3args(v3.diropargs3(_HANDLE, "name"))),
+    "call": (v3.NULL, None),
 }
 
 
 @pytest.mark.req("V1-67")
-@each_case("where", UNSENDABLE)
-async def test_a_reply_that_cannot_be_made_ends_the_connection(
+@each_case("where", FAULTS)
+async def test_a_fault_of_our_own_costs_one_connection(
     where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A call that cannot be taken, or a reply that cannot be made."""
+    post, take = Outbox._post, RdmaCallsTaken.on_call
 
-    post = Outbox._post
-
-    def raising(outbox: Outbox, message: Outgoing) -> bool:
+    def fail_to_post(outbox: Outbox, message: Outgoing) -> bool:
         if message.kind is Kind.REPLY:
             raise MemoryError
         return post(outbox, message)
+
+    def fail_to_take(calls_taken: RdmaCallsTaken, call: ServerCall) -> None:
+        if calls_taken.client is faulty:
+            raise RuntimeError("on purpose")
+        take(calls_taken, call)
 
     escaped: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: escaped.append(context))
@@ -426,9 +398,12 @@ async def test_a_reply_that_cannot_be_made_ends_the_connection(
         (faulty,) = server.connections - {there}
         assert isinstance(faulty, RdmaConnection)
         with monkeypatch.context() as patch:
-            patch.setattr(Outbox, "_post", raising)
+            if where == "call":
+                patch.setattr(RdmaCallsTaken, "on_call", fail_to_take)
+            else:
+                patch.setattr(Outbox, "_post", fail_to_post)
             with pytest.raises(TransportClosed):
-                await client.call(*UNSENDABLE[where])
+                await client.call(*FAULTS[where])
         await client.close()
         await until(lambda: server.connections == {there})
         # The memory that the call and its handler had borrowed is free for others.
