@@ -30,7 +30,7 @@ from support.programs import decode_word, encode_word
 
 NUMBER = 0x20000031
 MOST = 1 << 20
-LARGE = 20_000
+LARGE = 10_000
 """Items: more octets than any version sends in one message, and less than TCP takes in one record."""
 
 
