@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
@@ -13,13 +12,6 @@ from rpcrdma.aio.answering.call_memory import CallMemory
 from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
 
 FREE = RPC_UNCOUNTED_CALL_OCTETS
-
-
-def in_loop(test: Callable[[], None]) -> None:
-    async def main() -> None:
-        test()
-
-    asyncio.run(main())
 
 
 def nothing() -> None:
@@ -115,31 +107,25 @@ async def test_one_record_is_the_first_that_a_connection_has_whatever_it_had_bef
     assert (memory.short, told, pool.lent_octets) == (False, ["room"], 5 * MIB + 3 * MIB - FREE)
 
 
-def test_a_record_larger_than_the_pool_has_room_when_nobody_else_holds_any() -> None:
-    def test() -> None:
-        pool = BufferPool(octets_max=MIB // 2)
-        memory = CallMemory(pool.share("a"), nothing)
-        memory.expect(MIB)
-        assert not memory.short
-        assert pool.lent_octets == MIB // 2
-
-    in_loop(test)
+async def test_a_record_larger_than_the_pool_has_room_when_nobody_else_holds_any() -> None:
+    pool = BufferPool(octets_max=MIB // 2)
+    memory = CallMemory(pool.share("a"), nothing)
+    memory.expect(MIB)
+    assert not memory.short
+    assert pool.lent_octets == MIB // 2
 
 
-def test_what_runs_when_the_connection_ends_is_counted_until_it_is_answered() -> None:
-    def test() -> None:
-        pool = BufferPool(octets_max=4 * MIB)
-        resumed: list[bool] = []
-        memory = CallMemory(pool.share("a"), lambda: resumed.append(True))
-        memory.add(MIB)
-        memory.expect(MIB)
-        waits = memory.short
-        memory.close()
-        assert waits
-        assert (memory.short, resumed) == (False, [])
-        assert pool.lent_octets == MIB - FREE
-        memory.remove(MIB)
-        assert pool.lent_octets == 0
-        assert not pool.waited_for
-
-    in_loop(test)
+async def test_what_runs_when_the_connection_ends_is_counted_until_it_is_answered() -> None:
+    pool = BufferPool(octets_max=4 * MIB)
+    resumed: list[bool] = []
+    memory = CallMemory(pool.share("a"), lambda: resumed.append(True))
+    memory.add(MIB)
+    memory.expect(MIB)
+    waits = memory.short
+    memory.close()
+    assert waits
+    assert (memory.short, resumed) == (False, [])
+    assert pool.lent_octets == MIB - FREE
+    memory.remove(MIB)
+    assert pool.lent_octets == 0
+    assert not pool.waited_for

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +11,6 @@ from client_calls import (
     CONTENT,
     FH,
     MIB,
-    READ_REQUEST,
     READ_RESPONSE,
     SEND,
     TERMINATE,
@@ -90,20 +88,6 @@ async def test_a_breach_gets_its_terminate_and_touches_nothing(client_scene: Sce
         reading.peer.close()
 
 
-async def test_a_write_after_the_reply(client_scene: Scenes) -> None:
-    async with client_scene() as it:
-        reading = await Reading(*await it.pair()).begin()
-        await reading.peer.send_segments(
-            tagged(WRITE, reading.handle, reading.offset, CONTENT[:5000]), send(reading.reply)
-        )
-        await reading.calling
-        await reading.peer.send_segments(tagged(WRITE, reading.handle, reading.offset, bytes(5000)))
-        (heard,) = await reading.peer.segments_to_end()
-        assert heard.terminate_code == 0x1100
-        assert reading.buffer[2000:7000] == CONTENT[:5000]
-        reading.assert_untouched_outside()
-
-
 async def test_memory_of_another_connection(client_scene: Scenes) -> None:
     async with client_scene() as it:
         victim = await Reading(*await it.pair()).begin()
@@ -115,53 +99,6 @@ async def test_memory_of_another_connection(client_scene: Scenes) -> None:
         await victim.peer.send_segments(send(victim.reply))
         await victim.calling
         assert victim.buffer[2000:7000] == CONTENT[:5000]
-
-
-async def test_invalidation_of_another_calls_memory(client_scene: Scenes) -> None:
-    async with client_scene() as it:
-        client, peer = await it.pair()
-        await assert_works(client, peer, 1)
-        first = await Reading(client, peer).begin()
-        second = await Reading(client, peer).begin()
-        await peer.send_segments(invalidating(first.reply, second.handle, 2))
-        for reading in (first, second):
-            assert (await fails(reading.calling)).protocol_error
-            assert reading.buffer == b"\xee" * 9000
-
-
-async def test_an_argument_is_read_within_its_bounds_only(client_scene: Scenes) -> None:
-    async with client_scene() as it:
-        for shift in (-1, 1):
-            client, peer = await it.pair()
-            args = v3.WRITE3args(FH, 0, 5000, v3.stable_how.UNSTABLE, CONTENT[:5000])
-            calling = asyncio.create_task(client.call(v3.WRITE, args))
-            ((handle, octets, offset),) = HeardCall(await peer.segment()).reads
-            await peer.send_segments(read_request(1, 5, 0, octets, handle, offset + shift))
-            await fails(calling)
-            (heard,) = await peer.segments_to_end()
-            assert heard.terminate_code == 0x0101
-
-
-async def test_an_argument_cannot_be_written_or_read_after_the_reply(client_scene: Scenes) -> None:
-    async with client_scene() as it:
-        for code, breach in ((0x1100, WRITE), (0x0100, READ_REQUEST)):
-            client, peer = await it.pair()
-            data = bytearray(CONTENT[:5000])
-            args = v3.WRITE3args(FH, 0, 5000, v3.stable_how.UNSTABLE, data)
-            calling = asyncio.create_task(client.call(v3.WRITE, args))
-            call = HeardCall(await peer.segment())
-            ((handle, octets, offset),) = call.reads
-            if breach == WRITE:
-                await peer.send_segments(tagged(WRITE, handle, offset, bytes(octets)))
-                await fails(calling)
-            else:
-                result = struct.pack(">IIIII", 0, 0, 0, 5000, 0) + bytes(8)
-                await peer.send_segments(send(header(call.xid) + rpc_reply(call.xid, result)))
-                await calling
-                await peer.send_segments(read_request(1, 5, 0, octets, handle, offset))
-            (heard,) = await peer.segments_to_end()
-            assert heard.terminate_code == code
-            assert data == CONTENT[:5000]
 
 
 async def test_a_server_that_neither_reads_nor_closes(client_scene: Scenes) -> None:

@@ -1,4 +1,4 @@
-"""How RDMA connections begin and end on sockets: time-outs, two of the same role, an orderly close."""
+"""How RDMA connections begin and end on sockets: time-outs, pauses, an orderly close."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clock_ahead import set_clock_ahead
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
-from rpcrdma.aio.drivers.software_rnic import SoftwareRnic, TcpLink
+from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
 from rpcrdma.aio.server.serve import Server, serve
 from rpcrdma.errors import TransportClosed
 from rpcrdma.iwarp import IwarpConfig
@@ -28,51 +28,6 @@ from support.waiting import until
 
 # The connections that the tests make by themselves begin in the newest version.
 pytestmark = [pytest.mark.usefixtures("each_version"), pytest.mark.versions("1", "2")]
-
-
-async def two_of(*, active: bool) -> tuple[RdmaConnection, RdmaConnection]:
-    """Both ends of a TCP connection in the same role, as misconfiguration can have it."""
-    loop = asyncio.get_running_loop()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.setblocking(False)
-        near = socket.socket()
-        near.setblocking(False)
-        await loop.sock_connect(near, listener.getsockname())
-        far, _ = await loop.sock_accept(listener)
-    ends = [
-        RdmaConnection(
-            TcpLink(sock, IwarpConfig(), active=active),
-            transport=TransportConfig(),
-            results=BufferPool(),
-            arguments=BufferPool(),
-        )
-        for sock in (near, far)
-    ]
-    return ends[0], ends[1]
-
-
-@pytest.mark.thorough
-@pytest.mark.req("MPA-43", "MPA-45")
-async def test_two_responders_let_go_of_each_other_after_a_time() -> None:
-    ends = await two_of(active=False)
-    await asyncio.sleep(0)
-    set_clock_ahead(10)
-    for end in ends:
-        await end.wait_closed()
-        with pytest.raises(TransportClosed):
-            await end.wait_established()
-    # The other one may notice that the connection is closed before its own time is over.
-    reasons = [end.end_reason.reason for end in ends if end.end_reason is not None]
-    assert "no MPA start-up frame from the peer within 10 s" in reasons
-
-
-@pytest.mark.thorough
-@pytest.mark.req("MPA-43", "MPA-42")
-async def test_two_initiators_notice_it_by_the_key() -> None:
-    for end in await two_of(active=True):
-        await end.wait_closed()
-        assert end.end_reason is not None
-        assert "both sides are MPA initiators" in end.end_reason.reason
 
 
 @pytest.mark.thorough

@@ -122,7 +122,7 @@ def rest_in_worker(args: int, context: Any) -> Generator[None, None, Any]:
 
 @each_case("handler", [inline, coroutine, worker, rest_in_worker])
 async def test_any_number_of_calls_of_one_connection_have_memory_for_their_results_in_turn(handler: Any) -> None:
-    calls = 40
+    calls = 25
     scene = Scene(handler)
     peer = Peer(scene)
     for _ in range(calls):
@@ -135,8 +135,8 @@ async def test_any_number_of_calls_of_one_connection_have_memory_for_their_resul
     assert await scene.runner.drain(1)
 
 
-@pytest.mark.parametrize("handler", [inline, coroutine, worker])
-@pytest.mark.parametrize("asked", [0, 5000, MIB])
+@each_case("handler", [inline, coroutine, worker])
+@each_case("asked", [0, 5000, MIB])
 async def test_memory_that_a_handler_has_not_asked_for_is_free_when_it_ends(handler: Any, asked: int) -> None:
     scene = Scene(handler, 2 * MIB)
     peer = Peer(scene)
