@@ -18,6 +18,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, in_worker, inline_or_worker
+from support.cases import each_case
 from support.programs import procedure
 from support.raw_calls import file_handle, record, rpc
 from support.raw_socket import RawSocketPeer
@@ -156,7 +157,7 @@ BEGUN, WAITING = 1, 2
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("joined", [False, True], ids=["later", "meanwhile"])
+@each_case("joined", [False, True])
 async def test_calls_that_are_repeated_after_their_connection_has_ended_run_once(joined: bool) -> None:
     """`joined`: the repeats come before the first connection ends."""
     slow = SlowAccess()

@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,46 +64,39 @@ async def test_an_ended_tcp_connection_leaves_nothing_to_the_garbage_collector()
 
 
 class Served:
-    """`rpcrdma serve` in a process of its own, over TCP, with its metrics."""
+    """`rpcrdma serve` in a process of its own, over TCP and RDMA, with its metrics."""
 
-    def __init__(self, root: Path) -> None:
-        command = [sys.executable, "-m", "rpcrdma", "serve", "--state-dir", str(root), "--stop-at-eof"]
-        command += ["--listen", "tcp://127.0.0.1:0", "--listen", "rdma://127.0.0.1:0"]
-        command += ["--metrics", "127.0.0.1:0", str(root)]
-        # Pieces of messages have memory of their own, so holes between them in the heap of the C library do not count.
-        environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=environment,
-        )
-        assert self.process.stdout is not None
-        urls = [self.process.stdout.readline().split()[2] for _ in range(2)]
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        self._process = process.pid
+        urls = [process.stdout.readline().split()[2] for _ in range(2)]
         self.tcp_port, self.rdma_port = (int(url.rpartition(":")[2]) for url in urls)
-        self.metrics = self.process.stdout.readline().split()[-1]
-
-    def __enter__(self) -> Served:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            assert stream is not None
-            stream.close()
+        self.metrics = process.stdout.readline().split()[-1]
 
     @property
     def resident_octets(self) -> int:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        status = Path(f"/proc/{self._process}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) << 10
 
     def metric(self, name: str) -> float:
         with urllib.request.urlopen(self.metrics, timeout=60) as answer:
             page: str = answer.read().decode()
         return next(float(line.split()[-1]) for line in page.splitlines() if line.startswith(f"{name} "))
+
+
+@contextmanager
+def serving(root: Path) -> Iterator[Served]:
+    command = [sys.executable, "-m", "rpcrdma", "serve", "--state-dir", str(root), "--stop-at-eof"]
+    command += ["--listen", "tcp://127.0.0.1:0", "--listen", "rdma://127.0.0.1:0"]
+    command += ["--metrics", "127.0.0.1:0", str(root)]
+    # Pieces of messages have memory of their own, so holes between them in the heap of the C library do not count.
+    settings: dict[str, Any] = {"env": os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}, "text": True}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, **settings) as process:
+        try:
+            yield Served(process)
+        finally:
+            process.kill()
 
 
 async def until_seen(condition: Callable[[], bool]) -> None:
@@ -156,7 +150,7 @@ async def use(served: Served, scheme: str, connections: int) -> int:
 def test_memory_does_not_grow_with_the_connections_that_have_ended(
     scheme: str, rounds: int, connections: int, tmp_path: Path
 ) -> None:
-    with Served(tmp_path) as served:
+    with serving(tmp_path) as served:
         after = [asyncio.run(use(served, scheme, connections)) for _ in range(rounds)]
     # Queue pairs and endpoints refer to each other: these small objects wait for the garbage collector, the messages do
     # not. One round holds 40 MB of messages.

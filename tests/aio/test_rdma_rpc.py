@@ -22,7 +22,6 @@ from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import CallTimeout, ConnectFailed, LocalProtocolError, TransportClosed
-from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import mount, v3
 from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.service import CallContext, in_worker
@@ -190,17 +189,6 @@ async def test_both_sides_agree_on_thresholds(each_provider: str, remote_invalid
             assert agreed.peer_properties["reverse"] == "general"
             json.dumps(dataclasses.asdict(agreed))
         assert connection.negotiated.provider == each_provider
-
-
-@pytest.mark.thorough
-@on_sockets
-async def test_one_side_that_wants_checksums_is_enough() -> None:
-    options = ConnectOptions(iwarp=IwarpConfig(crc=False))
-    async with serving() as (server, _), connect(server.listening[0], options=options) as client:
-        await client.call(v3.NULL, None)
-        (connection,) = server.connections
-        assert client.negotiated is not None
-        assert (client.negotiated.crc, connection.negotiated.crc) == (True, True)
 
 
 async def test_errors_of_rpc_reach_the_caller() -> None:

@@ -19,7 +19,7 @@ from rpcrdma.aio.client.connect import connect
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.limits import RDMA_STALLED_S
-from rpcrdma.nfs import mount, v3
+from rpcrdma.nfs import mount
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.rpc.service import Service
 from rpcrdma.transport import TransportConfig
@@ -27,7 +27,6 @@ from support.cases import each_case
 from support.raw_calls import (
     BOTH_PRIVATE,
     NULL_CALL,
-    READ_REQUEST,
     READ_RESPONSE,
     SEND,
     WRITE,
@@ -69,18 +68,6 @@ async def test_many_calls_wait_for_one_that_is_not_delivered(scene: Scenes, monk
             assert (await sink.peer.segment()).payload[12:] == struct.pack(">II", 4, 2)
         assert (await sink.peer.segment()).opcode == SEND
         assert it.files.written == [CONTENT[:5000]]
-
-
-async def test_reads_that_are_never_answered_hold_up_nobody_else(scene: Scenes) -> None:
-    async with scene() as it:
-        peers = [await it.connected() for _ in range(4)]
-        for peer in peers:
-            await assert_works(peer, 1)
-            await peer.send_segments(*(send(write_call(MIB, (7, MIB, 0)), number) for number in range(2, 100)))
-            assert (await peer.segment()).opcode == READ_REQUEST
-            assert it.lent_octets <= it.pools[1].octets_max / 8
-            await it.still_good()
-        assert it.files.written == []
 
 
 async def test_a_peer_that_reads_nothing_is_held_up_and_nobody_else(scene: Scenes) -> None:
@@ -170,20 +157,6 @@ async def test_60_half_open_connections_beside_one_that_works(scene: Scenes) -> 
         set_clock_ahead(IwarpConfig().startup_timeout_s)
         ended = await asyncio.gather(*(peer.ended() for peer in it.peers))
         assert ended == [b""] * 60
-
-
-async def test_more_connections_than_allowed_are_turned_away_where_all_have_calls(scene: Scenes) -> None:
-    async with scene(connections_max=3) as it:
-        held = [await PendingWrite(await it.connected(), 5000).begin() for _ in range(3)]
-        # The last one has taken the place of the one that was idle.
-        assert len(it.server.connections) == 3
-        for _ in range(5):
-            assert await (await it.peer()).ended() == b""
-        held[0].peer.close()
-        await until(lambda: len(it.server.connections) == 2)
-        await it.good.call(v3.NULL, None)
-        for each in held:
-            each.peer.close()
 
 
 async def mounted(service: Service) -> bytes:

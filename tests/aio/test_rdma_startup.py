@@ -18,10 +18,10 @@ from rpcrdma.aio.server.serve import Server, serve
 from rpcrdma.errors import TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
-from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.negotiation import State
 from support import raw_calls, raw_replies
+from support.late_accesses import Files
 from support.raw_iwarp import startup_frame
 from support.raw_socket import RawSocketPeer
 from support.waiting import until
@@ -151,14 +151,6 @@ async def test_a_server_that_overlooks_the_first_message_is_nudged_until_it_answ
 def test_the_time_before_a_nudge_is_no_less_than_none() -> None:
     with pytest.raises(ValueError, match="nudge_after_s is -1"):
         IwarpConfig(nudge_after_s=-1)
-
-
-class Files(v3.NFS_V3_Service):
-    """READ answers with zeros."""
-
-    def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
-        data = bytes(args.count)
-        return v3.READ3res(v3.nfsstat3.NFS3_OK, v3.READ3resok(v3.post_op_attr(False, None), args.count, False, data))
 
 
 @pytest.mark.thorough
