@@ -166,8 +166,7 @@ async def test_an_argument_that_shows_no_octets_is_refused_by_its_name(scheme: s
 
 
 # The result is encoded above the transport.
-@pytest.mark.thorough
-@pytest.mark.providers("iwarp")
+@pytest.mark.providers("simulated")
 @pytest.mark.versions("2")
 @each_case("kind", REFUSED)
 async def test_a_result_that_shows_no_octets_costs_its_call_alone(
