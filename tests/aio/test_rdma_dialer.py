@@ -167,7 +167,7 @@ async def test_a_server_that_names_no_version_in_time_is_no_reason_to_leave_the_
     assert await server.fails(NEW) == "server:20049: no answer in version 2 of RPC-over-RDMA within 10 s"
 
 
-@pytest.mark.parametrize("version", ["auto", NEW])
+@each_case("version", ["auto", NEW])
 async def test_hosts_that_are_not_content_with_each_other_end_the_attempt(version: str) -> None:
     server = Server(new=1.0, new_error=HostAuthenticationFailed("no", cause="absent"))
     with pytest.raises(HostAuthenticationFailed):

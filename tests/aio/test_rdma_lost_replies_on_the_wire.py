@@ -85,7 +85,7 @@ class OnceFiles(v3.NFS_V3_Service):
 
 
 @pytest.mark.req("V1-65")
-@pytest.mark.parametrize("lost", [False, True], ids=["answered", "connection lost before the answer"])
+@each_case("lost", [False, True])
 async def test_a_repeat_is_answered_in_its_own_chunks_or_refused_if_they_cannot_hold_the_reply(
     scene: Scenes, lost: bool
 ) -> None:

@@ -27,6 +27,7 @@ from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import CallContext, ReverseCaller, Service, in_worker
 from rpcrdma.transport import VERSION_CHOICES, ChunkRefused, ReplyBound, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 from support.programs import procedure
 from support.waiting import until
 
@@ -329,7 +330,7 @@ async def test_a_reverse_call_in_line_times_out_in_its_place(scheme: str) -> Non
         assert await r.front.client.call(DOUBLE, 4) == 8
 
 
-@pytest.mark.parametrize("side", ["client", "server"])
+@each_case("side", ["client", "server"])
 async def test_the_end_of_the_connection_ends_reverse_calls(scheme: str, side: str) -> None:
     async with rig(scheme) as r:
         await r.client.call(JOIN, 1)

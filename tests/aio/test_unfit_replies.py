@@ -19,6 +19,7 @@ from rpcrdma.rpc.reply_cache import ReplyCache
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import CallRefused, ChunkRefused, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 from support.programs import decode_word, encode_word
 
 pytestmark = pytest.mark.usefixtures("each_provider")
@@ -91,7 +92,7 @@ async def test_a_call_whose_chunks_are_refused_names_the_servers_limit() -> None
 
 
 @pytest.mark.versions("2", "2-07", "2-rtr")
-@pytest.mark.parametrize("octets", [2 * MIB, 4 * MIB])
+@each_case("octets", [2 * MIB, 4 * MIB])
 async def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_that_runs_once(
     monkeypatch: pytest.MonkeyPatch, octets: int
 ) -> None:

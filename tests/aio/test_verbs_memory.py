@@ -62,10 +62,9 @@ async def over(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("octets", [4096, OCTETS, 1 << 20])
+@each_case("octets", [4096, OCTETS, 1 << 20])
 async def test_calls_in_memory_of_pools_register_nothing_after_the_first_ones(octets: int) -> None:
     device = DeviceInMemory()
-
     async with over(device) as (client, _server):
         data = memoryview(PooledMemory(octets))
         for _ in range(32):
@@ -90,7 +89,6 @@ async def test_a_callers_memory_is_registered_for_each_call_unless_it_is_made_fo
     kind: type[bytearray], registered: int
 ) -> None:
     device = DeviceInMemory()
-
     async with over(device) as (client, _server):
         memory = kind(OCTETS)
         for _ in range(3):
@@ -101,7 +99,6 @@ async def test_a_callers_memory_is_registered_for_each_call_unless_it_is_made_fo
 
 @pytest.mark.thorough
 async def test_a_server_registers_its_pooled_memory_once_and_counts_it() -> None:
-
     async with over(DeviceInMemory()) as (client, server):
         for _ in range(5):
             await read(client)
@@ -130,7 +127,6 @@ async def test_data_that_comes_by_send_stays_where_the_device_has_placed_it_unle
         wrote(buffer, start, data)
 
     monkeypatch.setattr(ScatteredBuffer, "write", write_noted)
-
     async with over(device, rpcrdma_version=2, extension="rtr") as (client, server):
         for _ in range(15):
             await read(client)
@@ -148,7 +144,6 @@ async def test_data_that_comes_by_send_stays_where_the_device_has_placed_it_unle
 async def test_without_memory_windows_remote_invalidation_is_not_offered_and_local_memory_is_kept(type_2: bool) -> None:
     device = DeviceInMemory(windows=0)
     device.attributes["type_2_windows"] = type_2
-
     async with over(device) as (client, server):
         assert client.negotiated is not None
         assert not client.negotiated.remote_invalidation
@@ -164,7 +159,6 @@ async def test_without_memory_windows_remote_invalidation_is_not_offered_and_loc
 async def test_an_iwarp_device_is_not_asked_for_windows() -> None:
     device = DeviceInMemory()
     device.attributes["iwarp"] = True
-
     async with over(device) as (client, _server):
         assert client.negotiated is not None
         assert not client.negotiated.remote_invalidation
@@ -175,7 +169,6 @@ async def test_an_iwarp_device_is_not_asked_for_windows() -> None:
 @pytest.mark.thorough
 async def test_a_call_without_a_further_window_fails_and_the_connection_goes_on() -> None:
     device = DeviceInMemory(windows=1)
-
     async with over(device) as (client, _server):
         several = await asyncio.gather(*(read(client) for _ in range(3)), return_exceptions=True)
         assert [type(each) for each in several] == [type(None), LocalProtocolError, LocalProtocolError]
@@ -189,7 +182,6 @@ async def test_a_device_that_makes_no_domain_is_told_when_the_connection_is_made
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     device = DeviceInMemory()
-
     async with over(device) as (_client, server):
 
         def domain(_identifier: Any) -> Any:
@@ -208,7 +200,6 @@ async def test_a_device_without_room_for_a_connection_gets_it_from_kept_registra
 ) -> None:
     device = DeviceInMemory()
     provider = VerbsProvider(device)
-
     async with over(device, provider) as (client, server):
         await read(client)
         (far,) = server.connections
@@ -237,7 +228,6 @@ async def test_the_registrations_of_a_connection_end_with_it(monkeypatch: pytest
         managers.append(manager)
 
     monkeypatch.setattr(ConnectionManager, "__init__", noted)
-
     async with over(DeviceInMemory()) as (client, _server):
         await read(client)
         (manager,) = managers
@@ -273,7 +263,6 @@ async def test_a_late_reply_to_a_write_that_was_given_up_costs_the_connection_an
             return super().write(args, context)
 
     arrived: list[int] = []
-
     async with over(DeviceInMemory(), service=Slow()) as (client, _):
         gates.update({0: asyncio.Event(), 1: asyncio.Event()})
         first, second = (asyncio.ensure_future(write(client, memoryview(bytearray(OCTETS)), at)) for at in (0, 1))
@@ -302,7 +291,6 @@ async def test_memory_of_calls_is_free_again_when_the_device_is_unplugged(monkey
         return WorkStatus.FLUSHED
 
     monkeypatch.setattr(device_in_memory._QueuePair, "_take", unplugged_meanwhile)
-
     async with over(device, reconnect=False) as (client, server):
         data = bytearray(OCTETS)
         writing = write(client, memoryview(data))
