@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from client_calls import (
     CONTENT,
-    FH,
-    MIB,
     READ_RESPONSE,
     SEND,
     TERMINATE,
@@ -20,9 +19,9 @@ from client_calls import (
     fails,
     null,
     read_into,
+    write,
 )
 from rpcrdma.aio.client.connect import Connection
-from rpcrdma.nfs import v3
 from support.cases import each_case
 from support.raw_iwarp import read_request, tagged
 from support.raw_replies import HeardCall, chunk, header, invalidating, read_result, rpc_reply, send
@@ -101,32 +100,31 @@ async def test_memory_of_another_connection(client_scene: Scenes) -> None:
         assert victim.buffer[2000:7000] == CONTENT[:5000]
 
 
+async def blocked(it: Any) -> tuple[Connection, RawSocketPeer, asyncio.Task[Any]]:
+    """A server that asks for the argument of a WRITE again and again, and reads nothing until the socket is full."""
+    client, peer = await it.pair()
+    await assert_works(client, peer, 1)
+    calling = write(client, CONTENT)
+    ((handle, octets, offset),) = HeardCall(await peer.segment()).reads
+    await peer.send_segments(*(read_request(number, 5, 0, octets, handle, offset) for number in range(1, 30)))
+    await until(lambda: client._present._driver.blocked)
+    return client, peer, calling
+
+
 async def test_a_server_that_neither_reads_nor_closes(client_scene: Scenes) -> None:
     """The calls behind the closed window fail when the connection is given up."""
     async with client_scene() as it:
-        client, peer = await it.pair()
-        await assert_works(client, peer, 1)
-        args = v3.WRITE3args(FH, 0, MIB, v3.stable_how.UNSTABLE, CONTENT)
-        calling = [asyncio.create_task(client.call(v3.WRITE, args)) for _ in range(30)]
-        ((handle, octets, offset),) = HeardCall(await peer.segment()).reads
-        await peer.send_segments(*(read_request(number, 5, 0, octets, handle, offset) for number in range(1, 30)))
-        # Until the client's socket takes no more.
-        driver = client._present._driver
-        await until(lambda: driver.blocked)
+        client, _, calling = await blocked(it)
+        behind = [write(client, CONTENT) for _ in range(30)]
+        await asyncio.sleep(0)
         await client.close()
-        for waiting in calling:
+        for waiting in (calling, *behind):
             await fails(waiting)
 
 
 async def test_a_terminate_that_cannot_leave(client_scene: Scenes) -> None:
     async with client_scene() as it:
-        client, peer = await it.pair()
-        args = v3.WRITE3args(FH, 0, MIB, v3.stable_how.UNSTABLE, CONTENT)
-        calling = asyncio.create_task(client.call(v3.WRITE, args))
-        ((handle, octets, offset),) = HeardCall(await peer.segment()).reads
-        await peer.send_segments(*(read_request(number, 5, 0, octets, handle, offset) for number in range(1, 30)))
-        driver = client._present._driver
-        await until(lambda: driver.blocked)
+        client, peer, calling = await blocked(it)
         await peer.send_segments(tagged(WRITE, 9, 0, b"x"))
         assert (await fails(calling)).protocol_error
         await client._present.wait_closed()
@@ -147,20 +145,9 @@ async def test_a_call_that_is_cancelled_as_the_connection_ends(client_scene: Sce
 async def test_memory_of_a_cancelled_call_is_the_callers_though_the_call_waits_to_be_sent(client_scene: Scenes) -> None:
     """The call that is sent later is unchanged: else its checksum would be wrong, and the connection would end."""
     async with client_scene() as it:
-        client, peer = await it.pair()
-        await assert_works(client, peer, 1)
-        bulk = v3.WRITE3args(FH, 0, MIB, v3.stable_how.UNSTABLE, CONTENT)
-        first = asyncio.create_task(client.call(v3.WRITE, bulk))
-        call = HeardCall(await peer.segment())
-        ((handle, octets, offset),) = call.reads
-        await peer.send_segments(*(read_request(number, 5, 0, octets, handle, offset) for number in range(1, 30)))
-        driver = client._present._driver
-        await until(lambda: driver.blocked)
+        client, peer, first = await blocked(it)
         buffers = [bytearray(b"\xaa" * 900) for _ in range(8)]
-        calling = [
-            asyncio.create_task(client.call(v3.WRITE, v3.WRITE3args(FH, 0, 900, v3.stable_how.UNSTABLE, buffer)))
-            for buffer in buffers
-        ]
+        calling = [write(client, buffer) for buffer in buffers]
         await asyncio.sleep(0)
         for task, buffer in zip(calling, buffers, strict=True):
             task.cancel()

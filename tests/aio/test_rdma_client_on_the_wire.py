@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from client_calls import CONTENT, ENDS, FH, WRITE, Scenes, assert_works, fails, leave, null, read_into
+from client_calls import CONTENT, ENDS, FH, WRITE, Scenes, assert_works, fails, leave, null, read_into, write
 from clock_ahead import set_clock_ahead
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import CallTimeout, ConnectFailed, RpcRdmaError
@@ -82,8 +82,7 @@ async def test_cut_while_an_argument_is_read(client_scene: Scenes, how: str) -> 
     async with client_scene() as it:
         for length in (1, 16, 17, 3000, 60_000, 150_000):
             client, peer = await it.pair()
-            args = v3.WRITE3args(FH, 0, 200_000, v3.stable_how.UNSTABLE, CONTENT[:200_000])
-            calling = asyncio.create_task(client.call(v3.WRITE, args))
+            calling = write(client, CONTENT[:200_000])
             ((handle, octets, offset),) = HeardCall(await peer.segment()).reads
             await peer.send_segments(read_request(1, 5, 0, octets, handle, offset))
             await peer.receive(length)

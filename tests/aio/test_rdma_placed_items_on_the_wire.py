@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from client_calls import CONTENT, FH, READ_REQUEST, READ_RESPONSE, SEND, Scenes, assert_works, fails, null, read_into
+from client_calls import (
+    CONTENT,
+    READ_REQUEST,
+    READ_RESPONSE,
+    SEND,
+    Scenes,
+    assert_works,
+    fails,
+    null,
+    read_into,
+    write,
+)
 from client_calls import WRITE as WRITE_OPCODE
 from rpcrdma.errors import DecodeError
 from rpcrdma.nfs import v3
@@ -71,8 +82,7 @@ async def test_a_call_whose_chunks_are_refused_fails_at_once_and_is_not_sent_aga
     async with client_scene() as it:
         client, peer = await it.pair(reconnect=reconnect)
         await assert_works(client, peer, 1)
-        args = v3.WRITE3args(FH, 0, 9000, v3.stable_how.UNSTABLE, CONTENT[:9000])
-        calling = asyncio.create_task(client.call(v3.WRITE, args))
+        calling = write(client, CONTENT[:9000])
         call = HeardCall(await peer.segment())
         assert call.reads
         if refused == "ERR_CHUNK":

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from client_calls import CONTENT, FH, MIB, Scenes, assert_works, fails, null, read_into
+from client_calls import CONTENT, MIB, Scenes, assert_works, fails, null, read_into, write
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.errors import TransportClosed
-from rpcrdma.nfs import v3
 from support import raw_calls, raw_replies
 from support.cases import each_case
 from support.raw_calls import (
@@ -158,8 +157,7 @@ async def server_at(it: Any, moment: str) -> tuple[asyncio.Task[Any] | None, Raw
         await peer.send_segments(tagged(WRITE, handle, offset, CONTENT[: 50_000 if whole else 20_000], last=whole))
         return calling, peer
     if moment.startswith("argument"):
-        args = v3.WRITE3args(FH, 0, MIB, v3.stable_how.UNSTABLE, CONTENT)
-        calling = asyncio.create_task(client.call(v3.WRITE, args))
+        calling = write(client, CONTENT)
         ((handle, octets, offset),) = HeardCall(await peer.segment()).reads
         if moment == "argument read and not taken, until the client's socket is full":
             await peer.send_segments(*(read_request(number, 5, 0, octets, handle, offset) for number in range(1, 30)))
