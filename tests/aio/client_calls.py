@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.client.connect import Connection
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.errors import RpcRdmaError, TransportClosed
 from rpcrdma.nfs import v3
+from rpcrdma.wire.buffers import Buffer
 from support.cases import each_case
 from support.raw_replies import HeardCall, header, rpc_reply, send
 from support.raw_socket import RawSocketPeer
@@ -25,6 +26,11 @@ SEND, WRITE, READ_REQUEST, READ_RESPONSE, TERMINATE = 3, 0, 1, 2, 7
 def read_into(client: Connection, buffer: Any, *, timeout_s: float | None = None) -> asyncio.Task[Any]:
     args = v3.READ3args(FH, 0, len(buffer))
     return asyncio.create_task(client.call(v3.READ, args, into=buffer, timeout_s=timeout_s))
+
+
+def write(client: Connection, data: Buffer) -> asyncio.Task[Any]:
+    args = v3.WRITE3args(FH, 0, len(data), v3.stable_how.UNSTABLE, data)
+    return asyncio.create_task(client.call(v3.WRITE, args))
 
 
 def null(client: Connection, *, timeout_s: float | None = None) -> asyncio.Task[Any]:
@@ -56,3 +62,15 @@ async def leave(peer: RawSocketPeer, how: str) -> None:
     elif how == "reset":
         peer.reset()
     peer.close()
+
+
+async def null_over(url: str, **settings: Any) -> Connection:
+    """A connection that has made one NULL call, and is closed again."""
+    async with connect(url, v3.PROGRAM, options=ConnectOptions(**settings)) as connection:
+        await connection.call(v3.NULL, None)
+    return connection
+
+
+def version_of(connection: Connection) -> str:
+    assert connection.negotiated is not None
+    return connection.negotiated.dialect

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import logging
 import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
 
+from clock_ahead import set_clock_ahead
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.drivers import iwarp_driver, software_rnic
@@ -31,6 +33,7 @@ from rpcrdma.rpc.service import CallContext, Service, in_worker
 from rpcrdma.verbs import SoftwareProtectionDomain
 from support.raw_calls import BOTH_PRIVATE, HANDLE
 from support.raw_socket import RawSocketPeer
+from support.simulated import run_in_virtual_time
 from support.waiting import until
 
 MIB = 1 << 20
@@ -83,11 +86,9 @@ class Files(v3.NFS_V3_Service):
         return v3.WRITE3res(v3.nfsstat3.NFS3_OK, result)
 
 
-class ServerScene:
-    """A server, a client that behaves, and all there is to look at afterwards."""
+class Scene:
+    """What the octets of a hostile peer could leave behind, to be looked at afterwards."""
 
-    server: Server
-    files: Files
     good: Connection
 
     def __init__(self) -> None:
@@ -95,6 +96,49 @@ class ServerScene:
         self.pools: list[BufferPool] = []
         self.escaped: list[dict[str, Any]] = []
         self.peers: list[RawSocketPeer] = []
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: self.escaped.append(context))
+        domains, pools = self.domains, self.pools
+
+        class WatchedDomain(SoftwareProtectionDomain):
+            __slots__ = ()
+
+            def __init__(self, random_bits: Callable[[int], int]) -> None:
+                super().__init__(random_bits)
+                domains.append(self)
+
+        class WatchedPool(BufferPool):
+            __slots__ = ()
+
+            def __init__(self, **sizes: int) -> None:
+                super().__init__(**sizes)
+                pools.append(self)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(software_rnic, "SoftwareProtectionDomain", WatchedDomain)
+            patch.setattr(serving, "BufferPool", WatchedPool)
+            # As if the time for the end of the peer's stream were over at once: many of these peers leave it open.
+            patch.setattr(iwarp_driver, "_LINGER_S", 0.0)
+            yield
+
+    async def assert_nothing_is_left(self) -> None:
+        assert [len(domain.regions) for domain in self.domains] == [0] * len(self.domains)
+        await until(lambda: len(asyncio.all_tasks()) == 1)
+        gc.collect()
+        await asyncio.sleep(0)
+        assert self.escaped == []
+
+
+class ServerScene(Scene):
+    """A server, and a client that behaves."""
+
+    server: Server
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files = Files()
 
     @property
     def lent_octets(self) -> int:
@@ -124,35 +168,21 @@ class ServerScene:
         """Waits until the server has no connection but the good one."""
         await until(lambda: len(self.server.connections) == 1)
 
+    async def alone_in_time(self, period_s: float) -> None:
+        """Likewise; periods pass in which peers may have met their obligations until then."""
+        while len(self.server.connections) > 1:
+            set_clock_ahead(period_s)
+            for _ in range(10):
+                await asyncio.sleep(0)
+
 
 @asynccontextmanager
 async def server_scene(*services: Service, **settings: Any) -> AsyncIterator[ServerScene]:
     it = ServerScene()
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, context: it.escaped.append(context))
-
-    class WatchedDomain(SoftwareProtectionDomain):
-        __slots__ = ()
-
-        def __init__(self, random_bits: Callable[[int], int]) -> None:
-            super().__init__(random_bits)
-            it.domains.append(self)
-
-    class WatchedPool(BufferPool):
-        __slots__ = ()
-
-        def __init__(self, **sizes: int) -> None:
-            super().__init__(**sizes)
-            it.pools.append(self)
-
-    it.files = Files()
-    options = ServeOptions(rdma=RdmaServerConfig(**settings), drain_s=1.0)
+    options = ServeOptions(rdma=RdmaServerConfig(**settings), drain_s=60)
     # Its octets do not tell the last draft from the first.
     version = "2-07" if options.rdma.rpcrdma_version == "2-07" else "auto"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(software_rnic, "SoftwareProtectionDomain", WatchedDomain)
-        patch.setattr(serving, "BufferPool", WatchedPool)
-        patch.setattr(iwarp_driver, "_LINGER_S", 0.05)
+    with it.watched():
         async with (
             serve([*services, it.files][:1], ["rdma://127.0.0.1:0"], options=options) as it.server,
             connect(it.server.listening[0], options=ConnectOptions(rpcrdma_version=version)) as it.good,
@@ -170,31 +200,25 @@ async def server_scene(*services: Service, **settings: Any) -> AsyncIterator[Ser
             await it.alone()
             await until(lambda: not it.lent_octets)
         assert not it.server.connections
-    assert [len(domain.regions) for domain in it.domains] == [0] * len(it.domains)
-    await until(lambda: len(asyncio.all_tasks()) == 1)
-    gc.collect()
-    assert it.escaped == []
+    await it.assert_nothing_is_left()
 
 
 class Empty(v3.NFS_V3_Service):
     """NULL alone."""
 
 
-class ClientScene:
+class ClientScene(Scene):
     """A place where a hostile server listens, and a connection to one that behaves.
 
     Clients speak `rpcrdma_version`, so that scripted servers know which messages come.
     """
 
-    good: Connection
     rpcrdma_version = "1"
 
     def __init__(self, listener: socket.socket) -> None:
+        super().__init__()
         self.listener = listener
         self.url = f"rdma://127.0.0.1:{listener.getsockname()[1]}"
-        self.domains: list[SoftwareProtectionDomain] = []
-        self.escaped: list[dict[str, Any]] = []
-        self.peers: list[RawSocketPeer] = []
         self.clients: list[Connection] = []
 
     def connecting(self, **options: Any) -> asyncio.Task[Connection]:
@@ -224,34 +248,20 @@ class ClientScene:
 
 @asynccontextmanager
 async def client_scene() -> AsyncIterator[ClientScene]:
-    with socket.create_server(("127.0.0.1", 0), backlog=500) as listener, pytest.MonkeyPatch.context() as patch:
+    with socket.create_server(("127.0.0.1", 0), backlog=500) as listener:
         listener.setblocking(False)
         it = ClientScene(listener)
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: it.escaped.append(context))
-
-        class WatchedDomain(SoftwareProtectionDomain):
-            __slots__ = ()
-
-            def __init__(self, random_bits: Callable[[int], int]) -> None:
-                super().__init__(random_bits)
-                it.domains.append(self)
-
-        patch.setattr(software_rnic, "SoftwareProtectionDomain", WatchedDomain)
-        patch.setattr(iwarp_driver, "_LINGER_S", 0.05)
-        async with serve([Empty()], ["rdma://127.0.0.1:0"]) as server, connect(server.listening[0]) as it.good:
-            await it.good.call(v3.NULL, None)
-            try:
-                yield it
+        with it.watched():
+            async with serve([Empty()], ["rdma://127.0.0.1:0"]) as server, connect(server.listening[0]) as it.good:
                 await it.good.call(v3.NULL, None)
-                await asyncio.wait_for(asyncio.gather(*(client.close() for client in it.clients)), 5)
-            finally:
-                for peer in it.peers:
-                    peer.close()
-        assert [len(domain.regions) for domain in it.domains] == [0] * len(it.domains)
-        await until(lambda: len(asyncio.all_tasks()) == 1)
-        gc.collect()
-        await asyncio.sleep(0)
-        assert it.escaped == []
+                try:
+                    yield it
+                    await it.good.call(v3.NULL, None)
+                    await asyncio.gather(*(client.close() for client in it.clients))
+                finally:
+                    for peer in it.peers:
+                        peer.close()
+        await it.assert_nothing_is_left()
 
 
 def assert_quiet(caplog: pytest.LogCaptureFixture) -> None:
@@ -268,17 +278,27 @@ def scene(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., Any]]:
     assert_quiet(caplog)
 
 
-@pytest.fixture
-def run(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[Callable[[ClientScene], Awaitable[None]]], None]]:
-    """`run(test)` runs a test in a scene with a place where a hostile server listens."""
+@pytest.fixture(name="client_scene")
+def client_scene_fixture(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., Any]]:
+    """`async with client_scene() as it`: a place where a hostile server listens, and a server that behaves."""
     caplog.set_level(logging.DEBUG)
-
-    def in_scene(test: Callable[[ClientScene], Awaitable[None]]) -> None:
-        async def main() -> None:
-            async with client_scene() as it:
-                await test(it)
-
-        asyncio.run(main())
-
-    yield in_scene
+    yield client_scene
     assert_quiet(caplog)
+
+
+@pytest.fixture
+def virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test runs in virtual time, without sockets."""
+    monkeypatch.setattr(asyncio, "run", run_in_virtual_time)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a test that is a coroutine function in an event loop of its own."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}
+    # Fixtures may have `asyncio.run` run in virtual time.
+    asyncio.run(test(**arguments))
+    return True

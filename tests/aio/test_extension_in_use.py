@@ -76,60 +76,51 @@ async def scene() -> AsyncIterator[Scene]:
         yield Scene(server, connection, records)
 
 
-def test_a_record_says_which_way_was_asked_for() -> None:
-    async def main() -> None:
-        async with scene() as it:
-            await it.write(LONG)
-            await it.read(LONG)
-            for placement in ("rdma", "explicit", "choice", "by-size"):
-                await it.write(LONG, placement)
-                await it.read(LONG, placement)
-            await it.connection.call(v3.NULL, None)
-            assert [record.travelled for record in it.records] == [
-                "argument by send", "result by send",
-                "read chunk", "write chunk",
-                "read chunk", "write chunk",
-                "argument by send", "result by choice",
-                "argument by send", "result by size",
-                "short",
-            ]  # fmt: skip
-            written, read = it.records[:2]
-            assert 0 <= written.octets_sent - LONG <= HEADERS_MAX
-            assert 0 <= read.octets_received - LONG <= HEADERS_MAX
-
-    asyncio.run(main())
+async def test_a_record_says_which_way_was_asked_for() -> None:
+    async with scene() as it:
+        await it.write(LONG)
+        await it.read(LONG)
+        for placement in ("rdma", "explicit", "choice", "by-size"):
+            await it.write(LONG, placement)
+            await it.read(LONG, placement)
+        await it.connection.call(v3.NULL, None)
+        assert [record.travelled for record in it.records] == [
+            "argument by send", "result by send",
+            "read chunk", "write chunk",
+            "read chunk", "write chunk",
+            "argument by send", "result by choice",
+            "argument by send", "result by size",
+            "short",
+        ]  # fmt: skip
+        written, read = it.records[:2]
+        assert 0 <= written.octets_sent - LONG <= HEADERS_MAX
+        assert 0 <= read.octets_received - LONG <= HEADERS_MAX
 
 
-def test_results_in_segments_are_offered_no_memory() -> None:
-    async def main() -> None:
-        async with scene() as it:
-            await it.read(100_000)
-            assert (it.counted.octets_offered, it.counted.registrations) == (0, 0)
-            # Memory of the caller is filled all the same.
-            into = bytearray(100_000)
-            assert (await it.read(100_000, into=into)).obj is into
-            assert (it.counted.octets_offered, it.counted.registrations) == (0, 0)
-            # An item longer than segments can hold is offered memory, and so is one for which the responder may choose.
-            await it.read(1 << 20)
-            assert it.counted.octets_offered == 1 << 20
-            await it.read(80_000, "choice")
-            assert it.counted.octets_offered == (1 << 20) + 80_000
-            assert it.counted.calls_by_send == 4
-
-    asyncio.run(main())
+async def test_results_in_segments_are_offered_no_memory() -> None:
+    async with scene() as it:
+        await it.read(100_000)
+        assert (it.counted.octets_offered, it.counted.registrations) == (0, 0)
+        # Memory of the caller is filled all the same.
+        into = bytearray(100_000)
+        assert (await it.read(100_000, into=into)).obj is into
+        assert (it.counted.octets_offered, it.counted.registrations) == (0, 0)
+        # An item longer than segments can hold is offered memory, and so is one for which the responder may choose.
+        await it.read(1 << 20)
+        assert it.counted.octets_offered == 1 << 20
+        await it.read(80_000, "choice")
+        assert it.counted.octets_offered == (1 << 20) + 80_000
+        assert it.counted.calls_by_send == 4
 
 
-def test_each_call_counts_for_the_way_that_it_went() -> None:
-    async def main() -> None:
-        async with scene() as it:
-            for placement in ("", "rdma", "explicit", "choice"):
-                await it.write(LONG, placement)
-                await it.read(LONG, placement)
-            await it.connection.call(v3.NULL, None)
-            counted = it.counted
-            assert (counted.calls, counted.calls_short, counted.calls_by_send, counted.calls_by_rdma) == (9, 1, 4, 4)
-
-    asyncio.run(main())
+async def test_each_call_counts_for_the_way_that_it_went() -> None:
+    async with scene() as it:
+        for placement in ("", "rdma", "explicit", "choice"):
+            await it.write(LONG, placement)
+            await it.read(LONG, placement)
+        await it.connection.call(v3.NULL, None)
+        counted = it.counted
+        assert (counted.calls, counted.calls_short, counted.calls_by_send, counted.calls_by_rdma) == (9, 1, 4, 4)
 
 
 def samples_of(text: str) -> Iterator[tuple[tuple[str, ...], float]]:
@@ -140,50 +131,44 @@ def samples_of(text: str) -> Iterator[tuple[tuple[str, ...], float]]:
 
 @pytest.mark.thorough
 @not_simulated
-def test_prometheus_is_told_what_went_by_send() -> None:
-    async def main() -> None:
-        async with scene() as it:
-            await it.write(LONG)
-            await it.read(LONG)
-            # One answer by another way, in a message of the extension.
-            await it.read(LONG, "explicit")
-            exporter = MetricsExporter(it.server)
-            exporter.start("127.0.0.1", 0)
+async def test_prometheus_is_told_what_went_by_send() -> None:
+    async with scene() as it:
+        await it.write(LONG)
+        await it.read(LONG)
+        # One answer by another way, in a message of the extension.
+        await it.read(LONG, "explicit")
+        exporter = MetricsExporter(it.server)
+        exporter.start("127.0.0.1", 0)
 
-            def get() -> str:
-                with urllib.request.urlopen(exporter.url, timeout=10) as answer:
-                    return answer.read().decode()
+        def get() -> str:
+            with urllib.request.urlopen(exporter.url, timeout=60) as answer:
+                return answer.read().decode()
 
-            try:
-                samples = dict(samples_of(await asyncio.to_thread(get)))
-            finally:
-                await exporter.close()
-            assert samples["rpcrdma_calls_by_form_total", "by_send"] == 2
-            assert samples["rpcrdma_groups_total", "received"] == 3
-            assert samples["rpcrdma_groups_total", "sent"] == 2
-            assert samples["rpcrdma_items_in_segments_total", "received"] == 1
-            assert samples["rpcrdma_items_in_segments_total", "sent"] == 1
-            assert samples["rpcrdma_transferred_bytes_total", "send"] == LONG
-            assert samples["rpcrdma_items_joined_total",] == 0
-            for direction in ("sent", "received"):
-                assert samples["rpcrdma_reports_total", direction] == 0
-
-    asyncio.run(main())
+        try:
+            samples = dict(samples_of(await asyncio.to_thread(get)))
+        finally:
+            await exporter.close()
+        assert samples["rpcrdma_calls_by_form_total", "by_send"] == 2
+        assert samples["rpcrdma_groups_total", "received"] == 3
+        assert samples["rpcrdma_groups_total", "sent"] == 2
+        assert samples["rpcrdma_items_in_segments_total", "received"] == 1
+        assert samples["rpcrdma_items_in_segments_total", "sent"] == 1
+        assert samples["rpcrdma_transferred_bytes_total", "send"] == LONG
+        assert samples["rpcrdma_items_joined_total",] == 0
+        for direction in ("sent", "received"):
+            assert samples["rpcrdma_reports_total", direction] == 0
 
 
-def test_both_ends_know_what_the_other_one_has() -> None:
-    async def main() -> None:
-        async with scene() as it:
-            agreed = it.connection.negotiated
-            assert agreed is not None
-            json.dumps(agreed.extensions)
-            told = agreed.extensions["round trips"]
-            assert told["peer"] == {
-                "rtr_support": "requests, responses, continued",
-                "receive_buffer_structure": "1 of 4096, 8 of 4096 for data",
-                "request_transmission_receive_limit": 8,
-                "response_transmission_send_limit": 8,
-            }
-            assert told["own"] == told["peer"] | {"rtr_support": "responses, continued"}, "no services are offered here"
-
-    asyncio.run(main())
+async def test_both_ends_know_what_the_other_one_has() -> None:
+    async with scene() as it:
+        agreed = it.connection.negotiated
+        assert agreed is not None
+        json.dumps(agreed.extensions)
+        told = agreed.extensions["round trips"]
+        assert told["peer"] == {
+            "rtr_support": "requests, responses, continued",
+            "receive_buffer_structure": "1 of 4096, 8 of 4096 for data",
+            "request_transmission_receive_limit": 8,
+            "response_transmission_send_limit": 8,
+        }
+        assert told["own"] == told["peer"] | {"rtr_support": "responses, continued"}, "no services are offered here"

@@ -18,6 +18,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, in_worker, inline_or_worker
+from support.cases import each_case
 from support.programs import procedure
 from support.raw_calls import file_handle, record, rpc
 from support.raw_socket import RawSocketPeer
@@ -77,7 +78,7 @@ class Slow(Service):
 async def serving(service: Any, scheme: str, workers: int = WORKERS) -> AsyncIterator[Server]:
     """The gate opens before the server ends, whose threads else would not."""
     async with AsyncExitStack() as stack:
-        options = ServeOptions(workers=workers, drain_s=10)
+        options = ServeOptions(workers=workers, drain_s=60)
         server = await stack.enter_async_context(serve([service], [f"{scheme}://127.0.0.1:0"], options=options))
         stack.callback(service.gate.set)
         yield server
@@ -110,24 +111,21 @@ async def flood(server: Server, asked: Procedure[Any, Any]) -> int:
 
 @pytest.mark.parametrize("asked", [CHANGE, LOOK, LOOK_LATER], ids=["at most once", "idempotent", "idempotent, begun"])
 @not_simulated
-def test_the_queue_for_threads_is_no_longer_than_what_present_connections_have_put_there(
+async def test_the_queue_for_threads_is_no_longer_than_what_present_connections_have_put_there(
     scheme: str, asked: Procedure[Any, Any]
 ) -> None:
-    async def main() -> None:
-        slow = Slow()
-        async with serving(slow, scheme) as server:
-            for _ in range(ROUNDS):
-                assert await flood(server, asked) <= FLOOD + WORKERS
-                await until(lambda: server.statistics().calls_running == slow.begun)
-                assert slow.begun <= WORKERS
-            slow.gate.set()
-            await until(lambda: not server.statistics().calls_running)
+    slow = Slow()
+    async with serving(slow, scheme) as server:
+        for _ in range(ROUNDS):
+            assert await flood(server, asked) <= FLOOD + WORKERS
+            await until(lambda: server.statistics().calls_running == slow.begun)
             assert slow.begun <= WORKERS
-            assert slow.closed == (ROUNDS * FLOOD if asked is LOOK_LATER else 0)
-            async with connect(server.listening[0]) as connection:
-                assert await connection.call(asked, 7) == 7
-
-    asyncio.run(main())
+        slow.gate.set()
+        await until(lambda: not server.statistics().calls_running)
+        assert slow.begun <= WORKERS
+        assert slow.closed == (ROUNDS * FLOOD if asked is LOOK_LATER else 0)
+        async with connect(server.listening[0]) as connection:
+            assert await connection.call(asked, 7) == 7
 
 
 class SlowAccess(v3.NFS_V3_Service):
@@ -159,66 +157,59 @@ BEGUN, WAITING = 1, 2
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("joined", [False, True], ids=["later", "meanwhile"])
-def test_calls_that_are_repeated_after_their_connection_has_ended_run_once(joined: bool) -> None:
+@each_case("joined", [False, True])
+async def test_calls_that_are_repeated_after_their_connection_has_ended_run_once(joined: bool) -> None:
     """`joined`: the repeats come before the first connection ends."""
+    slow = SlowAccess()
+    # One of two threads is kept for other clients, so the second call waits.
+    async with serving(slow, "tcp", workers=2) as server, AsyncExitStack() as stack:
+        port = parse_url(server.listening[0]).port
 
-    async def main() -> None:
-        slow = SlowAccess()
-        # One of two threads is kept for other clients, so the second call waits.
-        async with serving(slow, "tcp", workers=2) as server, AsyncExitStack() as stack:
-            port = parse_url(server.listening[0]).port
+        async def peer() -> RawSocketPeer:
+            made = await RawSocketPeer.connected("127.0.0.1", port)
+            stack.callback(made.close)
+            return made
 
-            async def peer() -> RawSocketPeer:
-                made = await RawSocketPeer.connected("127.0.0.1", port)
-                stack.callback(made.close)
-                return made
+        async def sent(to: RawSocketPeer, counted: int) -> None:
+            await to.send(access(BEGUN) + access(WAITING))
+            await until(lambda: server.statistics().tcp.calls == counted)
 
-            async def sent(to: RawSocketPeer, counted: int) -> None:
-                await to.send(access(BEGUN) + access(WAITING))
-                await until(lambda: server.statistics().tcp.calls == counted)
-
-            first = await peer()
-            await sent(first, 2)
-            await until(lambda: slow.ran[BEGUN] == 1)
-            assert server.statistics().calls_running == 2
-            again = await peer()
-            if joined:
-                await sent(again, 4)
-            first.close()
-            await until(lambda: connections(server) == 1)
-            assert server.statistics().calls_running == (2 if joined else 1)
-            if not joined:
-                await sent(again, 4)
-            slow.gate.set()
-            assert {await reply_xid(again), await reply_xid(again)} == {BEGUN, WAITING}
-            assert slow.ran == {BEGUN: 1, WAITING: 1}
-
-    asyncio.run(main())
+        first = await peer()
+        await sent(first, 2)
+        await until(lambda: slow.ran[BEGUN] == 1)
+        assert server.statistics().calls_running == 2
+        again = await peer()
+        if joined:
+            await sent(again, 4)
+        first.close()
+        await until(lambda: connections(server) == 1)
+        assert server.statistics().calls_running == (2 if joined else 1)
+        if not joined:
+            await sent(again, 4)
+        slow.gate.set()
+        assert {await reply_xid(again), await reply_xid(again)} == {BEGUN, WAITING}
+        assert slow.ran == {BEGUN: 1, WAITING: 1}
 
 
 @pytest.mark.thorough
-def test_a_call_whose_repeat_has_left_as_well_is_forgotten() -> None:
-    async def main() -> None:
-        slow = SlowAccess()
-        async with serving(slow, "tcp", workers=2) as server, AsyncExitStack() as stack:
-            port = parse_url(server.listening[0]).port
-            peers = [await RawSocketPeer.connected("127.0.0.1", port) for _ in range(2)]
-            for number, peer in enumerate(peers, 1):
-                stack.callback(peer.close)
-                await peer.send(access(BEGUN) + access(WAITING))
-                await until(lambda number=number: server.statistics().tcp.calls == 2 * number)  # type: ignore[misc]
-            for peer in reversed(peers):
-                peer.close()
-            await until(lambda: not connections(server))
-            assert server.statistics().calls_running == 1
-            slow.gate.set()
-            await until(lambda: not server.statistics().calls_running)
-            assert slow.ran == {BEGUN: 1}
-            third = await RawSocketPeer.connected("127.0.0.1", port)
-            stack.callback(third.close)
-            await third.send(access(BEGUN) + access(WAITING))
-            assert {await reply_xid(third), await reply_xid(third)} == {BEGUN, WAITING}
-            assert slow.ran == {BEGUN: 1, WAITING: 1}
-
-    asyncio.run(main())
+async def test_a_call_whose_repeat_has_left_as_well_is_forgotten() -> None:
+    slow = SlowAccess()
+    async with serving(slow, "tcp", workers=2) as server, AsyncExitStack() as stack:
+        port = parse_url(server.listening[0]).port
+        peers = [await RawSocketPeer.connected("127.0.0.1", port) for _ in range(2)]
+        for number, peer in enumerate(peers, 1):
+            stack.callback(peer.close)
+            await peer.send(access(BEGUN) + access(WAITING))
+            await until(lambda number=number: server.statistics().tcp.calls == 2 * number)  # type: ignore[misc]
+        for peer in reversed(peers):
+            peer.close()
+        await until(lambda: not connections(server))
+        assert server.statistics().calls_running == 1
+        slow.gate.set()
+        await until(lambda: not server.statistics().calls_running)
+        assert slow.ran == {BEGUN: 1}
+        third = await RawSocketPeer.connected("127.0.0.1", port)
+        stack.callback(third.close)
+        await third.send(access(BEGUN) + access(WAITING))
+        assert {await reply_xid(third), await reply_xid(third)} == {BEGUN, WAITING}
+        assert slow.ran == {BEGUN: 1, WAITING: 1}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import sys
 from collections.abc import AsyncIterator
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from client_calls import MIB
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.limits import REPLY_OCTETS_MAX
@@ -24,7 +24,6 @@ from support.cases import each_case
 
 pytestmark = pytest.mark.usefixtures("each_provider")
 
-MIB = 1 << 20
 NEWER = tuple(choice for choice in VERSION_CHOICES if choice not in {"auto", "1"})
 
 DEFINITION = """
@@ -99,99 +98,83 @@ async def joined(large: ModuleType, **transport: int) -> AsyncIterator[Connectio
         assert connection.reconnects == 0
 
 
-def test_results_as_large_as_the_definition_says_come(large: ModuleType) -> None:
-    async def main() -> None:
-        async with joined(large) as connection:
-            client = large.LARGE_V1_Client(connection)
-            assert len((await client.large_list(large.ask(0, 1_000_000))).lines) == 1_000_000
-            for size in (0, 5000, 2 * MIB):
-                assert len((await client.large_fetch(large.ask(size, size))).data) == size
-            assert len((await client.large_anything(large.ask(0, REPLY_OCTETS_MAX))).data) == REPLY_OCTETS_MAX
-            assert len((await client.large_words(large.ask(0, REPLY_OCTETS_MAX - 100))).data) == REPLY_OCTETS_MAX - 100
-
-    asyncio.run(main())
+async def test_results_as_large_as_the_definition_says_come(large: ModuleType) -> None:
+    async with joined(large) as connection:
+        client = large.LARGE_V1_Client(connection)
+        assert len((await client.large_list(large.ask(0, 1_000_000))).lines) == 1_000_000
+        for size in (0, 5000, 2 * MIB):
+            assert len((await client.large_fetch(large.ask(size, size))).data) == size
+        assert len((await client.large_anything(large.ask(0, REPLY_OCTETS_MAX))).data) == REPLY_OCTETS_MAX
+        assert len((await client.large_words(large.ask(0, REPLY_OCTETS_MAX - 100))).data) == REPLY_OCTETS_MAX - 100
 
 
 @pytest.mark.versions("1", "2", "2-07")
-def test_a_call_offers_what_its_arguments_say_and_no_more(large: ModuleType) -> None:
-    async def main() -> None:
-        async with joined(large) as connection:
-            client = large.LARGE_V1_Client(connection)
-            assert connection.statistics is not None
-            before = connection.statistics.octets_offered
-            await client.large_fetch(large.ask(100_000, 5))
-            assert connection.statistics.octets_offered - before == 100_000
-            # A result that fits inline offers nothing.
-            await client.large_fetch(large.ask(100, 100))
-            assert connection.statistics.octets_offered - before == 100_000
-
-    asyncio.run(main())
+async def test_a_call_offers_what_its_arguments_say_and_no_more(large: ModuleType) -> None:
+    async with joined(large) as connection:
+        client = large.LARGE_V1_Client(connection)
+        assert connection.statistics is not None
+        before = connection.statistics.octets_offered
+        await client.large_fetch(large.ask(100_000, 5))
+        assert connection.statistics.octets_offered - before == 100_000
+        # A result that fits inline offers nothing.
+        await client.large_fetch(large.ask(100, 100))
+        assert connection.statistics.octets_offered - before == 100_000
 
 
 @pytest.mark.versions("1", "2", "2-07")
-def test_memory_of_the_caller_counts_for_more_than_the_cap(large: ModuleType) -> None:
-    async def main() -> None:
-        async with joined(large, reply_octets_max=1 << 16) as connection:
-            client = large.LARGE_V1_Client(connection)
-            into = bytearray(MIB)
-            found = await client.large_anything(large.ask(0, MIB), into=into)
-            assert found.data.obj is into
-            # The argument bounds it as well, where both are there.
-            assert connection.statistics is not None
-            before = connection.statistics.octets_offered
-            await client.large_fetch(large.ask(80_000, 80_000), into=into)
-            assert connection.statistics.octets_offered - before == 80_000
-
-    asyncio.run(main())
+async def test_memory_of_the_caller_counts_for_more_than_the_cap(large: ModuleType) -> None:
+    async with joined(large, reply_octets_max=1 << 16) as connection:
+        client = large.LARGE_V1_Client(connection)
+        into = bytearray(MIB)
+        found = await client.large_anything(large.ask(0, MIB), into=into)
+        assert found.data.obj is into
+        # The argument bounds it as well, where both are there.
+        assert connection.statistics is not None
+        before = connection.statistics.octets_offered
+        await client.large_fetch(large.ask(80_000, 80_000), into=into)
+        assert connection.statistics.octets_offered - before == 80_000
 
 
 @pytest.mark.versions("1")
 @each_case("method", ["large_anything", "large_words", "large_fetch", "large_list"])
-def test_what_is_over_the_cap_is_refused_with_words_that_help(large: ModuleType, method: str) -> None:
-    async def main() -> None:
-        async with joined(large, reply_octets_max=1 << 16) as connection:
-            call = getattr(large.LARGE_V1_Client(connection), method)
-            with pytest.raises(ChunkRefused) as raised:
-                await call(large.ask(100_000, 100_000))
-            said = str(raised.value)
-            assert method.upper() in said
-            assert "65536" in said
-            for remedy in ("pragma bound", "pragma limit", "`into`", "TransportConfig(reply_octets_max=...)"):
-                assert remedy in said
-            await call(large.ask(10_000, 10_000))
-
-    asyncio.run(main())
+async def test_what_is_over_the_cap_is_refused_with_words_that_help(large: ModuleType, method: str) -> None:
+    async with joined(large, reply_octets_max=1 << 16) as connection:
+        call = getattr(large.LARGE_V1_Client(connection), method)
+        with pytest.raises(ChunkRefused) as raised:
+            await call(large.ask(100_000, 100_000))
+        said = str(raised.value)
+        assert method.upper() in said
+        assert "65536" in said
+        for remedy in ("pragma bound", "pragma limit", "`into`", "TransportConfig(reply_octets_max=...)"):
+            assert remedy in said
+        await call(large.ask(10_000, 10_000))
 
 
 @pytest.mark.versions(*NEWER, "2-rtr")
 @each_case("method", ["large_anything", "large_words", "large_fetch", "large_list"])
-def test_what_is_over_the_cap_comes_all_the_same_where_messages_may_be_long(large: ModuleType, method: str) -> None:
-    async def main() -> None:
-        async with joined(large, reply_octets_max=1 << 16) as connection:
-            call = getattr(large.LARGE_V1_Client(connection), method)
-            result = await call(large.ask(100_000, 100_000))
-            assert len(result.lines if method == "large_list" else result.data) == 100_000
-            assert connection.statistics is not None
-            assert connection.statistics.pieces_received + connection.statistics.resent_larger > 0
-            if method == "large_list":
-                return
-            with pytest.raises(ChunkRefused) as raised:
-                await call(large.ask(2 * MIB, 2 * MIB))
-            said = str(raised.value)
-            for remedy in (method.upper(), "pragma bound", "`into`", "TransportConfig(reply_octets_max=...)"):
-                assert remedy in said
+async def test_what_is_over_the_cap_comes_all_the_same_where_messages_may_be_long(
+    large: ModuleType, method: str
+) -> None:
+    async with joined(large, reply_octets_max=1 << 16) as connection:
+        call = getattr(large.LARGE_V1_Client(connection), method)
+        result = await call(large.ask(100_000, 100_000))
+        assert len(result.lines if method == "large_list" else result.data) == 100_000
+        assert connection.statistics is not None
+        assert connection.statistics.pieces_received + connection.statistics.resent_larger > 0
+        if method == "large_list":
+            return
+        with pytest.raises(ChunkRefused) as raised:
+            await call(large.ask(2 * MIB, 2 * MIB))
+        said = str(raised.value)
+        for remedy in (method.upper(), "pragma bound", "`into`", "TransportConfig(reply_octets_max=...)"):
+            assert remedy in said
 
-    asyncio.run(main())
 
-
-def test_the_cap_can_be_raised(large: ModuleType) -> None:
-    async def main() -> None:
-        async with joined(large, reply_octets_max=12 * MIB) as connection:
-            client = large.LARGE_V1_Client(connection)
-            assert len((await client.large_fetch(large.ask(10 * MIB, 10 * MIB))).data) == 10 * MIB
-            assert len((await client.large_words(large.ask(0, 10 * MIB))).data) == 10 * MIB
-
-    asyncio.run(main())
+async def test_the_cap_can_be_raised(large: ModuleType) -> None:
+    async with joined(large, reply_octets_max=12 * MIB) as connection:
+        client = large.LARGE_V1_Client(connection)
+        assert len((await client.large_fetch(large.ask(10 * MIB, 10 * MIB))).data) == 10 * MIB
+        assert len((await client.large_words(large.ask(0, 10 * MIB))).data) == 10 * MIB
 
 
 def test_the_example_says_nowhere_how_large_its_blobs_are() -> None:

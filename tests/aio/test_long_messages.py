@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from client_calls import MIB
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
@@ -21,10 +22,10 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, ReverseCaller, Service
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.programs import decode_word, encode_word
+from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
-MIB = 1 << 20
 LONG = 2 * MIB
 OVER = RPC_RECORD_OCTETS_MAX
 MORE = 16 * MIB
@@ -110,8 +111,7 @@ async def joined(*, client: int = OVER, server: int = OVER) -> AsyncIterator[Rig
         connect(serving.listening[0], Forward.PROGRAM, options=options) as connection,
     ):
         held = asyncio.create_task(connection.call(HOLD, 41))
-        while service.client is None:  # noqa: ASYNC110 - the awaited state has no event
-            await asyncio.sleep(0)
+        await until(lambda: service.client)
         yield Rig(serving, service, connection, answering)
         service.gate.set()
         assert await held == 42
@@ -124,133 +124,111 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_a_call_over_the_callers_limit_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with joined(server=MORE) as rig:
-            with pytest.raises(MessageTooLong, match=r"ConnectOptions\(record_octets_max=") as raised:
-                await rig.connection.call(TAKE, bytes(LONG))
-            assert not raised.value.received
-            assert raised.value.limit == OVER
-            assert raised.value.octets > LONG
-            assert rig.service.ran == []
-
-    asyncio.run(main())
+async def test_a_call_over_the_callers_limit_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:
+    async with joined(server=MORE) as rig:
+        with pytest.raises(MessageTooLong, match=r"ConnectOptions\(record_octets_max=") as raised:
+            await rig.connection.call(TAKE, bytes(LONG))
+        assert not raised.value.received
+        assert raised.value.limit == OVER
+        assert raised.value.octets > LONG
+        assert rig.service.ran == []
     assert logged(caplog) == []
 
 
-def test_a_call_over_the_servers_limit_is_refused_and_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with joined(client=MORE) as rig:
-            for _ in range(3):
-                with pytest.raises(GarbageArguments, match=r"TcpServerConfig\(record_octets_max=") as raised:
-                    await rig.connection.call(TAKE, bytes(LONG))
-                assert str(LONG)[:3] in str(raised.value)
-            assert rig.service.ran == []
-            # Of another kind: the arguments fit, and are none.
-            other = Procedure(TAKE.program, 1, 1, "TAKE", "take", *WORD, *WORD)
-            with pytest.raises(GarbageArguments) as raised:
-                await rig.connection.call(other, 1)
-            assert "TcpServerConfig" not in str(raised.value)
-
-    asyncio.run(main())
+async def test_a_call_over_the_servers_limit_is_refused_and_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
+    async with joined(client=MORE) as rig:
+        for _ in range(3):
+            with pytest.raises(GarbageArguments, match=r"TcpServerConfig\(record_octets_max=") as raised:
+                await rig.connection.call(TAKE, bytes(LONG))
+            assert str(LONG)[:3] in str(raised.value)
+        assert rig.service.ran == []
+        # Of another kind: the arguments fit, and are none.
+        other = Procedure(TAKE.program, 1, 1, "TAKE", "take", *WORD, *WORD)
+        with pytest.raises(GarbageArguments) as raised:
+            await rig.connection.call(other, 1)
+        assert "TcpServerConfig" not in str(raised.value)
     first, more = logged(caplog)
     assert "GARBAGE_ARGS" in first
     assert f"this side's limit of {OVER}: TcpServerConfig(record_octets_max=...)" in first
     assert "2 more like it" in more
 
 
-def test_a_reply_over_the_servers_limit_becomes_a_system_error_and_runs_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with joined(client=MORE) as rig:
-            with pytest.raises(RemoteSystemError, match="its log may say why"):
-                await rig.connection.call(GIVE, LONG)
-            assert rig.service.ran == ["give"]
-
-    asyncio.run(main())
+async def test_a_reply_over_the_servers_limit_becomes_a_system_error_and_runs_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with joined(client=MORE) as rig:
+        with pytest.raises(RemoteSystemError, match="its log may say why"):
+            await rig.connection.call(GIVE, LONG)
+        assert rig.service.ran == ["give"]
     (said,) = logged(caplog)
     assert said.startswith("the reply to GIVE could not be sent: ")
     assert f"this side's limit of {OVER}: TcpServerConfig(record_octets_max=...)" in said
 
 
-def test_a_reply_over_the_callers_limit_fails_its_call_alone(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with joined(server=MORE) as rig:
-            results = await asyncio.gather(
-                *(rig.connection.call(GIVE, size) for size in (10, LONG, MIB, LONG, 20)), return_exceptions=True
-            )
-            assert [len(each) if isinstance(each, bytes) else type(each) for each in results] == [
-                10,
-                MessageTooLong,
-                MIB,
-                MessageTooLong,
-                20,
-            ]
-            error = results[1]
-            assert isinstance(error, MessageTooLong)
-            assert error.received
-            assert f"limit of {OVER}: ConnectOptions(record_octets_max=...)" in str(error)
-            # A reply to a call that must not run twice is not asked for again.
-            assert len(rig.service.ran) == 5
-
-    asyncio.run(main())
+async def test_a_reply_over_the_callers_limit_fails_its_call_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async with joined(server=MORE) as rig:
+        results = await asyncio.gather(
+            *(rig.connection.call(GIVE, size) for size in (10, LONG, MIB, LONG, 20)), return_exceptions=True
+        )
+        assert [len(each) if isinstance(each, bytes) else type(each) for each in results] == [
+            10,
+            MessageTooLong,
+            MIB,
+            MessageTooLong,
+            20,
+        ]
+        error = results[1]
+        assert isinstance(error, MessageTooLong)
+        assert error.received
+        assert f"limit of {OVER}: ConnectOptions(record_octets_max=...)" in str(error)
+        # A reply to a call that must not run twice is not asked for again.
+        assert len(rig.service.ran) == 5
     assert logged(caplog) == []
 
 
-def test_both_limits_can_be_raised() -> None:
-    async def main() -> None:
-        async with joined(client=MORE, server=MORE) as rig:
-            size = MORE - 1000
-            assert size > RPC_UNSENT_REPLY_OCTETS_MAX
-            assert await rig.connection.call(TAKE, bytes(size)) == size
-            assert len(await rig.connection.call(GIVE, size)) == size
-            take, give, _ = REVERSE
-            assert await rig.client.call(take, bytes(size)) == size
-            assert len(await rig.client.call(give, size)) == size
-            assert rig.client.arguments_octets_max == MORE - 40
-
-    asyncio.run(main())
+async def test_both_limits_can_be_raised() -> None:
+    async with joined(client=MORE, server=MORE) as rig:
+        size = MORE - 1000
+        assert size > RPC_UNSENT_REPLY_OCTETS_MAX
+        assert await rig.connection.call(TAKE, bytes(size)) == size
+        assert len(await rig.connection.call(GIVE, size)) == size
+        take, give, _ = REVERSE
+        assert await rig.client.call(take, bytes(size)) == size
+        assert len(await rig.client.call(give, size)) == size
+        assert rig.client.arguments_octets_max == MORE - 40
 
 
-def test_calls_back_have_the_same_limits(caplog: pytest.LogCaptureFixture) -> None:
+async def test_calls_back_have_the_same_limits(caplog: pytest.LogCaptureFixture) -> None:
     take, give, _ = REVERSE
-
-    async def main() -> None:
-        async with joined(client=MORE) as rig:
-            with pytest.raises(MessageTooLong, match=r"TcpServerConfig\(record_octets_max="):
-                await rig.client.call(take, bytes(LONG))
-            with pytest.raises(MessageTooLong, match=r"TcpServerConfig\(record_octets_max=") as raised:
-                await rig.client.call(give, LONG)
-            assert raised.value.received
-            assert rig.answering.ran == ["give"]
-        async with joined(server=MORE) as rig:
-            with pytest.raises(GarbageArguments):
-                await rig.client.call(take, bytes(LONG))
-            with pytest.raises(RemoteSystemError):
-                await rig.client.call(give, LONG)
-            assert rig.answering.ran == ["give"]
-
-    asyncio.run(main())
+    async with joined(client=MORE) as rig:
+        with pytest.raises(MessageTooLong, match=r"TcpServerConfig\(record_octets_max="):
+            await rig.client.call(take, bytes(LONG))
+        with pytest.raises(MessageTooLong, match=r"TcpServerConfig\(record_octets_max=") as raised:
+            await rig.client.call(give, LONG)
+        assert raised.value.received
+        assert rig.answering.ran == ["give"]
+    async with joined(server=MORE) as rig:
+        with pytest.raises(GarbageArguments):
+            await rig.client.call(take, bytes(LONG))
+        with pytest.raises(RemoteSystemError):
+            await rig.client.call(give, LONG)
+        assert rig.answering.ran == ["give"]
     said = logged(caplog)
     assert len(said) == 2
     assert all("ConnectOptions(record_octets_max=...)" in each for each in said)
     assert {record.name for record in caplog.records if record.levelno >= logging.WARNING} == {"rpcrdma.client"}
 
 
-def test_calls_that_wait_for_their_turn_fail_alone_as_well() -> None:
+async def test_calls_that_wait_for_their_turn_fail_alone_as_well() -> None:
     """A server has a number of its calls in flight at a client; the others wait to be sent."""
-
-    async def main() -> None:
-        async with joined() as rig:
-            take, give, hold = REVERSE
-            waiting = [asyncio.create_task(rig.client.call(hold, number)) for number in range(16)]
-            long = asyncio.create_task(rig.client.call(take, bytes(LONG)))
-            short = asyncio.create_task(rig.client.call(give, 10))
-            while rig.answering.client is None:  # noqa: ASYNC110 - the awaited state has no event
-                await asyncio.sleep(0)
-            rig.answering.gate.set()
-            assert await asyncio.gather(*waiting) == list(range(1, 17))
-            with pytest.raises(MessageTooLong):
-                await long
-            assert await short == bytes(10)
-
-    asyncio.run(main())
+    async with joined() as rig:
+        take, give, hold = REVERSE
+        waiting = [asyncio.create_task(rig.client.call(hold, number)) for number in range(16)]
+        long = asyncio.create_task(rig.client.call(take, bytes(LONG)))
+        short = asyncio.create_task(rig.client.call(give, 10))
+        await until(lambda: rig.answering.client)
+        rig.answering.gate.set()
+        assert await asyncio.gather(*waiting) == list(range(1, 17))
+        with pytest.raises(MessageTooLong):
+            await long
+        assert await short == bytes(10)

@@ -8,14 +8,15 @@ import os
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from client_calls import MIB
 from rpcrdma.aio.drivers.record_stream import RecordStream
 from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
@@ -24,12 +25,11 @@ from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver
 from support import raw_messages
 from support.raw_calls import send
 from support.raw_socket import RawSocketPeer
+from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
-MIB = 1 << 20
 UNFINISHED = (LAST_FRAGMENT | MIB).to_bytes(4, "big") + bytes(1_000_000)
-DEADLINE_S = 50
 
 
 @contextmanager
@@ -46,9 +46,9 @@ def present(kind: type) -> int:
     return sum(type(each) is kind for each in gc.get_objects())
 
 
-def test_an_ended_tcp_connection_leaves_nothing_to_the_garbage_collector() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
+async def test_an_ended_tcp_connection_leaves_nothing_to_the_garbage_collector() -> None:
+    loop = asyncio.get_running_loop()
+    with no_collection():
         async with TcpServer(Dispatcher([])) as server:
             await server.listen()
             before = present(RecordStream), present(RecordReceiver)
@@ -57,64 +57,52 @@ def test_an_ended_tcp_connection_leaves_nothing_to_the_garbage_collector() -> No
                     sock.setblocking(False)
                     await loop.sock_connect(sock, ("127.0.0.1", server.port))
                     await loop.sock_sendall(sock, UNFINISHED[:100_000])
-                    while not any(each.calls_taken.memory.expected for each in server.connections):  # noqa: ASYNC110
-                        await asyncio.sleep(0)
-                while server.connections:  # noqa: ASYNC110
-                    await asyncio.sleep(0)
+                    await until(lambda: any(each.calls_taken.memory.expected for each in server.connections))
+                await until(lambda: not server.connections)
             await asyncio.sleep(0)
             assert (present(RecordStream), present(RecordReceiver)) == before
 
-    with no_collection():
-        asyncio.run(main())
-
 
 class Served:
-    """`rpcrdma serve` in a process of its own, over TCP, with its metrics."""
+    """`rpcrdma serve` in a process of its own, over TCP and RDMA, with its metrics."""
 
-    def __init__(self, root: Path) -> None:
-        command = [sys.executable, "-m", "rpcrdma", "serve", "--state-dir", str(root), "--stop-at-eof"]
-        command += ["--listen", "tcp://127.0.0.1:0", "--listen", "rdma://127.0.0.1:0"]
-        command += ["--metrics", "127.0.0.1:0", str(root)]
-        # Pieces of messages have memory of their own, so holes between them in the heap of the C library do not count.
-        environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=environment,
-        )
-        assert self.process.stdout is not None
-        urls = [self.process.stdout.readline().split()[2] for _ in range(2)]
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        self._process = process.pid
+        urls = [process.stdout.readline().split()[2] for _ in range(2)]
         self.tcp_port, self.rdma_port = (int(url.rpartition(":")[2]) for url in urls)
-        self.metrics = self.process.stdout.readline().split()[-1]
-
-    def __enter__(self) -> Served:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            assert stream is not None
-            stream.close()
+        self.metrics = process.stdout.readline().split()[-1]
 
     @property
     def resident_octets(self) -> int:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        status = Path(f"/proc/{self._process}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) << 10
 
     def metric(self, name: str) -> float:
-        with urllib.request.urlopen(self.metrics, timeout=DEADLINE_S) as answer:
+        with urllib.request.urlopen(self.metrics, timeout=60) as answer:
             page: str = answer.read().decode()
         return next(float(line.split()[-1]) for line in page.splitlines() if line.startswith(f"{name} "))
 
 
-async def until_seen(condition: Callable[[], bool], awaited: str) -> None:
-    until_s = time.monotonic() + DEADLINE_S
+@contextmanager
+def serving(root: Path) -> Iterator[Served]:
+    command = [sys.executable, "-m", "rpcrdma", "serve", "--state-dir", str(root), "--stop-at-eof"]
+    command += ["--listen", "tcp://127.0.0.1:0", "--listen", "rdma://127.0.0.1:0"]
+    command += ["--metrics", "127.0.0.1:0", str(root)]
+    # Pieces of messages have memory of their own, so holes between them in the heap of the C library do not count.
+    settings: dict[str, Any] = {"env": os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}, "text": True}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, **settings) as process:
+        try:
+            yield Served(process)
+        finally:
+            process.kill()
+
+
+async def until_seen(condition: Callable[[], bool]) -> None:
+    """The condition asks a server and blocks."""
     while not await asyncio.to_thread(condition):
-        assert time.monotonic() < until_s, f"it did not happen that {awaited}"
+        pass
 
 
 async def begin_tcp(peer: RawSocketPeer) -> None:
@@ -140,14 +128,14 @@ async def use(served: Served, scheme: str, connections: int) -> int:
         for peer in peers:
             stack.callback(peer.close)
         tasks = [asyncio.create_task(begin(peer)) for peer in peers]
-        await until_seen(lambda: sum(task.done() for task in tasks) >= read, f"{read} messages have been sent")
+        await until_seen(lambda: sum(task.done() for task in tasks) >= read)
         held = read * (len(UNFINISHED) - RPC_UNCOUNTED_CALL_OCTETS)
-        await until_seen(lambda: served.metric("rpcrdma_buffer_bytes") >= held, f"the server reads {read} messages")
+        await until_seen(lambda: served.metric("rpcrdma_buffer_bytes") >= held)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
     name = f'rpcrdma_connections{{transport="{scheme}"}}'
-    await until_seen(lambda: not served.metric(name), "all connections have ended")
+    await until_seen(lambda: not served.metric(name))
     return served.resident_octets
 
 
@@ -162,7 +150,7 @@ async def use(served: Served, scheme: str, connections: int) -> int:
 def test_memory_does_not_grow_with_the_connections_that_have_ended(
     scheme: str, rounds: int, connections: int, tmp_path: Path
 ) -> None:
-    with Served(tmp_path) as served:
+    with serving(tmp_path) as served:
         after = [asyncio.run(use(served, scheme, connections)) for _ in range(rounds)]
     # Queue pairs and endpoints refer to each other: these small objects wait for the garbage collector, the messages do
     # not. One round holds 40 MB of messages.

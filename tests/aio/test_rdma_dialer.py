@@ -15,7 +15,7 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, TransportClosed
 from rpcrdma.transport import TransportStatistics
 from support.cases import each_case
-from support.simulated import run_in_virtual_time
+from support.waiting import time_passes
 
 OLD, NEW = "1", "2"
 PLACE = ("simulated", "server", 20049)
@@ -36,7 +36,7 @@ class Connected:
         self._error = error
 
     async def wait_established(self) -> None:
-        await asyncio.sleep(10_000.0 if self._answer_s is None else self._answer_s)
+        await time_passes(10_000.0 if self._answer_s is None else self._answer_s)
         self.unanswered &= isinstance(self._error, TransportClosed)
         if self._error is not None:
             raise self._error
@@ -98,98 +98,78 @@ class Server:
 
 
 @pytest.fixture(autouse=True)
-def connections(monkeypatch: pytest.MonkeyPatch) -> None:
+def connections(virtual_time: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rdma_dialer, "RdmaConnection", Connected)
 
 
-def test_a_silent_server_is_met_in_the_older_version_after_some_time_and_then_at_once() -> None:
-    async def main() -> None:
-        server = Server()
-        assert await server.dial() == (OLD, 5.5)
-        assert await server.dial() == (OLD, 0.0)
-
-    run_in_virtual_time(main())
+async def test_a_silent_server_is_met_in_the_older_version_after_some_time_and_then_at_once() -> None:
+    server = Server()
+    assert await server.dial() == (OLD, 5.5)
+    assert await server.dial() == (OLD, 0.0)
 
 
 @each_case(("answer_s", "second_s"), [(0.1, 0.0), (4.9, 0.0), (5.4, 0.0), (5.9, 0.5), (9.0, 4.0), (9.0, 5.0)])
-def test_a_busy_server_is_met_in_the_newer_version_which_it_answers_first(answer_s: float, second_s: float) -> None:
-    async def main() -> None:
-        server = Server(new=answer_s, old=second_s)
-        assert await server.dial() == (NEW, answer_s)
-        assert server.known.speaks(PLACE, NEW)
-
-    run_in_virtual_time(main())
-
-
-def test_a_busy_server_that_refuses_the_second_connection_is_waited_for_on_the_first_one() -> None:
-    async def main() -> None:
-        server = Server(new=9.0, old_error=TransportClosed("too many"))
-        assert await server.dial() == (NEW, 9.0)
-        server = Server(old_error=TransportClosed("too many"))
-        assert await server.fails() == "server:20049: no answer in version 2 of RPC-over-RDMA within 10 s"
-
-    run_in_virtual_time(main())
+async def test_a_busy_server_is_met_in_the_newer_version_which_it_answers_first(
+    answer_s: float, second_s: float
+) -> None:
+    server = Server(new=answer_s, old=second_s)
+    assert await server.dial() == (NEW, answer_s)
+    assert server.known.speaks(PLACE, NEW)
 
 
-def test_a_server_that_is_known_to_speak_the_newer_version_is_not_asked_in_another_while_it_is_busy() -> None:
-    async def main() -> None:
-        server = Server(new=0.0)
-        await server.dial()
-        await asyncio.sleep(100_000)
-        server.outcomes[NEW] = 9.0
-        assert await server.dial() == (NEW, 9.0)
-        server.outcomes[NEW] = None
-        assert "no answer in version 2 of RPC-over-RDMA within 10 s" in await server.fails()
-        # It may have been replaced by an older one.
-        assert await server.dial() == (OLD, 5.5)
-
-    run_in_virtual_time(main())
+async def test_a_busy_server_that_refuses_the_second_connection_is_waited_for_on_the_first_one() -> None:
+    server = Server(new=9.0, old_error=TransportClosed("too many"))
+    assert await server.dial() == (NEW, 9.0)
+    server = Server(old_error=TransportClosed("too many"))
+    assert await server.fails() == "server:20049: no answer in version 2 of RPC-over-RDMA within 10 s"
 
 
-def test_a_lost_first_message_leads_to_the_older_version_at_once() -> None:
-    async def main() -> None:
-        server = Server(new=1.0, new_error=TransportClosed("reset"))
-        assert await server.dial() == (OLD, 1.0)
-        server.outcomes[NEW], server.errors[NEW] = 5.2, TransportClosed("reset")
-        server.outcomes[OLD] = 2.0
-        server.known.clear()
-        assert await server.dial() == (OLD, 7.0), "also while the second connection is being made"
-
-    run_in_virtual_time(main())
-
-
-def test_a_server_that_is_known_to_speak_the_newer_version_is_asked_in_it_once_more_after_a_lost_connection() -> None:
-    async def main() -> None:
-        server = Server(new=0.0)
-        await server.dial()
-        server.outcomes[NEW], server.errors[NEW] = 1.0, TransportClosed("reset")
-        dialing = asyncio.ensure_future(server.dial())
-        await asyncio.sleep(1.5)
-        server.made[-1]._error = None
-        assert await dialing == (NEW, 2.0)
-        assert server.known.speaks(PLACE, NEW)
-        # It may have been replaced by an older one.
-        assert await server.dial() == (OLD, 2.0)
-
-    run_in_virtual_time(main())
+async def test_a_server_that_is_known_to_speak_the_newer_version_is_not_asked_in_another_while_it_is_busy() -> None:
+    server = Server(new=0.0)
+    await server.dial()
+    await time_passes(100_000)
+    server.outcomes[NEW] = 9.0
+    assert await server.dial() == (NEW, 9.0)
+    server.outcomes[NEW] = None
+    assert "no answer in version 2 of RPC-over-RDMA within 10 s" in await server.fails()
+    # It may have been replaced by an older one.
+    assert await server.dial() == (OLD, 5.5)
 
 
-def test_a_server_that_names_no_version_in_time_is_no_reason_to_leave_the_only_version() -> None:
-    async def main() -> None:
-        server = Server(new=8.0)
-        assert await server.dial(NEW) == (NEW, 8.0)
-        server.outcomes[NEW] = None
-        assert await server.fails(NEW) == "server:20049: no answer in version 2 of RPC-over-RDMA within 10 s"
+async def test_a_lost_first_message_leads_to_the_older_version_at_once() -> None:
+    server = Server(new=1.0, new_error=TransportClosed("reset"))
+    assert await server.dial() == (OLD, 1.0)
+    server.outcomes[NEW], server.errors[NEW] = 5.2, TransportClosed("reset")
+    server.outcomes[OLD] = 2.0
+    server.known.clear()
+    assert await server.dial() == (OLD, 7.0), "also while the second connection is being made"
 
-    run_in_virtual_time(main())
+
+async def test_a_server_that_is_known_to_speak_the_newer_version_is_asked_in_it_once_more_after_a_lost_connection() -> (
+    None
+):
+    server = Server(new=0.0)
+    await server.dial()
+    server.outcomes[NEW], server.errors[NEW] = 1.0, TransportClosed("reset")
+    dialing = asyncio.ensure_future(server.dial())
+    await time_passes(1.5)
+    server.made[-1]._error = None
+    assert await dialing == (NEW, 2.0)
+    assert server.known.speaks(PLACE, NEW)
+    # It may have been replaced by an older one.
+    assert await server.dial() == (OLD, 2.0)
 
 
-@pytest.mark.parametrize("version", ["auto", NEW])
-def test_hosts_that_are_not_content_with_each_other_end_the_attempt(version: str) -> None:
-    async def main() -> None:
-        server = Server(new=1.0, new_error=HostAuthenticationFailed("no", cause="absent"))
-        with pytest.raises(HostAuthenticationFailed):
-            await server.dial(version)
-        assert [bool(each.aborted) for each in server.made] == [True]
+async def test_a_server_that_names_no_version_in_time_is_no_reason_to_leave_the_only_version() -> None:
+    server = Server(new=8.0)
+    assert await server.dial(NEW) == (NEW, 8.0)
+    server.outcomes[NEW] = None
+    assert await server.fails(NEW) == "server:20049: no answer in version 2 of RPC-over-RDMA within 10 s"
 
-    run_in_virtual_time(main())
+
+@each_case("version", ["auto", NEW])
+async def test_hosts_that_are_not_content_with_each_other_end_the_attempt(version: str) -> None:
+    server = Server(new=1.0, new_error=HostAuthenticationFailed("no", cause="absent"))
+    with pytest.raises(HostAuthenticationFailed):
+        await server.dial(version)
+    assert [bool(each.aborted) for each in server.made] == [True]

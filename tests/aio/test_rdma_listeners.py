@@ -91,7 +91,7 @@ def test_a_provider_has_one_listener_which_is_closed() -> None:
     assert [[made.closed for made in provider.made] for provider in providers] == [[True], [True]]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("failures", "used", "told"),
     [
         ((errno.EADDRINUSE, 0), BOTH[1:], ["192.0.2.1:5: not by provider first: address already in use"]),

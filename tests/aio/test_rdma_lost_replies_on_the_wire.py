@@ -1,19 +1,15 @@
-"""The memory of calls whose connection was lost, or that cannot be withdrawn; and of Reply chunks."""
+"""The memory of calls whose connection was lost, or that cannot be withdrawn."""
 
 from __future__ import annotations
 
-import asyncio
 import struct
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from client_calls import CONTENT, FH, WRITE, assert_works, fails, read_into
-from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, TransportClosed
+from client_calls import CONTENT, WRITE, Scenes, assert_works, fails, read_into
+from rpcrdma.errors import LocalProtocolError, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.transport import TransportConfig
 from rpcrdma.verbs import MemoryRegion, SoftwareProtectionDomain
 from support import raw_calls
 from support.cases import each_case
@@ -21,22 +17,18 @@ from support.raw_calls import BOTH_PRIVATE, READ_ARGS, is_null_reply, is_refusal
 from support.raw_iwarp import fpdu, tagged
 from support.raw_replies import HeardCall, chunk, header, read_result, rpc_reply, send
 from support.raw_socket import RawSocketPeer
+from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
-Scenes = Callable[..., Any]
 NONE = v3.post_op_attr(False, None)
-
-
-# Reconnecting
 
 
 @pytest.mark.req("V1-78")
 @each_case("how", ["held up", "on the next connection"])
-def test_late_writes_for_a_call_that_was_sent_again_do_not_land(run: Scenes, how: str) -> None:
+async def test_late_writes_for_a_call_that_was_sent_again_do_not_land(client_scene: Scenes, how: str) -> None:
     """The call goes out again with its XID and fresh registrations: the memory of its old handles is out of reach."""
-
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         client, old = await it.pair(reconnect=True)
         buffer = bytearray(b"\xee" * 5000)
         calling = read_into(client, buffer)
@@ -73,10 +65,8 @@ def test_late_writes_for_a_call_that_was_sent_again_do_not_land(run: Scenes, how
         await peer.send_segments(tagged(WRITE, handle, offset, CONTENT[:5000]))
         reply = header(call.xid, writes=chunk((handle, 5000, offset))) + rpc_reply(call.xid, read_result(5000))
         await peer.send_segments(send(reply, 2))
-        await asyncio.wait_for(calling, 5)
+        await calling
         assert buffer == CONTENT[:5000]
-
-    run(test)
 
 
 class OnceFiles(v3.NFS_V3_Service):
@@ -95,8 +85,8 @@ class OnceFiles(v3.NFS_V3_Service):
 
 
 @pytest.mark.req("V1-65")
-@pytest.mark.parametrize("lost", [False, True], ids=["answered", "connection lost before the answer"])
-def test_a_repeat_is_answered_in_its_own_chunks_or_refused_if_they_cannot_hold_the_reply(
+@each_case("lost", [False, True])
+async def test_a_repeat_is_answered_in_its_own_chunks_or_refused_if_they_cannot_hold_the_reply(
     scene: Scenes, lost: bool
 ) -> None:
     service = OnceFiles()
@@ -104,50 +94,43 @@ def test_a_repeat_is_answered_in_its_own_chunks_or_refused_if_they_cannot_hold_t
     def call(*writes: bytes, reply: bytes = b"") -> bytes:
         return raw_calls.header(writes=b"".join(writes), reply=reply) + rpc(6, READ_ARGS)
 
-    async def main() -> None:
-        async with scene(service) as it:
-            peer = await it.connected()
-            await peer.send_segments(raw_calls.send(call(raw_calls.chunk(segment(7, 5000)))))
-            if lost:
-                while not service.ran:  # noqa: ASYNC110 - the awaited state has no event
-                    await asyncio.sleep(0)
-                peer.reset()
-            else:
-                assert (await peer.segment()).handle == 7
-            peer = await it.connected()
-            # Fresh registrations: nothing is written to the memory that the first call named.
-            await peer.send_segments(raw_calls.send(call(raw_calls.chunk(segment(8, 6000, 50))), 1))
-            written = await peer.segment()
-            assert (written.opcode, written.handle, written.offset) == (WRITE, 8, 50)
-            data = written.payload
-            while (heard := await peer.segment()).opcode == WRITE:
-                data += heard.payload
-            assert data == CONTENT[:5000]
-            assert HeardCall(heard).writes == [[(8, 5000, 50)]]
-            unfit = [
-                call(raw_calls.chunk(segment(9, 4999))),
-                call(raw_calls.chunk()),
-                call(),
-                call(reply=raw_calls.chunk(segment(9, 5000))),
-            ]
-            for number, repeat in enumerate(unfit):
-                await peer.send_segments(raw_calls.send(repeat, 2 + 2 * number))
-                assert is_refusal(await peer.segment())
-                await peer.send_segments(raw_calls.send(raw_calls.NULL_CALL, 3 + 2 * number))
-                assert is_null_reply(await peer.segment())
-            assert service.ran == 1
-
-    asyncio.run(main())
-
-
-# Memory that cannot be withdrawn
+    async with scene(service) as it:
+        peer = await it.connected()
+        await peer.send_segments(raw_calls.send(call(raw_calls.chunk(segment(7, 5000)))))
+        if lost:
+            await until(lambda: service.ran)
+            peer.reset()
+        else:
+            assert (await peer.segment()).handle == 7
+        peer = await it.connected()
+        # Fresh registrations: nothing is written to the memory that the first call named.
+        await peer.send_segments(raw_calls.send(call(raw_calls.chunk(segment(8, 6000, 50))), 1))
+        written = await peer.segment()
+        assert (written.opcode, written.handle, written.offset) == (WRITE, 8, 50)
+        data = written.payload
+        while (heard := await peer.segment()).opcode == WRITE:
+            data += heard.payload
+        assert data == CONTENT[:5000]
+        assert HeardCall(heard).writes == [[(8, 5000, 50)]]
+        unfit = [
+            call(raw_calls.chunk(segment(9, 4999))),
+            call(raw_calls.chunk()),
+            call(),
+            call(reply=raw_calls.chunk(segment(9, 5000))),
+        ]
+        for number, repeat in enumerate(unfit):
+            await peer.send_segments(raw_calls.send(repeat, 2 + 2 * number))
+            assert is_refusal(await peer.segment())
+            await peer.send_segments(raw_calls.send(raw_calls.NULL_CALL, 3 + 2 * number))
+            assert is_null_reply(await peer.segment())
+        assert service.ran == 1
 
 
 @pytest.mark.req("V1-66")
 @each_case("always", [False, True])
 @each_case("refused", [False, True])
-def test_a_call_whose_memory_cannot_be_invalidated_ends_with_the_connection(
-    run: Scenes, always: bool, refused: bool, monkeypatch: pytest.MonkeyPatch
+async def test_a_call_whose_memory_cannot_be_invalidated_ends_with_the_connection(
+    client_scene: Scenes, always: bool, refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     invalidate = SoftwareProtectionDomain.invalidate
     stuck: list[MemoryRegion] = []
@@ -158,7 +141,7 @@ def test_a_call_whose_memory_cannot_be_invalidated_ends_with_the_connection(
             raise LocalProtocolError("the device does not answer")
         invalidate(self, region)
 
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         await assert_works(client, peer, 1)
         buffer = bytearray(5000)
@@ -172,81 +155,11 @@ def test_a_call_whose_memory_cannot_be_invalidated_ends_with_the_connection(
         with monkeypatch.context() as patch:
             patch.setattr(SoftwareProtectionDomain, "invalidate", fail)
             await peer.send_segments(send(answer, 2))
-            error = await asyncio.wait_for(fails(calling, TransportClosed), 5)
+            error = await fails(calling, TransportClosed)
             assert "memory cannot be invalidated" in str(error)
-            await asyncio.wait_for(client._present.wait_closed(), 5)
+            await client._present.wait_closed()
             peer.close()
         if always:
             (domain,) = [domain for domain in it.domains if domain.regions]
             for region in list(domain.regions.values()):
                 domain.invalidate(region)
-
-    run(test)
-
-
-# Reply chunks
-
-
-LIES: dict[str, Callable[[int, list[tuple[int, int, int]]], bytes]] = {
-    "one segment too few": lambda xid, given: header(xid, kind=1, reply=chunk(*given[:-1])),
-    "one segment too many": lambda xid, given: header(xid, kind=1, reply=chunk(*given, (1, 0, 0))),
-    "no segment": lambda xid, given: header(xid, kind=1, reply=chunk()),
-    "one octet too many": lambda xid, given: header(
-        xid, kind=1, reply=chunk((given[0][0], given[0][1] + 1, 0), *((h, 0, at) for h, _, at in given[1:]))
-    ),
-    "a gap": lambda xid, given: header(
-        xid, kind=1, reply=chunk((given[0][0], 100, 0), (given[1][0], 1, 0), *((h, 0, at) for h, _, at in given[2:]))
-    ),
-    "nothing in it": lambda xid, given: header(xid, kind=1, reply=chunk(*((h, 0, at) for h, _, at in given))),
-    "a Write chunk that was not offered": lambda xid, given: header(
-        xid, kind=1, writes=chunk(given[0]), reply=chunk(*given)
-    ),
-    "filled, with an inline reply": lambda xid, given: header(xid, reply=chunk(*given)) + rpc_reply(xid, bytes(200)),
-    "another XID in it": lambda xid, given: header(xid, kind=1, reply=chunk(*given)),
-}
-
-
-@pytest.mark.req("V1-26", "V1-41", "V1-53")
-@each_case("what", LIES)
-def test_lies_about_the_reply_chunk_fail_the_call_alone(run: Scenes, what: str) -> None:
-    async def test(it: Any) -> None:
-        client, peer = await it.pair(transport=TransportConfig(segment_octets_max=20_000))
-        args = v3.READDIR3args(FH, 0, bytes(8), 60_000)
-        calling = asyncio.create_task(client.call(v3.READDIR, args))
-        call = HeardCall(await peer.segment())
-        assert len(call.reply) > 2
-        inner = call.xid ^ 1 if what == "another XID in it" else call.xid
-        handle, _, offset = call.reply[0]
-        await peer.send_segments(tagged(WRITE, handle, offset, rpc_reply(inner, bytes(200))))
-        await peer.send_segments(send(LIES[what](call.xid, call.reply), 1))
-        await fails(calling, RemoteProtocolError)
-        await assert_works(client, peer, 2)
-
-    run(test)
-
-
-@pytest.mark.req("V1-26")
-@each_case("where", ["as offered", "another handle", "another offset"])
-def test_a_long_reply_is_taken_from_where_it_was_offered_and_nowhere_else(run: Scenes, where: str) -> None:
-    async def test(it: Any) -> None:
-        client, peer = await it.pair(transport=TransportConfig(segment_octets_max=20_000))
-        calling = asyncio.create_task(client.call(v3.READDIR, v3.READDIR3args(FH, 0, bytes(8), 60_000)))
-        call = HeardCall(await peer.segment())
-        reply = rpc_reply(call.xid, struct.pack(">II", 0, 0) + b"verifier" + struct.pack(">II", 0, 1))
-        handle, _, offset = call.reply[0]
-        await peer.send_segments(tagged(WRITE, handle, offset, reply))
-        echo = [(handle, 0, offset) for handle, _, offset in call.reply]
-        echo[0] = (handle, len(reply), offset)
-        if where != "as offered":
-            echo[0] = (
-                (handle ^ 1, len(reply), offset) if where == "another handle" else (handle, len(reply), offset + 4)
-            )
-        await peer.send_segments(send(header(call.xid, kind=1, reply=chunk(*echo)), 1))
-        if where == "as offered":
-            result = await calling
-            assert result.value.cookieverf == b"verifier"
-        else:
-            await fails(calling, RemoteProtocolError)
-        await assert_works(client, peer, 2)
-
-    run(test)

@@ -6,16 +6,11 @@ own affair (RFC 8166 says nothing against it): its memory is read, or written, a
 
 from __future__ import annotations
 
-import asyncio
 import struct
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from client_calls import FH, read_into
-from rpcrdma.nfs import v3
-from support import raw_replies
+from client_calls import Scenes
 from support.cases import each_case
 from support.raw_calls import (
     BOTH_PRIVATE,
@@ -37,13 +32,12 @@ from support.raw_calls import (
     send,
     write_args,
 )
-from support.raw_iwarp import tagged, untagged
+from support.raw_iwarp import tagged
 from support.raw_replies import HeardCall
 from support.raw_socket import HeardSegment, RawSocketPeer
 
 pytestmark = pytest.mark.thorough
 
-Scenes = Callable[..., Any]
 CONTENT = bytes(range(256)) * 40
 END = 1 << 64
 
@@ -118,18 +112,14 @@ REFUSED = {
 }
 
 
-@each_case("what", REFUSED)
-def test_chunks_that_overlap_in_the_stream_or_lead_past_memory_are_refused(scene: Scenes, what: str) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            peer = await it.connected()
-            for number in (1, 3):
-                await peer.send_segments(send(REFUSED[what], number))
-                assert is_refusal(await peer.segment())
-                await assert_works(peer, number + 1)
-            assert it.files.written == []
-
-    asyncio.run(main())
+async def test_chunks_that_overlap_in_the_stream_or_lead_past_memory_are_refused(scene: Scenes) -> None:
+    async with scene() as it:
+        peer = await it.connected()
+        for number, (what, call) in enumerate(REFUSED.items()):
+            await peer.send_segments(send(call, 2 * number + 1))
+            assert is_refusal(await peer.segment()), what
+            await assert_works(peer, 2 * number + 2)
+        assert it.files.written == []
 
 
 # In memory
@@ -148,24 +138,21 @@ READS = {
 
 @each_case("what", READS)
 @each_case("private_data", [b"", BOTH_PRIVATE])
-def test_memory_may_be_read_twice_and_not_at_all(scene: Scenes, what: str, private_data: bytes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            memory = Memory(await it.connected(private_data=private_data))
-            memory.fill(7, 0, CONTENT[:200])
-            memory.fill(7, END - 100, CONTENT[200:300])
-            entries = READS[what]
-            named = [struct.unpack(">IIQ", entry[8:]) for entry in entries]
-            await memory.peer.send_segments(send(writing(100, *entries)))
-            reply = await memory.reply()
-            assert reply.opcode == (SEND_INVALIDATE if private_data else SEND)
-            expected = [given for given in named if given[1]]
-            assert memory.reads == expected
-            octets = b"".join(memory.octets(handle, offset, length) for handle, length, offset in expected)
-            assert it.files.written == [octets]
-            await assert_works(memory.peer, 2)
-
-    asyncio.run(main())
+async def test_memory_may_be_read_twice_and_not_at_all(scene: Scenes, what: str, private_data: bytes) -> None:
+    async with scene() as it:
+        memory = Memory(await it.connected(private_data=private_data))
+        memory.fill(7, 0, CONTENT[:200])
+        memory.fill(7, END - 100, CONTENT[200:300])
+        entries = READS[what]
+        named = [struct.unpack(">IIQ", entry[8:]) for entry in entries]
+        await memory.peer.send_segments(send(writing(100, *entries)))
+        reply = await memory.reply()
+        assert reply.opcode == (SEND_INVALIDATE if private_data else SEND)
+        expected = [given for given in named if given[1]]
+        assert memory.reads == expected
+        octets = b"".join(memory.octets(handle, offset, length) for handle, length, offset in expected)
+        assert it.files.written == [octets]
+        await assert_works(memory.peer, 2)
 
 
 WRITES = {
@@ -180,123 +167,65 @@ WRITES = {
 @pytest.mark.req("V1-26", "V1-28", "V1-29", "V1-48", "V1-53")
 @each_case("what", WRITES)
 @each_case("reply", [False, True])
-def test_memory_may_be_written_twice_and_not_at_all(scene: Scenes, what: str, reply: bool) -> None:
+async def test_memory_may_be_written_twice_and_not_at_all(scene: Scenes, what: str, reply: bool) -> None:
     given = WRITES[what]
     offered = chunk(*(segment(handle, length, offset) for handle, length, offset in given))
-
-    async def main() -> None:
-        async with scene() as it:
-            memory = Memory(await it.connected())
-            call = header(writes=offered, reply=offered if reply else b"") + rpc(6, READ_ARGS)
-            await memory.peer.send_segments(send(call))
-            answer = await memory.reply()
-            assert answer.opcode == SEND
-            left, filled = 5000, []
-            for handle, length, offset in given:
-                filled.append((handle, min(left, length), offset))
-                left -= filled[-1][1]
-            echoed = lists(answer)
-            assert echoed.writes == [filled]
-            # The reply fits inline: its chunk is unused.
-            assert echoed.reply == ([(handle, 0, offset) for handle, _, offset in given] if reply else [])
-            assert memory.writes == [each for each in filled if each[1]]
-            expected = Memory(memory.peer)
-            start = 0
-            for handle, length, offset in filled:
-                expected.fill(handle, offset, CONTENT[start : start + length])
-                start += length
-            assert {handle: octets for handle, octets in expected.of.items() if octets} == memory.of
-            await assert_works(memory.peer, 2)
-
-    asyncio.run(main())
+    async with scene() as it:
+        memory = Memory(await it.connected())
+        call = header(writes=offered, reply=offered if reply else b"") + rpc(6, READ_ARGS)
+        await memory.peer.send_segments(send(call))
+        answer = await memory.reply()
+        assert answer.opcode == SEND
+        left, filled = 5000, []
+        for handle, length, offset in given:
+            filled.append((handle, min(left, length), offset))
+            left -= filled[-1][1]
+        echoed = lists(answer)
+        assert echoed.writes == [filled]
+        # The reply fits inline: its chunk is unused.
+        assert echoed.reply == ([(handle, 0, offset) for handle, _, offset in given] if reply else [])
+        assert memory.writes == [each for each in filled if each[1]]
+        expected = Memory(memory.peer)
+        start = 0
+        for handle, length, offset in filled:
+            expected.fill(handle, offset, CONTENT[start : start + length])
+            start += length
+        assert {handle: octets for handle, octets in expected.of.items() if octets} == memory.of
+        await assert_works(memory.peer, 2)
 
 
 @each_case("where", ["Write list", "Reply chunk", "both"])
-def test_what_is_read_may_be_named_for_writing_as_well(scene: Scenes, where: str) -> None:
+async def test_what_is_read_may_be_named_for_writing_as_well(scene: Scenes, where: str) -> None:
     """The result of WRITE goes into no chunk: memory that was offered for that is left alone."""
     both = chunk(segment(7, 100))
-
-    async def main() -> None:
-        async with scene() as it:
-            memory = Memory(await it.connected())
-            memory.fill(7, 0, CONTENT[:100])
-            call = writing(
-                100,
-                at(0, 7, 100),
-                writes=both if where != "Reply chunk" else b"",
-                reply=both if where != "Write list" else b"",
-            )
-            await memory.peer.send_segments(send(call))
-            echoed = lists(await memory.reply())
-            assert it.files.written == [CONTENT[:100]]
-            assert memory.writes == []
-            assert echoed.writes == ([[(7, 0, 0)]] if where != "Reply chunk" else [])
-            assert echoed.reply == ([(7, 0, 0)] if where != "Write list" else [])
-            await assert_works(memory.peer, 2)
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("calls", [2, 40])
-def test_calls_that_name_the_same_memory_are_served_one_by_one(scene: Scenes, calls: int) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            memory = Memory(await it.connected())
-            await assert_works(memory.peer, 1)
-            memory.fill(7, 0, CONTENT[:5000])
-            for number in range(calls):
-                await memory.peer.send_segments(send(writing(5000, at(0, 7, 5000)), 2 + number))
-            for _ in range(calls):
-                assert (await memory.reply()).opcode == SEND
-            # They all have one XID: a repeat of a call is answered, and not run again.
-            assert it.files.written == [CONTENT[:5000]]
-            assert len(memory.reads) == calls
-
-    asyncio.run(main())
-
-
-# At the client
-
-
-def test_overlapping_writes_of_a_server_land_in_their_order(run: Scenes) -> None:
-    async def test(it: Any) -> None:
-        client, peer = await it.pair()
-        buffer = bytearray(5000)
-        calling = read_into(client, buffer)
-        call = HeardCall(await peer.segment())
-        ((handle, length, offset),) = call.writes[0]
-        await peer.send_segments(
-            tagged(WRITE, handle, offset, bytes(5000)),
-            tagged(WRITE, handle, offset + 2000, b"b" * 2000),
-            tagged(WRITE, handle, offset + 3000, b"c" * 2000),
-            tagged(WRITE, handle, offset + 5000, b""),
-            tagged(WRITE, handle, offset, b"a" * 2500),
+    async with scene() as it:
+        memory = Memory(await it.connected())
+        memory.fill(7, 0, CONTENT[:100])
+        call = writing(
+            100,
+            at(0, 7, 100),
+            writes=both if where != "Reply chunk" else b"",
+            reply=both if where != "Write list" else b"",
         )
-        echo = raw_replies.chunk((handle, length, offset))
-        reply = raw_replies.header(call.xid, writes=echo)
-        reply += raw_replies.rpc_reply(call.xid, raw_replies.read_result(5000))
-        await peer.send_segments(raw_replies.send(reply))
-        await calling
-        assert buffer == b"a" * 2500 + b"b" * 500 + b"c" * 2000
+        await memory.peer.send_segments(send(call))
+        echoed = lists(await memory.reply())
+        assert it.files.written == [CONTENT[:100]]
+        assert memory.writes == []
+        assert echoed.writes == ([[(7, 0, 0)]] if where != "Reply chunk" else [])
+        assert echoed.reply == ([(7, 0, 0)] if where != "Write list" else [])
+        await assert_works(memory.peer, 2)
 
-    run(test)
 
-
-def test_an_argument_may_be_read_as_often_as_the_server_likes(run: Scenes) -> None:
-    async def test(it: Any) -> None:
-        client, peer = await it.pair()
-        args = v3.WRITE3args(FH, 0, 5000, v3.stable_how.UNSTABLE, CONTENT[:5000])
-        calling = asyncio.create_task(client.call(v3.WRITE, args))
-        call = HeardCall(await peer.segment())
-        ((handle, _, offset),) = call.reads
-        for number, (start, length) in enumerate([(0, 5000), (0, 5000), (10, 90), (4999, 1), (5000, 0)], start=1):
-            read = struct.pack(">IQIIQ", 5, 0, length, handle, offset + start)
-            await peer.send_segments(untagged(READ_REQUEST, 1, number, read))
-            heard = await peer.segment()
-            assert (heard.opcode, heard.payload) == (READ_RESPONSE, CONTENT[start : start + length])
-        result = struct.pack(">IIIII", 0, 0, 0, 5000, 2) + bytes(8)
-        message = raw_replies.header(call.xid) + raw_replies.rpc_reply(call.xid, result)
-        await peer.send_segments(raw_replies.send(message))
-        assert (await calling).value.count == 5000
-
-    run(test)
+async def test_calls_that_name_the_same_memory_are_served_one_by_one(scene: Scenes) -> None:
+    calls = 40
+    async with scene() as it:
+        memory = Memory(await it.connected())
+        await assert_works(memory.peer, 1)
+        memory.fill(7, 0, CONTENT[:5000])
+        for number in range(calls):
+            await memory.peer.send_segments(send(writing(5000, at(0, 7, 5000)), 2 + number))
+        for _ in range(calls):
+            assert (await memory.reply()).opcode == SEND
+        # They all have one XID: a repeat of a call is answered, and not run again.
+        assert it.files.written == [CONTENT[:5000]]
+        assert len(memory.reads) == calls

@@ -8,26 +8,34 @@ from typing import Any
 
 import pytest
 
-from client_calls import CONTENT, FH, Scenes, assert_works, fails, null, read_into
+from client_calls import (
+    CONTENT,
+    READ_REQUEST,
+    READ_RESPONSE,
+    SEND,
+    Scenes,
+    assert_works,
+    fails,
+    null,
+    read_into,
+    write,
+)
 from client_calls import WRITE as WRITE_OPCODE
 from rpcrdma.errors import DecodeError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.errors import GarbageArguments
-from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport.refusals import ChunkRefused
-from rpcrdma.xdr.codec import Decoder, Encoder
 from support import raw_calls
 from support.cases import each_case
-from support.raw_calls import NULL_CALL, is_null_reply, write_call
-from support.raw_iwarp import read_request, tagged
+from support.raw_calls import file_handle, is_refusal, read_segment, rpc, write_call
+from support.raw_iwarp import tagged
 from support.raw_replies import HeardCall, chunk, header, rpc_reply, send
 from support.raw_socket import RawSocketPeer
 
 pytestmark = pytest.mark.thorough
 
 RECONNECT = each_case("reconnect", [False, True])
-SEND, READ_RESPONSE = 3, 2
 
 
 async def answered_once(client: Any, peer: RawSocketPeer, xid: int, number: int) -> None:
@@ -44,10 +52,10 @@ async def answered_once(client: Any, peer: RawSocketPeer, xid: int, number: int)
 @RECONNECT
 @each_case("length", [1, 4, 500, 900])
 @each_case("returned", ["unused", "as if it were written"])
-def test_a_result_inline_in_spite_of_a_free_write_chunk_fails_the_call_for_good(
-    run: Scenes, length: int, returned: str, reconnect: bool
+async def test_a_result_inline_in_spite_of_a_free_write_chunk_fails_the_call_for_good(
+    client_scene: Scenes, length: int, returned: str, reconnect: bool
 ) -> None:
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair(reconnect=reconnect)
         await assert_works(client, peer, 1)
         buffer = bytearray(5000)
@@ -64,20 +72,17 @@ def test_a_result_inline_in_spite_of_a_free_write_chunk_fails_the_call_for_good(
         assert buffer == bytes(5000)
         await answered_once(client, peer, call.xid, 3)
 
-    run(test)
-
 
 @pytest.mark.req("NF-12", "NF-13")
 @RECONNECT
 @each_case("refused", ["ERR_CHUNK", "GARBAGE_ARGS"])
-def test_a_call_whose_chunks_are_refused_fails_at_once_and_is_not_sent_again(
-    run: Scenes, refused: str, reconnect: bool
+async def test_a_call_whose_chunks_are_refused_fails_at_once_and_is_not_sent_again(
+    client_scene: Scenes, refused: str, reconnect: bool
 ) -> None:
-    async def test(it: Any) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair(reconnect=reconnect)
         await assert_works(client, peer, 1)
-        args = v3.WRITE3args(FH, 0, 9000, v3.stable_how.UNSTABLE, CONTENT[:9000])
-        calling = asyncio.create_task(client.call(v3.WRITE, args))
+        calling = write(client, CONTENT[:9000])
         call = HeardCall(await peer.segment())
         assert call.reads
         if refused == "ERR_CHUNK":
@@ -89,8 +94,6 @@ def test_a_call_whose_chunks_are_refused_fails_at_once_and_is_not_sent_again(
             )
             await fails(calling, GarbageArguments)
         await answered_once(client, peer, call.xid, 3)
-
-    run(test)
 
 
 async def written(peer: RawSocketPeer, number: int, said: int, sent: int) -> bytes:
@@ -115,74 +118,48 @@ LENGTHS = [
 
 
 @pytest.mark.req("V1-23", "V1-24")
-def test_a_read_chunk_as_long_as_neither_its_item_nor_item_and_padding_is_refused(scene: Any) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            peer = await it.connected()
-            number = 0
-            for number, (said, sent) in enumerate(LENGTHS, 1):
+async def test_a_read_chunk_as_long_as_neither_its_item_nor_item_and_padding_is_refused(scene: Any) -> None:
+    async with scene() as it:
+        peer = await it.connected()
+        number = 0
+        for number, (said, sent) in enumerate(LENGTHS, 1):
+            payload = await written(peer, number, said, sent)
+            # It is the program's arguments that do not decode: GARBAGE_ARGS.
+            assert payload[28:] == struct.pack(">IIIIII", number, 1, 0, 0, 0, 4), (said, sent)
+        assert it.files.written == []
+        # With padding, and without it, nothing but the item reaches the program.
+        for said in (1, 2, 3, 4, 5, 1001):
+            for sent in sorted({said, said + -said % 4}):
+                number += 1
                 payload = await written(peer, number, said, sent)
-                # It is the program's arguments that do not decode: GARBAGE_ARGS.
-                assert payload[28:] == struct.pack(">IIIIII", number, 1, 0, 0, 0, 4), (said, sent)
-            assert it.files.written == []
-            # With padding, and without it, nothing but the item reaches the program.
-            for said in (1, 2, 3, 4, 5, 1001):
-                for sent in sorted({said, said + -said % 4}):
-                    number += 1
-                    payload = await written(peer, number, said, sent)
-                    assert payload[28:52] == struct.pack(">IIIIII", number, 1, 0, 0, 0, 0)
-                    assert it.files.written.pop() == CONTENT[:said]
-
-    asyncio.run(main())
+                assert payload[28:52] == struct.pack(">IIIIII", number, 1, 0, 0, 0, 0)
+                assert it.files.written.pop() == CONTENT[:said]
 
 
-def encode_octets(encoder: Encoder, value: bytes) -> None:
-    encoder.opaque(value, 9000, "value")
-
-
-def decode_octets(decoder: Decoder) -> bytes:
-    return decoder.opaque(9000, "value")
-
-
-LONG = Procedure(0x20000077, 1, 1, "LONG", "long", encode_octets, decode_octets, encode_octets, decode_octets)
-
-
-@pytest.mark.req("V1-85")
-def test_messages_have_no_record_mark_in_either_direction(run: Scenes, scene: Any) -> None:
-    async def client(it: Any) -> None:
-        client, peer = await it.pair()
-        calling = null(client)
-        heard = await peer.segment()
-        xid = heard.payload[:4]
-        # The header, and at once the XID again, CALL, and version 2 of RPC.
-        assert heard.payload[28:40] == xid + struct.pack(">II", 0, 2)
-        await peer.send_segments(send(header(int.from_bytes(xid)) + rpc_reply(int.from_bytes(xid))))
-        await calling
-        # A Long Call has it at the start of its Position-Zero chunk.
-        calling = asyncio.create_task(client.call(LONG, bytes(9000)))
-        call = HeardCall(await peer.segment())
-        assert call.kind == 1
-        handle, length, offset = call.reads[0]
-        await peer.send_segments(read_request(1, 5, 0, length, handle, offset))
-        stream = await peer.segment()
-        assert stream.payload[:12] == struct.pack(">III", call.xid, 0, 2)
-        await peer.send_segments(send(struct.pack(">IIIII", call.xid, 1, 32, 4, 2), 2))
-        await fails(calling, ChunkRefused)
-
-    run(client)
-
-    async def server() -> None:
-        async with scene() as it:
-            peer = await it.connected()
-            await peer.send_segments(raw_calls.send(NULL_CALL))
-            assert is_null_reply(await peer.segment())
-
-    asyncio.run(server())
+@pytest.mark.req("V1-62", "V1-60", "V1-57")
+async def test_an_ineligible_argument_in_a_chunk_is_answered_with_err_chunk_and_not_run(scene: Scenes) -> None:
+    """A file handle; the octets of the same call without a chunk are served."""
+    arguments = file_handle(b"the file") + struct.pack(">I", 0x3F)
+    call = raw_calls.header(read_segment(44, 7, 8)) + rpc(4, arguments[:4] + arguments[12:])
+    async with scene() as it:
+        peer = await it.connected()
+        await peer.send_segments(raw_calls.send(call))
+        asked = await peer.segment()
+        sink, offset, length = struct.unpack_from(">IQI", asked.payload)
+        assert (asked.opcode, length) == (READ_REQUEST, 8)
+        await peer.send_segments(tagged(READ_RESPONSE, sink, offset, b"the file"))
+        assert is_refusal(await peer.segment())
+        assert it.files.accessed == 0
+        await peer.send_segments(raw_calls.send(raw_calls.header() + rpc(4, arguments), 2))
+        assert (await peer.segment()).payload[28:36] == struct.pack(">II", raw_calls.XID, 1)
+        assert it.files.accessed == 1
 
 
 @pytest.mark.req("DDP-14")
-def test_data_that_still_arrives_after_a_graceful_end_resets_the_connection_and_is_not_placed(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_data_that_still_arrives_after_a_graceful_end_resets_the_connection_and_is_not_placed(
+    client_scene: Scenes,
+) -> None:
+    async with client_scene() as it:
         client, peer = await it.pair()
         await assert_works(client, peer, 1)
         buffer = bytearray(5000)
@@ -194,19 +171,15 @@ def test_data_that_still_arrives_after_a_graceful_end_resets_the_connection_and_
         assert await peer.ended() == b""
 
         async def go_on() -> None:
-            # It is cut off after a twentieth of a second here.
-            async with asyncio.timeout(10):
-                while True:
-                    await peer.send_segments(tagged(WRITE_OPCODE, handle, offset, CONTENT[:5000]))
-                    await asyncio.sleep(0)
+            while True:
+                await peer.send_segments(tagged(WRITE_OPCODE, handle, offset, CONTENT[:5000]))
+                await asyncio.sleep(0)
 
         with pytest.raises((ConnectionResetError, BrokenPipeError)):
             await go_on()
         await closing
         await fails(null(client))
         assert buffer == bytes(5000)
-
-    run(test)
 
 
 class Answering(v3.NFS_V3_Service):
@@ -217,8 +190,8 @@ class Answering(v3.NFS_V3_Service):
 
 
 @pytest.mark.req("BD-17")
-def test_each_connection_takes_all_reverse_calls_that_it_grants_at_its_start(run: Scenes) -> None:
-    async def test(it: Any) -> None:
+async def test_each_connection_takes_all_reverse_calls_that_it_grants_at_its_start(client_scene: Scenes) -> None:
+    async with client_scene() as it:
         connecting = it.connecting(reconnect=True, services=[Answering()])
         client = None
         calls: list[asyncio.Task[Any]] = []
@@ -245,5 +218,3 @@ def test_each_connection_takes_all_reverse_calls_that_it_grants_at_its_start(run
             if connection < 2:
                 peer.reset()
         await asyncio.gather(*calls)
-
-    run(test)

@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 
+from clock_ahead import set_clock_ahead
 from rpcrdma.aio.answering.answering import ServerCall
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.connections.rdma_calls_taken import RdmaCallsTaken
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import CallTimeout, ConnectFailed, LocalProtocolError, TransportClosed
-from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import mount, v3
 from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.service import CallContext, in_worker
@@ -50,6 +49,8 @@ class Files(v3.NFS_V3_Service):
     def __init__(self) -> None:
         self.written: list[tuple[int, bytes]] = []
         self.gate = threading.Event()
+        self.entered = threading.Event()
+        self.kept = b""
         self.waiting = asyncio.Event()
 
     def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
@@ -66,7 +67,11 @@ class Files(v3.NFS_V3_Service):
 
     @in_worker
     def remove(self, args: v3.REMOVE3args, context: CallContext) -> v3.REMOVE3res:
+        data = context.buffer(5000)
+        data[:] = bytes(5000)
+        self.entered.set()
         self.gate.wait()
+        self.kept = bytes(data)
         wcc = v3.wcc_data(v3.pre_op_attr(False, None), _NO_ATTRIBUTES)
         return v3.REMOVE3res(v3.nfsstat3.NFS3_OK, v3.REMOVE3resok(wcc))
 
@@ -90,7 +95,7 @@ async def serving(
     files: Files | None = None, schemes: Sequence[str] = ("rdma",), **settings: Any
 ) -> AsyncIterator[tuple[Server, Files]]:
     service = files or Files()
-    options = ServeOptions(rdma=RdmaServerConfig(**settings), drain_s=0.2)
+    options = ServeOptions(rdma=RdmaServerConfig(**settings), drain_s=0)
     async with serve([service, Mounts()], [f"{scheme}://127.0.0.1:0" for scheme in schemes], options=options) as server:
         try:
             yield server, service
@@ -108,371 +113,231 @@ async def read(client: Connection, count: int, into: bytearray | None = None) ->
     return reply.value
 
 
-def test_a_read_lands_in_the_callers_buffer() -> None:
-    async def main() -> None:
-        async with serving() as (server, _), connect(server.listening[0], v3.PROGRAM) as client:
-            buffer = bytearray(_MIB)
-            result = await read(client, _MIB, buffer)
-            assert isinstance(result.data, memoryview)
-            assert result.data.obj is buffer
-            assert buffer == _CONTENT
-            assert client.statistics is not None
-            assert client.statistics.calls_write_chunk == 1
-
-    asyncio.run(main())
-
-
 @pytest.mark.providers("loopback")
 @pytest.mark.versions("2")
-def test_an_error_of_the_callers_own_decoder_is_the_callers_and_the_connection_goes_on() -> None:
+async def test_an_error_of_the_callers_own_decoder_is_the_callers_and_the_connection_goes_on() -> None:
     def decode(_dec: Decoder) -> None:
         raise ValueError("not what was expected")
 
-    async def main() -> None:
-        async with serving() as (server, _), connect(server.listening[0]) as client:
-            with pytest.raises(ValueError, match="not what was expected"):
-                await client.call(dataclasses.replace(v3.NULL, decode_result=decode), None, timeout_s=5)
-            await client.call(v3.NULL, None)
-            assert client.reconnects == 0
-
-    asyncio.run(main())
+    async with serving() as (server, _), connect(server.listening[0]) as client:
+        with pytest.raises(ValueError, match="not what was expected"):
+            await client.call(dataclasses.replace(v3.NULL, decode_result=decode), None)
+        await client.call(v3.NULL, None)
+        assert client.reconnects == 0
 
 
-def test_octets_of_any_number_travel_both_ways() -> None:
-    async def main() -> None:
-        async with serving() as (server, files), connect(server.listening[0]) as client:
-            for count in (0, 1, 2, 3, 4, 1023, 1024, 1025, 3999, 4096, 65535, 100_003, _MIB):
-                assert bytes((await read(client, count)).data) == _CONTENT[:count], count
-                args = v3.WRITE3args(_HANDLE, 9, count, v3.stable_how.FILE_SYNC, _CONTENT[:count])
-                reply = await client.call(v3.WRITE, args)
-                assert reply.status == v3.nfsstat3.NFS3_OK
-                assert files.written.pop() == (9, bytes(_CONTENT[:count])), count
-
-    asyncio.run(main())
-
-
-def test_256_calls_are_in_flight_under_fewer_credits() -> None:
-    async def main() -> None:
-        transport = TransportConfig(credits_granted=32)
-        async with serving(transport=transport) as (server, files), connect(server.listening[0]) as client:
-            sizes = [index * 300 for index in range(256)]
-            results = await asyncio.gather(*(read(client, size) for size in sizes))
-            assert [bytes(result.data) for result in results] == [bytes(_CONTENT[:size]) for size in sizes]
-            writes = [
-                v3.WRITE3args(_HANDLE, index, index * 300, v3.stable_how.UNSTABLE, _CONTENT[: index * 300])
-                for index in range(256)
-            ]
-            await asyncio.gather(*(client.call(v3.WRITE, args) for args in writes))
-            assert sorted(files.written) == [(index, bytes(_CONTENT[: index * 300])) for index in range(256)]
-
-    asyncio.run(main())
+async def test_octets_of_any_number_travel_both_ways() -> None:
+    async with serving() as (server, files), connect(server.listening[0], v3.PROGRAM) as client:
+        for count in (0, 1, 2, 3, 4, 1023, 1024, 1025, 3999, 4096, 65535, 100_003, _MIB):
+            assert bytes((await read(client, count)).data) == _CONTENT[:count], count
+            args = v3.WRITE3args(_HANDLE, 9, count, v3.stable_how.FILE_SYNC, _CONTENT[:count])
+            reply = await client.call(v3.WRITE, args)
+            assert reply.status == v3.nfsstat3.NFS3_OK
+            assert files.written.pop() == (9, bytes(_CONTENT[:count])), count
+        buffer = bytearray(_MIB)
+        assert client.statistics is not None
+        before = client.statistics.calls_write_chunk
+        result = await read(client, _MIB, buffer)
+        assert isinstance(result.data, memoryview)
+        assert result.data.obj is buffer
+        assert buffer == _CONTENT
+        assert client.statistics.calls_write_chunk == before + 1
 
 
-def test_both_sides_agree_on_thresholds(each_provider: str, remote_invalidation: bool) -> None:
-    async def main() -> None:
-        transport = TransportConfig(
-            inline_send_octets=8192,
-            inline_receive_octets=2048,
-            offered_send_octets=8192,
-            offered_receive_octets=5120,
-            credits_granted=7,
-        )
-        async with serving(transport=transport) as (server, _), connect(server.listening[0]) as client:
-            await client.call(v3.NULL, None)
-            agreed = client.negotiated
-            assert agreed is not None
-            by_private_data = agreed.version == 1
-            sizes = (2048, 4096) if by_private_data else (5120, 8192)
-            assert (agreed.inline_send_octets, agreed.inline_receive_octets) == sizes
-            # Credits that count messages are for those of either direction.
-            assert agreed.credits_granted == 7 if by_private_data else 1 <= agreed.credits_granted <= 8
-            assert agreed.remote_invalidation is remote_invalidation
-            assert agreed.provider == each_provider
-            (connection,) = server.connections
-            at_server = connection.negotiated
-            assert at_server.remote_invalidation is agreed.remote_invalidation
-            assert (at_server.inline_receive_octets, at_server.inline_send_octets) == sizes
-            assert at_server.peer_properties == agreed.own_properties
-            assert at_server.own_properties == agreed.peer_properties
-            assert (agreed.own_properties is None) == by_private_data
-            if agreed.peer_properties is not None:
-                assert agreed.peer_properties["receive_octets"] == 5120
-                assert agreed.peer_properties["reverse"] == "general"
-                json.dumps(dataclasses.asdict(agreed))
-            assert connection.negotiated.provider == each_provider
-
-    asyncio.run(main())
+async def test_more_calls_than_there_are_credits_are_made_at_once() -> None:
+    transport = TransportConfig(credits_granted=16)
+    async with serving(transport=transport) as (server, files), connect(server.listening[0]) as client:
+        sizes = [index * 1200 for index in range(64)]
+        results = await asyncio.gather(*(read(client, size) for size in sizes))
+        assert [bytes(result.data) for result in results] == [bytes(_CONTENT[:size]) for size in sizes]
+        writes = [
+            v3.WRITE3args(_HANDLE, index, size, v3.stable_how.UNSTABLE, _CONTENT[:size])
+            for index, size in enumerate(sizes)
+        ]
+        await asyncio.gather(*(client.call(v3.WRITE, args) for args in writes))
+        assert sorted(files.written) == [(index, bytes(_CONTENT[:size])) for index, size in enumerate(sizes)]
 
 
-@pytest.mark.thorough
-@on_sockets
-def test_one_side_that_wants_checksums_is_enough() -> None:
-    async def main() -> None:
-        options = ConnectOptions(iwarp=IwarpConfig(crc=False))
-        async with serving() as (server, _), connect(server.listening[0], options=options) as client:
-            await client.call(v3.NULL, None)
-            (connection,) = server.connections
-            assert client.negotiated is not None
-            assert (client.negotiated.crc, connection.negotiated.crc) == (True, True)
+async def test_both_sides_agree_on_thresholds(each_provider: str, remote_invalidation: bool) -> None:
+    transport = TransportConfig(
+        inline_send_octets=8192,
+        inline_receive_octets=2048,
+        offered_send_octets=8192,
+        offered_receive_octets=5120,
+        credits_granted=7,
+    )
+    async with serving(transport=transport) as (server, _), connect(server.listening[0]) as client:
+        await client.call(v3.NULL, None)
+        agreed = client.negotiated
+        assert agreed is not None
+        by_private_data = agreed.version == 1
+        sizes = (2048, 4096) if by_private_data else (5120, 8192)
+        assert (agreed.inline_send_octets, agreed.inline_receive_octets) == sizes
+        # Credits that count messages are for those of either direction.
+        assert agreed.credits_granted == 7 if by_private_data else 1 <= agreed.credits_granted <= 8
+        assert agreed.remote_invalidation is remote_invalidation
+        assert agreed.provider == each_provider
+        (connection,) = server.connections
+        at_server = connection.negotiated
+        assert at_server.remote_invalidation is agreed.remote_invalidation
+        assert (at_server.inline_receive_octets, at_server.inline_send_octets) == sizes
+        assert at_server.peer_properties == agreed.own_properties
+        assert at_server.own_properties == agreed.peer_properties
+        assert (agreed.own_properties is None) == by_private_data
+        if agreed.peer_properties is not None:
+            assert agreed.peer_properties["receive_octets"] == 5120
+            assert agreed.peer_properties["reverse"] == "general"
+            json.dumps(dataclasses.asdict(agreed))
+        assert connection.negotiated.provider == each_provider
 
-    asyncio.run(main())
 
-
-def test_errors_of_rpc_reach_the_caller() -> None:
-    async def main() -> None:
-        async with serving() as (server, _), connect(server.listening[0]) as client:
-            with pytest.raises(NoSuchProcedure):
-                await client.call(v3.FSINFO, v3.FSINFO3args(_HANDLE))
-            with pytest.raises(RemoteSystemError):
-                await client.call(v3.FSSTAT, v3.FSSTAT3args(_HANDLE))
-            with pytest.raises(ProgramUnavailable):
-                await client.call(mount.MNT, "/")
-            await client.call(v3.NULL, None)
-
-    asyncio.run(main())
+async def test_errors_of_rpc_reach_the_caller() -> None:
+    async with serving() as (server, _), connect(server.listening[0]) as client:
+        with pytest.raises(NoSuchProcedure):
+            await client.call(v3.FSINFO, v3.FSINFO3args(_HANDLE))
+        with pytest.raises(RemoteSystemError):
+            await client.call(v3.FSSTAT, v3.FSSTAT3args(_HANDLE))
+        with pytest.raises(ProgramUnavailable):
+            await client.call(mount.MNT, "/")
+        await client.call(v3.NULL, None)
+        async with connect(server.listening[0], mount.PROGRAM) as other:
+            with pytest.raises(LocalProtocolError, match="not a procedure of"):
+                await other.call(v3.NULL, None)
 
 
 @pytest.mark.thorough
 @pytest.mark.req("NF-3")
 @pytest.mark.providers("iwarp")
-def test_a_program_that_does_not_go_over_rdma_is_offered_over_tcp() -> None:
-    async def main() -> None:
-        async with serving(schemes=["tcp"]) as (server, _), connect(server.listening[0]) as client:
-            await client.call(mount.PROGRAM.procedures[0], None)
-            assert client.negotiated is None
-            assert bytes((await read(client, 5000)).data) == _CONTENT[:5000]
-
-    asyncio.run(main())
+async def test_a_program_that_does_not_go_over_rdma_is_offered_over_tcp() -> None:
+    async with serving(schemes=["tcp"]) as (server, _), connect(server.listening[0]) as client:
+        await client.call(mount.PROGRAM.procedures[0], None)
+        assert client.negotiated is None
+        assert bytes((await read(client, 5000)).data) == _CONTENT[:5000]
 
 
-def test_calls_of_another_program_are_refused_before_they_are_sent() -> None:
-    async def main() -> None:
-        async with serving() as (server, _), connect(server.listening[0], mount.PROGRAM) as client:
-            with pytest.raises(LocalProtocolError, match="not a procedure of"):
-                await client.call(v3.NULL, None)
+async def test_a_cancelled_read_leaves_the_buffer_alone_and_the_connection_up() -> None:
+    async with serving() as (server, _), connect(server.listening[0]) as client:
+        await client.call(v3.NULL, None)
+        buffer = bytearray(_MIB)
+        task = asyncio.ensure_future(read(client, _MIB, buffer))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert buffer == bytes(_MIB)
+        assert bytes((await read(client, 77)).data) == _CONTENT[:77]
+        assert buffer == bytes(_MIB)
+        assert client.statistics is not None
+        assert client.statistics.calls_abandoned == 1
 
-    asyncio.run(main())
+
+async def test_a_call_is_one_coroutine_and_is_given_up_as_soon_as_its_task_is_cancelled() -> None:
+    async with serving() as (server, files), connect(server.listening[0]) as client:
+        await client.call(v3.NULL, None)
+        call = client.call(v3.GETATTR, v3.GETATTR3args(_HANDLE))
+        task = asyncio.create_task(call)
+        await files.waiting.wait()
+        assert call.cr_await is not None
+        assert not inspect.iscoroutine(call.cr_await)
+        assert client.statistics is not None
+        task.cancel()
+        assert client.statistics.calls_abandoned == 1
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
-def test_a_cancelled_read_leaves_the_buffer_alone_and_the_connection_up() -> None:
-    async def main() -> None:
-        async with serving() as (server, _), connect(server.listening[0]) as client:
+async def test_a_call_that_is_not_answered_in_time_fails_alone() -> None:
+    async with serving() as (server, files), connect(server.listening[0]) as client:
+        await client.call(v3.NULL, None)
+        call = asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(_HANDLE), timeout_s=60))
+        await files.waiting.wait()
+        set_clock_ahead(60)
+        with pytest.raises(CallTimeout, match="NFSPROC3_GETATTR: no reply within"):
+            await call
+        await client.call(v3.NULL, None)
+
+
+async def test_calls_fail_when_the_server_goes_and_later_ones_at_once() -> None:
+    async with serving() as (server, files):
+        client = await connect(server.listening[0], options=ConnectOptions(reconnect=False))
+        await client.call(v3.NULL, None)
+        call = asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(_HANDLE)))
+        await files.waiting.wait()
+        for connection in server.connections:
+            connection.abort("told to")
+        with pytest.raises(TransportClosed):
+            await call
+        with pytest.raises(TransportClosed):
             await client.call(v3.NULL, None)
-            buffer = bytearray(_MIB)
-            task = asyncio.ensure_future(read(client, _MIB, buffer))
-            await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert buffer == bytes(_MIB)
-            assert bytes((await read(client, 77)).data) == _CONTENT[:77]
-            assert buffer == bytes(_MIB)
-            assert client.statistics is not None
-            assert client.statistics.calls_abandoned == 1
-
-    asyncio.run(main())
-
-
-def test_a_call_is_one_coroutine_and_is_given_up_as_soon_as_its_task_is_cancelled() -> None:
-    async def main() -> None:
-        async with serving() as (server, files), connect(server.listening[0]) as client:
-            await client.call(v3.NULL, None)
-            call = client.call(v3.GETATTR, v3.GETATTR3args(_HANDLE))
-            task = asyncio.create_task(call)
-            await files.waiting.wait()
-            assert call.cr_await is not None
-            assert not inspect.iscoroutine(call.cr_await)
-            assert client.statistics is not None
-            task.cancel()
-            assert client.statistics.calls_abandoned == 1
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    asyncio.run(main())
-
-
-def test_a_call_that_is_not_answered_in_time_fails_alone() -> None:
-    async def main() -> None:
-        async with serving() as (server, _), connect(server.listening[0]) as client:
-            await client.call(v3.NULL, None)
-            with pytest.raises(CallTimeout, match="NFSPROC3_GETATTR: no reply within"):
-                await client.call(v3.GETATTR, v3.GETATTR3args(_HANDLE), timeout_s=0.01)
-            await client.call(v3.NULL, None)
-
-    asyncio.run(main())
-
-
-def test_calls_fail_when_the_server_goes_and_later_ones_at_once() -> None:
-    async def main() -> None:
-        async with serving() as (server, files):
-            client = await connect(server.listening[0], options=ConnectOptions(reconnect=False))
-            await client.call(v3.NULL, None)
-            call = asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(_HANDLE)))
-            await files.waiting.wait()
-            for connection in server.connections:
-                connection.abort("told to")
-            with pytest.raises(TransportClosed):
-                await call
-            with pytest.raises(TransportClosed):
-                await client.call(v3.NULL, None)
-            await client.close()
-
-    asyncio.run(main())
+        await client.close()
 
 
 @not_simulated
-def test_a_server_that_stops_answers_what_runs() -> None:
-    async def main() -> None:
-        async with serving() as (server, files):
-            client = await connect(server.listening[0])
-            await client.call(v3.NULL, None)
-            call = asyncio.ensure_future(client.call(v3.REMOVE, remove_args()))
-            await asyncio.sleep(0.01)
-            closing = asyncio.ensure_future(server.close(5.0))
-            await asyncio.sleep(0)
-            files.gate.set()
-            assert (await call).status == v3.nfsstat3.NFS3_OK
-            await closing
-            with pytest.raises(ConnectFailed, match="refused"):
-                await connect(server.listening[0])
-            await client.close()
-
-    asyncio.run(main())
+async def test_a_server_that_stops_answers_what_runs() -> None:
+    async with serving() as (server, files):
+        client = await connect(server.listening[0])
+        call = asyncio.ensure_future(client.call(v3.REMOVE, remove_args()))
+        await until(files.entered.is_set)
+        closing = asyncio.ensure_future(server.close(60))
+        await asyncio.sleep(0)
+        files.gate.set()
+        assert (await call).status == v3.nfsstat3.NFS3_OK
+        await closing
+        with pytest.raises(ConnectFailed, match="refused"):
+            await connect(server.listening[0])
+        await client.close()
 
 
 @not_simulated
-def test_a_worker_that_outlives_its_connection_keeps_its_buffers_until_it_is_done() -> None:
-    async def main() -> None:
-        async with serving() as (server, files):
-            client = await connect(server.listening[0])
-            await client.call(v3.NULL, None)
-            call = asyncio.ensure_future(client.call(v3.REMOVE, remove_args()))
-            await asyncio.sleep(0.01)
-            await client.close()
-            with pytest.raises(TransportClosed):
-                await call
-            await until(lambda: not server.connections)
-            files.gate.set()
-            async with connect(server.listening[0]) as other:
-                await other.call(v3.NULL, None)
-
-    asyncio.run(main())
+async def test_a_worker_that_outlives_its_connection_keeps_its_buffers_until_it_is_done() -> None:
+    async with serving() as (server, files):
+        client = await connect(server.listening[0])
+        call = asyncio.ensure_future(client.call(v3.REMOVE, remove_args()))
+        await until(files.entered.is_set)
+        await client.close()
+        with pytest.raises(TransportClosed):
+            await call
+        await until(lambda: not server.connections)
+        assert server.statistics().buffer_octets_lent >= 5000
+        async with connect(server.listening[0]) as other:
+            # It gets memory of its own.
+            assert bytes((await read(other, 5000)).data) == _CONTENT[:5000]
+        files.gate.set()
+        await until(lambda: not server.statistics().buffer_octets_lent)
+        assert files.kept == bytes(5000)
 
 
 @pytest.mark.thorough
 @on_sockets
-def test_connecting_to_a_tcp_service_fails_with_a_hint() -> None:
-    async def main() -> None:
-        async with serving(schemes=["tcp"]) as (server, _):
-            options = ConnectOptions(connect_timeout_s=0.3)
-            with pytest.raises(ConnectFailed, match="check"):
-                await connect(server.listening[0].replace("tcp", "rdma"), options=options)
-
-    asyncio.run(main())
+async def test_connecting_to_a_tcp_service_fails_with_a_hint() -> None:
+    async with serving(schemes=["tcp"]) as (server, _):
+        with pytest.raises(ConnectFailed, match="check"):
+            await connect(server.listening[0].replace("tcp", "rdma"))
 
 
 @pytest.mark.thorough
-def test_connecting_to_nobody_names_address_cause_and_remedy() -> None:
-    async def main() -> None:
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            port = taken.getsockname()[1]
-            with pytest.raises(ConnectFailed, match=rf"127\.0\.0\.1:{port}: connection refused; check that the server"):
-                await connect(f"rdma://127.0.0.1:{port}")
-
-    asyncio.run(main())
+async def test_connecting_to_nobody_names_address_cause_and_remedy() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(ConnectFailed, match=rf"127\.0\.0\.1:{port}: connection refused; check that the server"):
+            await connect(f"rdma://127.0.0.1:{port}")
 
 
-def test_listening_where_somebody_listens_names_the_remedy() -> None:
-    async def main() -> None:
-        async with serving() as (server, _):
-            with pytest.raises(ConnectFailed, match="already in use; stop what listens there"):
-                await server.listen(server.listening[0])
-
-    asyncio.run(main())
+async def test_listening_where_somebody_listens_names_the_remedy() -> None:
+    async with serving() as (server, _):
+        with pytest.raises(ConnectFailed, match="already in use; stop what listens there"):
+            await server.listen(server.listening[0])
 
 
-@pytest.mark.thorough
-@on_sockets
-@pytest.mark.req("MPA-43", "MPA-45")
-def test_a_peer_that_says_nothing_is_let_go() -> None:
-    async def main() -> None:
-        async with serving(iwarp=IwarpConfig(startup_timeout_s=0.05)) as (server, _):
-            url = parse_url(server.listening[0])
-            reader, writer = await asyncio.open_connection(url.host, url.port)
-            assert await reader.read() == b""
-            writer.close()
-            await until(lambda: not server.connections)
-
-    asyncio.run(main())
-
-
-@pytest.mark.thorough
-@on_sockets
-@pytest.mark.parametrize("octets", [b"", b"GET / HTTP/1.0\r\n\r\n", b"MPA ID Req Frame", bytes(5000)])
-def test_a_peer_that_talks_nonsense_harms_nobody(octets: bytes) -> None:
-    async def main() -> None:
-        async with serving() as (server, _), connect(server.listening[0]) as client:
-            url = parse_url(server.listening[0])
-            reader, writer = await asyncio.open_connection(url.host, url.port)
-            writer.write(octets)
-            writer.write_eof()
-            try:
-                while await reader.read(65536):
-                    pass
-            except ConnectionResetError:
-                pass
-            writer.close()
-            await until(lambda: len(server.connections) == 1)
-            await client.call(v3.NULL, None)
-
-    asyncio.run(main())
-
-
-@not_simulated
-def test_connections_beyond_the_bound_are_turned_away() -> None:
-    async def main() -> None:
-        async with serving(connections_max=1) as (server, files), connect(server.listening[0]) as client:
-            running = asyncio.ensure_future(client.call(v3.REMOVE, remove_args()))
-            (connection,) = server.connections
-            await until(lambda: connection.calls_in_progress)
-            with pytest.raises(ConnectFailed):
-                await connect(server.listening[0])
-            files.gate.set()
-            await running
-
-    asyncio.run(main())
-
-
-def test_a_fault_of_our_own_costs_one_connection(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def main() -> None:
-        async with serving() as (server, _), connect(server.listening[0]) as other:
-            await other.call(v3.NULL, None)
-            (there,) = server.connections
-            client = await connect(server.listening[0], options=ConnectOptions(reconnect=False))
-            await client.call(v3.NULL, None)
-            (faulty,) = server.connections - {there}
-
-            answer = RdmaCallsTaken.on_call
-
-            def fail_there(calls_taken: RdmaCallsTaken, call: ServerCall) -> None:
-                if calls_taken.client is faulty:
-                    raise RuntimeError("on purpose")
-                answer(calls_taken, call)
-
-            monkeypatch.setattr(RdmaCallsTaken, "on_call", fail_there)
-            with pytest.raises(TransportClosed):
-                await client.call(v3.NULL, None)
-            await client.close()
-            await until(lambda: server.connections == {there})
-            await other.call(v3.NULL, None)
-
-    asyncio.run(main())
-    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
-        record.getMessage() for record in caplog.records if "a fault in the connection with 127.0.0.1" in record.message
-    ]
+async def test_connections_beyond_the_bound_are_turned_away() -> None:
+    async with serving(connections_max=1) as (server, files), connect(server.listening[0]) as client:
+        running = asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(_HANDLE)))
+        await files.waiting.wait()
+        with pytest.raises(ConnectFailed):
+            await connect(server.listening[0])
+        assert len(server.connections) == 1
+        running.cancel()
 
 
 class Repliers(Files):
@@ -484,47 +349,54 @@ class Repliers(Files):
         return v3.ACCESS3res(v3.nfsstat3.NFS3ERR_IO, v3.ACCESS3resfail(_NO_ATTRIBUTES))
 
 
-UNSENDABLE: dict[str, Any] = {
-    "inline": (v3.READ, v3.READ3args(_HANDLE, 0, 5000)),
-    "task": (v3.ACCESS, v3.ACCESS3args(_HANDLE, 1)),
-    "worker": (v3.WRITE, v3.WRITE3args(_HANDLE, 0, 5000, v3.stable_how.FILE_SYNC, bytes(5000))),
-    "no handler": (v3.LOOKUP, v3.LOOKUP3args(v3.diropargs3(_HANDLE, "name"))),
+FAULTS: dict[str, Any] = {
+    "reply inline": (v3.READ, v3.READ3args(_HANDLE, 0, 5000)),
+    "reply of a task": (v3.ACCESS, v3.ACCESS3args(_HANDLE, 1)),
+    "reply of a worker": (v3.WRITE, v3.WRITE3args(_HANDLE, 0, 5000, v3.stable_how.FILE_SYNC, bytes(5000))),
+    "reply without a handler": (v3.LOOKUP, v3.LOOKUP3args(v3.diropargs3(_HANDLE, "name"))),
+    "call": (v3.NULL, None),
 }
 
 
 @pytest.mark.req("V1-67")
-@each_case("where", UNSENDABLE)
-def test_a_reply_that_cannot_be_made_ends_the_connection(
+@each_case("where", FAULTS)
+async def test_a_fault_of_our_own_costs_one_connection(
     where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        escaped: list[Any] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: escaped.append(context))
-        async with serving(Repliers()) as (server, _), connect(server.listening[0]) as other:
-            await other.call(v3.NULL, None)
-            (there,) = server.connections
-            client = await connect(server.listening[0], options=ConnectOptions(reconnect=False))
-            await client.call(v3.NULL, None)
-            (faulty,) = server.connections - {there}
-            assert isinstance(faulty, RdmaConnection)
-            with monkeypatch.context() as patch:
-                patch.setattr(Outbox, "_post", raising)
-                with pytest.raises(TransportClosed):
-                    await client.call(*UNSENDABLE[where], timeout_s=5.0)
-            await client.close()
-            await until(lambda: server.connections == {there})
-            # The memory that the call and its handler had borrowed is free for others.
-            assert faulty._calls_taken.results.held_octets == faulty._arguments.held_octets == 0
-            await other.call(v3.NULL, None)
-        assert escaped == []
+    """A call that cannot be taken, or a reply that cannot be made."""
+    post, take = Outbox._post, RdmaCallsTaken.on_call
 
-    post = Outbox._post
-
-    def raising(outbox: Outbox, message: Outgoing) -> bool:
+    def fail_to_post(outbox: Outbox, message: Outgoing) -> bool:
         if message.kind is Kind.REPLY:
             raise MemoryError
         return post(outbox, message)
 
-    asyncio.run(main())
+    def fail_to_take(calls_taken: RdmaCallsTaken, call: ServerCall) -> None:
+        if calls_taken.client is faulty:
+            raise RuntimeError("on purpose")
+        take(calls_taken, call)
+
+    escaped: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: escaped.append(context))
+    async with serving(Repliers()) as (server, _), connect(server.listening[0]) as other:
+        await other.call(v3.NULL, None)
+        (there,) = server.connections
+        client = await connect(server.listening[0], options=ConnectOptions(reconnect=False))
+        await client.call(v3.NULL, None)
+        (faulty,) = server.connections - {there}
+        assert isinstance(faulty, RdmaConnection)
+        with monkeypatch.context() as patch:
+            if where == "call":
+                patch.setattr(RdmaCallsTaken, "on_call", fail_to_take)
+            else:
+                patch.setattr(Outbox, "_post", fail_to_post)
+            with pytest.raises(TransportClosed):
+                await client.call(*FAULTS[where])
+        await client.close()
+        await until(lambda: server.connections == {there})
+        # The memory that the call and its handler had borrowed is free for others.
+        assert faulty._calls_taken.results.held_octets == faulty._arguments.held_octets == 0
+        await other.call(v3.NULL, None)
+    assert escaped == []
     (logged,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert "a fault in the connection with 127.0.0.1" in logged

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from client_calls import CONTENT, MIB, Scenes
+from clock_ahead import set_clock_ahead
 from rpcrdma import limits
 from rpcrdma.aio.client.connect import connect
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.iwarp import IwarpConfig
-from rpcrdma.nfs import mount, v3
+from rpcrdma.limits import RDMA_STALLED_S
+from rpcrdma.nfs import mount
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.rpc.service import Service
 from rpcrdma.transport import TransportConfig
@@ -24,8 +27,6 @@ from support.cases import each_case
 from support.raw_calls import (
     BOTH_PRIVATE,
     NULL_CALL,
-    READ_ARGS,
-    READ_REQUEST,
     READ_RESPONSE,
     SEND,
     WRITE,
@@ -36,7 +37,6 @@ from support.raw_calls import (
     file_handle,
     header,
     is_null_reply,
-    is_refusal,
     read_call,
     read_segment,
     rpc,
@@ -44,266 +44,121 @@ from support.raw_calls import (
     send,
     write_call,
 )
-from support.raw_iwarp import fpdu, startup_frame, tagged
-from support.raw_socket import RawSocketPeer
+from support.raw_iwarp import startup_frame, tagged
 from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
-Scenes = Callable[..., Any]
-MIB = 1 << 20
-CONTENT = bytes(range(256)) * (MIB // 256)
 
-
-# Transport headers
-
-REFUSED_WITH_ERR_CHUNK = {
-    "Read chunk of 4 GiB": write_call(0xFFFFFFFF, (7, 0xFFFFFFFF, 0)),
-    "RPC header cut short": header() + struct.pack(">II", XID, 0) + b"\0",
-    "no room for the result": header(writes=chunk(segment(7, 10))) + rpc(6, READ_ARGS),
-}
-
-
-@pytest.mark.req("V1-55", "V1-60", "V1-69")
-@each_case("what", REFUSED_WITH_ERR_CHUNK)
-def test_a_header_that_cannot_be_is_refused_and_the_connection_goes_on(scene: Scenes, what: str) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            peer = await it.connected()
-            for number in (1, 3):
-                await peer.send_segments(send(REFUSED_WITH_ERR_CHUNK[what], number))
-                assert is_refusal(await peer.segment())
-                await assert_works(peer, number + 1)
-
-    asyncio.run(main())
-
-
-@pytest.mark.req("V1-3")
-def test_calls_that_ask_for_no_credits_are_served(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            peer = await it.connected()
-            for number in range(1, 5):
-                await peer.send_segments(send(NULL_CALL[:8] + bytes(4) + NULL_CALL[12:], number))
-                heard = await peer.segment()
-                assert is_null_reply(heard)
-                assert int.from_bytes(heard.payload[8:12]) == 128
-
-    asyncio.run(main())
-
-
-def test_more_calls_than_credits(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene(transport=TransportConfig(credits_granted=4)) as it:
-            peer = await it.connected()
-            for number in range(1, 8):
-                await peer.send_segments(send(header() + rpc(5, file_handle()), number))
-            assert await peer.segments_to_end() == []
-            await it.still_good()
-
-    asyncio.run(main())
-
-
-def test_more_sends_than_receives(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            peer = await it.connected()
-            # At once: before it has granted anything, the server has nine receives.
-            await peer.send_segments(*(send(b"short", number) for number in range(1, 60)))
-            (heard,) = await peer.segments_to_end()
-            assert heard.terminate_code == 0x1202
-
-    asyncio.run(main())
-
-
-def test_many_calls_wait_for_one_that_is_not_delivered(scene: Scenes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_calls_wait_for_one_that_is_not_delivered(scene: Scenes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls beyond the bound on pulled octets wait; a thousand bad ones behind are refused one after the other."""
     credits_ = 1500
     transport = TransportConfig(credits_granted=credits_, call_octets_pulled_max=5000)
     monkeypatch.setattr(limits, "CONNECTION_OCTETS_PULLED_MAX", 5000)
-
-    async def main() -> None:
-        async with scene(transport=transport) as it:
-            sink = await PendingWrite(await it.connected(), 5000).begin()
-            # A reply first: only after it has the server as many receives as it grants.
-            await sink.peer.send_segments(send(NULL_CALL, 2))
-            assert is_null_reply(await sink.peer.segment())
-            bad = header(read_segment(0, 7, 0), kind=1)
-            for number in range(3, credits_ + 2):
-                await sink.peer.send_segments(send(bad, number))
-            await sink.peer.send_segments(tagged(READ_RESPONSE, sink.handle, sink.offset, CONTENT[:5000]))
-            for _ in range(credits_ - 1):
-                assert (await sink.peer.segment()).payload[12:] == struct.pack(">II", 4, 2)
-            assert (await sink.peer.segment()).opcode == SEND
-            assert it.files.written == [CONTENT[:5000]]
-
-    asyncio.run(main())
+    async with scene(transport=transport) as it:
+        sink = await PendingWrite(await it.connected(), 5000).begin()
+        # A reply first: only after it has the server as many receives as it grants.
+        await sink.peer.send_segments(send(NULL_CALL, 2))
+        assert is_null_reply(await sink.peer.segment())
+        bad = header(read_segment(0, 7, 0), kind=1)
+        for number in range(3, credits_ + 2):
+            await sink.peer.send_segments(send(bad, number))
+        await sink.peer.send_segments(tagged(READ_RESPONSE, sink.handle, sink.offset, CONTENT[:5000]))
+        for _ in range(credits_ - 1):
+            assert (await sink.peer.segment()).payload[12:] == struct.pack(">II", 4, 2)
+        assert (await sink.peer.segment()).opcode == SEND
+        assert it.files.written == [CONTENT[:5000]]
 
 
-# Peers that stand still
-
-
-def test_reads_that_are_never_answered_hold_up_nobody_else(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            peers = [await it.connected() for _ in range(4)]
-            for peer in peers:
-                await assert_works(peer, 1)
-                await peer.send_segments(*(send(write_call(MIB, (7, MIB, 0)), number) for number in range(2, 100)))
-                assert (await peer.segment()).opcode == READ_REQUEST
-                assert it.lent_octets <= it.pools[1].octets_max / 8
-                await it.still_good()
-            assert it.files.written == []
-
-    asyncio.run(main())
-
-
-def test_a_peer_that_reads_nothing_is_held_up_and_nobody_else(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            peer = await it.connected(receive_octets=4096)
-            await assert_works(peer, 1)
-            call = read_call(segment(7, MIB, 0), count=MIB)
-            await peer.send_segments(*(send(call, number) for number in range(2, 100)))
-            await until(lambda: it.lent_octets >= MIB)
-            for _ in range(20):
-                await it.still_good()
-            assert it.lent_octets <= 3 * MIB
-
-    asyncio.run(main())
-
-
-@pytest.mark.req("V1-67")
-def test_a_peer_that_asks_and_never_reads_is_cut_off(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            peer = await it.connected(receive_octets=4096)
-            await assert_works(peer, 1)
-            number = 2
-            octets = b""
-            while len(it.server.connections) == 2:
-                if not octets:
-                    octets = fpdu(send(header() + rpc(6, file_handle() + struct.pack(">QI", 0, 800)), number))
-                    number += 1
-                octets = octets[peer.offer(octets) :]
-                await asyncio.sleep(0)
-            assert number < 50_000, "what the two sockets hold"
-
-    asyncio.run(main())
+async def test_a_peer_that_reads_nothing_is_held_up_and_nobody_else(scene: Scenes) -> None:
+    async with scene() as it:
+        peer = await it.connected(receive_octets=4096)
+        await assert_works(peer, 1)
+        call = read_call(segment(7, MIB, 0), count=MIB)
+        await peer.send_segments(*(send(call, number) for number in range(2, 100)))
+        await until(lambda: it.lent_octets >= MIB)
+        for _ in range(20):
+            await it.still_good()
+        assert it.lent_octets <= 3 * MIB
 
 
 @pytest.mark.req("V1-67")
 @each_case("stands", ["reads unanswered", "replies unread"])
-def test_a_peer_that_stands_still_while_we_hold_memory_is_cut_off(scene: Scenes, stands: str) -> None:
+async def test_a_peer_that_stands_still_while_we_hold_memory_is_cut_off(scene: Scenes, stands: str) -> None:
     """That memory is all clients': it must come back without the peer's help."""
-
-    async def main() -> None:
-        async with scene(transport=TransportConfig(stalled_s=0.1)) as it:
-            peer = await it.connected(receive_octets=4096)
-            await assert_works(peer, 1)
-            if stands == "reads unanswered":
-                call = write_call(MIB, (7, MIB, 0))
-            else:
-                call = read_call(segment(7, MIB, 0), count=MIB)
-            await peer.send_segments(*(send(call, number) for number in range(2, 30)))
-            await until(lambda: it.lent_octets > 0)
-            await it.alone()
-            assert it.lent_octets == 0
-
-    asyncio.run(main())
+    async with scene() as it:
+        peer = await it.connected(receive_octets=4096)
+        await assert_works(peer, 1)
+        if stands == "reads unanswered":
+            call = write_call(MIB, (7, MIB, 0))
+        else:
+            call = read_call(segment(7, MIB, 0), count=MIB)
+        await peer.send_segments(*(send(call, number) for number in range(2, 30)))
+        await until(lambda: it.lent_octets > 0)
+        await it.alone_in_time(RDMA_STALLED_S)
+        assert it.lent_octets == 0
 
 
 @each_case("breach", [tagged(WRITE, 9, 0, b"x"), b"\x41", send(NULL_CALL, 77)])
-def test_a_terminate_that_cannot_leave_does_not_keep_the_connection(scene: Scenes, breach: bytes) -> None:
+async def test_a_terminate_that_cannot_leave_does_not_keep_the_connection(scene: Scenes, breach: bytes) -> None:
     """The peer's window is closed: neither the replies nor the Terminate behind them go out."""
-
-    async def main() -> None:
-        async with scene() as it:
-            peer = await it.connected(receive_octets=4096)
-            await assert_works(peer, 1)
-            call = read_call(segment(7, MIB, 0), count=MIB)
-            await peer.send_segments(*(send(call, number) for number in range(2, 30)))
-            await until(lambda: it.lent_octets > 0)
-            await peer.send_segments(breach)
-            await it.alone()
-            assert it.lent_octets == 0
-
-    asyncio.run(main())
+    async with scene() as it:
+        peer = await it.connected(receive_octets=4096)
+        await assert_works(peer, 1)
+        call = read_call(segment(7, MIB, 0), count=MIB)
+        await peer.send_segments(*(send(call, number) for number in range(2, 30)))
+        await until(lambda: it.lent_octets > 0)
+        await peer.send_segments(breach)
+        await it.alone()
+        assert it.lent_octets == 0
 
 
-def test_stopping_ends_every_hostile_connection(scene: Scenes, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            server = await serve([it.files], ["rdma://127.0.0.1:0"])
-            unread = await it.connected(server=server, receive_octets=4096)
-            await assert_works(unread, 1)
-            call = read_call(segment(7, MIB, 0), count=MIB)
-            await unread.send_segments(*(send(call, number) for number in range(2, 30)))
-            await until(lambda: it.lent_octets > 0)
-            await PendingWrite(await it.connected(server=server), 5000).begin()
-            await it.connected(server=server)
-            await it.peer(server)
-            await until(lambda: len(server.connections) == 4)
-            await asyncio.wait_for(server.close(), 5)
-            assert not server.connections
-            assert it.lent_octets == 0
-            assert sum(" ended: " in record.getMessage() for record in caplog.records) == 4
-
-    asyncio.run(main())
+async def test_stopping_ends_every_hostile_connection(scene: Scenes, caplog: pytest.LogCaptureFixture) -> None:
+    async with scene() as it:
+        server = await serve([it.files], ["rdma://127.0.0.1:0"])
+        unread = await it.connected(server=server, receive_octets=4096)
+        await assert_works(unread, 1)
+        call = read_call(segment(7, MIB, 0), count=MIB)
+        await unread.send_segments(*(send(call, number) for number in range(2, 30)))
+        await until(lambda: it.lent_octets > 0)
+        await PendingWrite(await it.connected(server=server), 5000).begin()
+        await it.connected(server=server)
+        await it.peer(server)
+        await until(lambda: len(server.connections) == 4)
+        await server.close()
+        assert not server.connections
+        assert it.lent_octets == 0
+        assert sum(" ended: " in record.getMessage() for record in caplog.records) == 4
 
 
-def test_start_up_octet_by_octet_is_bounded_in_time(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene(iwarp=IwarpConfig(startup_timeout_s=0.2)) as it:
-            peer = await it.peer()
-            frame = startup_frame("Req", 0x50, 2, bytes(400))
-            sent = 0
-            while len(it.server.connections) == 2 or not sent:
-                assert sent < len(frame), "the whole frame was taken"
+async def test_start_up_octet_by_octet_is_bounded_in_time(scene: Scenes) -> None:
+    async with scene() as it:
+        peer = await it.peer()
+        await until(lambda: len(it.server.connections) == 2)
+        frame = startup_frame("Req", 0x50, 2, bytes(400))
+        sent = 0
+        with contextlib.suppress(OSError):
+            while len(it.server.connections) == 2:
+                await peer.send(frame[sent : sent + 1])
                 sent += 1
-                try:
-                    await peer.send(frame[sent - 1 : sent])
-                except OSError:
-                    break
-                await asyncio.sleep(0.01)
-            assert await peer.ended() == b""
-
-    asyncio.run(main())
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                set_clock_ahead(1)
+                assert sent < 40, "its time begins anew with each octet"
+        assert await peer.ended() == b""
 
 
-def test_60_half_open_connections_beside_one_that_works(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene(iwarp=IwarpConfig(startup_timeout_s=0.5)) as it:
-            peers: list[RawSocketPeer] = []
-            while len(peers) < 60:
-                # No more at once than the backlog of the listening socket takes.
-                peers += await asyncio.gather(*(it.peer() for _ in range(30)))
-                await until(lambda: len(it.server.connections) == 1 + len(it.peers))
-            await asyncio.gather(*(it.still_good() for _ in range(50)))
-            ended = await asyncio.gather(*(peer.ended() for peer in peers))
-            assert ended == [b""] * 60
-
-    asyncio.run(main())
-
-
-def test_more_connections_than_allowed_are_turned_away_where_all_have_calls(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene(connections_max=3) as it:
-            held = [await PendingWrite(await it.connected(), 5000).begin() for _ in range(3)]
-            # The last one has taken the place of the one that was idle.
-            assert len(it.server.connections) == 3
-            for _ in range(5):
-                assert await (await it.peer()).ended() == b""
-            held[0].peer.close()
-            await until(lambda: len(it.server.connections) == 2)
-            await it.good.call(v3.NULL, None)
-            for each in held:
-                each.peer.close()
-
-    asyncio.run(main())
-
-
-# NFS behind it
+@pytest.mark.req("MPA-43", "MPA-45")
+async def test_60_half_open_connections_beside_one_that_works(scene: Scenes) -> None:
+    async with scene() as it:
+        while len(it.peers) < 60:
+            # No more at once than the backlog of the listening socket takes.
+            await asyncio.gather(*(it.peer() for _ in range(30)))
+            await until(lambda: len(it.server.connections) == 1 + len(it.peers))
+        await asyncio.gather(*(it.still_good() for _ in range(50)))
+        set_clock_ahead(IwarpConfig().startup_timeout_s)
+        ended = await asyncio.gather(*(peer.ended() for peer in it.peers))
+        assert ended == [b""] * 60
 
 
 async def mounted(service: Service) -> bytes:
@@ -314,7 +169,7 @@ async def mounted(service: Service) -> bytes:
 
 
 @each_case("seed", range(2))
-def test_nfs_calls_with_octets_changed_at_random(scene: Scenes, tmp_path: Path, seed: int) -> None:
+async def test_nfs_calls_with_octets_changed_at_random(scene: Scenes, tmp_path: Path, seed: int) -> None:
     """Every procedure, garbled: the file system stands, and nothing outside of it is touched."""
     root = tmp_path / "export"
     root.mkdir()
@@ -340,22 +195,17 @@ def test_nfs_calls_with_octets_changed_at_random(scene: Scenes, tmp_path: Path, 
             assert heard.payload[:4] == struct.pack(">I", XID)
         peer.close()
 
-    async def main() -> None:
-        state = open_state(tmp_path / "state", random.Random(0).randbytes)
-        # Every caller acts as the user of the test.
-        export = Export(
-            name="/", directory=root, all_squash=True, anonymous_uid=os.geteuid(), anonymous_gid=os.getegid()
-        )
-        services = build_services([export], state=state)
-        try:
-            async with scene(services.nfs) as it:
-                root_handle = await mounted(services.mount)
-                await asyncio.gather(*(one(it, root_handle) for _ in range(8)))
-                await it.alone()
-        finally:
-            services.nfs.close()
-            state.close()
-        assert outside.read_bytes() == b"outside"
-
-    asyncio.run(main())
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["export", "outside", "state"]
+    state = open_state(tmp_path / "state", random.Random(0).randbytes)
+    # Every caller acts as the user of the test.
+    export = Export(name="/", directory=root, all_squash=True, anonymous_uid=os.geteuid(), anonymous_gid=os.getegid())
+    services = build_services([export], state=state)
+    try:
+        async with scene(services.nfs) as it:
+            root_handle = await mounted(services.mount)
+            await asyncio.gather(*(one(it, root_handle) for _ in range(8)))
+            await it.alone()
+    finally:
+        services.nfs.close()
+        state.close()
+    assert outside.read_bytes() == b"outside"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["export", "outside", "state"]  # noqa: ASYNC240

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from client_calls import CONTENT, MIB, Scenes
+from clock_ahead import set_clock_ahead
 from rpcrdma.aio.server import rdma_server
+from rpcrdma.limits import RDMA_STALLED_S
 from rpcrdma.nfs import v3
 from rpcrdma.transport import TransportConfig
 from support.raw_calls import (
@@ -28,148 +29,124 @@ from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
-Scenes = Callable[..., Any]
-MIB = 1 << 20
-CONTENT = bytes(range(256)) * (MIB // 256)
-
 
 def greedy_write(number: int) -> bytes:
     return send(write_call(MIB, (7, MIB, 0), xid=number), number)
 
 
-def test_16_clients_that_answer_no_reads_leave_memory_for_others(scene: Scenes) -> None:
+async def test_16_clients_that_answer_no_reads_leave_memory_for_others(scene: Scenes) -> None:
     """Each asks for 64 MiB on two connections: a quarter of the whole."""
-
-    async def main() -> None:
-        async with scene() as it:
-            arguments = it.pools[1]
-            for client in range(16):
-                for _ in range(2):
-                    peer = await it.connected(source=f"127.0.1.{client + 1}")
-                    await assert_works(peer, 1)
-                    await peer.send_segments(*map(greedy_write, range(2, 66)))
-                    assert (await peer.segment()).opcode == READ_REQUEST
-            free = arguments.octets_max - arguments.lent_octets
-            # The second connections get one buffer each beside that, as long as half is free.
-            assert free >= arguments.octets_max * (8 / 9) ** 16 - 8 * MIB
-            write = v3.WRITE3args(v3.nfs_fh3(HANDLE), 0, MIB, v3.stable_how.FILE_SYNC, CONTENT)
-            for _ in range(4):
-                reply = await it.good.call(v3.WRITE, write)
-                assert isinstance(reply.value, v3.WRITE3resok)
-            assert it.files.written == [CONTENT] * 4
-
-    asyncio.run(main())
-
-
-def test_calls_over_a_clients_share_wait_and_are_served_in_the_end(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            it.pools[1].octets_max = 2 * MIB
-            first = await PendingWrite(await it.connected(source="127.0.1.1"), MIB).begin()
-            second = await it.connected(source="127.0.1.1")
-            await second.send_segments(send(write_call(MIB, (7, MIB, 0), xid=99)))
-            await until(lambda: it.pools[1].waited_for)
-            assert it.pools[1].lent_octets == MIB
-            for offset in range(0, MIB, 1 << 15):
-                piece = CONTENT[offset : offset + (1 << 15)]
-                last = offset + len(piece) == MIB
-                await first.peer.send_segments(
-                    tagged(READ_RESPONSE, first.handle, first.offset + offset, piece, last=last)
-                )
-            assert (await first.peer.segment()).opcode == SEND
-            assert (await second.segment()).opcode == READ_REQUEST
-            assert it.files.written == [CONTENT]
-
-    asyncio.run(main())
-
-
-def test_calls_that_wait_for_memory_go_on_when_who_holds_it_is_cut_off(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene(transport=TransportConfig(stalled_s=0.2)) as it:
-            for pool in it.pools:
-                pool.octets_max = MIB
-            peer = await it.connected(source="127.0.1.1", receive_octets=4096)
-            await assert_works(peer, 1)
-            call = read_call(segment(7, MIB, 0), count=MIB)
-            await peer.send_segments(*(send(call, number) for number in range(2, 30)))
-            await PendingWrite(await it.connected(source="127.0.1.2"), MIB).begin()
-            write = v3.WRITE3args(v3.nfs_fh3(HANDLE), 0, MIB, v3.stable_how.FILE_SYNC, CONTENT)
+    async with scene() as it:
+        arguments = it.pools[1]
+        for client in range(16):
+            for _ in range(2):
+                peer = await it.connected(source=f"127.0.1.{client + 1}")
+                await assert_works(peer, 1)
+                await peer.send_segments(*map(greedy_write, range(2, 66)))
+                assert (await peer.segment()).opcode == READ_REQUEST
+        free = arguments.octets_max - arguments.lent_octets
+        # The second connections get one buffer each beside that, as long as half is free.
+        assert free >= arguments.octets_max * (8 / 9) ** 16 - 8 * MIB
+        write = v3.WRITE3args(v3.nfs_fh3(HANDLE), 0, MIB, v3.stable_how.FILE_SYNC, CONTENT)
+        for _ in range(4):
             reply = await it.good.call(v3.WRITE, write)
             assert isinstance(reply.value, v3.WRITE3resok)
-            await it.still_good()
-            await it.alone()
-
-    asyncio.run(main())
+        assert it.files.written == [CONTENT] * 4
 
 
-def test_a_flood_of_half_open_connections_displaces_only_itself(scene: Scenes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calls_over_a_clients_share_wait_and_are_served_in_the_end(scene: Scenes) -> None:
+    async with scene() as it:
+        it.pools[1].octets_max = 2 * MIB
+        first = await PendingWrite(await it.connected(source="127.0.1.1"), MIB).begin()
+        second = await it.connected(source="127.0.1.1")
+        await second.send_segments(send(write_call(MIB, (7, MIB, 0), xid=99)))
+        await until(lambda: it.pools[1].waited_for)
+        assert it.pools[1].lent_octets == MIB
+        for offset in range(0, MIB, 1 << 15):
+            piece = CONTENT[offset : offset + (1 << 15)]
+            last = offset + len(piece) == MIB
+            await first.peer.send_segments(tagged(READ_RESPONSE, first.handle, first.offset + offset, piece, last=last))
+        assert (await first.peer.segment()).opcode == SEND
+        assert (await second.segment()).opcode == READ_REQUEST
+        assert it.files.written == [CONTENT]
+
+
+async def test_calls_that_wait_for_memory_go_on_when_who_holds_it_is_cut_off(scene: Scenes) -> None:
+    async with scene() as it:
+        for pool in it.pools:
+            pool.octets_max = MIB
+        peer = await it.connected(source="127.0.1.1", receive_octets=4096)
+        await assert_works(peer, 1)
+        call = read_call(segment(7, MIB, 0), count=MIB)
+        await peer.send_segments(*(send(call, number) for number in range(2, 30)))
+        await PendingWrite(await it.connected(source="127.0.1.2"), MIB).begin()
+        write = v3.WRITE3args(v3.nfs_fh3(HANDLE), 0, MIB, v3.stable_how.FILE_SYNC, CONTENT)
+        writing = asyncio.create_task(it.good.call(v3.WRITE, write))
+        await until(lambda: it.pools[1].waited_for)
+        assert not writing.done()
+        await it.alone_in_time(RDMA_STALLED_S)
+        assert isinstance((await writing).value, v3.WRITE3resok)
+
+
+async def test_a_flood_of_half_open_connections_displaces_only_itself(
+    scene: Scenes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rdma_server, "RDMA_STARTING_MAX", 20)
+    async with scene(connections_max=80) as it:
+        mine = await it.peer(source="127.0.1.1")
+        for _ in range(10):
+            await asyncio.gather(*(it.peer(source="127.0.1.2") for _ in range(20)))
+        listener = it.server.statistics
+        await until(lambda: listener().rdma.connections_made + listener().rdma.connections_refused == 202)
+        assert len(it.server.connections) == 21
+        await mine.start()
+        await assert_works(mine, 1)
+        await it.still_good()
 
-    async def main() -> None:
-        async with scene(connections_max=80) as it:
-            mine = await it.peer(source="127.0.1.1")
-            for _ in range(10):
-                await asyncio.gather(*(it.peer(source="127.0.1.2") for _ in range(20)))
-            listener = it.server.statistics
-            await until(lambda: listener().rdma.connections_made + listener().rdma.connections_refused == 202)
-            assert len(it.server.connections) == 21
-            await mine.start()
-            await assert_works(mine, 1)
+
+async def test_a_client_with_all_places_gives_idle_ones_to_another_and_to_its_own(scene: Scenes) -> None:
+    async with scene(connections_max=6) as it:
+        held = [await it.connected(source="127.0.1.2") for _ in range(5)]
+        await assert_works(held[0], 1)
+        newcomer = await it.connected(source="127.0.1.3")
+        await assert_works(newcomer, 1)
+        assert await held[1].ended() == b""
+        another = await it.connected(source="127.0.1.2")
+        assert await held[2].ended() == b""
+        await assert_works(held[0], 2)
+        for peer in (*held[3:], another):
+            await assert_works(peer, 1)
+        statistics = it.server.statistics().rdma
+        assert (statistics.connections, statistics.connections_refused) == (6, 0)
+
+
+async def test_where_calls_run_on_all_connections_a_newcomer_is_refused(scene: Scenes) -> None:
+    async with scene(connections_max=3) as it:
+        reading = asyncio.create_task(it.good.call(v3.READLINK, v3.READLINK3args(v3.nfs_fh3(HANDLE))))
+        waiting = [await PendingWrite(await it.connected(source="127.0.1.2"), MIB).begin() for _ in range(2)]
+        await until(lambda: it.files.entered.acquire(blocking=False))
+        assert await (await it.peer(source="127.0.1.2")).ended() == b""
+        assert it.server.statistics().rdma.connections_refused == 1
+        it.files.gate.set()
+        await reading
+        for each in waiting:
+            each.peer.close()
+
+
+async def test_silent_connections_end_and_those_that_speak_or_are_owed_an_answer_do_not(scene: Scenes) -> None:
+    # Who is owed an answer owes nothing itself.
+    async with scene(idle_s=20, transport=TransportConfig(stalled_s=3600)) as it:
+        silent = await it.connected()
+        waits = await PendingWrite(await it.connected(), 5000).begin()
+        speaks = await it.connected()
+        ended = asyncio.create_task(silent.ended())
+        number = 0
+        while not ended.done():
+            number += 1
+            await assert_works(speaks, number)
             await it.still_good()
-
-    asyncio.run(main())
-
-
-def test_a_client_with_all_places_gives_idle_ones_to_another_and_to_its_own(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene(connections_max=6) as it:
-            held = [await it.connected(source="127.0.1.2") for _ in range(5)]
-            await assert_works(held[0], 1)
-            newcomer = await it.connected(source="127.0.1.3")
-            await assert_works(newcomer, 1)
-            assert await held[1].ended() == b""
-            another = await it.connected(source="127.0.1.2")
-            assert await held[2].ended() == b""
-            await assert_works(held[0], 2)
-            for peer in (*held[3:], another):
-                await assert_works(peer, 1)
-            statistics = it.server.statistics().rdma
-            assert (statistics.connections, statistics.connections_refused) == (6, 0)
-
-    asyncio.run(main())
-
-
-def test_where_calls_run_on_all_connections_a_newcomer_is_refused(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene(connections_max=3) as it:
-            reading = asyncio.create_task(it.good.call(v3.READLINK, v3.READLINK3args(v3.nfs_fh3(HANDLE))))
-            waiting = [await PendingWrite(await it.connected(source="127.0.1.2"), MIB).begin() for _ in range(2)]
-            await until(lambda: it.files.entered.acquire(blocking=False))
-            assert await (await it.peer(source="127.0.1.2")).ended() == b""
-            assert it.server.statistics().rdma.connections_refused == 1
-            it.files.gate.set()
-            await reading
-            for each in waiting:
-                each.peer.close()
-
-    asyncio.run(main())
-
-
-def test_silent_connections_end_and_those_that_speak_or_are_owed_an_answer_do_not(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene(idle_s=0.4) as it:
-            silent = await it.connected()
-            waits = await PendingWrite(await it.connected(), 5000).begin()
-            speaks = await it.connected()
-            ended = asyncio.create_task(silent.ended())
-            number = 0
-            while not ended.done():
-                number += 1
-                await assert_works(speaks, number)
-                await it.still_good()
-                await asyncio.sleep(0.01)
-            assert await ended == b""
-            await waits.peer.send_segments(tagged(READ_RESPONSE, waits.handle, waits.offset, CONTENT[:5000]))
-            assert (await waits.peer.segment()).opcode == SEND
-
-    asyncio.run(main())
+            set_clock_ahead(1)
+        assert await ended == b""
+        assert number < 30
+        await waits.peer.send_segments(tagged(READ_RESPONSE, waits.handle, waits.offset, CONTENT[:5000]))
+        assert (await waits.peer.segment()).opcode == SEND

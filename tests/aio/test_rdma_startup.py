@@ -1,4 +1,4 @@
-"""How RDMA connections begin and end on sockets: time-outs, two of the same role, an orderly close."""
+"""How RDMA connections begin and end on sockets: time-outs, pauses, an orderly close."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import struct
 
 import pytest
 
+from clock_ahead import set_clock_ahead
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
-from rpcrdma.aio.drivers.software_rnic import SoftwareRnic, TcpLink
-from rpcrdma.aio.server.rdma_server import RdmaServerConfig
-from rpcrdma.aio.server.serve import ServeOptions, Server, serve
-from rpcrdma.errors import ConnectFailed, TransportClosed
+from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
+from rpcrdma.aio.server.serve import Server, serve
+from rpcrdma.errors import TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
-from rpcrdma.rpc.service import CallContext
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.negotiation import State
 from support import raw_calls, raw_replies
+from support.late_accesses import Files
 from support.raw_iwarp import startup_frame
 from support.raw_socket import RawSocketPeer
 from support.waiting import until
@@ -29,133 +29,49 @@ from support.waiting import until
 # The connections that the tests make by themselves begin in the newest version.
 pytestmark = [pytest.mark.usefixtures("each_version"), pytest.mark.versions("1", "2")]
 
-SHORT = IwarpConfig(startup_timeout_s=0.05)
-
-
-async def two_of(*, active: bool) -> tuple[RdmaConnection, RdmaConnection]:
-    """Both ends of a TCP connection in the same role, as misconfiguration can have it."""
-    loop = asyncio.get_running_loop()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.setblocking(False)
-        near = socket.socket()
-        near.setblocking(False)
-        await loop.sock_connect(near, listener.getsockname())
-        far, _ = await loop.sock_accept(listener)
-    ends = [
-        RdmaConnection(
-            TcpLink(sock, SHORT, active=active),
-            transport=TransportConfig(),
-            results=BufferPool(),
-            arguments=BufferPool(),
-        )
-        for sock in (near, far)
-    ]
-    return ends[0], ends[1]
-
 
 @pytest.mark.thorough
-@pytest.mark.req("MPA-43", "MPA-45")
-def test_two_responders_let_go_of_each_other_after_a_time() -> None:
-    async def main() -> None:
-        reasons = []
-        for end in await two_of(active=False):
-            await end.wait_closed()
-            with pytest.raises(TransportClosed):
-                await end.wait_established()
-            assert end.end_reason is not None
-            reasons.append(end.end_reason.reason)
-        # The other one may notice that the connection is closed before its own time is over.
-        assert "no MPA start-up frame from the peer within 0.05 s" in reasons
-
-    asyncio.run(main())
-
-
-@pytest.mark.thorough
-@pytest.mark.req("MPA-43", "MPA-42")
-def test_two_initiators_notice_it_by_the_key() -> None:
-    async def main() -> None:
-        for end in await two_of(active=True):
-            await end.wait_closed()
-            assert end.end_reason is not None
-            assert "both sides are MPA initiators" in end.end_reason.reason
-
-    asyncio.run(main())
-
-
-@pytest.mark.thorough
-@pytest.mark.req("MPA-45")
-def test_a_client_waits_for_the_reply_for_a_limited_time() -> None:
-    async def main() -> None:
-        asked = asyncio.Event()
-        gone = asyncio.Event()
-
-        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            assert (await reader.readexactly(16)) == b"MPA ID Req Frame"
-            asked.set()
-            await reader.read()
-            gone.set()
-            writer.close()
-
-        async with await asyncio.start_server(silent, "127.0.0.1", 0) as listener:
-            port = listener.sockets[0].getsockname()[1]
-            with pytest.raises(ConnectFailed, match=r"no MPA start-up frame from the peer within 0\.05 s"):
-                await connect(f"rdma://127.0.0.1:{port}", options=ConnectOptions(iwarp=SHORT))
-            assert asked.is_set()
-            # And the TCP connection is closed.
-            await gone.wait()
-
-    asyncio.run(main())
-
-
-@pytest.mark.thorough
-def test_a_connection_on_which_nothing_is_said_yet_is_not_half_open() -> None:
+async def test_a_connection_on_which_nothing_is_said_yet_is_not_half_open() -> None:
     """The start-up is over when the Reply is out; the first call may come much later."""
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(loop, "time", lambda: now)
-            options = ConnectOptions(reconnect=False, iwarp=IwarpConfig(first_send_pause_s=0))
-            async with (
-                serve([Files()], ["rdma://127.0.0.1:0"]) as server,
-                connect(server.listening[0], options=options) as client,
-            ):
-                now += 12
-                for _ in range(20):
-                    await asyncio.sleep(0)
-                assert server.statistics().rdma.connections == 1
-                await client.call(v3.NULL, None)
-
-    asyncio.run(main())
+    options = ConnectOptions(reconnect=False, iwarp=IwarpConfig(first_send_pause_s=0))
+    async with (
+        serve([Files()], ["rdma://127.0.0.1:0"]) as server,
+        connect(server.listening[0], options=options) as client,
+    ):
+        set_clock_ahead(12)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert server.statistics().rdma.connections == 1
+        await client.call(v3.NULL, None)
 
 
 @pytest.mark.thorough
-def test_a_peer_that_owes_the_ready_to_receive_frame_is_told_from_one_that_never_started(
+async def test_a_peer_that_owes_the_ready_to_receive_frame_is_told_from_one_that_never_started(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
-
-    async def main() -> None:
-        options = ServeOptions(rdma=RdmaServerConfig(iwarp=SHORT))
-        async with serve([Files()], ["rdma://127.0.0.1:0"], options=options) as server:
-            host, port = server.listening[0].removeprefix("rdma://").split(":")
-            peer = await RawSocketPeer.connected(host, int(port))
-            # RFC 6581 section 9.1: the peer-to-peer model, with a Send of no octets as RTR frame.
-            await peer.send(startup_frame("Req", 0x50, 2, struct.pack(">HH", 0xC020, 32)))
-            assert await peer.startup_frame()
-            assert await peer.ended() == b""
-            peer.close()
-
-    asyncio.run(main())
-    assert "no ready-to-receive frame from the peer within 0.05 s" in caplog.text
+    async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
+        host, port = server.listening[0].removeprefix("rdma://").split(":")
+        peer = await RawSocketPeer.connected(host, int(port))
+        # RFC 6581 section 9.1: the peer-to-peer model, with a Send of no octets as RTR frame.
+        await peer.send(startup_frame("Req", 0x50, 2, struct.pack(">HH", 0xC020, 32)))
+        assert await peer.startup_frame()
+        set_clock_ahead(10)
+        assert await peer.ended() == b""
+        peer.close()
+    assert "no ready-to-receive frame from the peer within 10 s" in caplog.text
 
 
-async def pausing(server: Server, pause_s: float) -> RdmaConnection:
+PAUSE_S = 3600.0
+
+
+async def pausing(server: Server) -> RdmaConnection:
     """A client that has just got the Reply of the server."""
     host, port = server.listening[0].removeprefix("rdma://").split(":")
     client = RdmaConnection(
-        await SoftwareRnic(IwarpConfig(first_send_pause_s=pause_s)).connect(host, int(port)),
+        await SoftwareRnic(IwarpConfig(first_send_pause_s=PAUSE_S, startup_timeout_s=2 * PAUSE_S)).connect(
+            host, int(port)
+        ),
         transport=TransportConfig(),
         results=BufferPool(),
         arguments=BufferPool(),
@@ -169,40 +85,30 @@ def is_pausing(client: RdmaConnection) -> bool:
 
 
 @pytest.mark.thorough
-def test_a_client_lets_some_time_pass_between_the_reply_and_its_first_message() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(loop, "time", lambda: now)
-                client = await pausing(server, 0.5)
-                connected = asyncio.ensure_future(client.wait_established())
-                now += 0.499
-                for _ in range(20):
-                    await asyncio.sleep(0)
-                assert not connected.done()
-                now += 0.002
-                await connected
-            await client.call(v3.NULL, None)
-            await client.close()
-
-    asyncio.run(main())
+async def test_a_client_lets_some_time_pass_between_the_reply_and_its_first_message() -> None:
+    async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
+        client = await pausing(server)
+        connected = asyncio.ensure_future(client.wait_established())
+        set_clock_ahead(PAUSE_S - 100)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not connected.done()
+        set_clock_ahead(100)
+        await connected
+        await client.call(v3.NULL, None)
+        await client.close()
 
 
 @pytest.mark.thorough
-def test_a_connection_that_ends_during_the_pause_was_never_made() -> None:
-    async def main() -> None:
-        async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
-            client = await pausing(server, 5)
-            (connection,) = server.connections
-            connection.abort("the test ends it")
-            with pytest.raises(TransportClosed, match="the peer closed the connection"):
-                await client.wait_established()
-            await client.wait_closed()
-            assert not is_pausing(client)
-
-    asyncio.run(main())
+async def test_a_connection_that_ends_during_the_pause_was_never_made() -> None:
+    async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
+        client = await pausing(server)
+        (connection,) = server.connections
+        connection.abort("the test ends it")
+        with pytest.raises(TransportClosed, match="the peer closed the connection"):
+            await client.wait_established()
+        await client.wait_closed()
+        assert not is_pausing(client)
 
 
 def test_the_pause_is_shorter_than_the_time_for_starting_up() -> None:
@@ -213,37 +119,33 @@ def test_the_pause_is_shorter_than_the_time_for_starting_up() -> None:
 
 
 @pytest.mark.thorough
-def test_a_server_that_overlooks_the_first_message_is_nudged_until_it_answers() -> None:
+async def test_a_server_that_overlooks_the_first_message_is_nudged_until_it_answers() -> None:
     """As Linux siw does: it looks when something more comes. An RDMA Write of nothing may be sent to anyone."""
-
-    async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            listener.setblocking(False)
-            port = listener.getsockname()[1]
-            quick = IwarpConfig(first_send_pause_s=0, nudge_after_s=0.001)
-            options = ConnectOptions(rpcrdma_version=1, iwarp=quick)
-            connecting = asyncio.ensure_future(connect(f"rdma://127.0.0.1:{port}", options=options)._connect())
-            peer = RawSocketPeer((await asyncio.get_running_loop().sock_accept(listener))[0])
-            await peer.accept(raw_calls.BOTH_PRIVATE)
-            client = await connecting
-            call = asyncio.ensure_future(client.call(v3.NULL, None))
-            heard = [await peer.segment() for _ in range(3)]
-            assert [segment.opcode for segment in heard] == [raw_calls.SEND, raw_calls.WRITE, raw_calls.WRITE]
-            assert [segment.payload for segment in heard[1:]] == [b"", b""]
-            (xid,) = struct.unpack_from(">I", heard[0].payload)
-            message = raw_replies.header(xid) + raw_replies.rpc_reply(xid)
-            await peer.send_segments(raw_replies.send(message))
-            await call
-            # No more of it from here on.
-            second = asyncio.ensure_future(client.call(v3.NULL, None))
-            while (segment := await peer.segment()).opcode == raw_calls.WRITE:
-                pass
-            assert segment.opcode == raw_calls.SEND
-            second.cancel()
-            peer.close()
-            await client.close()
-
-    asyncio.run(main())
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        port = listener.getsockname()[1]
+        quick = IwarpConfig(first_send_pause_s=0, nudge_after_s=0.001)
+        options = ConnectOptions(rpcrdma_version=1, iwarp=quick)
+        connecting = asyncio.ensure_future(connect(f"rdma://127.0.0.1:{port}", options=options)._connect())
+        peer = RawSocketPeer((await asyncio.get_running_loop().sock_accept(listener))[0])
+        await peer.accept(raw_calls.BOTH_PRIVATE)
+        client = await connecting
+        call = asyncio.ensure_future(client.call(v3.NULL, None))
+        heard = [await peer.segment() for _ in range(3)]
+        assert [segment.opcode for segment in heard] == [raw_calls.SEND, raw_calls.WRITE, raw_calls.WRITE]
+        assert [segment.payload for segment in heard[1:]] == [b"", b""]
+        (xid,) = struct.unpack_from(">I", heard[0].payload)
+        message = raw_replies.header(xid) + raw_replies.rpc_reply(xid)
+        await peer.send_segments(raw_replies.send(message))
+        await call
+        # No more of it from here on.
+        second = asyncio.ensure_future(client.call(v3.NULL, None))
+        while (segment := await peer.segment()).opcode == raw_calls.WRITE:
+            pass
+        assert segment.opcode == raw_calls.SEND
+        second.cancel()
+        peer.close()
+        await client.close()
 
 
 def test_the_time_before_a_nudge_is_no_less_than_none() -> None:
@@ -251,35 +153,24 @@ def test_the_time_before_a_nudge_is_no_less_than_none() -> None:
         IwarpConfig(nudge_after_s=-1)
 
 
-class Files(v3.NFS_V3_Service):
-    """READ answers with zeros."""
-
-    def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
-        data = bytes(args.count)
-        return v3.READ3res(v3.nfsstat3.NFS3_OK, v3.READ3resok(v3.post_op_attr(False, None), args.count, False, data))
-
-
 @pytest.mark.thorough
 @pytest.mark.req("MPA-46", "DDP-1")
-def test_an_orderly_close_is_reported_as_one() -> None:
-    async def main() -> None:
-        async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
-            client = await connect(server.listening[0])
-            await client.call(v3.NULL, None)
-            (connection,) = server.connections
-            await client.close()
-            await until(lambda: not server.connections)
-            assert connection.end_reason is not None
-            assert connection.end_reason.reason == "the peer closed the connection"
-            assert connection.end_reason.by_peer
-            assert not connection.end_reason.protocol_error
-
-    asyncio.run(main())
+async def test_an_orderly_close_is_reported_as_one() -> None:
+    async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
+        client = await connect(server.listening[0])
+        await client.call(v3.NULL, None)
+        (connection,) = server.connections
+        await client.close()
+        await until(lambda: not server.connections)
+        assert connection.end_reason is not None
+        assert connection.end_reason.reason == "the peer closed the connection"
+        assert connection.end_reason.by_peer
+        assert not connection.end_reason.protocol_error
 
 
 @pytest.mark.thorough
 @pytest.mark.req("V1-78", "RD-17")
-def test_handles_come_from_the_operating_systems_randomness(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_handles_come_from_the_operating_systems_randomness(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: set[int] = set()
     randbits = secrets.randbits
 
@@ -289,20 +180,16 @@ def test_handles_come_from_the_operating_systems_randomness(monkeypatch: pytest.
         return value
 
     monkeypatch.setattr(secrets, "randbits", recorded)
-
-    async def main() -> None:
-        async with serve([Files()], ["rdma://127.0.0.1:0"]) as server, connect(server.listening[0]) as client:
-            rdma = client._present
-            assert isinstance(rdma, RdmaConnection)
-            (connection,) = server.connections
-            domains = rdma._driver.protection_domain, connection._driver.protection_domain
-            # Each connection has a protection domain of its own.
-            assert domains[0] is not domains[1]
-            call = asyncio.ensure_future(client.call(v3.READ, v3.READ3args(v3.nfs_fh3(b"x"), 0, 1 << 20)))
-            await asyncio.sleep(0)
-            (handle,) = domains[0].regions
-            assert handle in drawn
-            await call
-            assert domains[0].regions == {}
-
-    asyncio.run(main())
+    async with serve([Files()], ["rdma://127.0.0.1:0"]) as server, connect(server.listening[0]) as client:
+        rdma = client._present
+        assert isinstance(rdma, RdmaConnection)
+        (connection,) = server.connections
+        domains = rdma._driver.protection_domain, connection._driver.protection_domain
+        # Each connection has a protection domain of its own.
+        assert domains[0] is not domains[1]
+        call = asyncio.ensure_future(client.call(v3.READ, v3.READ3args(v3.nfs_fh3(b"x"), 0, 1 << 20)))
+        await asyncio.sleep(0)
+        (handle,) = domains[0].regions
+        assert handle in drawn
+        await call
+        assert domains[0].regions == {}

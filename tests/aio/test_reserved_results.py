@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from client_calls import MIB
 from rpcrdma.aio.answering.answering import Answering, HandlerRunner, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.limits import BUFFER_OCTETS_MAX, REPLY_OCTETS_MAX
@@ -26,7 +27,6 @@ from support.programs import WORD, procedure
 from support.waiting import until
 
 NUMBER = 0x20000031
-MIB = 1 << 20
 ANY_LENGTH = 0xFFFFFFFF
 AT_ONCE = 15
 """Results of 1 MiB for which one connection has memory, of 256 MiB."""
@@ -121,208 +121,178 @@ def rest_in_worker(args: int, context: Any) -> Generator[None, None, Any]:
 
 
 @each_case("handler", [inline, coroutine, worker, rest_in_worker])
-def test_any_number_of_calls_of_one_connection_have_memory_for_their_results_in_turn(handler: Any) -> None:
-    calls = 40
-
-    async def main() -> None:
-        scene = Scene(handler)
-        peer = Peer(scene)
-        for _ in range(calls):
-            peer.call(GET)
-        for number in range(calls):
-            await until(lambda number=number: len(peer.replies) >= min(AT_ONCE, calls - number))  # type: ignore[misc]
-            assert scene.pool.lent_octets <= AT_ONCE * MIB
-            assert peer.result() == MIB
-        assert scene.pool.lent_octets == 0
-        assert await scene.runner.drain(1)
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("handler", [inline, coroutine, worker])
-@pytest.mark.parametrize("asked", [0, 5000, MIB])
-def test_memory_that_a_handler_has_not_asked_for_is_free_when_it_ends(handler: Any, asked: int) -> None:
-    async def main() -> None:
-        scene = Scene(handler, 2 * MIB)
-        peer = Peer(scene)
-        peer.call(GET, asked)
-        await until(lambda: peer.replies and not scene.runner.running)
-        assert scene.pool.lent_octets == {0: 0, 5000: 8192, MIB: MIB}[asked]
-        assert peer.result() == asked
-        assert scene.pool.lent_octets == 0
-        assert await scene.runner.drain(1)
-
-    asyncio.run(main())
-
-
-def test_a_result_without_a_bound_may_be_larger_than_the_reserved_memory() -> None:
-    async def main() -> None:
-        scene = Scene(coroutine, ANY_LENGTH)
-        peer = Peer(scene)
-        peer.call(GET, 12 * MIB)
-        peer.call(GET, 12 * MIB)
-        assert scene.pool.lent_octets == 2 * REPLY_OCTETS_MAX
-        await until(lambda: len(peer.replies) == 2)
-        assert peer.result() == 12 * MIB
-        # The memory of one connection is too small for the second one.
-        with pytest.raises(errors.RemoteSystemError):
-            peer.result()
-        # No wait brings more than all.
-        peer.call(GET, 257 * MIB)
-        await until(lambda: peer.replies)
-        with pytest.raises(errors.RemoteSystemError):
-            peer.result()
-        assert scene.pool.lent_octets == 0
-        assert await scene.runner.drain(1)
-
-    asyncio.run(main())
-
-
-def test_a_bound_above_all_memory_reserves_all() -> None:
-    async def main() -> None:
-        scene = Scene(coroutine, 2 * MIB, octets_max=MIB)
-        peer = Peer(scene)
+async def test_any_number_of_calls_of_one_connection_have_memory_for_their_results_in_turn(handler: Any) -> None:
+    calls = 25
+    scene = Scene(handler)
+    peer = Peer(scene)
+    for _ in range(calls):
         peer.call(GET)
-        assert scene.pool.lent_octets == MIB
-        await until(lambda: peer.replies)
+    for number in range(calls):
+        await until(lambda number=number: len(peer.replies) >= min(AT_ONCE, calls - number))  # type: ignore[misc]
+        assert scene.pool.lent_octets <= AT_ONCE * MIB
         assert peer.result() == MIB
-        assert await scene.runner.drain(1)
-
-    asyncio.run(main())
-
-
-def test_the_arguments_may_bound_the_memory() -> None:
-    async def main() -> None:
-        scene = Scene(coroutine, lambda args: ReplyBound(4, (args,)))
-        peer = Peer(scene)
-        peer.call(GET, 5000)
-        assert scene.pool.lent_octets == 8192
-        # A result of this size is not counted, and there is room for it at any time.
-        other = scene.pool.share("192.0.2.8")
-        assert other.reserve(256 * MIB - 8192)
-        peer.call(GET, 4096)
-        peer.call(GET, 5000)
-        await until(lambda: len(peer.replies) == 2)
-        assert scene.pool.waited_for
-        assert [peer.result(), peer.result()] == [5000, 4096]
-        other.give_back(256 * MIB - 8192)
-        await until(lambda: peer.replies)
-        assert peer.result() == 5000
-        assert await scene.runner.drain(1)
-
-    asyncio.run(main())
+    assert scene.pool.lent_octets == 0
+    assert await scene.runner.drain(1)
 
 
-def test_a_bound_that_raises_is_a_system_error(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        scene = Scene(inline, lambda args: ReplyBound(4, (args // 0,)))
-        peer = Peer(scene)
-        peer.call(GET)
-        with pytest.raises(errors.RemoteSystemError):
-            peer.result()
-        assert await scene.runner.drain(0)
+@each_case("handler", [inline, coroutine, worker])
+@each_case("asked", [0, 5000, MIB])
+async def test_memory_that_a_handler_has_not_asked_for_is_free_when_it_ends(handler: Any, asked: int) -> None:
+    scene = Scene(handler, 2 * MIB)
+    peer = Peer(scene)
+    peer.call(GET, asked)
+    await until(lambda: peer.replies and not scene.runner.running)
+    assert scene.pool.lent_octets == {0: 0, 5000: 8192, MIB: MIB}[asked]
+    assert peer.result() == asked
+    assert scene.pool.lent_octets == 0
+    assert await scene.runner.drain(1)
 
-    asyncio.run(main())
+
+async def test_a_result_without_a_bound_may_be_larger_than_the_reserved_memory() -> None:
+    scene = Scene(coroutine, ANY_LENGTH)
+    peer = Peer(scene)
+    peer.call(GET, 12 * MIB)
+    peer.call(GET, 12 * MIB)
+    assert scene.pool.lent_octets == 2 * REPLY_OCTETS_MAX
+    await until(lambda: len(peer.replies) == 2)
+    assert peer.result() == 12 * MIB
+    # The memory of one connection is too small for the second one.
+    with pytest.raises(errors.RemoteSystemError):
+        peer.result()
+    # No wait brings more than all.
+    peer.call(GET, 257 * MIB)
+    await until(lambda: peer.replies)
+    with pytest.raises(errors.RemoteSystemError):
+        peer.result()
+    assert scene.pool.lent_octets == 0
+    assert await scene.runner.drain(1)
+
+
+async def test_a_bound_above_all_memory_reserves_all() -> None:
+    scene = Scene(coroutine, 2 * MIB, octets_max=MIB)
+    peer = Peer(scene)
+    peer.call(GET)
+    assert scene.pool.lent_octets == MIB
+    await until(lambda: peer.replies)
+    assert peer.result() == MIB
+    assert await scene.runner.drain(1)
+
+
+async def test_the_arguments_may_bound_the_memory() -> None:
+    scene = Scene(coroutine, lambda args: ReplyBound(4, (args,)))
+    peer = Peer(scene)
+    peer.call(GET, 5000)
+    assert scene.pool.lent_octets == 8192
+    # A result of this size is not counted, and there is room for it at any time.
+    other = scene.pool.share("192.0.2.8")
+    assert other.reserve(256 * MIB - 8192)
+    peer.call(GET, 4096)
+    peer.call(GET, 5000)
+    await until(lambda: len(peer.replies) == 2)
+    assert scene.pool.waited_for
+    assert [peer.result(), peer.result()] == [5000, 4096]
+    other.give_back(256 * MIB - 8192)
+    await until(lambda: peer.replies)
+    assert peer.result() == 5000
+    assert await scene.runner.drain(1)
+
+
+async def test_a_bound_that_raises_is_a_system_error(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene(inline, lambda args: ReplyBound(4, (args // 0,)))
+    peer = Peer(scene)
+    peer.call(GET)
+    with pytest.raises(errors.RemoteSystemError):
+        peer.result()
+    assert await scene.runner.drain(0)
     assert [record.getMessage() for record in caplog.records] == ["GET failed and was answered with SYSTEM_ERR"]
 
 
 @each_case("crowded", [False, True])
-def test_handlers_that_have_all_memory_reserved_may_wait_for_a_call_without_bulk_results(crowded: bool) -> None:
+async def test_handlers_that_have_all_memory_reserved_may_wait_for_a_call_without_bulk_results(crowded: bool) -> None:
     """Also if both came when replies held all memory."""
+    gate = asyncio.Event()
 
-    async def main() -> None:
-        gate = asyncio.Event()
+    async def gated(args: int, context: Any) -> Any:
+        await gate.wait()
+        return context.buffer(args)
 
-        async def gated(args: int, context: Any) -> Any:
-            await gate.wait()
-            return context.buffer(args)
-
-        scene = Scene(gated)
-        peer = Peer(scene)
-        unsent = [peer.results.acquire(MIB) for _ in range(AT_ONCE if crowded else 0)]
-        for _ in range(AT_ONCE + 1):
-            peer.call(GET)
-        peer.call(PUT, 7)
-        for buffer in unsent:
-            assert buffer is not None
-            assert not peer.replies
-            peer.results.release(buffer)
-        await until(lambda: peer.replies)
-        assert peer.result() == 7
-        assert scene.pool.waited_for
-        gate.set()
-        await until(lambda: len(peer.replies) == AT_ONCE)
-        for _ in range(AT_ONCE):
-            assert peer.result() == MIB
-        await until(lambda: peer.replies)
+    scene = Scene(gated)
+    peer = Peer(scene)
+    unsent = [peer.results.acquire(MIB) for _ in range(AT_ONCE if crowded else 0)]
+    for _ in range(AT_ONCE + 1):
+        peer.call(GET)
+    peer.call(PUT, 7)
+    for buffer in unsent:
+        assert buffer is not None
+        assert not peer.replies
+        peer.results.release(buffer)
+    await until(lambda: peer.replies)
+    assert peer.result() == 7
+    assert scene.pool.waited_for
+    gate.set()
+    await until(lambda: len(peer.replies) == AT_ONCE)
+    for _ in range(AT_ONCE):
         assert peer.result() == MIB
-        assert await scene.runner.drain(1)
+    await until(lambda: peer.replies)
+    assert peer.result() == MIB
+    assert await scene.runner.drain(1)
 
-    asyncio.run(main())
 
-
-def test_calls_that_wait_for_memory_do_not_run_when_their_connection_ends() -> None:
+async def test_calls_that_wait_for_memory_do_not_run_when_their_connection_ends() -> None:
     ran = 0
+    gate = asyncio.Event()
 
-    async def main() -> None:
-        gate = asyncio.Event()
+    async def gated(args: int, context: Any) -> Any:
+        nonlocal ran
+        ran += 1
+        await gate.wait()
+        return context.buffer(args)
 
-        async def gated(args: int, context: Any) -> Any:
-            nonlocal ran
-            ran += 1
-            await gate.wait()
-            return context.buffer(args)
-
-        scene = Scene(gated)
-        peer = Peer(scene)
-        for _ in range(AT_ONCE + 3):
-            peer.call(GET)
-        await until(lambda: ran == AT_ONCE)
-        peer.results.close()
-        assert peer.dropped == 3
-        # A repeat may get the results of the others.
-        gate.set()
-        await until(lambda: len(peer.replies) == AT_ONCE)
-        for _ in range(AT_ONCE):
-            assert peer.result() == MIB
-        assert (ran, scene.pool.lent_octets) == (AT_ONCE, 0)
-        assert await scene.runner.drain(1)
-
-    asyncio.run(main())
+    scene = Scene(gated)
+    peer = Peer(scene)
+    for _ in range(AT_ONCE + 3):
+        peer.call(GET)
+    await until(lambda: ran == AT_ONCE)
+    peer.results.close()
+    assert peer.dropped == 3
+    # A repeat may get the results of the others.
+    gate.set()
+    await until(lambda: len(peer.replies) == AT_ONCE)
+    for _ in range(AT_ONCE):
+        assert peer.result() == MIB
+    assert (ran, scene.pool.lent_octets) == (AT_ONCE, 0)
+    assert await scene.runner.drain(1)
 
 
-def test_reserved_memory_is_free_when_the_handler_is_cancelled_or_gets_no_thread() -> None:
-    async def main() -> None:
-        async def endless(args: int, context: Any) -> Any:
-            await asyncio.Event().wait()
+async def test_reserved_memory_is_free_when_the_handler_is_cancelled_or_gets_no_thread() -> None:
+    async def endless(args: int, context: Any) -> Any:
+        await asyncio.Event().wait()
 
-        scene = Scene(endless)
-        Peer(scene).call(GET)
-        assert scene.pool.lent_octets == MIB
-        assert not await scene.runner.drain(0)
-        assert scene.pool.lent_octets == 0
+    scene = Scene(endless)
+    Peer(scene).call(GET)
+    assert scene.pool.lent_octets == MIB
+    assert not await scene.runner.drain(0)
+    assert scene.pool.lent_octets == 0
 
-        gate = threading.Event()
+    gate = threading.Event()
 
-        @in_worker
-        def gated(args: int, context: Any) -> Any:
-            gate.wait()
-            return context.buffer(args)
+    @in_worker
+    def gated(args: int, context: Any) -> Any:
+        gate.wait()
+        return context.buffer(args)
 
-        scene = Scene(gated)
-        peer = Peer(scene)
-        for _ in range(10):
-            peer.call(GET)
-        assert scene.pool.lent_octets == 10 * MIB
-        peer.results.close()
-        scene.runner.connection_ended(peer)
-        running = 10 - peer.dropped
-        assert scene.pool.lent_octets == running * MIB < 10 * MIB
-        gate.set()
-        await until(lambda: len(peer.replies) == running)
-        while peer.replies:
-            assert peer.result() == MIB
-        assert scene.pool.lent_octets == 0
-        assert await scene.runner.drain(1)
-
-    asyncio.run(main())
+    scene = Scene(gated)
+    peer = Peer(scene)
+    for _ in range(10):
+        peer.call(GET)
+    assert scene.pool.lent_octets == 10 * MIB
+    peer.results.close()
+    scene.runner.connection_ended(peer)
+    running = 10 - peer.dropped
+    assert scene.pool.lent_octets == running * MIB < 10 * MIB
+    gate.set()
+    await until(lambda: len(peer.replies) == running)
+    while peer.replies:
+        assert peer.result() == MIB
+    assert scene.pool.lent_octets == 0
+    assert await scene.runner.drain(1)

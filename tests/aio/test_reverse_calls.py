@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from client_calls import MIB
+from clock_ahead import set_clock_ahead
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
@@ -26,11 +27,13 @@ from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import CallContext, ReverseCaller, Service, in_worker
 from rpcrdma.transport import VERSION_CHOICES, ChunkRefused, ReplyBound, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 from support.programs import procedure
 from support.waiting import until
 
-MIB = 1 << 20
 NEWER = tuple(choice for choice in VERSION_CHOICES if choice not in {"auto", "1"})
+CALLS = 80
+"""More than RPC_REVERSE_CALLS_MAX."""
 FORWARD, REVERSE, BULKY = 0x20000011, 0x20000012, 0x20000013
 
 
@@ -73,7 +76,7 @@ class Front(Service):
     async def sum(self, args: int, context: CallContext) -> int:
         """Asks the client while the client waits."""
         context.client.ready()
-        answers = await asyncio.gather(*(context.client.call(DOUBLE, n, timeout_s=10.0) for n in range(args)))
+        answers = await asyncio.gather(*(context.client.call(DOUBLE, n) for n in range(args)))
         return sum(answers)
 
     async def ask(self, args: int, context: CallContext) -> int:
@@ -156,7 +159,7 @@ async def rig(
     options = ServeOptions(
         rdma=RdmaServerConfig(transport=transport or TransportConfig(), idle_s=rdma_idle_s),
         tcp=tcp or TcpServerConfig(),
-        drain_s=1.0,
+        drain_s=0,
     )
     async with serve([front], [f"{scheme}://127.0.0.1:0"], options=options) as server:
         offered = ConnectOptions(
@@ -166,327 +169,251 @@ async def rig(
             yield Rig(server, front, back, client)
 
 
-def test_a_server_calls_its_client_after_the_handler_has_returned(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme) as r:
-            assert await r.client.call(JOIN, 1) == 1
-            assert [await r.front.client.call(DOUBLE, n, timeout_s=5.0) for n in range(20)] == list(range(0, 40, 2))
-            assert await r.front.client.call(WORKED, 1, timeout_s=5.0) == 8
-            context = r.back.contexts[0]
-            assert context.peer == "127.0.0.1"
-            assert context.credential == AuthNone()
+@pytest.mark.req("BD-11")
+async def test_a_server_calls_its_client_from_when_that_is_ready_on(scheme: str) -> None:
+    async with rig(scheme) as r:
+        assert await r.client.call(JOIN, 0) == 0
+        client = r.front.client
+        with pytest.raises(LocalProtocolError, match="ready"):
+            await client.call(DOUBLE, 1)
+        await r.client.call(JOIN, 1)
+        assert r.back.contexts == []
+        # The handler has returned.
+        assert [await client.call(DOUBLE, n) for n in range(20)] == list(range(0, 40, 2))
+        assert await client.call(WORKED, 1) == 8
+        context = r.back.contexts[0]
+        assert (context.peer, context.credential) == ("127.0.0.1", AuthNone())
+        # A handler in a worker thread keeps the client for the loop.
+        await r.client.call(LATER, 1)
+        assert await r.front.client.call(DOUBLE, 21) == 42
+        # The client calls the server from the handler of a reverse call.
+        server = context.client
+        server.ready()
+        assert await server.call(ADD, 5) == 6
+        assert not server.closed
 
-    asyncio.run(main())
 
-
-def test_a_handler_calls_back_while_its_caller_waits(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme) as r:
-            assert await r.client.call(SUM, 100) == 9900
-
-    asyncio.run(main())
+async def test_a_handler_calls_back_while_its_caller_waits(scheme: str) -> None:
+    async with rig(scheme) as r:
+        assert await r.client.call(SUM, 100) == 9900
 
 
 @pytest.mark.thorough
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("2")
-def test_more_calls_than_the_server_runs_at_once_may_all_wait_for_the_client(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme) as r:
-            assert await asyncio.gather(*(r.client.call(SUM, 2) for _ in range(1000))) == [2] * 1000
-
-    asyncio.run(main())
+async def test_more_calls_than_the_server_runs_at_once_may_all_wait_for_the_client(scheme: str) -> None:
+    async with rig(scheme) as r:
+        assert await asyncio.gather(*(r.client.call(SUM, 2) for _ in range(1000))) == [2] * 1000
 
 
 @pytest.mark.thorough
-def test_calls_beyond_what_is_held_are_left_unread_until_reverse_calls_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calls_beyond_what_is_held_are_left_unread_until_reverse_calls_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(tcp_calls_taken, "RPC_OUTSTANDING_CALLS_MAX", 3)
     monkeypatch.setattr(tcp_calls_taken, "RPC_UNSENT_REPLY_OCTETS_MAX", 1000)
-
-    async def main() -> None:
-        async with rig("tcp") as r:
-            await r.client.call(JOIN, 1)
-            peer: Any = r.front.client
-            asking = [asyncio.ensure_future(r.client.call(ASK, 7)) for _ in range(3)]
-            await until(lambda: r.back.running == 3)
-            adding = [asyncio.ensure_future(r.client.call(ADD, n)) for n in range(50)]
-            await until(lambda: peer._stream.paused)
-            assert 0 < len(peer.calls_taken._held) < 10
-            r.back.gate.set()
-            # The replies are behind calls that are not read: only a deadline ends these, which a test need not await.
-            for call in list(peer._pending.values()):
-                peer.give_up(call)
-                call.future.fail(CallTimeout("BLOCK: no reply"))
-            assert await asyncio.gather(*adding) == list(range(1, 51))
-            for result in await asyncio.gather(*asking, return_exceptions=True):
-                assert isinstance(result, RemoteSystemError)
-
-    asyncio.run(main())
+    async with rig("tcp") as r:
+        await r.client.call(JOIN, 1)
+        peer: Any = r.front.client
+        asking = [asyncio.ensure_future(r.client.call(ASK, 7)) for _ in range(3)]
+        await until(lambda: r.back.running == 3)
+        adding = [asyncio.ensure_future(r.client.call(ADD, n)) for n in range(50)]
+        await until(lambda: peer._stream.paused)
+        assert 0 < len(peer.calls_taken._held) < 10
+        r.back.gate.set()
+        # The replies are behind calls that are not read: only a deadline ends these, which a test need not await.
+        for call in list(peer._pending.values()):
+            peer.give_up(call)
+            call.future.fail(CallTimeout("BLOCK: no reply"))
+        assert await asyncio.gather(*adding) == list(range(1, 51))
+        for result in await asyncio.gather(*asking, return_exceptions=True):
+            assert isinstance(result, RemoteSystemError)
 
 
-def test_a_server_that_stops_lets_handlers_hear_from_the_client(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme) as r:
-            call = asyncio.ensure_future(r.client.call(ASK, 5))
-            await until(lambda: r.back.running)
-            closing = asyncio.ensure_future(r.server.close(5.0))
-            await asyncio.sleep(0)
-            r.back.gate.set()
-            assert await call == 5
-            await closing
-
-    asyncio.run(main())
+async def test_a_server_that_stops_lets_handlers_hear_from_the_client(scheme: str) -> None:
+    async with rig(scheme) as r:
+        call = asyncio.ensure_future(r.client.call(ASK, 5))
+        await until(lambda: r.back.running)
+        closing = asyncio.ensure_future(r.server.close(60))
+        await asyncio.sleep(0)
+        r.back.gate.set()
+        assert await call == 5
+        await closing
 
 
-def test_a_handler_in_a_worker_thread_keeps_the_client_for_the_loop(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme) as r:
-            await r.client.call(LATER, 1)
-            assert await r.front.client.call(DOUBLE, 21) == 42
-
-    asyncio.run(main())
-
-
-def test_a_client_calls_the_server_from_the_handler_of_a_reverse_call(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme) as r:
-            await r.client.call(JOIN, 1)
-            await r.front.client.call(DOUBLE, 1)
-            server = r.back.contexts[0].client
-            server.ready()
-            assert await server.call(ADD, 5, timeout_s=5.0) == 6
-            assert not server.closed
-
-    asyncio.run(main())
-
-
-@pytest.mark.req("BD-11")
-def test_no_reverse_call_leaves_before_the_client_is_ready(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme) as r:
-            await r.client.call(JOIN, 0)
-            with pytest.raises(LocalProtocolError, match="ready"):
+async def test_a_client_without_services_drops_reverse_calls_and_counts_them(scheme: str) -> None:
+    async with rig(scheme, services=False) as r:
+        await r.client.call(JOIN, 1)
+        line = r.client._present
+        if isinstance(line, RdmaConnection) and line.negotiated.dialect != "1":
+            # It has told so.
+            with pytest.raises(LocalProtocolError, match="the client takes no calls"):
                 await r.front.client.call(DOUBLE, 1)
-            await r.client.call(JOIN, 1)
-            assert r.back.contexts == []
-            assert await r.front.client.call(DOUBLE, 1) == 2
-
-    asyncio.run(main())
-
-
-def test_a_client_without_services_drops_reverse_calls_and_counts_them(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme, services=False) as r:
-            await r.client.call(JOIN, 1)
-            line = r.client._present
-            if isinstance(line, RdmaConnection) and line.negotiated.dialect != "1":
-                # It has told so.
-                with pytest.raises(LocalProtocolError, match="the client takes no calls"):
-                    await r.front.client.call(DOUBLE, 1)
-                assert await r.client.call(ADD, 1) == 2
-                assert line.statistics.discarded == 0
-                return
-            for _ in range(3):
-                with pytest.raises(CallTimeout):
-                    await r.front.client.call(DOUBLE, 1, timeout_s=0.01)
             assert await r.client.call(ADD, 1) == 2
-            if isinstance(line, RdmaConnection):
-                # One credit, which the unanswered call holds.
-                assert line.statistics.discarded == 1
-            else:
-                assert isinstance(line, TcpConnection)
-                assert line.calls_taken.dropped == 3
+            assert line.statistics.discarded == 0
+            return
+        calls = [asyncio.ensure_future(r.front.client.call(DOUBLE, 1, timeout_s=60)) for _ in range(3)]
+        await asyncio.sleep(0)
+        assert await r.client.call(ADD, 1) == 2
+        if isinstance(line, RdmaConnection):
+            # One credit, which the unanswered call holds.
+            assert line.statistics.discarded == 1
+        else:
+            assert isinstance(line, TcpConnection)
+            assert line.calls_taken.dropped == 3
+        set_clock_ahead(60)
+        for call in calls:
+            with pytest.raises(CallTimeout):
+                await call
 
-    asyncio.run(main())
 
-
-def test_refusals_of_the_client_reach_the_server(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme) as r:
-            await r.client.call(JOIN, 1)
-            with pytest.raises(NoSuchProcedure):
-                await r.front.client.call(ABSENT, 1)
-            with pytest.raises(RemoteSystemError):
-                await r.front.client.call(BREAK, 1)
-            with pytest.raises(ProgramUnavailable):
-                await r.front.client.call(JOIN, 1)
-            assert await r.front.client.call(DOUBLE, 3) == 6
-
-    asyncio.run(main())
+async def test_refusals_of_the_client_reach_the_server(scheme: str) -> None:
+    async with rig(scheme) as r:
+        await r.client.call(JOIN, 1)
+        with pytest.raises(NoSuchProcedure):
+            await r.front.client.call(ABSENT, 1)
+        with pytest.raises(RemoteSystemError):
+            await r.front.client.call(BREAK, 1)
+        with pytest.raises(ProgramUnavailable):
+            await r.front.client.call(JOIN, 1)
+        assert await r.front.client.call(DOUBLE, 3) == 6
 
 
 @pytest.mark.req("BD-1", "BD-2")
-def test_hundreds_of_calls_each_way_at_once_with_the_same_xids(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme) as r:
-            await r.client.call(JOIN, 1)
-            await r.front.client.call(DOUBLE, 1)
-            line: Any = r.client._present
-            peer: Any = r.front.client
-            for calls in (line, peer):
-                calls._xid = 1000
-            forward = [r.client.call(ADD, n) for n in range(300)]
-            reverse = [r.front.client.call(DOUBLE, n) for n in range(300)]
-            results = await asyncio.gather(*forward, *reverse)
-            assert results == [n + 1 for n in range(300)] + [2 * n for n in range(300)]
-
-    asyncio.run(main())
+async def test_many_calls_each_way_at_once_with_the_same_xids(scheme: str) -> None:
+    async with rig(scheme) as r:
+        await r.client.call(JOIN, 1)
+        await r.front.client.call(DOUBLE, 1)
+        line: Any = r.client._present
+        peer: Any = r.front.client
+        for calls in (line, peer):
+            calls._xid = 1000
+        forward = [r.client.call(ADD, n) for n in range(CALLS)]
+        reverse = [r.front.client.call(DOUBLE, n) for n in range(CALLS)]
+        results = await asyncio.gather(*forward, *reverse)
+        assert results == [n + 1 for n in range(CALLS)] + [2 * n for n in range(CALLS)]
 
 
-def test_reverse_calls_that_nobody_answers_leave_forward_calls_alone(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme, at_client=TransportConfig(reverse_credits_granted=5)) as r:
-            await r.client.call(JOIN, 1)
-            assert await r.front.client.call(DOUBLE, 1) == 2
-            waiting = [asyncio.ensure_future(r.front.client.call(BLOCK, n)) for n in range(100)]
-            agreed = r.client.negotiated
-            least = 5 if agreed else RPC_REVERSE_CALLS_MAX
-            # Credits for messages are given for answers, too, and a server may make calls with them.
-            most = 5 if agreed and agreed.version == 1 else RPC_REVERSE_CALLS_MAX
-            await until(lambda: r.back.running >= least)
-            assert await asyncio.gather(*(r.client.call(ADD, n) for n in range(300))) == list(range(1, 301))
-            waiting[50].cancel()
-            r.back.gate.set()
-            results = await asyncio.gather(*waiting, return_exceptions=True)
-            assert isinstance(results.pop(50), asyncio.CancelledError)
-            assert results == [n for n in range(100) if n != 50]
-            assert least <= r.back.most <= most
-
-    asyncio.run(main())
+async def test_reverse_calls_that_nobody_answers_leave_forward_calls_alone(scheme: str) -> None:
+    async with rig(scheme, at_client=TransportConfig(reverse_credits_granted=5)) as r:
+        await r.client.call(JOIN, 1)
+        assert await r.front.client.call(DOUBLE, 1) == 2
+        waiting = [asyncio.ensure_future(r.front.client.call(BLOCK, n)) for n in range(CALLS)]
+        agreed = r.client.negotiated
+        least = 5 if agreed else RPC_REVERSE_CALLS_MAX
+        # Credits for messages are given for answers, too, and a server may make calls with them.
+        most = 5 if agreed and agreed.version == 1 else RPC_REVERSE_CALLS_MAX
+        await until(lambda: r.back.running >= least)
+        assert await asyncio.gather(*(r.client.call(ADD, n) for n in range(CALLS))) == list(range(1, CALLS + 1))
+        waiting[50].cancel()
+        r.back.gate.set()
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert isinstance(results.pop(50), asyncio.CancelledError)
+        assert results == [n for n in range(CALLS) if n != 50]
+        assert least <= r.back.most <= most
 
 
-def test_a_reverse_call_in_line_times_out_in_its_place(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme, at_client=TransportConfig(reverse_credits_granted=RPC_REVERSE_CALLS_MAX)) as r:
-            await r.client.call(JOIN, 1)
-            assert await r.front.client.call(DOUBLE, 1) == 2
-            waiting = [asyncio.ensure_future(r.front.client.call(BLOCK, n)) for n in range(RPC_REVERSE_CALLS_MAX)]
-            await until(lambda: r.back.running == RPC_REVERSE_CALLS_MAX)
-            with pytest.raises(CallTimeout):
-                await r.front.client.call(DOUBLE, 1, timeout_s=0.01)
-            r.back.gate.set()
-            await asyncio.gather(*waiting)
-            assert len(r.back.contexts) == 1, "the call that nobody waits for any more was not sent"
-            assert await r.front.client.call(DOUBLE, 4) == 8
-
-    asyncio.run(main())
-
-
-def test_the_end_of_the_connection_ends_reverse_calls(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme) as r:
-            await r.client.call(JOIN, 1)
-            peer = r.front.client
-            waiting = asyncio.ensure_future(peer.call(BLOCK, 1))
-            closed = asyncio.ensure_future(peer.wait_closed())
-            await until(lambda: r.back.running)
-            await r.client.close()
-            with pytest.raises(TransportClosed):
-                await waiting
-            await closed
-            await peer.wait_closed()
-            assert peer.closed
-            with pytest.raises(TransportClosed):
-                await peer.call(DOUBLE, 1)
-
-    asyncio.run(main())
+async def test_a_reverse_call_in_line_times_out_in_its_place(scheme: str) -> None:
+    async with rig(scheme, at_client=TransportConfig(reverse_credits_granted=RPC_REVERSE_CALLS_MAX)) as r:
+        await r.client.call(JOIN, 1)
+        assert await r.front.client.call(DOUBLE, 1) == 2
+        waiting = [asyncio.ensure_future(r.front.client.call(BLOCK, n)) for n in range(RPC_REVERSE_CALLS_MAX)]
+        await until(lambda: r.back.running == RPC_REVERSE_CALLS_MAX)
+        in_line = asyncio.ensure_future(r.front.client.call(DOUBLE, 1, timeout_s=10))
+        await asyncio.sleep(0)
+        set_clock_ahead(10)
+        with pytest.raises(CallTimeout):
+            await in_line
+        r.back.gate.set()
+        await asyncio.gather(*waiting)
+        assert len(r.back.contexts) == 1, "the call that nobody waits for any more was not sent"
+        assert await r.front.client.call(DOUBLE, 4) == 8
 
 
-def test_a_server_that_stops_ends_its_reverse_calls(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme) as r:
-            await r.client.call(JOIN, 1)
-            waiting = asyncio.ensure_future(r.front.client.call(BLOCK, 1))
-            await until(lambda: r.back.running)
-            await r.server.close()
-            with pytest.raises(TransportClosed):
-                await waiting
-            line: Any = r.client._present
-            await line.wait_closed()
-            assert line.closed
-
-    asyncio.run(main())
+@each_case("side", ["client", "server"])
+async def test_the_end_of_the_connection_ends_reverse_calls(scheme: str, side: str) -> None:
+    async with rig(scheme) as r:
+        await r.client.call(JOIN, 1)
+        peer = r.front.client
+        line: Any = r.client._present
+        waiting = asyncio.ensure_future(peer.call(BLOCK, 1))
+        closed = asyncio.ensure_future(peer.wait_closed())
+        await until(lambda: r.back.running)
+        await (r.client if side == "client" else r.server).close()
+        with pytest.raises(TransportClosed):
+            await waiting
+        await closed
+        await peer.wait_closed()
+        await line.wait_closed()
+        assert peer.closed
+        assert line.closed
+        with pytest.raises(TransportClosed):
+            await peer.call(DOUBLE, 1)
 
 
 @pytest.mark.req("BD-10", "V2-A9")
-def test_an_idle_connection_is_kept_for_reverse_calls(scheme: str) -> None:
+async def test_an_idle_connection_is_kept_for_reverse_calls(scheme: str) -> None:
     """By the client, which gets no calls, and by a server that ends idle connections and may not be called back."""
-
-    async def main() -> None:
-        async with rig(scheme, tcp=TcpServerConfig(idle_s=0.4), rdma_idle_s=0.4) as r:
-            await r.client.call(JOIN, 1)
-            async with connect(r.server.listening[0], options=ConnectOptions(reconnect=False)) as other:
-                line: Any = other._present
-                # On a busy machine the server may end it before this call.
-                with contextlib.suppress(TransportClosed):
-                    await other.call(ADD, 1)
-                await line.wait_closed()
-            assert await r.front.client.call(DOUBLE, 2) == 4
-
-    asyncio.run(main())
+    async with rig(scheme, tcp=TcpServerConfig(idle_s=20), rdma_idle_s=20) as r:
+        await r.client.call(JOIN, 1)
+        async with connect(r.server.listening[0], options=ConnectOptions(reconnect=False)) as other:
+            line: Any = other._present
+            await other.call(ADD, 1)
+            while not line.closed:
+                set_clock_ahead(5)
+                for _ in range(10):
+                    await asyncio.sleep(0)
+        assert await r.front.client.call(DOUBLE, 2) == 4
 
 
-def test_bulk_travels_in_reverse(scheme: str) -> None:
+async def test_bulk_travels_in_reverse(scheme: str) -> None:
     """Over RDMA by chunks, which a client reads from the server and writes into its memory."""
-
-    async def main() -> None:
-        config = TransportConfig(reverse_chunks=True)
-        async with rig(scheme, transport=config, at_client=config) as r:
-            await r.client.call(JOIN, 1)
-            for length in (0, 1, 3000, 100_001, MIB):
-                data = (bytes(range(256)) * (length // 256 + 1))[:length]
-                into = bytearray(length)
-                result = await r.front.client.call(BOUNDED_ECHO, data, into=into, timeout_s=10.0)
-                assert bytes(result) == data
-                assert into == data
-            if scheme == "rdma":
-                assert r.client.statistics is not None
-                assert r.client.statistics.octets_read >= MIB
-                assert r.client.statistics.octets_written >= MIB
-
-    asyncio.run(main())
+    config = TransportConfig(reverse_chunks=True)
+    async with rig(scheme, transport=config, at_client=config) as r:
+        await r.client.call(JOIN, 1)
+        for length in (0, 1, 3000, 100_001, MIB):
+            data = (bytes(range(256)) * (length // 256 + 1))[:length]
+            into = bytearray(length)
+            result = await r.front.client.call(BOUNDED_ECHO, data, into=into)
+            assert bytes(result) == data
+            assert into == data
+        if scheme == "rdma":
+            assert r.client.statistics is not None
+            assert r.client.statistics.octets_read >= MIB
+            assert r.client.statistics.octets_written >= MIB
 
 
 @pytest.mark.versions("1")
 @pytest.mark.usefixtures("each_provider")
-def test_without_reverse_chunks_what_does_not_fit_a_message_is_refused_on_the_spot() -> None:
-    async def main() -> None:
-        async with rig("rdma") as r:
-            await r.client.call(JOIN, 1)
-            assert bytes(await r.front.client.call(ECHO, b"x" * 3900)) == b"x" * 3900
-            with pytest.raises(LocalProtocolError, match="needs chunks"):
-                await r.front.client.call(ECHO, bytes(5000))
-            # A result that could be larger than a message, and is not.
-            assert await r.front.client.call(replace(DOUBLE, bound=ReplyBound(5000)), 1) == 2
-            assert await r.front.client.call(replace(DOUBLE, bound=ReplyBound(4, (5000,))), 1) == 2
-
-    asyncio.run(main())
+async def test_without_reverse_chunks_what_does_not_fit_a_message_is_refused_on_the_spot() -> None:
+    async with rig("rdma") as r:
+        await r.client.call(JOIN, 1)
+        assert bytes(await r.front.client.call(ECHO, b"x" * 3900)) == b"x" * 3900
+        with pytest.raises(LocalProtocolError, match="needs chunks"):
+            await r.front.client.call(ECHO, bytes(5000))
+        # A result that could be larger than a message, and is not.
+        assert await r.front.client.call(replace(DOUBLE, bound=ReplyBound(5000)), 1) == 2
+        assert await r.front.client.call(replace(DOUBLE, bound=ReplyBound(4, (5000,))), 1) == 2
 
 
 @pytest.mark.versions(*NEWER, "2-rtr")
 @pytest.mark.usefixtures("each_provider")
-def test_reverse_calls_of_any_size_need_no_setting_where_the_client_says_what_it_takes() -> None:
-    async def main() -> None:
-        async with rig("rdma") as r:
-            await r.client.call(JOIN, 1)
-            for length in (3900, 5000, 100_001):
-                assert await r.front.client.call(ECHO, bytes(length)) == bytes(length)
-            assert r.client.negotiated is not None
-            assert r.client.negotiated.own_properties is not None
-            assert r.client.negotiated.own_properties["reverse"] == "general"
-
-    asyncio.run(main())
+async def test_reverse_calls_of_any_size_need_no_setting_where_the_client_says_what_it_takes() -> None:
+    async with rig("rdma") as r:
+        await r.client.call(JOIN, 1)
+        for length in (3900, 5000, 100_001):
+            assert await r.front.client.call(ECHO, bytes(length)) == bytes(length)
+        assert r.client.negotiated is not None
+        assert r.client.negotiated.own_properties is not None
+        assert r.client.negotiated.own_properties["reverse"] == "general"
 
 
 @pytest.mark.req("BD-9")
 @pytest.mark.versions("1")
 @pytest.mark.usefixtures("each_provider")
-def test_chunks_that_only_the_server_has_are_refused_by_the_client() -> None:
-    async def main() -> None:
-        async with rig("rdma", transport=TransportConfig(reverse_chunks=True)) as r:
-            await r.client.call(JOIN, 1)
-            with pytest.raises(ChunkRefused):
-                await r.front.client.call(ECHO, bytes(5000))
-            assert await r.client.call(ADD, 1) == 2
-
-    asyncio.run(main())
+async def test_chunks_that_only_the_server_has_are_refused_by_the_client() -> None:
+    async with rig("rdma", transport=TransportConfig(reverse_chunks=True)) as r:
+        await r.client.call(JOIN, 1)
+        with pytest.raises(ChunkRefused):
+            await r.front.client.call(ECHO, bytes(5000))
+        assert await r.client.call(ADD, 1) == 2

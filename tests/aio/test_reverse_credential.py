@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -64,45 +63,36 @@ async def joined(scheme: str) -> AsyncIterator[tuple[Front, Back, Connection]]:
             yield front, back, connection
 
 
-def test_calls_carry_the_credential_given_last(scheme: str) -> None:
-    async def main() -> None:
-        async with joined(scheme) as (front, back, _):
-            await front.client.call(TELL, b"none")
-            front.client.ready(CALLER)
-            await front.client.call(TELL, b"sys")
-            front.client.ready()
-            await front.client.call(TELL, b"still")
-            front.client.ready(AuthNone())
-            await front.client.call(TELL, b"none")
-            assert back.callers == [AuthNone(), CALLER, CALLER, AuthNone()]
-
-    asyncio.run(main())
+async def test_calls_carry_the_credential_given_last(scheme: str) -> None:
+    async with joined(scheme) as (front, back, _):
+        await front.client.call(TELL, b"none")
+        front.client.ready(CALLER)
+        await front.client.call(TELL, b"sys")
+        front.client.ready()
+        await front.client.call(TELL, b"still")
+        front.client.ready(AuthNone())
+        await front.client.call(TELL, b"none")
+        assert back.callers == [AuthNone(), CALLER, CALLER, AuthNone()]
 
 
-def test_a_credential_takes_of_the_room_for_arguments(scheme: str) -> None:
-    async def main() -> None:
-        async with joined(scheme) as (front, _, connection):
-            without = front.client.arguments_octets_max
-            front.client.ready(CALLER)
-            # stamp, length of the name, the name and its padding, uid, gid, number of groups, two groups
-            assert without - front.client.arguments_octets_max == 4 + 4 + 8 + 4 + 4 + 4 + 8
-            if connection.negotiated is not None and connection.negotiated.version == 1:
-                # All of the call is in one message.
-                most = front.client.arguments_octets_max - 4
-                assert await front.client.call(TELL, bytes(most)) == bytes(4)
-                with pytest.raises(LocalProtocolError):
-                    await front.client.call(TELL, bytes(most + 4))
-
-    asyncio.run(main())
-
-
-def test_a_credential_that_cannot_be_encoded_changes_nothing(scheme: str) -> None:
-    async def main() -> None:
-        async with joined(scheme) as (front, back, _):
-            front.client.ready(CALLER)
+async def test_a_credential_takes_of_the_room_for_arguments(scheme: str) -> None:
+    async with joined(scheme) as (front, _, connection):
+        without = front.client.arguments_octets_max
+        front.client.ready(CALLER)
+        # stamp, length of the name, the name and its padding, uid, gid, number of groups, two groups
+        assert without - front.client.arguments_octets_max == 4 + 4 + 8 + 4 + 4 + 4 + 8
+        if connection.negotiated is not None and connection.negotiated.version == 1:
+            # All of the call is in one message.
+            most = front.client.arguments_octets_max - 4
+            assert await front.client.call(TELL, bytes(most)) == bytes(4)
             with pytest.raises(LocalProtocolError):
-                front.client.ready(AuthSys(uid=1, gid=1, gids=tuple(range(17))))
-            await front.client.call(TELL, b"sys")
-            assert back.callers == [CALLER]
+                await front.client.call(TELL, bytes(most + 4))
 
-    asyncio.run(main())
+
+async def test_a_credential_that_cannot_be_encoded_changes_nothing(scheme: str) -> None:
+    async with joined(scheme) as (front, back, _):
+        front.client.ready(CALLER)
+        with pytest.raises(LocalProtocolError):
+            front.client.ready(AuthSys(uid=1, gid=1, gids=tuple(range(17))))
+        await front.client.call(TELL, b"sys")
+        assert back.callers == [CALLER]

@@ -17,10 +17,12 @@ from rpcrdma.limits import RPC_OUTSTANDING_CALLS_MAX, RPC_UNSENT_REPLY_OCTETS_MA
 from rpcrdma.rpc.calling import CallEncoder
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.rpc.record import LAST_FRAGMENT
 from rpcrdma.rpc.service import Service
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
+from support.programs import procedure
+from support.raw_calls import record
+from support.raw_socket import RawSocketPeer
 
 pytestmark = pytest.mark.thorough
 
@@ -33,8 +35,10 @@ def decode(dec: Decoder) -> memoryview:
     return dec.bulk(1 << 20, "data")
 
 
-ECHO = Procedure(0x20000014, 1, 1, "ECHO", "echo", encode, decode, encode, decode)
-WAIT = Procedure(0x20000014, 1, 2, "WAIT", "wait", encode, decode, encode, decode)
+ECHO, WAIT = (
+    procedure(0x20000014, number, method, (encode, decode), (encode, decode))
+    for number, method in enumerate(("echo", "wait"), 1)
+)
 SYSTEM_ERR = bytes.fromhex("00000001 00000000 00000000 00000000 00000005")
 
 
@@ -52,29 +56,18 @@ class Back(Service):
         return args
 
 
-def record(message: bytes) -> bytes:
-    return (LAST_FRAGMENT | len(message)).to_bytes(4, "big") + message
+def call(xid: int, asked: Procedure[Any, Any], data: bytes = b"") -> bytes:
+    return record(b"".join(CallEncoder().encode(xid, asked, data).gather()))
 
 
-def call(xid: int, procedure: Procedure[Any, Any], data: bytes = b"") -> bytes:
-    return record(b"".join(CallEncoder().encode(xid, procedure, data).gather()))
-
-
-async def read_record(sock: socket.socket) -> bytes:
-    loop = asyncio.get_running_loop()
-    data = b""
-    while len(data) < 4 or len(data) < 4 + (int.from_bytes(data[:4]) & ~LAST_FRAGMENT):
-        missing = 4 - len(data) if len(data) < 4 else 4 + (int.from_bytes(data[:4]) & ~LAST_FRAGMENT) - len(data)
-        received = await loop.sock_recv(sock, missing)
-        assert received
-        data += received
-    return data[4:]
+async def heard(peer: RawSocketPeer) -> bytes:
+    """The next record."""
+    return await peer.receive(int.from_bytes(await peer.receive(4)) & 0x7FFFFFFF)
 
 
 @asynccontextmanager
-async def against() -> AsyncIterator[tuple[TcpConnection, Back, socket.socket]]:
+async def against() -> AsyncIterator[tuple[TcpConnection, Back, RawSocketPeer]]:
     """A client, its service, and the server's socket in the hands of the test."""
-    loop = asyncio.get_running_loop()
     back = Back()
     runner = HandlerRunner()
     with socket.socket() as listener:
@@ -83,58 +76,49 @@ async def against() -> AsyncIterator[tuple[TcpConnection, Back, socket.socket]]:
         listener.listen()
         listener.setblocking(False)
         caller = await TcpConnection.connect(*listener.getsockname(), answering=Answering(Dispatcher([back]), runner))
-        sock, _ = await loop.sock_accept(listener)
-    with sock:
-        sock.setblocking(False)
-        try:
-            yield caller, back, sock
-        finally:
-            await caller.close()
-            await runner.drain(0)
+        peer = RawSocketPeer((await asyncio.get_running_loop().sock_accept(listener))[0])
+    try:
+        yield caller, back, peer
+    finally:
+        await caller.close()
+        await runner.drain(0)
+        peer.close()
 
 
-def test_calls_beyond_the_bound_are_refused_and_own_calls_are_still_answered() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        async with against() as (caller, back, sock):
-            bound = RPC_OUTSTANDING_CALLS_MAX
-            for xid in range(bound + 50):
-                await loop.sock_sendall(sock, call(xid, WAIT))
-            for xid in range(bound, bound + 50):
-                assert await read_record(sock) == xid.to_bytes(4, "big") + SYSTEM_ERR
-            own = asyncio.ensure_future(caller.call(ECHO, b"mine"))
-            asked = await read_record(sock)
-            await loop.sock_sendall(sock, record(asked[:4] + bytes.fromhex("00000001") + bytes(16) + asked[-8:]))
-            assert bytes(await own) == b"mine"
-            back.gate.set()
-            answered = {int.from_bytes((await read_record(sock))[:4]) for _ in range(bound)}
-            assert answered == set(range(bound))
-
-    asyncio.run(main())
+async def test_calls_beyond_the_bound_are_refused_and_own_calls_are_still_answered() -> None:
+    async with against() as (caller, back, peer):
+        bound = RPC_OUTSTANDING_CALLS_MAX
+        for xid in range(bound + 50):
+            await peer.send(call(xid, WAIT))
+        for xid in range(bound, bound + 50):
+            assert await heard(peer) == xid.to_bytes(4) + SYSTEM_ERR
+        own = asyncio.ensure_future(caller.call(ECHO, b"mine"))
+        asked = await heard(peer)
+        await peer.send(record(asked[:4] + bytes.fromhex("00000001") + bytes(16) + asked[-8:]))
+        assert bytes(await own) == b"mine"
+        back.gate.set()
+        answered = {int.from_bytes((await heard(peer))[:4]) for _ in range(bound)}
+        assert answered == set(range(bound))
 
 
-def test_a_server_that_reads_no_answers_is_left() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        async with against() as (caller, _, sock):
-            own = asyncio.ensure_future(caller.call(WAIT, b""))
-            sent = 0
+async def test_a_server_that_reads_no_answers_is_left() -> None:
+    async with against() as (caller, _, peer):
+        own = asyncio.ensure_future(caller.call(WAIT, b""))
+        sent = 0
 
-            async def flood() -> None:
-                nonlocal sent
-                while True:
-                    await loop.sock_sendall(sock, call(1, ECHO, bytes(1 << 18)))
-                    sent += 1 << 18
+        async def flood() -> None:
+            nonlocal sent
+            while True:
+                await peer.send(call(1, ECHO, bytes(1 << 18)))
+                sent += 1 << 18
 
-            with pytest.raises(OSError, match=r"reset|pipe"):
-                await flood()
-            with pytest.raises(TransportClosed, match="does not read"):
-                await own
-            assert caller.closed
-            # The bound, and the octets that the kernel holds for the two.
-            assert sent < RPC_UNSENT_REPLY_OCTETS_MAX + (32 << 20)
-
-    asyncio.run(main())
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            await flood()
+        with pytest.raises(TransportClosed, match="does not read"):
+            await own
+        assert caller.closed
+        # The bound, and the octets that the kernel holds for the two.
+        assert sent < RPC_UNSENT_REPLY_OCTETS_MAX + (32 << 20)
 
 
 @each_case(
@@ -148,16 +132,12 @@ def test_a_server_that_reads_no_answers_is_left() -> None:
         bytes.fromhex("00000001 00000001"),
     ],
 )
-def test_messages_that_are_neither_harm_nothing(message: bytes) -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        async with against() as (caller, _, sock):
-            await loop.sock_sendall(sock, record(message) + call(9, ECHO, b"here"))
-            answer = await read_record(sock)
-            if answer[:4] != b"\0\0\0\x09":
-                # Zeros say CALL, of no version of RPC that there is.
-                answer = await read_record(sock)
-            assert answer[-8:] == b"\0\0\0\4here"
-            assert not caller.closed
-
-    asyncio.run(main())
+async def test_messages_that_are_neither_harm_nothing(message: bytes) -> None:
+    async with against() as (caller, _, peer):
+        await peer.send(record(message) + call(9, ECHO, b"here"))
+        answer = await heard(peer)
+        if answer[:4] != b"\0\0\0\x09":
+            # Zeros say CALL, of no version of RPC that there is.
+            answer = await heard(peer)
+        assert answer[-8:] == b"\0\0\0\4here"
+        assert not caller.closed

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from client_calls import MIB
 from rpcrdma.aio.answering import answering
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.server.serve import serve
@@ -18,9 +19,9 @@ from rpcrdma.rpc.reply_cache import ReplyCache
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import CallRefused, ChunkRefused, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 from support.programs import decode_word, encode_word
 
-MIB = 1 << 20
 pytestmark = pytest.mark.usefixtures("each_provider")
 
 LISTEN = "rdma://127.0.0.1:0"
@@ -82,56 +83,47 @@ def test_a_result_that_is_larger_than_expected_names_the_remedy_on_both_sides(ca
     assert "Procedure.bound" in said
 
 
-def test_a_call_whose_chunks_are_refused_names_the_servers_limit() -> None:
-    async def main() -> None:
-        async with serve([Plain()], [LISTEN]) as server, connect(server.listening[0], Plain.PROGRAM) as client:
-            with pytest.raises((ChunkRefused, CallRefused)) as raised:
-                await client.call(TAKE, bytes(2 * MIB))
-            assert f"takes {CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max" in str(
-                raised.value
-            )
-            assert await client.call(TAKE, bytes(MIB)) == MIB
-
-    asyncio.run(main())
+async def test_a_call_whose_chunks_are_refused_names_the_servers_limit() -> None:
+    async with serve([Plain()], [LISTEN]) as server, connect(server.listening[0], Plain.PROGRAM) as client:
+        with pytest.raises((ChunkRefused, CallRefused)) as raised:
+            await client.call(TAKE, bytes(2 * MIB))
+        assert f"takes {CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max" in str(raised.value)
+        assert await client.call(TAKE, bytes(MIB)) == MIB
 
 
 @pytest.mark.versions("2", "2-07", "2-rtr")
-@pytest.mark.parametrize("octets", [2 * MIB, 4 * MIB])
-def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_that_runs_once(
+@each_case("octets", [2 * MIB, 4 * MIB])
+async def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_that_runs_once(
     monkeypatch: pytest.MonkeyPatch, octets: int
 ) -> None:
-    async def main() -> None:
-        service = Plain()
-        # Entries that the cache keeps for long have no part in it.
-        monkeypatch.setattr(answering, "ReplyCache", functools.partial(ReplyCache, octets_max=0))
-        async with (
-            serve([service], [LISTEN]) as server,
-            connect(server.listening[0], Plain.PROGRAM) as client,
-        ):
-            for ran in (1, 2):
-                assert len(await client.call(GIVE, octets)) == octets
-                assert service.ran == ran
-            assert client.statistics is not None
-            assert client.statistics.resent_larger == 2
-            assert client.reconnects == 0
-
-    asyncio.run(main())
+    service = Plain()
+    # Entries that the cache keeps for long have no part in it.
+    monkeypatch.setattr(answering, "ReplyCache", functools.partial(ReplyCache, octets_max=0))
+    async with (
+        serve([service], [LISTEN]) as server,
+        connect(server.listening[0], Plain.PROGRAM) as client,
+    ):
+        for ran in (1, 2):
+            assert len(await client.call(GIVE, octets)) == octets
+            assert service.ran == ran
+        assert client.statistics is not None
+        assert client.statistics.resent_larger == 2
+        assert client.reconnects == 0
 
 
 @pytest.mark.versions("2", "2-07", "2-rtr")
-def test_a_call_whose_reply_was_not_held_for_it_fails_and_does_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        service = Plain()
-        monkeypatch.setattr(answering, "ReplyCache", functools.partial(ReplyCache, refused_octets_max=2 * MIB))
-        async with (
-            serve([service], [LISTEN]) as server,
-            connect(server.listening[0], Plain.PROGRAM) as client,
-        ):
-            with pytest.raises(CallRefused):
-                await client.call(GIVE, 2 * MIB)
-            assert service.ran == 1
-            # With its RPC header this one is as long as may be held.
-            assert len(await client.call(GIVE, 2 * MIB - 28)) == 2 * MIB - 28
-            assert service.ran == 2
-
-    asyncio.run(main())
+async def test_a_call_whose_reply_was_not_held_for_it_fails_and_does_not_run_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    service = Plain()
+    monkeypatch.setattr(answering, "ReplyCache", functools.partial(ReplyCache, refused_octets_max=2 * MIB))
+    async with (
+        serve([service], [LISTEN]) as server,
+        connect(server.listening[0], Plain.PROGRAM) as client,
+    ):
+        with pytest.raises(CallRefused):
+            await client.call(GIVE, 2 * MIB)
+        assert service.ran == 1
+        # With its RPC header this one is as long as may be held.
+        assert len(await client.call(GIVE, 2 * MIB - 28)) == 2 * MIB - 28
+        assert service.ran == 2

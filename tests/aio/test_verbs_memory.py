@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from rpcrdma.wire.buffers import Buffer, PooledMemory
 from support import device_in_memory
 from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
-from support.late_accesses import Files
+from support.late_accesses import ATTACKS, Files, late_access
 from support.waiting import until
 
 FILE = v3.nfs_fh3(b"file")
@@ -44,35 +45,27 @@ async def write(client: rpcrdma.Connection, data: memoryview, offset: int = 0) -
     assert isinstance(reply.value, v3.WRITE3resok)
 
 
-def over(
-    device: DeviceInMemory,
-    use: Callable[[rpcrdma.Connection, Any], Awaitable[None]],
-    shared: VerbsProvider | None = None,
-    service: Files | None = None,
-    **options: Any,
-) -> None:
-    """Runs `use` with a client and its server, which share a provider."""
-
-    async def main() -> None:
-        provider = shared or VerbsProvider(device)
-        serving = rpcrdma.ServeOptions(rdma=RdmaServerConfig(provider=provider))
-        connecting = rpcrdma.ConnectOptions(provider=provider, **{"rpcrdma_version": 1, **options})
-        async with (
-            rpcrdma.serve([service or Files()], ["rdma://127.0.0.1:0"], options=serving) as server,
-            rpcrdma.connect(server.listening[0], v3.PROGRAM, options=connecting) as client,
-        ):
-            await client.call(v3.NULL, None)
-            await use(client, server)
-
-    asyncio.run(main())
+@asynccontextmanager
+async def over(
+    device: DeviceInMemory, shared: VerbsProvider | None = None, service: Files | None = None, **options: Any
+) -> AsyncIterator[tuple[rpcrdma.Connection, Any]]:
+    """A client and its server, which share a provider."""
+    provider = shared or VerbsProvider(device)
+    serving = rpcrdma.ServeOptions(rdma=RdmaServerConfig(provider=provider))
+    connecting = rpcrdma.ConnectOptions(provider=provider, **{"rpcrdma_version": 1, **options})
+    async with (
+        rpcrdma.serve([service or Files()], ["rdma://127.0.0.1:0"], options=serving) as server,
+        rpcrdma.connect(server.listening[0], v3.PROGRAM, options=connecting) as client,
+    ):
+        await client.call(v3.NULL, None)
+        yield client, server
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("octets", [4096, OCTETS, 1 << 20])
-def test_calls_in_memory_of_pools_register_nothing_after_the_first_ones(octets: int) -> None:
+@each_case("octets", [4096, OCTETS, 1 << 20])
+async def test_calls_in_memory_of_pools_register_nothing_after_the_first_ones(octets: int) -> None:
     device = DeviceInMemory()
-
-    async def use(client: rpcrdma.Connection, _server: Any) -> None:
+    async with over(device) as (client, _server):
         data = memoryview(PooledMemory(octets))
         for _ in range(32):
             # Both ends have registered all memory for receives after that.
@@ -89,29 +82,24 @@ def test_calls_in_memory_of_pools_register_nothing_after_the_first_ones(octets: 
         assert told.registrations_reused > 0.8 * told.registrations
         assert told.remote_invalidations == told.registrations
 
-    over(device, use)
-
 
 @pytest.mark.thorough
 @each_case(("kind", "registered"), [(bytearray, 3), (PooledMemory, 1)])
-def test_a_callers_memory_is_registered_for_each_call_unless_it_is_made_for_more(
+async def test_a_callers_memory_is_registered_for_each_call_unless_it_is_made_for_more(
     kind: type[bytearray], registered: int
 ) -> None:
     device = DeviceInMemory()
-
-    async def use(client: rpcrdma.Connection, _server: Any) -> None:
+    async with over(device) as (client, _server):
         memory = kind(OCTETS)
         for _ in range(3):
             await read(client, into=memory)
         told = client.statistics
         assert (told.device_registrations, told.registrations_reused) == (registered, 3 - registered)
 
-    over(device, use)
-
 
 @pytest.mark.thorough
-def test_a_server_registers_its_pooled_memory_once_and_counts_it() -> None:
-    async def use(client: rpcrdma.Connection, server: Any) -> None:
+async def test_a_server_registers_its_pooled_memory_once_and_counts_it() -> None:
+    async with over(DeviceInMemory()) as (client, server):
         for _ in range(5):
             await read(client)
             await write(client, memoryview(bytes(OCTETS)))
@@ -122,15 +110,14 @@ def test_a_server_registers_its_pooled_memory_once_and_counts_it() -> None:
         (kept,) = [each for each in transport_metrics(told) if "reused" in each.name]
         assert kept.samples[0].value == 8
 
-    over(DeviceInMemory(), use)
-
 
 @pytest.mark.thorough
 @each_case(("entries", "copied"), [(1, True), (2, False)])
-def test_data_that_comes_by_send_stays_where_the_device_has_placed_it_unless_it_has_too_few_entries(
+async def test_data_that_comes_by_send_stays_where_the_device_has_placed_it_unless_it_has_too_few_entries(
     entries: int, copied: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     device = DeviceInMemory()
+    caplog.set_level("INFO", "rpcrdma.provider")
     device.attributes["max_entries"] = entries
     copies: list[int] = []
     wrote = ScatteredBuffer.write
@@ -140,8 +127,7 @@ def test_data_that_comes_by_send_stays_where_the_device_has_placed_it_unless_it_
         wrote(buffer, start, data)
 
     monkeypatch.setattr(ScatteredBuffer, "write", write_noted)
-
-    async def use(client: rpcrdma.Connection, server: Any) -> None:
+    async with over(device, rpcrdma_version=2, extension="rtr") as (client, server):
         for _ in range(15):
             await read(client)
             await write(client, memoryview(bytes(OCTETS)))
@@ -150,19 +136,15 @@ def test_data_that_comes_by_send_stays_where_the_device_has_placed_it_unless_it_
         # A group of two messages may begin in the last of a slab's 32 buffers.
         assert max(client.statistics.items_joined, connection.statistics.items_joined) <= 1
         assert len(copies) == (60 if copied else 0)
-
-    with caplog.at_level("INFO", "rpcrdma.provider"):
-        over(device, use, rpcrdma_version=2, extension="rtr")
     assert any("memory0 has no scatter lists" in line for line in caplog.messages) is copied
 
 
 @pytest.mark.thorough
 @each_case("type_2", [False, True])
-def test_without_memory_windows_remote_invalidation_is_not_offered_and_local_memory_is_kept(type_2: bool) -> None:
+async def test_without_memory_windows_remote_invalidation_is_not_offered_and_local_memory_is_kept(type_2: bool) -> None:
     device = DeviceInMemory(windows=0)
     device.attributes["type_2_windows"] = type_2
-
-    async def use(client: rpcrdma.Connection, server: Any) -> None:
+    async with over(device) as (client, server):
         assert client.negotiated is not None
         assert not client.negotiated.remote_invalidation
         for _ in range(5):
@@ -172,42 +154,36 @@ def test_without_memory_windows_remote_invalidation_is_not_offered_and_local_mem
         (connection,) = server.connections
         assert connection.statistics.registrations_reused == 4
 
-    over(device, use)
-
 
 @pytest.mark.thorough
-def test_an_iwarp_device_is_not_asked_for_windows() -> None:
+async def test_an_iwarp_device_is_not_asked_for_windows() -> None:
     device = DeviceInMemory()
     device.attributes["iwarp"] = True
-
-    async def use(client: rpcrdma.Connection, _server: Any) -> None:
+    async with over(device) as (client, _server):
         assert client.negotiated is not None
         assert not client.negotiated.remote_invalidation
         await read(client)
         await write(client, memoryview(bytes(OCTETS)))
 
-    over(device, use)
-
 
 @pytest.mark.thorough
-def test_a_call_without_a_further_window_fails_and_the_connection_goes_on() -> None:
+async def test_a_call_without_a_further_window_fails_and_the_connection_goes_on() -> None:
     device = DeviceInMemory(windows=1)
-
-    async def use(client: rpcrdma.Connection, _server: Any) -> None:
+    async with over(device) as (client, _server):
         several = await asyncio.gather(*(read(client) for _ in range(3)), return_exceptions=True)
         assert [type(each) for each in several] == [type(None), LocalProtocolError, LocalProtocolError]
         assert "no further memory window" in str(several[1])
         await read(client)
         assert client.reconnects == 0
 
-    over(device, use)
-
 
 @pytest.mark.thorough
-def test_a_device_that_makes_no_domain_is_told_when_the_connection_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_device_that_makes_no_domain_is_told_when_the_connection_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     device = DeviceInMemory()
+    async with over(device) as (_client, server):
 
-    async def use(_client: rpcrdma.Connection, server: Any) -> None:
         def domain(_identifier: Any) -> Any:
             raise OSError(errno.ENOMEM, "Cannot allocate memory", "ibv_alloc_pd")
 
@@ -217,17 +193,14 @@ def test_a_device_that_makes_no_domain_is_told_when_the_connection_is_made(monke
             async with rpcrdma.connect(server.listening[0], v3.PROGRAM, options=options) as second:
                 await second.call(v3.NULL, None)
 
-    over(device, use)
-
 
 @pytest.mark.thorough
-def test_a_device_without_room_for_a_connection_gets_it_from_kept_registrations(
+async def test_a_device_without_room_for_a_connection_gets_it_from_kept_registrations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     device = DeviceInMemory()
     provider = VerbsProvider(device)
-
-    async def use(client: rpcrdma.Connection, server: Any) -> None:
+    async with over(device, provider) as (client, server):
         await read(client)
         (far,) = server.connections
         kept = far._driver.protection_domain._kept
@@ -244,11 +217,9 @@ def test_a_device_without_room_for_a_connection_gets_it_from_kept_registrations(
         async with rpcrdma.connect(server.listening[0], v3.PROGRAM, options=options) as second:
             await second.call(v3.NULL, None)
 
-    over(device, use, provider)
-
 
 @pytest.mark.thorough
-def test_the_registrations_of_a_connection_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_registrations_of_a_connection_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     managers: list[ConnectionManager] = []
     made = ConnectionManager.__init__
 
@@ -257,37 +228,31 @@ def test_the_registrations_of_a_connection_end_with_it(monkeypatch: pytest.Monke
         managers.append(manager)
 
     monkeypatch.setattr(ConnectionManager, "__init__", noted)
-
-    async def use(client: rpcrdma.Connection, _server: Any) -> None:
+    async with over(DeviceInMemory()) as (client, _server):
         await read(client)
         (manager,) = managers
         assert len(manager.registrations) == 2
-
-    over(DeviceInMemory(), use)
     assert len(managers[0].registrations) == 0
 
 
-def test_blocks_of_files_and_copies_are_memory_that_stays_registered() -> None:
+async def test_blocks_of_files_and_copies_are_memory_that_stays_registered() -> None:
     fetched: list[object] = []
 
     async def fetch(_offset: int, buffer: memoryview) -> tuple[int, bool]:
         fetched.append(buffer.obj)
         return len(buffer), False
 
-    async def main() -> None:
-        ahead = ReadAhead(fetch, asyncio.ensure_future, block=100, blocks=2, size=1000)
-        await ahead.at(0, 10, 0)
-        fetched.append((await BufferRing(100, 1).acquire()).obj)
-        nothing: Any = None
-        behind = WriteBehind(nothing, nothing, asyncio.ensure_future, block=100, blocks=2, octets_max=1000)
-        fetched.append((await behind._buffer()).obj)
-
-    asyncio.run(main())
+    ahead = ReadAhead(fetch, asyncio.ensure_future, block=100, blocks=2, size=1000)
+    await ahead.at(0, 10, 0)
+    fetched.append((await BufferRing(100, 1).acquire()).obj)
+    nothing: Any = None
+    behind = WriteBehind(nothing, nothing, asyncio.ensure_future, block=100, blocks=2, octets_max=1000)
+    fetched.append((await behind._buffer()).obj)
     assert {type(each) for each in fetched} == {PooledMemory}
 
 
 @pytest.mark.thorough
-def test_a_late_reply_to_a_write_that_was_given_up_costs_the_connection_and_no_other_call() -> None:
+async def test_a_late_reply_to_a_write_that_was_given_up_costs_the_connection_and_no_other_call() -> None:
     """A device cannot keep the handle for the reply's Send with Invalidate once the memory is the caller's again."""
     gates: dict[int, asyncio.Event] = {}
 
@@ -298,8 +263,7 @@ def test_a_late_reply_to_a_write_that_was_given_up_costs_the_connection_and_no_o
             return super().write(args, context)
 
     arrived: list[int] = []
-
-    async def use(client: rpcrdma.Connection, _: Any) -> None:
+    async with over(DeviceInMemory(), service=Slow()) as (client, _):
         gates.update({0: asyncio.Event(), 1: asyncio.Event()})
         first, second = (asyncio.ensure_future(write(client, memoryview(bytearray(OCTETS)), at)) for at in (0, 1))
         await until(lambda: len(arrived) == 2)
@@ -312,11 +276,9 @@ def test_a_late_reply_to_a_write_that_was_given_up_costs_the_connection_and_no_o
         await second
         assert set(arrived) == {0, 1}
 
-    over(DeviceInMemory(), use, service=Slow())
-
 
 @pytest.mark.thorough
-def test_memory_of_calls_is_free_again_when_the_device_is_unplugged(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_of_calls_is_free_again_when_the_device_is_unplugged(monkeypatch: pytest.MonkeyPatch) -> None:
     device = DeviceInMemory(windows=0)
     # The sink of its Reads is registered for the call alone.
     device.attributes["iwarp"] = True
@@ -329,8 +291,7 @@ def test_memory_of_calls_is_free_again_when_the_device_is_unplugged(monkeypatch:
         return WorkStatus.FLUSHED
 
     monkeypatch.setattr(device_in_memory._QueuePair, "_take", unplugged_meanwhile)
-
-    async def use(client: rpcrdma.Connection, server: Any) -> None:
+    async with over(device, reconnect=False) as (client, server):
         data = bytearray(OCTETS)
         writing = write(client, memoryview(data))
         with pytest.raises(TransportClosed, match=r"memory0 was removed|no RDMA device"):
@@ -338,4 +299,11 @@ def test_memory_of_calls_is_free_again_when_the_device_is_unplugged(monkeypatch:
         assert server.statistics().buffer_octets_lent == 0
         assert not device.in_use
 
-    over(device, use, reconnect_for_s=0.01)
+
+@pytest.mark.thorough
+@each_case(("call", "target", "verb", "windows"), ATTACKS)
+async def test_a_late_access_breaks_the_connection_and_changes_nothing(
+    call: Any, target: str, verb: str, windows: bool
+) -> None:
+    device = DeviceInMemory(windows=1000 if windows else 0)
+    await late_access(VerbsProvider(device), "127.0.0.1", call, target, verb, windows=windows)

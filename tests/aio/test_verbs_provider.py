@@ -80,25 +80,22 @@ def test_where_no_connection_manager_is_its_module_or_its_rights_are_named(
 
 
 @pytest.mark.thorough
-def test_an_iwarp_device_that_waits_for_the_peer_holds_up_neither_the_loop_nor_a_cancellation() -> None:
+async def test_an_iwarp_device_that_waits_for_the_peer_holds_up_neither_the_loop_nor_a_cancellation() -> None:
     device, answers = DeviceInMemory(), threading.Event()
     device.attributes["iwarp"] = True
 
-    async def main() -> None:
-        provider = VerbsProvider(device, announcements=device.Announcements)
-        options = rpcrdma.ConnectOptions(provider=provider)
-        connecting = asyncio.ensure_future(rpcrdma.connect("rdma://127.0.0.1", v3.PROGRAM, options=options))
-        await until(lambda: device.connecting)
-        (queue_pair,) = device.in_use
-        connecting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await connecting
-        assert device.in_use == {queue_pair}, "the queue pair was destroyed under the call"
-        answers.set()
-        await until(lambda: not device.in_use)
-
     device.connect_waits = answers.wait
-    asyncio.run(main())
+    provider = VerbsProvider(device, announcements=device.Announcements)
+    options = rpcrdma.ConnectOptions(provider=provider)
+    connecting = asyncio.ensure_future(rpcrdma.connect("rdma://127.0.0.1", v3.PROGRAM, options=options))
+    await until(lambda: device.connecting)
+    (queue_pair,) = device.in_use
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
+    assert device.in_use == {queue_pair}, "the queue pair was destroyed under the call"
+    answers.set()
+    await until(lambda: not device.in_use)
 
 
 @pytest.mark.thorough

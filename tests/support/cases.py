@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +18,8 @@ def each_case(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[Cal
     """Runs a test function once for each case, as `pytest.mark.parametrize` does, but within one item.
 
     A failure ends the item; its note names the case. Each case has a `tmp_path` and a `monkeypatch` of its own, and
-    finds `caplog`, `capsys` and `capfd` empty; other fixtures serve all cases.
+    finds `caplog`, `capsys` and `capfd` empty; other fixtures serve all cases. A coroutine function has an event
+    loop for each case.
 
     Args:
         names: The arguments that a case gives: one name, names separated by commas, or a sequence of names.
@@ -36,7 +38,9 @@ def each_case(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[Cal
             for number, row in enumerate(rows):
                 with ExitStack() as stack:
                     try:
-                        test(*instance, **_renewed(fixtures, number, stack), **row)
+                        outcome = test(*instance, **_renewed(fixtures, number, stack), **row)
+                        if inspect.iscoroutine(outcome):
+                            asyncio.run(outcome)
                     except BaseException as error:
                         error.add_note("case: " + ", ".join(f"{name}={value!r}"[:300] for name, value in row.items()))
                         raise
