@@ -30,7 +30,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.verbs.device_config import VerbsConfig
 from support.device_in_memory import DeviceInMemory
 from support.simulated import run_in_virtual_time
-from support.waiting import until
+from support.waiting import time_passes, until
 
 VERBS, SOFTWARE = ProviderInUse("verbs", "memory0"), ProviderInUse("iwarp")
 
@@ -207,7 +207,7 @@ class Dialer:
         self._tried.append(self.provider.name)
         if isinstance(self._answer, ConnectFailed):
             raise self._answer
-        await asyncio.sleep(1000.0 if self._answer is None else self._answer)
+        await time_passes(1000.0 if self._answer is None else self._answer)
         return Made()
 
 
@@ -241,7 +241,7 @@ def test_a_server_that_is_silent_over_devices_is_not_waited_for_again(
             assert await dialing.connect() == 0.0
         assert dialing.tried == ["verbs", "iwarp", *["iwarp"] * 3]
         assert [line.count("verbs: no answer lately; trying provider iwarp") for line in caplog.messages] == [1, 1, 1]
-        await asyncio.sleep(SERVER_AGAIN_S)
+        await time_passes(SERVER_AGAIN_S)
         assert await dialing.connect() == 1.0, "it is asked again"
 
     with caplog.at_level(logging.INFO):

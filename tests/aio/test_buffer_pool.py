@@ -8,6 +8,7 @@ import pytest
 
 from rpcrdma.aio.answering.buffer_pool import BufferPool, BufferShare, OutOfBuffers
 from support.cases import each_case
+from support.waiting import until
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -192,8 +193,7 @@ def test_what_waits_goes_on_in_turns_when_there_is_memory_for_it() -> None:
         assert order == []
         assert pool.waited_for
         holder.release(held[0])
-        while pool.waited_for:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+        await until(lambda: not pool.waited_for)
         assert order == ["one 0", "other", "one 1"]
         for buffer in held[1:]:
             pool.release(buffer)
@@ -229,8 +229,7 @@ def test_turns_go_by_client_and_within_it_by_connection() -> None:
         for _ in range(3):
             wait(few, "few")
         holder.release(held)
-        while pool.waited_for:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+        await until(lambda: not pool.waited_for)
         assert order[:6] == ["many 0", "few", "many 1", "few", "many 2", "few"]
         assert order[6:] == ["many 3", "many 0", "many 1", "many 2", "many 3"]
 

@@ -43,12 +43,12 @@ class CallingBack(Files):
 
     async def getattr(self, _args: v3.GETATTR3args, context: CallContext) -> v3.GETATTR3res:
         context.client.ready()
-        await context.client.call(v3.LOOKUP, LOOKUP, timeout_s=10.0)
+        await context.client.call(v3.LOOKUP, LOOKUP, timeout_s=60.0)
         return v3.GETATTR3res(v3.nfsstat3.NFS3ERR_STALE, None)
 
 
 def page_at(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         text: str = answer.read().decode()
     return text
 

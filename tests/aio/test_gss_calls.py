@@ -409,7 +409,7 @@ class Gate:
         if octets > GSS_SHORT_OCTETS:
             assert threading.current_thread() is not threading.main_thread()
             self._loop.call_soon_threadsafe(self.entered.set)
-            assert self._opened.wait(10)
+            assert self._opened.wait(60)
 
     def open(self) -> None:
         self._opened.set()

@@ -13,15 +13,16 @@ import pytest
 
 from rpcrdma.aio.answering.answering import HandlerRunner, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferPool, OutOfBuffers
-from rpcrdma.aio.drivers import limited_log
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc import errors
 from rpcrdma.rpc.calling import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import ProcedureUnavailable, Service, Surroundings, in_worker, inline_or_worker
+from rpcrdma.simulation.loop import run as run_in_virtual_time
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload
 from support.cases import each_case
+from support.waiting import time_passes, until
 
 
 def encode(enc: Encoder, value: int) -> None:
@@ -114,21 +115,20 @@ def test_an_inline_handler_that_fails_is_a_system_error(
 
 
 def test_failures_that_were_held_back_are_told_of_though_no_more_follow(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(limited_log, "_INTERVAL_S", 0.01)
-
     async def main() -> None:
         runner = HandlerRunner()
         for _ in range(3):
             with pytest.raises(errors.RemoteSystemError):
                 _ = Run(runner, lambda args, context: args / 0).result
-        # At most two intervals later; the test's time-out bounds it.
-        while len(caplog.records) < 2:  # noqa: ASYNC110 - a log has no event
-            await asyncio.sleep(0.001)
+        await time_passes(59)
+        assert len(caplog.records) == 1
+        await time_passes(2)
+        assert len(caplog.records) == 2
         await runner.drain(0)
 
-    asyncio.run(main())
+    run_in_virtual_time(main)
     assert "2 more like it" in caplog.records[1].getMessage()
 
 
@@ -167,13 +167,13 @@ def test_a_handler_that_would_block_is_entered_once_and_goes_on_in_a_thread_with
 
     async def main() -> None:
         runner = HandlerRunner()
-        run = Run(runner, handler)
+        call = Run(runner, handler)
         assert runner.running == 1
-        await run.done.wait()
-        assert run.result == 5
-        run.call.release()
-        assert run.pool.lent_octets == 0
-        assert await runner.drain(1)
+        await call.done.wait()
+        assert call.result == 5
+        call.call.release()
+        assert call.pool.lent_octets == 0
+        assert await runner.drain(60)
 
     asyncio.run(main())
     assert seen == [(True, False, 16_384), (False, True, 16_384), (False, True, 16_384)]
@@ -210,14 +210,13 @@ def test_a_handler_that_finds_no_memory_in_its_thread_begins_again_in_the_event_
         other = pool.share("192.0.2.8")
         taken = other.acquire(8192)
         assert taken is not None
-        run = Run(runner, handler, idempotent=True, pool=pool)
-        while not pool.waited_for:  # noqa: ASYNC110 - the pool has no event; the test's time-out bounds it
-            await asyncio.sleep(0.001)
+        call = Run(runner, handler, idempotent=True, pool=pool)
+        await until(lambda: pool.waited_for)
         other.release(taken)
-        await run.done.wait()
-        assert run.result == 5
-        run.call.release()
-        assert await runner.drain(1)
+        await call.done.wait()
+        assert call.result == 5
+        call.call.release()
+        assert await runner.drain(60)
 
     asyncio.run(main())
     assert seen == [(True, False), (False, True)] * 2
@@ -235,11 +234,11 @@ def test_what_a_handler_raises_before_or_after_it_goes_to_a_thread_is_a_system_e
 
     async def main() -> None:
         runner = HandlerRunner()
-        run = Run(runner, handler)
-        await run.done.wait()
+        call = Run(runner, handler)
+        await call.done.wait()
         with pytest.raises(errors.RemoteSystemError):
-            _ = run.result
-        assert await runner.drain(1)
+            _ = call.result
+        assert await runner.drain(60)
 
     asyncio.run(main())
     assert len(caplog.records) == 1
@@ -263,11 +262,11 @@ def test_whatever_a_worker_raises_is_answered_and_logged_in_the_event_loop(
 
     async def main() -> None:
         runner = HandlerRunner()
-        run = Run(runner, handler)
-        await run.done.wait()
+        call = Run(runner, handler)
+        await call.done.wait()
         with pytest.raises(errors.RemoteSystemError):
-            _ = run.result
-        assert await runner.drain(1)
+            _ = call.result
+        assert await runner.drain(60)
 
     asyncio.run(main())
     assert len(caplog.records) == 1
@@ -298,12 +297,12 @@ def test_a_handler_whose_connection_has_ended_is_not_said_to_have_failed_or_been
     async def main() -> None:
         runner = HandlerRunner()
         handler = {"inline": inline, "worker": worker, "task": task}[where]
-        run = Run(runner, handler, idempotent=True)
-        await run.done.wait()
+        call = Run(runner, handler, idempotent=True)
+        await call.done.wait()
         with pytest.raises(errors.RemoteSystemError):
-            _ = run.result
-        assert run.pool.lent_octets == 0
-        assert await runner.drain(1)
+            _ = call.result
+        assert call.pool.lent_octets == 0
+        assert await runner.drain(60)
 
     asyncio.run(main())
     assert [record for record in caplog.records if record.name.startswith("rpcrdma")] == []
@@ -362,7 +361,7 @@ def test_results_of_many_threads_wake_the_loop_once() -> None:
 
     @in_worker
     def handler(args: int, context: Any) -> int:
-        ready.wait(10)
+        ready.wait(60)
         return args
 
     async def main() -> None:
@@ -379,14 +378,14 @@ def test_results_of_many_threads_wake_the_loop_once() -> None:
 
         pool._take_results = counted  # type: ignore[method-assign]
         await asyncio.sleep(0)
-        ready.wait(10)
+        ready.wait(60)
         # All four threads have delivered before the loop comes to it.
         while len(pool._asleep) < 4:
             pass
-        for run in runs:
-            await run.done.wait()
-            assert run.result == 5
-        assert await runner.drain(1)
+        for each in runs:
+            await each.done.wait()
+            assert each.result == 5
+        assert await runner.drain(60)
 
     asyncio.run(main())
     assert wakes == 1
@@ -424,10 +423,10 @@ def test_the_rest_of_a_handler_runs_within_what_it_said_and_no_other_handler_doe
     async def main() -> None:
         runner = HandlerRunner(workers=1)
         for handler in (as_alice, as_alice, other):
-            run = Run(runner, handler)
-            await run.done.wait()
-            assert run.result == 5
-        assert await runner.drain(1)
+            call = Run(runner, handler)
+            await call.done.wait()
+            assert call.result == 5
+        assert await runner.drain(60)
 
     asyncio.run(main())
     assert told == ["in alice", "alice's", "alice's", "out alice", "other's"]
@@ -454,10 +453,10 @@ def test_a_handler_may_change_its_surroundings_and_a_failure_does_not_let_others
     async def main() -> None:
         runner = HandlerRunner(workers=1)
         for handler in (failing, plain):
-            run = Run(runner, handler)
-            await run.done.wait()
-        assert run.result == 5
-        assert await runner.drain(1)
+            call = Run(runner, handler)
+            await call.done.wait()
+        assert call.result == 5
+        assert await runner.drain(60)
 
     asyncio.run(main())
     assert told == ["in alice", "out alice", "own", "in bob", "out bob", "own"]
@@ -476,10 +475,10 @@ def test_surroundings_that_cannot_be_entered_are_an_error_at_the_handlers_yield(
 
     async def main() -> None:
         runner = HandlerRunner(workers=1)
-        run = Run(runner, handler)
-        await run.done.wait()
-        assert run.result == 6
-        assert await runner.drain(1)
+        call = Run(runner, handler)
+        await call.done.wait()
+        assert call.result == 6
+        assert await runner.drain(60)
 
     asyncio.run(main())
     assert told == []
@@ -498,11 +497,11 @@ def test_a_coroutine_that_fails_or_is_cancelled_from_inside_is_a_system_error() 
     async def main() -> None:
         runner = HandlerRunner()
         for handler in (failing, cancelled):
-            run = Run(runner, handler)
-            await run.done.wait()
+            call = Run(runner, handler)
+            await call.done.wait()
             with pytest.raises(errors.RemoteSystemError):
-                _ = run.result
-        assert await runner.drain(1)
+                _ = call.result
+        assert await runner.drain(60)
 
     asyncio.run(main())
 
@@ -516,13 +515,13 @@ def test_draining_waits_for_what_runs() -> None:
             await gate.wait()
             return args
 
-        run = Run(runner, handler)
-        draining = asyncio.create_task(runner.drain(10))
+        call = Run(runner, handler)
+        draining = asyncio.create_task(runner.drain(60))
         await asyncio.sleep(0)
         assert not draining.done()
         gate.set()
         assert await draining
-        assert run.result == 5
+        assert call.result == 5
         for late in (handler, lambda args, context: args):
             with pytest.raises(errors.RemoteSystemError):
                 _ = Run(runner, late).result
@@ -536,7 +535,7 @@ def test_draining_cancels_at_its_deadline_and_drops_late_results() -> None:
 
     @in_worker
     def blocking(args: int, context: Any) -> int:
-        release.wait(10)
+        release.wait(60)
         return args
 
     async def stubborn(args: int, context: Any) -> int:
@@ -556,10 +555,10 @@ def test_draining_cancels_at_its_deadline_and_drops_late_results() -> None:
         release.set()
         for thread in runner._workers._threads:
             assert thread.daemon
-            await asyncio.to_thread(thread.join, 10)
+            await asyncio.to_thread(thread.join, 60)
         await asyncio.sleep(0)
         assert runner.running == 0
-        assert [run.replies for run in runs] == [[], []]
+        assert [each.replies for each in runs] == [[], []]
 
     asyncio.run(main())
 
@@ -569,7 +568,7 @@ def test_a_thread_that_outlives_the_loop_is_harmless() -> None:
 
     @in_worker
     def blocking(args: int, context: Any) -> int:
-        release.wait(10)
+        release.wait(60)
         return args
 
     async def main() -> HandlerRunner:
@@ -581,5 +580,5 @@ def test_a_thread_that_outlives_the_loop_is_harmless() -> None:
     runner = asyncio.run(main())
     release.set()
     (thread,) = runner._workers._threads
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()

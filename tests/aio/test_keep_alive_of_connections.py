@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.service import Service
 from rpcrdma.simulation.loop import now_s, run
+from support.waiting import time_passes
 
 NUMBER = 0x20ABCDEF
 PROGRAM = Program(NUMBER, 1, "EMPTY_V1", {})
@@ -45,9 +45,9 @@ def test_a_silent_connection_is_asked_about_each_minute_and_left_20_s_after_the_
         async with joined(provider) as server, await connected(server, provider, 60.0) as connection:
             began_s = now_s()
             for minutes in range(1, 4):
-                await asyncio.sleep(began_s + 60 * minutes - 0.5 - now_s())
+                await time_passes(began_s + 60 * minutes - 0.5 - now_s())
                 assert calls_counted(server) == minutes - 1
-                await asyncio.sleep(1)
+                await time_passes(1)
                 assert calls_counted(server) == minutes
             (served,) = server.connections
             # It reads calls, and answers none.
@@ -66,9 +66,9 @@ def test_calls_put_the_question_off() -> None:
         async with joined(provider) as server, await connected(server, provider, 60.0) as connection:
             for _ in range(10):
                 await connection.call(NULL, None)
-                await asyncio.sleep(50)
+                await time_passes(50)
             assert calls_counted(server) == 10
-            await asyncio.sleep(70)
+            await time_passes(70)
             assert calls_counted(server) == 11
 
     run(main)
@@ -78,7 +78,7 @@ def test_without_keep_alive_nothing_is_asked() -> None:
     async def main() -> None:
         provider = LoopbackProvider()
         async with joined(provider) as server, await connected(server, provider, None) as connection:
-            await asyncio.sleep(3000)
+            await time_passes(3000)
             assert calls_counted(server) == 0
             assert not connection.reconnects
 

@@ -31,6 +31,7 @@ from rpcrdma.rpc.program import Procedure, null_procedure
 from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
 from support.simulated import not_simulated
+from support.waiting import until
 
 OCTETS = 150_000
 HANDLE = v3.nfs_fh3(data=b"handle")
@@ -82,7 +83,7 @@ async def scrape(url: str) -> dict[tuple[str, ...], float]:
     """Every sample by its name and the values of its labels."""
 
     def get() -> str:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return answer.read().decode()
 
     text = await asyncio.to_thread(get)
@@ -106,9 +107,7 @@ def labels(
 def test_a_server_counts_calls_connections_and_procedures() -> None:
     async def work(server: Server) -> None:
         await use(server)
-        async with asyncio.timeout(10):
-            while server.connections:  # noqa: ASYNC110 - the awaited state has no event
-                await asyncio.sleep(0)
+        await until(lambda: not server.connections)
         statistics = server.statistics()
         # The counts of ended connections are not forgotten.
         assert (statistics.rdma.connections, statistics.rdma.connections_made, statistics.connections) == (0, 1, ())
@@ -177,7 +176,7 @@ def test_prometheus_is_told_what_the_server_counts() -> None:
 
 def status_of(url: str) -> tuple[int, bytes]:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return answer.status, answer.read()
     except HTTPError as error:
         with error:
@@ -235,7 +234,7 @@ def test_a_scrape_gets_the_format_that_it_accepts(accept: str) -> None:
 
         def get() -> bytes:
             headers = {"Accept": accept, "Accept-Encoding": "gzip"}
-            with urllib.request.urlopen(urllib.request.Request(exporter.url, headers=headers), timeout=10) as answer:
+            with urllib.request.urlopen(urllib.request.Request(exporter.url, headers=headers), timeout=60) as answer:
                 assert answer.headers["Content-Encoding"] == "gzip"
                 assert answer.headers["Content-Type"].startswith("application/openmetrics" if accept else "text/plain")
                 return gzip.decompress(answer.read())

@@ -169,7 +169,7 @@ def test_the_loopback_joins_what_runs_in_one_event_loop() -> None:
     thread = threading.Thread(target=lambda: asyncio.run(server()))
     thread.start()
     try:
-        assert ready.wait(10), "the server did not start"
+        assert ready.wait(60), "the server did not start"
         asyncio.run(client())
     finally:
         done.set()

@@ -19,6 +19,7 @@ from rpcrdma.simulation.loop import now_s, run
 from rpcrdma.transport import Call, TransportStatistics
 from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
 from support.cases import each_case
+from support.waiting import time_passes
 
 NULL = 0
 URL = parse_url("rdma://192.0.2.1")
@@ -147,7 +148,7 @@ def test_unanswered_calls_go_again_with_their_identifier_and_what_is_left_of_the
         peer = Peer(silent, REFUSED, REFUSED, answering)
         caller = await peer.caller()
         calls = [asyncio.ensure_future(caller.call(ONE, None, timeout_s=10)) for _ in range(3)]
-        await asyncio.sleep(1)
+        await time_passes(1)
         peer.lines[0].lose()
         assert await asyncio.gather(*calls) == [1, 1, 1]
         assert peer.dialled == pytest.approx([0, 1.1, 1.3, 1.7])
@@ -165,13 +166,13 @@ def test_an_idle_connection_is_made_again_in_a_while_and_at_once_for_a_call() ->
     async def main() -> None:
         peer = Peer(answering)
         caller = await peer.caller(random=lambda: 0.5, max_s=30)
-        await asyncio.sleep(1)
+        await time_passes(1)
         peer.lines[0].lose()
-        await asyncio.sleep(20)
+        await time_passes(20)
         # Half of the longest delay.
         assert peer.dialled == pytest.approx([0, 16])
         peer.lines[1].lose()
-        await asyncio.sleep(5)
+        await time_passes(5)
         assert await caller.call(ONE, None) == 1
         assert peer.dialled[2:] == pytest.approx([26])
         peer.lines[2].lose()
@@ -188,14 +189,14 @@ def test_an_idle_connection_on_which_the_server_may_call_is_made_again_soon() ->
         caller = await peer.caller()
         caller._keeper._takes_calls = True
         for line in range(3):
-            await asyncio.sleep(1)
+            await time_passes(1)
             peer.lines[line].lose()
-        await asyncio.sleep(10)
+        await time_passes(10)
         # No call has come: a server that accepts connections and drops them is asked less and less often.
         assert peer.dialled == pytest.approx([0, 1.1, 2.2, 3.4])
         assert await caller.call(ONE, None) == 1
         peer.lines[3].lose()
-        await asyncio.sleep(1)
+        await time_passes(1)
         assert peer.dialled[4:] == pytest.approx([13.1])
         await caller.close()
 
@@ -207,11 +208,11 @@ def test_a_call_after_a_time_without_calls_does_not_wait_as_long_as_the_attempts
         peer = Peer(answering, *[REFUSED] * 9, answering)
         caller = await peer.caller()
         peer.lines[0].lose()
-        await asyncio.sleep(60)
+        await time_passes(60)
         # 30 s, then 0.2 s, and twice as long each time: the next attempt would be at 81 s.
         assert peer.dialled == pytest.approx([0, 30, 30.2, 30.6, 31.4, 33, 36.2, 42.6, 55.4])
         first = asyncio.ensure_future(caller.call(ONE, None))
-        await asyncio.sleep(0.05)
+        await time_passes(0.05)
         assert peer.dialled[9:] == pytest.approx([60])
         # A second one beside it changes nothing: attempts for calls that wait are spaced out as before.
         second = asyncio.ensure_future(caller.call(ONE, None))
@@ -229,14 +230,14 @@ def test_a_call_that_comes_while_an_attempt_fails_gets_another_at_once() -> None
         dial = caller._keeper._dial
 
         async def slowly() -> Any:
-            await asyncio.sleep(1)
+            await time_passes(1)
             return await dial()
 
         caller._keeper._dial = slowly
         peer.lines[0].lose()
-        await asyncio.sleep(34)
+        await time_passes(34)
         assert peer.dialled == pytest.approx([0, 31, 32.2, 33.6])
-        await asyncio.sleep(1)  # in the attempt that begins at 34.4 s
+        await time_passes(1)  # in the attempt that begins at 34.4 s
         assert await caller.call(ONE, None) == 1
         assert peer.dialled[4:] == pytest.approx([35.4, 36.4, 37.6])
         await caller.close()
@@ -266,7 +267,7 @@ def test_a_call_ends_at_its_deadline_wherever_it_is() -> None:
         peer = Peer(silent, silent, REFUSED)
         caller = await peer.caller()
         call = asyncio.ensure_future(caller.call(ONE, None, timeout_s=5))
-        await asyncio.sleep(1)
+        await time_passes(1)
         peer.lines[0].lose("cut")
         with pytest.raises(CallTimeout, match=r"PROCEDURE_1: no reply within the call's deadline.*cut"):
             await call
@@ -286,7 +287,7 @@ def test_the_limits_that_the_user_sets_end_calls_earlier() -> None:
         caller = await peer.caller(retransmissions=2)
         call = asyncio.ensure_future(caller.call(ONE, None, timeout_s=99))
         for line in range(3):
-            await asyncio.sleep(5)
+            await time_passes(5)
             peer.lines[line].lose(f"cut {line}")
         with pytest.raises(TransportClosed, match="cut 2"):
             await call
@@ -300,7 +301,7 @@ def test_the_limits_that_the_user_sets_end_calls_earlier() -> None:
         with pytest.raises(TransportClosed, match=r"could not be made again: connection refused"):
             await call
         lost = len(peer.dialled)
-        await asyncio.sleep(1000)
+        await time_passes(1000)
         assert len(peer.dialled) == lost
         # The next call begins anew.
         assert await caller.call(ONE, None) == 1
@@ -345,7 +346,7 @@ def test_a_refused_call_fails_at_once_and_is_never_repeated(refusal: Exception) 
         with pytest.raises(type(refusal)):
             await caller.call(ONE, None)
         assert now_s() == 0
-        await asyncio.sleep(1000)
+        await time_passes(1000)
         assert [number for _, number, _, _ in peer.lines[0].calls] == [ONE.number]
         assert len(peer.lines) == 1, "a refusal is no reason to connect again"
         # The next call is another one.
@@ -364,11 +365,11 @@ def test_a_call_that_is_refused_on_the_next_connection_is_not_repeated_there(ref
         caller = await peer.caller()
         await caller.call(procedure(NULL), None)
         calling = asyncio.create_task(caller.call(ONE, None))
-        await asyncio.sleep(1)
+        await time_passes(1)
         peer.lines[0].lose()
         with pytest.raises(type(refusal)):
             await calling
-        await asyncio.sleep(1000)
+        await time_passes(1000)
         # Once on each connection: it was lost on the first, and refused on the second.
         assert [[n for _, n, _, _ in line.calls].count(ONE.number) for line in peer.lines] == [1, 1]
         await caller.close()
@@ -383,7 +384,7 @@ def test_a_peer_that_breaks_the_protocol_before_its_first_answer_is_not_asked_ag
         with pytest.raises(TransportClosed, match="nonsense") as caught:
             await caller.call(ONE, None)
         assert caught.value.protocol_error
-        await asyncio.sleep(1000)
+        await time_passes(1000)
         assert len(peer.lines) == 1, "but by the next call"
         assert await caller.call(procedure(NULL), None) == NULL
         assert len(peer.lines) == 2
@@ -411,15 +412,15 @@ def test_a_cancelled_call_is_fenced_and_never_sent_again() -> None:
         peer = Peer(silent, REFUSED, answering)
         caller = await peer.caller()
         sent, waiting = (asyncio.ensure_future(caller.call(ONE, None)) for _ in range(2))
-        await asyncio.sleep(1)
+        await time_passes(1)
         sent.cancel()
         await asyncio.wait([sent])
         assert len(peer.lines[0].exposed) == 1
         peer.lines[0].lose()
-        await asyncio.sleep(0.05)
+        await time_passes(0.05)
         waiting.cancel()
         await asyncio.wait([waiting])
-        await asyncio.sleep(10)
+        await time_passes(10)
         assert peer.lines[0].exposed == set()
         assert [number for _, number, _, _ in peer.lines[1].calls] == [NULL]
         await caller.close()
@@ -438,7 +439,7 @@ def test_memory_is_exposed_again_only_after_it_was_fenced() -> None:
         peer = Peer(silent, watching)
         caller = await peer.caller()
         call = asyncio.ensure_future(caller.call(ONE, None, into=bytearray(4)))
-        await asyncio.sleep(1)
+        await time_passes(1)
         peer.lines[0].lose()
         await call
         assert seen == [0, 0]
@@ -451,7 +452,7 @@ def test_keep_alive_asks_when_idle_and_leaves_a_server_that_does_not_answer() ->
     async def main() -> None:
         peer = Peer(answering, answering)
         caller = await peer.caller(keepalive_s=60.0, keepalive_reply_s=20.0)
-        await asyncio.sleep(200)
+        await time_passes(200)
         assert [(at, number) for at, number, _, _ in peer.lines[0].calls] == [(60, 0), (120, 0), (180, 0)]
         peer.lines[0].answer = dead
         call = asyncio.ensure_future(caller.call(ONE, None))
@@ -475,13 +476,13 @@ def test_any_answer_keeps_a_connection_alive_and_calls_make_asking_needless(answ
     async def main() -> None:
         peer = Peer(lambda _line, number: answer if number == NULL else number)
         caller = await peer.caller(None, keepalive_s=60.0)
-        await asyncio.sleep(100)
+        await time_passes(100)
         assert peer.lines[0].calls == []
         for _ in range(10):
             await caller.call(ONE, None)
-            await asyncio.sleep(30)
+            await time_passes(30)
         assert NULL not in [number for _, number, _, _ in peer.lines[0].calls]
-        await asyncio.sleep(200)
+        await time_passes(200)
         assert NULL in [number for _, number, _, _ in peer.lines[0].calls]
         assert caller.reconnects == 0
         peer.lines[0].lose()
@@ -514,10 +515,10 @@ def test_closing_ends_what_waits_and_what_follows() -> None:
             peer = Peer(*script)
             caller = await peer.caller()
             call = asyncio.ensure_future(caller.call(ONE, None))
-            await asyncio.sleep(1)
+            await time_passes(1)
             if len(script) > 1:
                 peer.lines[0].lose()
-                await asyncio.sleep(1)
+                await time_passes(1)
             await caller.close()
             await caller.close()
             with pytest.raises(TransportClosed):
@@ -556,7 +557,7 @@ def test_identifiers_in_use_are_passed_over() -> None:
         await asyncio.sleep(0)
         caller._keeper.xids._next = 0xFFFFFFFF
         calls.append(asyncio.ensure_future(caller.call(ONE, None)))
-        await asyncio.sleep(1)
+        await time_passes(1)
         assert [xid for _, _, xid, _ in peer.lines[0].calls] == [0xFFFFFFFF, 0]
         await caller.close()
         await asyncio.wait(calls)

@@ -122,7 +122,7 @@ def test_a_flood_of_refused_calls_whose_answers_nobody_reads_is_bounded() -> Non
             with await rig.raw() as sock:
                 other_version = bytearray(REQUEST[4:44])
                 other_version[11] = 9
-                count = 1 << 14
+                count = 1 << 12
                 flood = asyncio.create_task(send(sock, record(bytes(other_version)) * count))
                 (connection,) = rig.server.connections
                 await until(lambda: connection._stream.paused)
