@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 from rpcrdma.aio.drivers.effects import Effects
 from rpcrdma.simulation.workers import SimulatedWorkerPool
+from support.loops import decorator_of
 
-__all__ = ["JumpingLoop", "now_s", "run", "time_passes"]
+__all__ = ["JumpingLoop", "jumping", "now_s", "run", "time_passes"]
 
 T = TypeVar("T")
 
@@ -65,3 +66,7 @@ async def time_passes(duration_s: float) -> None:
     """Lets the clock of a `JumpingLoop` go on."""
     assert isinstance(asyncio.get_running_loop(), JumpingLoop)
     await asyncio.sleep(duration_s)
+
+
+jumping = decorator_of(run)
+"""Of a test that runs in a `JumpingLoop`."""

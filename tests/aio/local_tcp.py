@@ -23,8 +23,9 @@ from rpcrdma.aio.drivers import software_rnic
 from rpcrdma.aio.drivers.listener import Listener
 from rpcrdma.aio.drivers.provider import Listening
 from rpcrdma.aio.drivers.sockets import cannot_connect, tune
+from support.loops import decorator_of
 
-__all__ = ["LocalSocket", "dial", "local_tcp", "received_until_closed", "run"]
+__all__ = ["LocalSocket", "dial", "local_tcp", "received_until_closed", "run", "with_threads", "without_network"]
 
 T = TypeVar("T")
 
@@ -115,3 +116,9 @@ async def received_until_closed(sock: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return data
+
+
+without_network = decorator_of(lambda main: run(main()))
+"""Of a test whose TCP connections are local, on a clock that jumps."""
+with_threads = decorator_of(lambda main: run(main(), asyncio.new_event_loop))
+"""Of a test whose TCP connections are local, with threads and real time."""

@@ -29,6 +29,7 @@ from rpcrdma.limits import SERVER_AGAIN_S
 from rpcrdma.nfs import v3
 from rpcrdma.verbs.device_config import VerbsConfig
 from support.device_in_memory import DeviceInMemory
+from support.loops import asynchronous, in_virtual_time
 from support.simulated import run_in_virtual_time
 from support.waiting import time_passes, until
 
@@ -82,14 +83,12 @@ def test_a_device_that_reaches_the_address_is_taken_at_both_ends(
 
 
 @pytest.mark.thorough
-def test_both_kinds_of_clients_reach_one_address(device: DeviceInMemory) -> None:
-    async def main() -> None:
-        async with serving() as server:
-            url = server.listening[0]
-            async with connecting(url, "iwarp") as over_tcp, connecting(url, "verbs") as over_device:
-                assert (await called(over_tcp), await called(over_device)) == (SOFTWARE, VERBS)
-
-    asyncio.run(main())
+@asynchronous
+async def test_both_kinds_of_clients_reach_one_address(device: DeviceInMemory) -> None:
+    async with serving() as server:
+        url = server.listening[0]
+        async with connecting(url, "iwarp") as over_tcp, connecting(url, "verbs") as over_device:
+            assert (await called(over_tcp), await called(over_device)) == (SOFTWARE, VERBS)
 
 
 @pytest.mark.thorough
@@ -165,31 +164,28 @@ class Made:
         self.aborted = reason
 
 
-def test_of_two_connections_at_the_same_time_the_devices_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_of_two_connections_at_the_same_time_the_devices_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_to_connect, "_HEAD_START_S", 0.0)
     monkeypatch.setattr(first_to_connect, "RdmaConnection", Made)
 
-    async def main() -> None:
-        begun: list[asyncio.Future[Made]] = []
+    begun: list[asyncio.Future[Made]] = []
 
-        async def dial() -> Made:
-            begun.append(asyncio.get_running_loop().create_future())
-            return await begun[-1]
+    async def dial() -> Made:
+        begun.append(asyncio.get_running_loop().create_future())
+        return await begun[-1]
 
-        url = parse_url("rdma://127.0.0.1")
-        dialers = [
-            SimpleNamespace(url=url, server=(name,), provider=SimpleNamespace(name=name), dial=dial)
-            for name in ("a", "b")
-        ]
-        chosen = asyncio.ensure_future(first_connection(cast("list[RdmaDialer]", dialers), KnownServers()))
-        await until(lambda: len(begun) == 2)
-        made = [Made(), Made()]
-        for future, each in zip(begun, made, strict=True):
-            future.set_result(each)
-        assert cast("object", await chosen) is made[0]
-        assert [bool(each.aborted) for each in made] == [False, True]
-
-    asyncio.run(main())
+    url = parse_url("rdma://127.0.0.1")
+    dialers = [
+        SimpleNamespace(url=url, server=(name,), provider=SimpleNamespace(name=name), dial=dial) for name in ("a", "b")
+    ]
+    chosen = asyncio.ensure_future(first_connection(cast("list[RdmaDialer]", dialers), KnownServers()))
+    await until(lambda: len(begun) == 2)
+    made = [Made(), Made()]
+    for future, each in zip(begun, made, strict=True):
+        future.set_result(each)
+    assert cast("object", await chosen) is made[0]
+    assert [bool(each.aborted) for each in made] == [False, True]
 
 
 class Dialer:
@@ -248,33 +244,29 @@ def test_a_server_that_is_silent_over_devices_is_not_waited_for_again(
         run_in_virtual_time(main())
 
 
-def test_a_silent_device_is_asked_last_and_known_to_answer_when_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_virtual_time
+async def test_a_silent_device_is_asked_last_and_known_to_answer_when_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_to_connect, "RdmaConnection", Made)
 
-    async def main() -> None:
-        dialing = Dialing(verbs=None, iwarp=0.0)
-        await dialing.connect()
-        dialing.tried.clear()
-        dialing.answers.update(verbs=0.5, iwarp=ConnectFailed("refused", refused=True))
-        for _ in range(2):
-            assert await dialing.connect() == 0.5
-        assert dialing.tried == ["iwarp", "verbs", "verbs"]
-
-    run_in_virtual_time(main())
+    dialing = Dialing(verbs=None, iwarp=0.0)
+    await dialing.connect()
+    dialing.tried.clear()
+    dialing.answers.update(verbs=0.5, iwarp=ConnectFailed("refused", refused=True))
+    for _ in range(2):
+        assert await dialing.connect() == 0.5
+    assert dialing.tried == ["iwarp", "verbs", "verbs"]
 
 
-def test_a_device_that_answers_slowly_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_virtual_time
+async def test_a_device_that_answers_slowly_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_to_connect, "RdmaConnection", Made)
 
-    async def main() -> None:
-        dialing = Dialing(verbs=1.5, iwarp=None)
-        for _ in range(2):
-            assert await dialing.connect() == 1.5
-        assert dialing.tried == ["verbs", "iwarp"] * 2
-        now_s = asyncio.get_running_loop().time()
-        assert not dialing.known.is_silent(("iwarp", "server", 20049), now_s), "it had no time to answer"
-
-    run_in_virtual_time(main())
+    dialing = Dialing(verbs=1.5, iwarp=None)
+    for _ in range(2):
+        assert await dialing.connect() == 1.5
+    assert dialing.tried == ["verbs", "iwarp"] * 2
+    now_s = asyncio.get_running_loop().time()
+    assert not dialing.known.is_silent(("iwarp", "server", 20049), now_s), "it had no time to answer"
 
 
 @pytest.mark.thorough
@@ -294,61 +286,53 @@ def test_where_nothing_answers_both_causes_are_named(device: DeviceInMemory) -> 
         assert caught.value.refused
 
 
-def test_a_failure_that_both_would_share_ends_the_attempt(
+@asynchronous
+async def test_a_failure_that_both_would_share_ends_the_attempt(
     device: DeviceInMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        async def unknown(*_: object, **__: object) -> None:
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    async def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
-        with pytest.raises(ConnectFailed, match=r"^cannot connect to nowhere:20049: name or service not known; check"):
-            await connecting("rdma://nowhere")
-
-    asyncio.run(main())
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
+    with pytest.raises(ConnectFailed, match=r"^cannot connect to nowhere:20049: name or service not known; check"):
+        await connecting("rdma://nowhere")
 
 
 @pytest.mark.thorough
-def test_a_listener_may_choose_its_provider(device: DeviceInMemory) -> None:
-    async def main() -> None:
-        urls = ["rdma://127.0.0.1:0?provider=verbs", "rdma://127.0.0.1:0?provider=iwarp"]
-        async with serving(*urls) as server:
-            over_device, over_tcp = server.listening
-            assert server.providers == {over_device: [VERBS], over_tcp: [SOFTWARE]}
-            async with connecting(over_device) as client:
-                assert await called(client) == VERBS
-            async with connecting(over_tcp) as client:
-                assert await called(client) == SOFTWARE
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_listener_may_choose_its_provider(device: DeviceInMemory) -> None:
+    urls = ["rdma://127.0.0.1:0?provider=verbs", "rdma://127.0.0.1:0?provider=iwarp"]
+    async with serving(*urls) as server:
+        over_device, over_tcp = server.listening
+        assert server.providers == {over_device: [VERBS], over_tcp: [SOFTWARE]}
+        async with connecting(over_device) as client:
+            assert await called(client) == VERBS
+        async with connecting(over_tcp) as client:
+            assert await called(client) == SOFTWARE
 
 
 @pytest.mark.thorough
-def test_a_wildcard_address_is_listened_at_by_both(device: DeviceInMemory) -> None:
-    async def main() -> None:
-        async with serving("rdma://0.0.0.0:0") as server:
-            assert list(server.providers.values()) == [[ProviderInUse("verbs"), SOFTWARE]]
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_wildcard_address_is_listened_at_by_both(device: DeviceInMemory) -> None:
+    async with serving("rdma://0.0.0.0:0") as server:
+        assert list(server.providers.values()) == [[ProviderInUse("verbs"), SOFTWARE]]
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("provider", ["auto", "verbs"])
-def test_a_loopback_address_without_a_device_is_not_opened_to_the_network(
+@asynchronous
+async def test_a_loopback_address_without_a_device_is_not_opened_to_the_network(
     device: DeviceInMemory, provider: str
 ) -> None:
-    async def main() -> None:
-        async with serving("rdma://127.0.0.2:0?provider=iwarp") as server:
-            assert device.listeners == {}
-            if provider == "auto":
-                await server.listen("rdma://127.0.0.2:0")
-            else:
-                with pytest.raises(ConnectFailed, match="no rdma device has the address"):
-                    await server.listen("rdma://127.0.0.2:0?provider=verbs")
-            assert device.listeners == {}
-            assert set(map(tuple, server.providers.values())) == {(SOFTWARE,)}
-
-    asyncio.run(main())
+    async with serving("rdma://127.0.0.2:0?provider=iwarp") as server:
+        assert device.listeners == {}
+        if provider == "auto":
+            await server.listen("rdma://127.0.0.2:0")
+        else:
+            with pytest.raises(ConnectFailed, match="no rdma device has the address"):
+                await server.listen("rdma://127.0.0.2:0?provider=verbs")
+        assert device.listeners == {}
+        assert set(map(tuple, server.providers.values())) == {(SOFTWARE,)}
 
 
 @pytest.mark.thorough

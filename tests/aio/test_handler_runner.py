@@ -22,6 +22,7 @@ from rpcrdma.rpc.service import ProcedureUnavailable, Service, Surroundings, in_
 from rpcrdma.simulation.loop import run as run_in_virtual_time
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload
 from support.cases import each_case
+from support.loops import asynchronous
 from support.waiting import time_passes, until
 
 
@@ -84,14 +85,12 @@ class Run:
         return decode_result(Decoder(reply.reduced), 1, WORD)
 
 
-def test_an_inline_handler_is_done_at_once() -> None:
-    async def main() -> None:
-        runner = HandlerRunner()
-        assert Run(runner, lambda args, context: args + 1).result == 6
-        assert runner.running == 0
-        assert await runner.drain(0)
-
-    asyncio.run(main())
+@asynchronous
+async def test_an_inline_handler_is_done_at_once() -> None:
+    runner = HandlerRunner()
+    assert Run(runner, lambda args, context: args + 1).result == 6
+    assert runner.running == 0
+    assert await runner.drain(0)
 
 
 @each_case("error", [ValueError, asyncio.CancelledError])
@@ -179,19 +178,17 @@ def test_a_handler_that_would_block_is_entered_once_and_goes_on_in_a_thread_with
     assert seen == [(True, False, 16_384), (False, True, 16_384), (False, True, 16_384)]
 
 
-def test_a_handler_that_need_not_block_is_done_in_the_event_loop() -> None:
+@asynchronous
+async def test_a_handler_that_need_not_block_is_done_in_the_event_loop() -> None:
     @inline_or_worker
     def handler(args: int, context: Any) -> Generator[None, None, int]:
         if args != 5:
             yield
         return args + 1
 
-    async def main() -> None:
-        runner = HandlerRunner()
-        assert Run(runner, handler).result == 6
-        assert await runner.drain(0)
-
-    asyncio.run(main())
+    runner = HandlerRunner()
+    assert Run(runner, handler).result == 6
+    assert await runner.drain(0)
 
 
 def test_a_handler_that_finds_no_memory_in_its_thread_begins_again_in_the_event_loop_and_knows_it() -> None:
@@ -322,37 +319,33 @@ def test_a_fault_is_logged_also_when_the_connection_has_ended(caplog: pytest.Log
     assert [record.getMessage() for record in caplog.records] == ["WORD failed; its connection has ended"]
 
 
-def test_a_small_result_takes_none_of_the_memory_that_is_shared() -> None:
+@asynchronous
+async def test_a_small_result_takes_none_of_the_memory_that_is_shared() -> None:
     pool = BufferPool(octets_max=8192)
 
-    async def main() -> None:
-        call = arrived(Connection(pool), lambda args, context: args)
-        whole = pool.acquire(8192)
-        small = call.buffer(4096)
-        small[:] = b"a" * 4096
-        with pytest.raises(OutOfBuffers):
-            call.buffer(4097)
-        call.release()
-        assert (pool.lent_octets, small) == (8192, b"a" * 4096)
-        pool.release(whole)
-
-    asyncio.run(main())
+    call = arrived(Connection(pool), lambda args, context: args)
+    whole = pool.acquire(8192)
+    small = call.buffer(4096)
+    small[:] = b"a" * 4096
+    with pytest.raises(OutOfBuffers):
+        call.buffer(4097)
+    call.release()
+    assert (pool.lent_octets, small) == (8192, b"a" * 4096)
+    pool.release(whole)
 
 
-def test_what_must_not_run_twice_has_memory_after_its_connection_has_ended() -> None:
+@asynchronous
+async def test_what_must_not_run_twice_has_memory_after_its_connection_has_ended() -> None:
     """A repeat of it, on another connection, gets its result."""
     pool = BufferPool()
 
-    async def main() -> None:
-        call = arrived(Connection(pool), lambda args, context: args)
-        assert call.route.at_most_once
-        call.source.results.close()
-        call.buffer(5000)
-        assert pool.lent_octets == 8192
-        call.release()
-        assert pool.lent_octets == 0
-
-    asyncio.run(main())
+    call = arrived(Connection(pool), lambda args, context: args)
+    assert call.route.at_most_once
+    call.source.results.close()
+    call.buffer(5000)
+    assert pool.lent_octets == 8192
+    call.release()
+    assert pool.lent_octets == 0
 
 
 def test_results_of_many_threads_wake_the_loop_once() -> None:
@@ -484,7 +477,8 @@ def test_surroundings_that_cannot_be_entered_are_an_error_at_the_handlers_yield(
     assert told == []
 
 
-def test_a_coroutine_that_fails_or_is_cancelled_from_inside_is_a_system_error() -> None:
+@asynchronous
+async def test_a_coroutine_that_fails_or_is_cancelled_from_inside_is_a_system_error() -> None:
     async def failing(args: int, context: Any) -> int:
         await asyncio.sleep(0)
         raise ValueError(args)
@@ -494,42 +488,38 @@ def test_a_coroutine_that_fails_or_is_cancelled_from_inside_is_a_system_error() 
         future.cancel()
         return await future
 
-    async def main() -> None:
-        runner = HandlerRunner()
-        for handler in (failing, cancelled):
-            call = Run(runner, handler)
-            await call.done.wait()
-            with pytest.raises(errors.RemoteSystemError):
-                _ = call.result
-        assert await runner.drain(60)
-
-    asyncio.run(main())
-
-
-def test_draining_waits_for_what_runs() -> None:
-    async def main() -> None:
-        runner = HandlerRunner()
-        gate = asyncio.Event()
-
-        async def handler(args: int, context: Any) -> int:
-            await gate.wait()
-            return args
-
+    runner = HandlerRunner()
+    for handler in (failing, cancelled):
         call = Run(runner, handler)
-        draining = asyncio.create_task(runner.drain(60))
-        await asyncio.sleep(0)
-        assert not draining.done()
-        gate.set()
-        assert await draining
-        assert call.result == 5
-        for late in (handler, lambda args, context: args):
-            with pytest.raises(errors.RemoteSystemError):
-                _ = Run(runner, late).result
-
-    asyncio.run(main())
+        await call.done.wait()
+        with pytest.raises(errors.RemoteSystemError):
+            _ = call.result
+    assert await runner.drain(60)
 
 
-def test_draining_cancels_at_its_deadline_and_drops_late_results() -> None:
+@asynchronous
+async def test_draining_waits_for_what_runs() -> None:
+    runner = HandlerRunner()
+    gate = asyncio.Event()
+
+    async def handler(args: int, context: Any) -> int:
+        await gate.wait()
+        return args
+
+    call = Run(runner, handler)
+    draining = asyncio.create_task(runner.drain(60))
+    await asyncio.sleep(0)
+    assert not draining.done()
+    gate.set()
+    assert await draining
+    assert call.result == 5
+    for late in (handler, lambda args, context: args):
+        with pytest.raises(errors.RemoteSystemError):
+            _ = Run(runner, late).result
+
+
+@asynchronous
+async def test_draining_cancels_at_its_deadline_and_drops_late_results() -> None:
     release = threading.Event()
     cancelled: list[bool] = []
 
@@ -546,21 +536,18 @@ def test_draining_cancels_at_its_deadline_and_drops_late_results() -> None:
             raise
         return args
 
-    async def main() -> None:
-        runner = HandlerRunner()
-        runs = [Run(runner, blocking), Run(runner, stubborn)]
-        await asyncio.sleep(0)
-        assert not await runner.drain(0.01)
-        assert cancelled == [True]
-        release.set()
-        for thread in runner._workers._threads:
-            assert thread.daemon
-            await asyncio.to_thread(thread.join, 60)
-        await asyncio.sleep(0)
-        assert runner.running == 0
-        assert [each.replies for each in runs] == [[], []]
-
-    asyncio.run(main())
+    runner = HandlerRunner()
+    runs = [Run(runner, blocking), Run(runner, stubborn)]
+    await asyncio.sleep(0)
+    assert not await runner.drain(0.01)
+    assert cancelled == [True]
+    release.set()
+    for thread in runner._workers._threads:
+        assert thread.daemon
+        await asyncio.to_thread(thread.join, 60)
+    await asyncio.sleep(0)
+    assert runner.running == 0
+    assert [each.replies for each in runs] == [[], []]
 
 
 def test_a_thread_that_outlives_the_loop_is_harmless() -> None:

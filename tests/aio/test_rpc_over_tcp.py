@@ -11,7 +11,7 @@ import pytest
 
 import local_tcp
 from jumping_sockets import now_s, time_passes
-from local_tcp import LocalSocket, received_until_closed
+from local_tcp import LocalSocket, received_until_closed, without_network
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections import tcp_calls_taken
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
@@ -25,34 +25,30 @@ BULK = raw_call(STORE, bytes(MIB - 1000))
 
 
 @each_case("resets", [False, True])
-def test_a_connection_cut_at_every_octet_of_a_request(resets: bool) -> None:
-    async def main() -> None:
-        async with serving() as rig:
-            for end in range(len(REQUEST) + resets):
-                with await rig.raw() as sock:
-                    await send(sock, REQUEST[:end])
-                    if not resets:
-                        sock.shutdown(1)
-                        assert await received_until_closed(sock) == b""
-
-    local_tcp.run(main())
-
-
-def test_a_request_that_arrives_octet_by_octet_or_in_one_octet_fragments_is_answered() -> None:
-    async def main() -> None:
-        async with serving() as rig:
+@without_network
+async def test_a_connection_cut_at_every_octet_of_a_request(resets: bool) -> None:
+    async with serving() as rig:
+        for end in range(len(REQUEST) + resets):
             with await rig.raw() as sock:
-                for octet in REQUEST:
-                    await send(sock, bytes([octet]))
-                    await asyncio.sleep(0)
-                assert await exactly(sock, len(REPLY)) == REPLY
-            with await rig.raw() as sock:
-                body = REQUEST[4:]
-                parts = b"".join(b"\0\0\0\1" + body[at : at + 1] for at in range(len(body) - 1))
-                await send(sock, parts + b"\x80\0\0\1" + body[-1:])
-                assert await exactly(sock, len(REPLY)) == REPLY
+                await send(sock, REQUEST[:end])
+                if not resets:
+                    sock.shutdown(1)
+                    assert await received_until_closed(sock) == b""
 
-    local_tcp.run(main())
+
+@without_network
+async def test_a_request_that_arrives_octet_by_octet_or_in_one_octet_fragments_is_answered() -> None:
+    async with serving() as rig:
+        with await rig.raw() as sock:
+            for octet in REQUEST:
+                await send(sock, bytes([octet]))
+                await asyncio.sleep(0)
+            assert await exactly(sock, len(REPLY)) == REPLY
+        with await rig.raw() as sock:
+            body = REQUEST[4:]
+            parts = b"".join(b"\0\0\0\1" + body[at : at + 1] for at in range(len(body) - 1))
+            await send(sock, parts + b"\x80\0\0\1" + body[-1:])
+            assert await exactly(sock, len(REPLY)) == REPLY
 
 
 @each_case(
@@ -67,73 +63,64 @@ def test_a_request_that_arrives_octet_by_octet_or_in_one_octet_fragments_is_answ
         b"\x16\x03\x01\x02\0\1\0\1\xfc\x03\x03",
     ],
 )
-def test_what_is_no_record_ends_its_connection_after_the_answers_before_it(garbage: bytes) -> None:
-    async def main() -> None:
-        async with serving() as rig:
-            with await rig.raw() as sock:
-                await send(sock, REQUEST + garbage)
-                assert await received_until_closed(sock) == REPLY
-
-    local_tcp.run(main())
+@without_network
+async def test_what_is_no_record_ends_its_connection_after_the_answers_before_it(garbage: bytes) -> None:
+    async with serving() as rig:
+        with await rig.raw() as sock:
+            await send(sock, REQUEST + garbage)
+            assert await received_until_closed(sock) == REPLY
 
 
 @pytest.mark.req("OR-6")
-def test_records_that_are_no_calls_are_dropped_and_the_connection_goes_on() -> None:
-    async def main() -> None:
-        async with serving() as rig:
-            with await rig.raw() as sock:
-                rubbish = [b"x", b"\xff" * 100, REQUEST[4:43], REPLY[4:]]
-                await send(sock, b"".join(map(record, rubbish)) + REQUEST)
-                assert await exactly(sock, len(REPLY)) == REPLY
-
-    local_tcp.run(main())
+@without_network
+async def test_records_that_are_no_calls_are_dropped_and_the_connection_goes_on() -> None:
+    async with serving() as rig:
+        with await rig.raw() as sock:
+            rubbish = [b"x", b"\xff" * 100, REQUEST[4:43], REPLY[4:]]
+            await send(sock, b"".join(map(record, rubbish)) + REQUEST)
+            assert await exactly(sock, len(REPLY)) == REPLY
 
 
-def test_a_header_that_promises_much_makes_the_server_hold_little() -> None:
-    async def main() -> None:
-        async with serving(record_octets_max=1 << 30) as rig:
-            with await rig.raw() as sock:
-                await send(sock, REQUEST + record(b"some", 1 << 30))
-                assert await exactly(sock, len(REPLY)) == REPLY
-                assert max(len(each._stream._receiver._message) for each in rig.server.connections) <= 2 * MIB
-
-    local_tcp.run(main())
+@without_network
+async def test_a_header_that_promises_much_makes_the_server_hold_little() -> None:
+    async with serving(record_octets_max=1 << 30) as rig:
+        with await rig.raw() as sock:
+            await send(sock, REQUEST + record(b"some", 1 << 30))
+            assert await exactly(sock, len(REPLY)) == REPLY
+            assert max(len(each._stream._receiver._message) for each in rig.server.connections) <= 2 * MIB
 
 
-def test_a_request_that_never_ends_is_given_up_however_it_drips() -> None:
-    async def main() -> None:
-        async with serving(idle_s=60) as rig:
-            with await rig.raw() as sock:
-                ended = asyncio.create_task(received_until_closed(sock))
-                await send(sock, record(b"", 100_000))
-                with contextlib.suppress(BrokenPipeError):
-                    while True:
-                        await send(sock, b"x")
-                        await time_passes(5)
-                assert 60 <= now_s() <= 70
-                assert await ended == b""
-
-    local_tcp.run(main())
+@without_network
+async def test_a_request_that_never_ends_is_given_up_however_it_drips() -> None:
+    async with serving(idle_s=60) as rig:
+        with await rig.raw() as sock:
+            ended = asyncio.create_task(received_until_closed(sock))
+            await send(sock, record(b"", 100_000))
+            with contextlib.suppress(BrokenPipeError):
+                while True:
+                    await send(sock, b"x")
+                    await time_passes(5)
+            assert 60 <= now_s() <= 70
+            assert await ended == b""
 
 
-def test_a_flood_of_refused_calls_whose_answers_nobody_reads_is_bounded() -> None:
-    async def main() -> None:
-        async with serving() as rig:
-            with await rig.raw() as sock:
-                other_version = bytearray(REQUEST[4:44])
-                other_version[11] = 9
-                count = 1 << 12
-                flood = asyncio.create_task(send(sock, record(bytes(other_version)) * count))
-                (connection,) = rig.server.connections
-                await until(lambda: connection._stream.paused)
-                await time_passes(1)
-                assert connection._stream.unsent_octets == 28 * tcp_calls_taken.RPC_OUTSTANDING_CALLS_MAX
-                assert not flood.done()
-                answered = await exactly(sock, 28 * count)
-                await flood
-                assert answered[-28:] == record(bytes.fromhex("0000004d 00000001 00000001 00000000 00000002 00000002"))
-
-    local_tcp.run(main())
+@pytest.mark.thorough
+@without_network
+async def test_a_flood_of_refused_calls_whose_answers_nobody_reads_is_bounded() -> None:
+    async with serving() as rig:
+        with await rig.raw() as sock:
+            other_version = bytearray(REQUEST[4:44])
+            other_version[11] = 9
+            count = 1 << 13
+            flood = asyncio.create_task(send(sock, record(bytes(other_version)) * count))
+            (connection,) = rig.server.connections
+            await until(lambda: connection._stream.paused)
+            await time_passes(1)
+            assert connection._stream.unsent_octets == 28 * tcp_calls_taken.RPC_OUTSTANDING_CALLS_MAX
+            assert not flood.done()
+            answered = await exactly(sock, 28 * count)
+            await flood
+            assert answered[-28:] == record(bytes.fromhex("0000004d 00000001 00000001 00000000 00000002 00000002"))
 
 
 Answer = Callable[[bytes], bytes]
@@ -178,13 +165,11 @@ def cut_reply(end: int) -> Answer:
     return lambda xid: reply_to(xid)[:end]
 
 
-def test_a_reply_cut_at_every_octet_ends_the_call() -> None:
-    async def main() -> None:
-        for end in range(len(REPLY)):
-            with pytest.raises(TransportClosed, match="peer closed the connection"):
-                await answered_by(cut_reply(end))
-
-    local_tcp.run(main())
+@without_network
+async def test_a_reply_cut_at_every_octet_ends_the_call() -> None:
+    for end in range(len(REPLY)):
+        with pytest.raises(TransportClosed, match="peer closed the connection"):
+            await answered_by(cut_reply(end))
 
 
 @each_case("garbage", [b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\0" * 2000])
@@ -215,23 +200,21 @@ def test_something_long_that_is_no_reply_ends_no_call(kind: int) -> None:
             local_tcp.run(calling)
 
 
-def test_calls_that_are_too_long_are_refused_while_they_come_and_cost_no_memory() -> None:
-    async def main() -> None:
-        async with serving(record_octets_max=1 << 16) as rig:
-            with await rig.raw() as sock:
-                size = 8 << 20
-                await send(sock, record(REQUEST[4:12], size))
-                refused = await exactly(sock, 28)
-                assert refused == record(bytes.fromhex("0000004d 00000001 00000000 00000000 00000000 00000004"))
-                await send(sock, bytes(size - 8) + REQUEST)
-                assert await exactly(sock, len(REPLY)) == REPLY
-                assert rig.server.arguments.lent_octets == 0
-            # One that is far too long ends the connection.
-            with await rig.raw() as sock:
-                await send(sock, record(REQUEST[4:12], 1 << 30))
-                assert (await received_until_closed(sock))[4:8] == REQUEST[4:8]
-
-    local_tcp.run(main())
+@without_network
+async def test_calls_that_are_too_long_are_refused_while_they_come_and_cost_no_memory() -> None:
+    async with serving(record_octets_max=1 << 16) as rig:
+        with await rig.raw() as sock:
+            size = 8 << 20
+            await send(sock, record(REQUEST[4:12], size))
+            refused = await exactly(sock, 28)
+            assert refused == record(bytes.fromhex("0000004d 00000001 00000000 00000000 00000000 00000004"))
+            await send(sock, bytes(size - 8) + REQUEST)
+            assert await exactly(sock, len(REPLY)) == REPLY
+            assert rig.server.arguments.lent_octets == 0
+        # One that is far too long ends the connection.
+        with await rig.raw() as sock:
+            await send(sock, record(REQUEST[4:12], 1 << 30))
+            assert (await received_until_closed(sock))[4:8] == REQUEST[4:8]
 
 
 async def begin(sock: LocalSocket, octets: int) -> asyncio.Task[None]:
@@ -245,54 +228,51 @@ def held(rig: Rig) -> list[int]:
     return [each.octets + each.expected for each in memories]
 
 
-def test_large_calls_of_one_connection_are_left_unread_beyond_its_bound_and_all_are_answered(
+@pytest.mark.thorough
+@without_network
+async def test_large_calls_of_one_connection_are_left_unread_beyond_its_bound_and_all_are_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tcp_calls_taken, "RPC_UNANSWERED_CALL_OCTETS_MAX", 3 * MIB)
 
-    async def main() -> None:
-        async with serving() as rig:
-            with await rig.raw() as sock:
-                sending = asyncio.create_task(send(sock, BULK * 30))
-                await until(lambda: rig.service.waiting == 4)
-                await time_passes(1)
-                assert rig.service.waiting == 4
-                assert not sending.done()
-                assert rig.server.arguments.lent_octets <= 5 * MIB
-                async with await rig.caller() as other:
-                    call = asyncio.create_task(other.call(STORE, bytes(MIB)))
-                    await until(lambda: rig.service.waiting == 5)
-                    rig.service.gate.set()
-                    assert await call == MIB
-                answers = await exactly(sock, 30 * 32)
-                await sending
-                assert answers == answers[:32] * 30
-
-    local_tcp.run(main())
+    async with serving() as rig:
+        with await rig.raw() as sock:
+            sending = asyncio.create_task(send(sock, BULK * 30))
+            await until(lambda: rig.service.waiting == 4)
+            await time_passes(1)
+            assert rig.service.waiting == 4
+            assert not sending.done()
+            assert rig.server.arguments.lent_octets <= 5 * MIB
+            async with await rig.caller() as other:
+                call = asyncio.create_task(other.call(STORE, bytes(MIB)))
+                await until(lambda: rig.service.waiting == 5)
+                rig.service.gate.set()
+                assert await call == MIB
+            answers = await exactly(sock, 30 * 32)
+            await sending
+            assert answers == answers[:32] * 30
 
 
 @pytest.mark.thorough
 @each_case("octets", [4, 1000, MIB // 2])
-def test_calls_that_never_end_hold_a_part_of_the_memory_and_others_are_served(octets: int) -> None:
-    async def main() -> None:
-        arguments = BufferPool(octets_max=64 * MIB)
-        async with serving({"arguments": arguments}) as rig:
-            rig.service.gate.set()
-            socks = [await rig.raw("127.0.0.2") for _ in range(40)]
-            tasks = [await begin(sock, octets) for sock in socks]
-            await until(lambda: sum(held(rig)) >= 40 * (MIB - 1000))
-            # A ninth, and then one call of each connection until half is gone.
-            assert arguments.lent_octets <= 64 * MIB / 2
-            assert 0 < sum(each.calls_taken.memory.short for each in rig.server.connections) < 30
-            async with await rig.caller() as other:
-                for _ in range(5):
-                    assert await other.call(STORE, bytes(MIB)) == MIB
-            for sock, task in zip(socks, tasks, strict=True):
-                task.cancel()
-                await asyncio.wait([task])
-                sock.close()
-
-    local_tcp.run(main())
+@without_network
+async def test_calls_that_never_end_hold_a_part_of_the_memory_and_others_are_served(octets: int) -> None:
+    arguments = BufferPool(octets_max=64 * MIB)
+    async with serving({"arguments": arguments}) as rig:
+        rig.service.gate.set()
+        socks = [await rig.raw("127.0.0.2") for _ in range(40)]
+        tasks = [await begin(sock, octets) for sock in socks]
+        await until(lambda: sum(held(rig)) >= 40 * (MIB - 1000))
+        # A ninth, and then one call of each connection until half is gone.
+        assert arguments.lent_octets <= 64 * MIB / 2
+        assert 0 < sum(each.calls_taken.memory.short for each in rig.server.connections) < 30
+        async with await rig.caller() as other:
+            for _ in range(5):
+                assert await other.call(STORE, bytes(MIB)) == MIB
+        for sock, task in zip(socks, tasks, strict=True):
+            task.cancel()
+            await asyncio.wait([task])
+            sock.close()
 
 
 def test_when_memory_is_short_who_does_not_finish_its_call_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
@@ -314,36 +294,30 @@ def test_when_memory_is_short_who_does_not_finish_its_call_is_cut_off(caplog: py
     assert "is cut off: it does not finish its call" in caplog.text
 
 
-def test_who_waits_for_memory_goes_on_when_others_have_been_answered() -> None:
-    async def main() -> None:
-        async with serving({"arguments": BufferPool(octets_max=2 * MIB)}) as rig:
-            callers = [await rig.caller() for _ in range(10)]
-            calls = [
-                asyncio.create_task(caller.call(STORE, bytes(MIB - number))) for number, caller in enumerate(callers)
-            ]
-            await until(lambda: rig.service.waiting > 0)
-            await time_passes(0.5)
-            assert rig.service.waiting < 3
-            rig.service.gate.set()
-            assert await asyncio.gather(*calls) == [MIB - number for number in range(10)]
-            for caller in callers:
-                await caller.close()
-
-    local_tcp.run(main())
+@without_network
+async def test_who_waits_for_memory_goes_on_when_others_have_been_answered() -> None:
+    async with serving({"arguments": BufferPool(octets_max=2 * MIB)}) as rig:
+        callers = [await rig.caller() for _ in range(10)]
+        calls = [asyncio.create_task(caller.call(STORE, bytes(MIB - number))) for number, caller in enumerate(callers)]
+        await until(lambda: rig.service.waiting > 0)
+        await time_passes(0.5)
+        assert rig.service.waiting < 3
+        rig.service.gate.set()
+        assert await asyncio.gather(*calls) == [MIB - number for number in range(10)]
+        for caller in callers:
+            await caller.close()
 
 
-def test_a_call_in_fragments_is_counted_while_the_next_one_is_awaited() -> None:
-    async def main() -> None:
-        async with serving() as rig:
-            rig.service.gate.set()
-            message = BULK[4:]
-            with await rig.raw() as sock:
-                await send(sock, (600_000).to_bytes(4, "big") + message[:600_000])
-                await until(lambda: held(rig) == [600_000])
-                assert rig.server.arguments.lent_octets > 500_000
-                rest = message[600_000:]
-                await send(sock, (LAST_FRAGMENT | len(rest)).to_bytes(4, "big") + rest)
-                assert (await exactly(sock, 32))[-4:] == (MIB - 1000).to_bytes(4, "big")
-                await until(lambda: held(rig) == [0])
-
-    local_tcp.run(main())
+@without_network
+async def test_a_call_in_fragments_is_counted_while_the_next_one_is_awaited() -> None:
+    async with serving() as rig:
+        rig.service.gate.set()
+        message = BULK[4:]
+        with await rig.raw() as sock:
+            await send(sock, (600_000).to_bytes(4, "big") + message[:600_000])
+            await until(lambda: held(rig) == [600_000])
+            assert rig.server.arguments.lent_octets > 500_000
+            rest = message[600_000:]
+            await send(sock, (LAST_FRAGMENT | len(rest)).to_bytes(4, "big") + rest)
+            assert (await exactly(sock, 32))[-4:] == (MIB - 1000).to_bytes(4, "big")
+            await until(lambda: held(rig) == [0])

@@ -12,6 +12,7 @@ import pytest
 
 import jumping_sockets
 import local_tcp
+from local_tcp import with_threads, without_network
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, LocalProtocolError, TransportClosed
@@ -22,6 +23,7 @@ from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.service import Service
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
+from support.loops import asynchronous
 from support.programs import VOID, WORD, procedure
 from tcp_rig import (
     BLOCK,
@@ -42,98 +44,84 @@ from tcp_rig import (
 
 
 @pytest.mark.req("OR-2", "OR-6")
-def test_calls_of_every_kind_of_handler_are_answered() -> None:
-    async def main() -> None:
-        async with serving() as rig, await rig.caller() as caller:
-            rig.service.gate.set()
-            assert await caller.call(null_procedure(NUMBER, 1), None) is None
-            for target, args in ((DOUBLE, 21), (BLOCK, 41), (MAYBE, 40), (MAYBE, 41), (LATER, 38), (GATED, 39)):
-                assert await caller.call(target, args) == 42 + (args == 41 and target is MAYBE)
-            main_thread = threading.current_thread().name
-            assert [name == main_thread for name in rig.service.threads] == [False, True, False]
-
-    local_tcp.run(main(), asyncio.new_event_loop)
+@with_threads
+async def test_calls_of_every_kind_of_handler_are_answered() -> None:
+    async with serving() as rig, await rig.caller() as caller:
+        rig.service.gate.set()
+        assert await caller.call(null_procedure(NUMBER, 1), None) is None
+        for target, args in ((DOUBLE, 21), (BLOCK, 41), (MAYBE, 40), (MAYBE, 41), (LATER, 38), (GATED, 39)):
+            assert await caller.call(target, args) == 42 + (args == 41 and target is MAYBE)
+        main_thread = threading.current_thread().name
+        assert [name == main_thread for name in rig.service.threads] == [False, True, False]
 
 
 @pytest.mark.req("OR-6")
-def test_256_calls_at_once_get_their_own_answers() -> None:
-    async def main() -> None:
-        async with serving() as rig, await rig.caller() as caller:
-            rig.service.gate.set()
-            targets = (DOUBLE, BLOCK, MAYBE, GATED, LATER)
-            expected = (lambda n: n * 2, lambda n: n + 1, lambda n: n + 2, lambda n: n + 3, lambda n: n + 4)
-            results = await asyncio.gather(*(caller.call(targets[n % 5], n) for n in range(256)))
-            assert results == [expected[n % 5](n) for n in range(256)]
-
-    local_tcp.run(main(), asyncio.new_event_loop)
+@with_threads
+async def test_256_calls_at_once_get_their_own_answers() -> None:
+    async with serving() as rig, await rig.caller() as caller:
+        rig.service.gate.set()
+        targets = (DOUBLE, BLOCK, MAYBE, GATED, LATER)
+        expected = (lambda n: n * 2, lambda n: n + 1, lambda n: n + 2, lambda n: n + 3, lambda n: n + 4)
+        results = await asyncio.gather(*(caller.call(targets[n % 5], n) for n in range(256)))
+        assert results == [expected[n % 5](n) for n in range(256)]
 
 
 @pytest.mark.req("OR-6")
-def test_answers_may_come_in_another_order_than_the_calls_and_identifiers_pass_over_those_in_use() -> None:
-    async def main() -> None:
-        async with serving() as rig, await rig.caller() as caller, await rig.caller() as other:
-            assert caller._xid != other._xid, "they start anywhere"
-            caller._xid = 0xFFFFFFFE
-            slow = asyncio.create_task(caller.call(GATED, 1))
-            await rig.service.arrived.wait()
-            for n in range(4):
-                assert await caller.call(DOUBLE, n) == 2 * n
-            caller._xid = 0xFFFFFFFE
-            assert await caller.call(DOUBLE, 5) == 10
-            assert caller._xid == 0
-            rig.service.gate.set()
-            assert await slow == 4
-
-    local_tcp.run(main())
+@without_network
+async def test_answers_may_come_in_another_order_than_the_calls_and_identifiers_pass_over_those_in_use() -> None:
+    async with serving() as rig, await rig.caller() as caller, await rig.caller() as other:
+        assert caller._xid != other._xid, "they start anywhere"
+        caller._xid = 0xFFFFFFFE
+        slow = asyncio.create_task(caller.call(GATED, 1))
+        await rig.service.arrived.wait()
+        for n in range(4):
+            assert await caller.call(DOUBLE, n) == 2 * n
+        caller._xid = 0xFFFFFFFE
+        assert await caller.call(DOUBLE, 5) == 10
+        assert caller._xid == 0
+        rig.service.gate.set()
+        assert await slow == 4
 
 
 @each_case("length", [0, 1, 3, 5000, MIB])
-def test_a_bulk_result_arrives_whole(length: int) -> None:
-    async def main() -> None:
-        async with serving() as rig, await rig.caller() as caller:
-            assert await caller.call(READ, length) == content(length)
-            into = bytearray(b"?" * (length + 2))
-            result = await caller.call(READ, length, into=into)
-            assert result == content(length)
-            assert result.obj is into
-            assert into == content(length) + b"??"
-
-    local_tcp.run(main())
+@without_network
+async def test_a_bulk_result_arrives_whole(length: int) -> None:
+    async with serving() as rig, await rig.caller() as caller:
+        assert await caller.call(READ, length) == content(length)
+        into = bytearray(b"?" * (length + 2))
+        result = await caller.call(READ, length, into=into)
+        assert result == content(length)
+        assert result.obj is into
+        assert into == content(length) + b"??"
 
 
-def test_a_bulk_result_larger_than_the_given_memory_is_an_error() -> None:
-    async def main() -> None:
-        async with serving() as rig, await rig.caller() as caller:
-            into = bytearray(b"untouched")
-            with pytest.raises(DecodeError, match="at most 9 octets"):
-                await caller.call(READ, 10, into=into)
-            assert into == b"untouched"
-
-    local_tcp.run(main())
+@without_network
+async def test_a_bulk_result_larger_than_the_given_memory_is_an_error() -> None:
+    async with serving() as rig, await rig.caller() as caller:
+        into = bytearray(b"untouched")
+        with pytest.raises(DecodeError, match="at most 9 octets"):
+            await caller.call(READ, 10, into=into)
+        assert into == b"untouched"
 
 
 @pytest.mark.thorough
-def test_bulk_goes_both_ways_at_once() -> None:
-    async def main() -> None:
-        async with serving() as rig, await rig.caller() as caller:
-            rig.service.gate.set()
-            calls = [caller.call(STORE, bytes(MIB)) if n % 2 else caller.call(READ, MIB) for n in range(24)]
-            results = await asyncio.gather(*calls)
-            assert results[1::2] == [MIB] * 12
-            assert all(result == content(MIB) for result in results[::2])
-
-    local_tcp.run(main())
+@without_network
+async def test_bulk_goes_both_ways_at_once() -> None:
+    async with serving() as rig, await rig.caller() as caller:
+        rig.service.gate.set()
+        calls = [caller.call(STORE, bytes(MIB)) if n % 2 else caller.call(READ, MIB) for n in range(24)]
+        results = await asyncio.gather(*calls)
+        assert results[1::2] == [MIB] * 12
+        assert all(result == content(MIB) for result in results[::2])
 
 
 @pytest.mark.req("OR-3")
-def test_the_handler_learns_who_calls() -> None:
-    async def main() -> None:
-        async with serving() as rig:
-            for credential, uid in ((AuthSys(uid=1234, gid=1), 1234), (AuthNone(), 0xFFFFFFFF)):
-                async with await rig.caller(credential) as caller:
-                    assert await caller.call(WHO, None) == uid
-
-    local_tcp.run(main())
+@without_network
+async def test_the_handler_learns_who_calls() -> None:
+    async with serving() as rig:
+        for credential, uid in ((AuthSys(uid=1234, gid=1), 1234), (AuthNone(), 0xFFFFFFFF)):
+            async with await rig.caller(credential) as caller:
+                assert await caller.call(WHO, None) == uid
 
 
 def test_errors_of_the_responder_reach_their_callers_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
@@ -162,44 +150,41 @@ def test_errors_of_the_responder_reach_their_callers_and_no_other(caplog: pytest
     assert names == ["FAIL", "MISTYPED", "FAIL"]
 
 
-def test_calls_that_are_given_up_or_do_not_encode_leave_nothing_behind() -> None:
-    async def main() -> None:
-        async with serving() as rig, await rig.caller() as caller:
-            with pytest.raises(CallTimeout, match=r"GATED: no reply within 20 s"):
-                await caller.call(GATED, 1, timeout_s=20)
-            task = asyncio.create_task(caller.call(GATED, 1))
-            await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            with pytest.raises(LocalProtocolError):
-                await caller.call(DOUBLE, -1)
-            assert not caller._pending
-            rig.service.gate.set()
-            assert await caller.call(GATED, 2, timeout_s=20) == 5
-
-    local_tcp.run(main())
+@without_network
+async def test_calls_that_are_given_up_or_do_not_encode_leave_nothing_behind() -> None:
+    async with serving() as rig, await rig.caller() as caller:
+        with pytest.raises(CallTimeout, match=r"GATED: no reply within 20 s"):
+            await caller.call(GATED, 1, timeout_s=20)
+        task = asyncio.create_task(caller.call(GATED, 1))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(LocalProtocolError):
+            await caller.call(DOUBLE, -1)
+        assert not caller._pending
+        rig.service.gate.set()
+        assert await caller.call(GATED, 2, timeout_s=20) == 5
 
 
-def test_closing_ends_the_calls_in_progress_and_all_later_ones() -> None:
-    async def main() -> None:
-        async with serving() as rig:
-            caller = await rig.caller()
-            calls = [asyncio.create_task(caller.call(GATED, n)) for n in range(3)]
-            await rig.service.arrived.wait()
-            await caller.close()
-            await caller.close()
-            assert caller.closed
-            for call in calls:
-                with pytest.raises(TransportClosed, match="this side"):
-                    await call
-            with pytest.raises(TransportClosed):
-                await caller.call(DOUBLE, 1)
-
-    local_tcp.run(main())
+@without_network
+async def test_closing_ends_the_calls_in_progress_and_all_later_ones() -> None:
+    async with serving() as rig:
+        caller = await rig.caller()
+        calls = [asyncio.create_task(caller.call(GATED, n)) for n in range(3)]
+        await rig.service.arrived.wait()
+        await caller.close()
+        await caller.close()
+        assert caller.closed
+        for call in calls:
+            with pytest.raises(TransportClosed, match="this side"):
+                await call
+        with pytest.raises(TransportClosed):
+            await caller.call(DOUBLE, 1)
 
 
-def test_only_the_first_bulk_item_is_copied_into_the_callers_memory() -> None:
+@without_network
+async def test_only_the_first_bulk_item_is_copied_into_the_callers_memory() -> None:
     def decode(dec: Decoder) -> tuple[memoryview, memoryview]:
         return dec.bulk(8, "one"), dec.bulk(8, "two")
 
@@ -215,29 +200,24 @@ def test_only_the_first_bulk_item_is_copied_into_the_callers_memory() -> None:
         def pair(self, args: None, context: Any) -> tuple[bytes, bytes]:
             return b"first", b"second"
 
-    async def main() -> None:
-        async with TcpServer(Dispatcher([Pair()])) as server:
-            await server.listen()
-            async with await TcpConnection.connect("127.0.0.1", server.port) as caller:
-                into = bytearray(8)
-                one, two = await caller.call(target, None, into=into)
-                assert (bytes(one), bytes(two), bytes(into)) == (b"first", b"second", b"first\0\0\0")
-
-    local_tcp.run(main())
+    async with TcpServer(Dispatcher([Pair()])) as server:
+        await server.listen()
+        async with await TcpConnection.connect("127.0.0.1", server.port) as caller:
+            into = bytearray(8)
+            one, two = await caller.call(target, None, into=into)
+            assert (bytes(one), bytes(two), bytes(into)) == (b"first", b"second", b"first\0\0\0")
 
 
 @pytest.mark.thorough
-def test_a_failed_connect_names_address_and_cause() -> None:
-    async def main() -> None:
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            port = taken.getsockname()[1]
-            with pytest.raises(ConnectFailed, match=f"127.0.0.1:{port}: .*refused"):
-                await TcpConnection.connect("127.0.0.1", port)
-        with pytest.raises(ConnectFailed, match="host name"):
-            await TcpConnection.connect("not a name." + "x" * 70, 1)
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_failed_connect_names_address_and_cause() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(ConnectFailed, match=f"127.0.0.1:{port}: .*refused"):
+            await TcpConnection.connect("127.0.0.1", port)
+    with pytest.raises(ConnectFailed, match="host name"):
+        await TcpConnection.connect("not a name." + "x" * 70, 1)
 
 
 def test_a_connect_that_nobody_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import local_tcp
 from jumping_sockets import now_s, time_passes
+from local_tcp import with_threads, without_network
 from rpcrdma.aio.answering.answering import HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections import tcp_calls_taken
@@ -21,76 +22,70 @@ from rpcrdma.aio.drivers import listener as listener_module
 from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.dispatch import Dispatcher
+from support.loops import asynchronous
 from support.waiting import until
 from tcp_rig import BLOCK, DOUBLE, GATED, MIB, READ, Sample, serving
 
 
-def test_a_stopping_server_answers_what_runs_and_then_closes() -> None:
-    async def main() -> None:
-        async with serving() as rig:
-            caller = await rig.caller()
-            call = asyncio.create_task(caller.call(GATED, 1))
-            await rig.service.arrived.wait()
-            stopping = asyncio.create_task(rig.server.stop(10))
-            await asyncio.sleep(0)
-            rig.service.gate.set()
-            assert await call == 4
-            await stopping
-            assert caller.closed
-            with pytest.raises(TransportClosed, match="peer closed"):
-                await caller.call(DOUBLE, 1)
-
-    local_tcp.run(main())
+@without_network
+async def test_a_stopping_server_answers_what_runs_and_then_closes() -> None:
+    async with serving() as rig:
+        caller = await rig.caller()
+        call = asyncio.create_task(caller.call(GATED, 1))
+        await rig.service.arrived.wait()
+        stopping = asyncio.create_task(rig.server.stop(10))
+        await asyncio.sleep(0)
+        rig.service.gate.set()
+        assert await call == 4
+        await stopping
+        assert caller.closed
+        with pytest.raises(TransportClosed, match="peer closed"):
+            await caller.call(DOUBLE, 1)
 
 
-def test_a_stopping_server_gives_up_on_calls_at_its_deadline() -> None:
-    async def main() -> None:
-        async with serving() as rig:
-            caller = await rig.caller()
-            call = asyncio.create_task(caller.call(GATED, 1))
-            await rig.service.arrived.wait()
-            await rig.server.stop(10)
-            assert 10 <= now_s() < 11
-            with pytest.raises(TransportClosed):
-                await call
-
-    local_tcp.run(main())
+@without_network
+async def test_a_stopping_server_gives_up_on_calls_at_its_deadline() -> None:
+    async with serving() as rig:
+        caller = await rig.caller()
+        call = asyncio.create_task(caller.call(GATED, 1))
+        await rig.service.arrived.wait()
+        await rig.server.stop(10)
+        assert 10 <= now_s() < 11
+        with pytest.raises(TransportClosed):
+            await call
 
 
-def test_nothing_more_is_read_while_too_many_calls_run(monkeypatch: pytest.MonkeyPatch) -> None:
+@without_network
+async def test_nothing_more_is_read_while_too_many_calls_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp_calls_taken, "RPC_OUTSTANDING_CALLS_MAX", 4)
 
-    async def main() -> None:
-        async with serving() as rig, await rig.caller() as caller, await rig.caller() as other:
-            calls = [asyncio.create_task(caller.call(GATED, n)) for n in range(50)]
-            await rig.service.arrived.wait()
-            assert await other.call(DOUBLE, 1) == 2
-            assert rig.service.waiting == 4
-            rig.service.gate.set()
-            assert await asyncio.gather(*calls) == [n + 3 for n in range(50)]
-
-    local_tcp.run(main())
+    async with serving() as rig, await rig.caller() as caller, await rig.caller() as other:
+        calls = [asyncio.create_task(caller.call(GATED, n)) for n in range(50)]
+        await rig.service.arrived.wait()
+        assert await other.call(DOUBLE, 1) == 2
+        assert rig.service.waiting == 4
+        rig.service.gate.set()
+        assert await asyncio.gather(*calls) == [n + 3 for n in range(50)]
 
 
-def test_replies_that_nobody_reads_hold_up_their_connection_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.thorough
+@without_network
+async def test_replies_that_nobody_reads_hold_up_their_connection_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp_calls_taken, "RPC_UNSENT_REPLY_OCTETS_MAX", MIB)
 
-    async def main() -> None:
-        async with serving() as rig, await rig.caller() as other:
-            greedy = await rig.caller()
-            calls = [asyncio.create_task(greedy.call(READ, MIB)) for _ in range(20)]
-            await asyncio.sleep(0)
-            greedy._stream.pause()
-            for _ in range(50):
-                assert await other.call(DOUBLE, 1) == 2
-            held = max(connection._stream.unsent_octets for connection in rig.server.connections)
-            assert 0 < held < 3 * MIB
-            assert rig.server.pool.lent_octets < 5 * MIB
-            greedy._stream.resume()
-            assert [len(result) for result in await asyncio.gather(*calls)] == [MIB] * 20
-            await greedy.close()
-
-    local_tcp.run(main())
+    async with serving() as rig, await rig.caller() as other:
+        greedy = await rig.caller()
+        calls = [asyncio.create_task(greedy.call(READ, MIB)) for _ in range(20)]
+        await asyncio.sleep(0)
+        greedy._stream.pause()
+        for _ in range(50):
+            assert await other.call(DOUBLE, 1) == 2
+        held = max(connection._stream.unsent_octets for connection in rig.server.connections)
+        assert 0 < held < 3 * MIB
+        assert rig.server.pool.lent_octets < 5 * MIB
+        greedy._stream.resume()
+        assert [len(result) for result in await asyncio.gather(*calls)] == [MIB] * 20
+        await greedy.close()
 
 
 def test_a_peer_that_reads_nothing_is_cut_off_before_others_lack_memory(caplog: pytest.LogCaptureFixture) -> None:
@@ -147,18 +142,16 @@ def test_connections_over_the_bound_take_the_places_of_those_that_have_been_idle
     assert "turned away" in caplog.text
 
 
-def test_an_idle_connection_is_closed_and_a_waiting_call_is_not_idle() -> None:
-    async def main() -> None:
-        async with serving(idle_s=20) as rig, await rig.caller() as busy:
-            call = asyncio.create_task(busy.call(GATED, 1))
-            with await rig.raw() as idle:
-                assert await local_tcp.received_until_closed(idle) == b""
-            assert now_s() == pytest.approx(20, abs=0.1)
-            await time_passes(20)
-            rig.service.gate.set()
-            assert await call == 4
-
-    local_tcp.run(main())
+@without_network
+async def test_an_idle_connection_is_closed_and_a_waiting_call_is_not_idle() -> None:
+    async with serving(idle_s=20) as rig, await rig.caller() as busy:
+        call = asyncio.create_task(busy.call(GATED, 1))
+        with await rig.raw() as idle:
+            assert await local_tcp.received_until_closed(idle) == b""
+        assert now_s() == pytest.approx(20, abs=0.1)
+        await time_passes(20)
+        rig.service.gate.set()
+        assert await call == 4
 
 
 def test_a_flood_of_connections_fills_the_log_with_60_lines_a_minute_of_each_kind(
@@ -183,20 +176,18 @@ def test_a_flood_of_connections_fills_the_log_with_60_lines_a_minute_of_each_kin
 
 
 @pytest.mark.thorough
-def test_a_server_listens_on_several_addresses() -> None:
-    async def main() -> None:
-        async with TcpServer(Dispatcher([Sample()])) as server:
-            await server.listen()
-            await server.listen("127.0.0.1", 0)
-            assert (await server.listen("::1"))[0][0] == "::1"
-            for host, port in server.addresses:
-                async with await TcpConnection.connect(host, port) as caller:
-                    assert await caller.call(DOUBLE, 1) == 2
-            assert len({port for _, port in server.addresses}) == 3
-            with pytest.raises(OSError, match="in use"):
-                await server.listen("127.0.0.1", server.port)
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_server_listens_on_several_addresses() -> None:
+    async with TcpServer(Dispatcher([Sample()])) as server:
+        await server.listen()
+        await server.listen("127.0.0.1", 0)
+        assert (await server.listen("::1"))[0][0] == "::1"
+        for host, port in server.addresses:
+            async with await TcpConnection.connect(host, port) as caller:
+                assert await caller.call(DOUBLE, 1) == 2
+        assert len({port for _, port in server.addresses}) == 3
+        with pytest.raises(OSError, match="in use"):
+            await server.listen("127.0.0.1", server.port)
 
 
 @pytest.mark.thorough
@@ -230,35 +221,31 @@ def test_a_server_out_of_files_goes_on_accepting_later(
 
 
 @pytest.mark.thorough
-def test_a_connection_reset_while_a_call_runs_harms_nobody() -> None:
-    async def main() -> None:
-        service = Sample()
-        async with TcpServer(Dispatcher([service])) as server:
-            await server.listen()
-            async with await TcpConnection.connect("127.0.0.1", server.port) as other:
-                caller = await TcpConnection.connect("127.0.0.1", server.port)
-                calls = [asyncio.create_task(caller.call(GATED, n)) for n in range(3)]
-                calls += [asyncio.create_task(caller.call(READ, MIB)) for _ in range(30)]
-                await service.arrived.wait()
-                caller._stream._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                await caller.close()
-                ends = await asyncio.gather(*calls, return_exceptions=True)
-                assert all(isinstance(end, TransportClosed) for end in ends)
-                await until(lambda: len(server.connections) == 1)
-                service.gate.set()
-                assert await other.call(GATED, 1) == 4
-        assert server.pool.lent_octets == 0
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_connection_reset_while_a_call_runs_harms_nobody() -> None:
+    service = Sample()
+    async with TcpServer(Dispatcher([service])) as server:
+        await server.listen()
+        async with await TcpConnection.connect("127.0.0.1", server.port) as other:
+            caller = await TcpConnection.connect("127.0.0.1", server.port)
+            calls = [asyncio.create_task(caller.call(GATED, n)) for n in range(3)]
+            calls += [asyncio.create_task(caller.call(READ, MIB)) for _ in range(30)]
+            await service.arrived.wait()
+            caller._stream._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            await caller.close()
+            ends = await asyncio.gather(*calls, return_exceptions=True)
+            assert all(isinstance(end, TransportClosed) for end in ends)
+            await until(lambda: len(server.connections) == 1)
+            service.gate.set()
+            assert await other.call(GATED, 1) == 4
+    assert server.pool.lent_octets == 0
 
 
-def test_servers_share_a_runner_and_a_pool() -> None:
-    async def main() -> None:
-        parts = {"runner": HandlerRunner(workers=1), "pool": BufferPool()}
-        async with serving(parts) as one, serving(parts) as two:
-            for rig in (one, two):
-                async with await rig.caller() as caller:
-                    assert await caller.call(BLOCK, 1) == 2
-        assert await parts["runner"].drain(60)
-
-    local_tcp.run(main(), asyncio.new_event_loop)
+@with_threads
+async def test_servers_share_a_runner_and_a_pool() -> None:
+    parts = {"runner": HandlerRunner(workers=1), "pool": BufferPool()}
+    async with serving(parts) as one, serving(parts) as two:
+        for rig in (one, two):
+            async with await rig.caller() as caller:
+                assert await caller.call(BLOCK, 1) == 2
+    assert await parts["runner"].drain(60)
