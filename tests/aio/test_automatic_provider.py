@@ -30,7 +30,6 @@ from rpcrdma.nfs import v3
 from rpcrdma.verbs.device_config import VerbsConfig
 from support.device_in_memory import DeviceInMemory
 from support.loops import asynchronous, in_virtual_time
-from support.simulated import run_in_virtual_time
 from support.waiting import time_passes, until
 
 VERBS, SOFTWARE = ProviderInUse("verbs", "memory0"), ProviderInUse("iwarp")
@@ -67,18 +66,16 @@ async def called(client: Connection) -> ProviderInUse:
 
 
 @pytest.mark.thorough
-def test_a_device_that_reaches_the_address_is_taken_at_both_ends(
+@asynchronous
+async def test_a_device_that_reaches_the_address_is_taken_at_both_ends(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with serving() as server:
-            (url,) = server.listening
-            assert server.providers == {url: [VERBS, SOFTWARE]}
-            async with connecting(url) as client:
-                assert await called(client) == VERBS
-
-    with caplog.at_level(logging.INFO):
-        asyncio.run(main())
+    caplog.set_level(logging.INFO)
+    async with serving() as server:
+        (url,) = server.listening
+        assert server.providers == {url: [VERBS, SOFTWARE]}
+        async with connecting(url) as client:
+            assert await called(client) == VERBS
     assert [line.count("provider verbs (memory0)") for line in caplog.messages if "version" in line] == [1, 1]
 
 
@@ -92,38 +89,35 @@ async def test_both_kinds_of_clients_reach_one_address(device: DeviceInMemory) -
 
 
 @pytest.mark.thorough
-def test_an_address_that_no_device_reaches_is_the_software_rnics(
+@asynchronous
+async def test_an_address_that_no_device_reaches_is_the_software_rnics(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        device.reached.clear()
-        async with serving() as server, connecting(server.listening[0]) as client:
-            assert server.providers == {server.listening[0]: [SOFTWARE]}
-            assert await called(client) == SOFTWARE
-
-    with caplog.at_level(logging.INFO):
-        asyncio.run(main())
+    caplog.set_level(logging.INFO)
+    device.reached.clear()
+    async with serving() as server, connecting(server.listening[0]) as client:
+        assert server.providers == {server.listening[0]: [SOFTWARE]}
+        assert await called(client) == SOFTWARE
     assert [line for line in caplog.messages if "no RDMA device reaches it" in line] != []
     assert [line for line in caplog.messages if "not by provider verbs" in line] == []
 
 
 @pytest.mark.thorough
-def test_a_server_that_refuses_the_device_gets_the_software_rnic_at_once(
+@asynchronous
+async def test_a_server_that_refuses_the_device_gets_the_software_rnic_at_once(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_to_connect, "_HEAD_START_S", 1000.0)
 
-    async def main() -> None:
-        async with serving(provider="iwarp") as server, connecting(server.listening[0]) as client:
-            assert await called(client) == SOFTWARE
-
-    with caplog.at_level(logging.INFO):
-        asyncio.run(main())
+    caplog.set_level(logging.INFO)
+    async with serving(provider="iwarp") as server, connecting(server.listening[0]) as client:
+        assert await called(client) == SOFTWARE
     assert [line for line in caplog.messages if "by provider verbs: " in line and "refused" in line] != []
 
 
 @pytest.mark.thorough
-def test_a_server_that_does_not_answer_the_device_gets_the_software_rnic_after_its_head_start(
+@asynchronous
+async def test_a_server_that_does_not_answer_the_device_gets_the_software_rnic_after_its_head_start(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_to_connect, "_HEAD_START_S", 0.01)
@@ -143,14 +137,11 @@ def test_a_server_that_does_not_answer_the_device_gets_the_software_rnic_after_i
 
     monkeypatch.setattr(device, "EventChannel", channel)
 
-    async def main() -> None:
-        async with serving(provider="iwarp") as server:
-            for _ in range(2):
-                async with connecting(server.listening[0], connect_timeout_s=1000.0) as client:
-                    assert await called(client) == SOFTWARE
-
-    with caplog.at_level(logging.INFO):
-        asyncio.run(main())
+    caplog.set_level(logging.INFO)
+    async with serving(provider="iwarp") as server:
+        for _ in range(2):
+            async with connecting(server.listening[0], connect_timeout_s=1000.0) as client:
+                assert await called(client) == SOFTWARE
     told = [line.partition("by provider verbs: ")[2] for line in caplog.messages if "by provider verbs: " in line]
     assert told == [f"no answer {when}; trying provider iwarp" for when in ("for 0.01 s", "lately")]
 
@@ -224,24 +215,22 @@ class Dialing:
         return now_s() - before_s
 
 
-def test_a_server_that_is_silent_over_devices_is_not_waited_for_again(
+@in_virtual_time
+async def test_a_server_that_is_silent_over_devices_is_not_waited_for_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(first_to_connect, "RdmaConnection", Made)
 
-    async def main() -> None:
-        dialing = Dialing(verbs=None, iwarp=0.0)
-        assert await dialing.connect() == 1.0
-        caplog.clear()
-        for _ in range(3):
-            assert await dialing.connect() == 0.0
-        assert dialing.tried == ["verbs", "iwarp", *["iwarp"] * 3]
-        assert [line.count("verbs: no answer lately; trying provider iwarp") for line in caplog.messages] == [1, 1, 1]
-        await time_passes(SERVER_AGAIN_S)
-        assert await dialing.connect() == 1.0, "it is asked again"
-
-    with caplog.at_level(logging.INFO):
-        run_in_virtual_time(main())
+    caplog.set_level(logging.INFO)
+    dialing = Dialing(verbs=None, iwarp=0.0)
+    assert await dialing.connect() == 1.0
+    caplog.clear()
+    for _ in range(3):
+        assert await dialing.connect() == 0.0
+    assert dialing.tried == ["verbs", "iwarp", *["iwarp"] * 3]
+    assert [line.count("verbs: no answer lately; trying provider iwarp") for line in caplog.messages] == [1, 1, 1]
+    await time_passes(SERVER_AGAIN_S)
+    assert await dialing.connect() == 1.0, "it is asked again"
 
 
 @in_virtual_time
@@ -336,36 +325,32 @@ async def test_a_loopback_address_without_a_device_is_not_opened_to_the_network(
 
 
 @pytest.mark.thorough
-def test_one_provider_is_enough_where_the_other_cannot_listen(
+@asynchronous
+async def test_one_provider_is_enough_where_the_other_cannot_listen(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As with an iWARP device, which takes the port of TCP: its peers and those of the software RNIC are the same."""
 
-    async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            url = f"rdma://127.0.0.1:{taken.getsockname()[1]}"
-            async with serving(url) as server:
-                assert server.providers == {url: [VERBS]}
-                with pytest.raises(ConnectFailed, match="address already in use"):
-                    await server.listen(url)
-
-    with caplog.at_level(logging.INFO):
-        asyncio.run(main())
+    caplog.set_level(logging.INFO)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"rdma://127.0.0.1:{taken.getsockname()[1]}"
+        async with serving(url) as server:
+            assert server.providers == {url: [VERBS]}
+            with pytest.raises(ConnectFailed, match="address already in use"):
+                await server.listen(url)
     assert [line for line in caplog.messages if "not by provider iwarp: address already in use" in line] != []
 
 
 @pytest.mark.thorough
-def test_a_machine_whose_devices_cannot_be_used_says_why(
+@asynchronous
+async def test_a_machine_whose_devices_cannot_be_used_says_why(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verbs_provider, "find", lambda: (None, "rpcrdma_verbs is not installed; install it"))
 
-    async def main() -> None:
-        async with serving() as server, connecting(server.listening[0]) as client:
-            assert await called(client) == SOFTWARE
-
-    with caplog.at_level(logging.INFO):
-        asyncio.run(main())
+    caplog.set_level(logging.INFO)
+    async with serving() as server, connecting(server.listening[0]) as client:
+        assert await called(client) == SOFTWARE
     assert [line.count("rpcrdma_verbs is not installed") for line in caplog.messages if "verbs: " in line] == [1, 1]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import local_tcp
+from local_tcp import without_network
 from rpcrdma.aio.answering import answering
 from rpcrdma.aio.client import connection
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
@@ -261,15 +262,13 @@ def test_waiting_for_a_credit_is_the_clients_queue_time(clock: Clock) -> None:
     use(work, ONE_CREDIT, ("rdma",), workers=2)
 
 
-def test_the_documented_program_prints_percentiles(capsys: pytest.CaptureFixture[str]) -> None:
+@without_network
+async def test_the_documented_program_prints_percentiles(capsys: pytest.CaptureFixture[str]) -> None:
     document = (Path(__file__).parents[2] / "docs" / "python-api.md").read_text()
     (program,) = (block for block in re.findall(r"```python\n(.*?)```", document, re.DOTALL) if "count_calls" in block)
     names: dict[str, Any] = {}
     exec(program, names)
 
-    async def main() -> None:
-        async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
-            await names["latency"](server.listening[0], 10)
-
-    local_tcp.run(main())
+    async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
+        await names["latency"](server.listening[0], 10)
     assert re.fullmatch(r"NFSPROC3_NULL: 10 calls, p99 \d+ µs, at most \d+ µs\n", capsys.readouterr().out)

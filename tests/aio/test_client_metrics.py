@@ -250,7 +250,8 @@ async def test_stats_shows_the_calls_of_a_client(capsys: pytest.CaptureFixture[s
     assert "handler_us" not in first
 
 
-def test_the_documented_program_tells_of_its_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_the_documented_program_tells_of_its_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     document = (Path(__file__).parents[2] / "docs" / "python-api.md").read_text()
     (program,) = (each for each in re.findall(r"```python\n(.*?)```", document, re.DOTALL) if "ClientMetrics" in each)
     names: dict[str, Any] = {}
@@ -276,10 +277,7 @@ def test_the_documented_program_tells_of_its_copy(monkeypatch: pytest.MonkeyPatc
             assert self.metrics is not None
             seen.append(samples_of(await asyncio.to_thread(page_at, self.metrics.url)))
 
-    async def main() -> None:
-        monkeypatch.setattr(names["rpcrdma"], "nfs_open", Tree)
-        async with serve([Files()], BOTH[:1]) as server:
-            await names["copy_and_tell"](server.listening[0], "tree", "copy")
-
-    asyncio.run(main())
+    monkeypatch.setattr(names["rpcrdma"], "nfs_open", Tree)
+    async with serve([Files()], BOTH[:1]) as server:
+        await names["copy_and_tell"](server.listening[0], "tree", "copy")
     assert found(seen[0], "rpcrdma_procedure_ops_total") == [1]

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 
-from jumping_sockets import jumping, run, time_passes
+from jumping_sockets import jumping, time_passes
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.drivers import verbs_devices, verbs_listening, verbs_manager
@@ -106,28 +106,26 @@ REMOVALS: dict[str, Callable[[DeviceInMemory], None]] = {
 @pytest.mark.thorough
 @each_case("announced", [True, False])
 @each_case("removal", REMOVALS)
-def test_a_call_survives_the_removal_and_the_return_of_the_device(
+@jumping
+async def test_a_call_survives_the_removal_and_the_return_of_the_device(
     removal: str, announced: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verbs_listening, "_RETRY_FIRST_S", 1e9 if announced else 0.5)
 
-    async def main() -> None:
-        async with joined() as ends:
-            device = ends.device
-            call = asyncio.ensure_future(ends.client.call(SLOW, 7, timeout_s=100))
-            await until(lambda: ends.words.asked)
-            REMOVALS[removal](device)
-            await until(lambda: device.let_go)
-            assert device.let_go == {"uverbs0": (0, 0)}, "queue pairs, or listeners, held the device until the end"
-            assert not call.done()
-            device.come_back(announced=announced)
-            await until(lambda: ends.words.asked == 2)
-            ends.words.gate.set()
-            assert await call == 7
-            assert ends.client.reconnects == 1
-
-    with caplog.at_level(logging.INFO, "rpcrdma"):
-        run(main)
+    caplog.set_level(logging.INFO, "rpcrdma")
+    async with joined() as ends:
+        device = ends.device
+        call = asyncio.ensure_future(ends.client.call(SLOW, 7, timeout_s=100))
+        await until(lambda: ends.words.asked)
+        REMOVALS[removal](device)
+        await until(lambda: device.let_go)
+        assert device.let_go == {"uverbs0": (0, 0)}, "queue pairs, or listeners, held the device until the end"
+        assert not call.done()
+        device.come_back(announced=announced)
+        await until(lambda: ends.words.asked == 2)
+        ends.words.gate.set()
+        assert await call == 7
+        assert ends.client.reconnects == 1
     said = caplog.text
     assert re.search(
         r"nothing listens at 127\.0\.0\.1:\d+ any more: the RDMA device memory0 was removed.*rdma link", said
@@ -145,26 +143,24 @@ async def test_while_the_device_is_away_a_call_fails_with_cause_and_remedy() -> 
             await ends.client.call(ECHO, 1, timeout_s=60)
 
 
-def test_a_device_is_let_go_of_after_the_connections_of_another_event_loop(
+@jumping
+async def test_a_device_is_let_go_of_after_the_connections_of_another_event_loop(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verbs_devices, "_LET_GO_S", 0.0)
 
-    async def main() -> None:
-        async with joined() as ends:
-            device = ends.device
-            other = device.EventChannel().identifier()
-            other.bind("127.0.0.1", 0)
-            queue_pair = other.queue_pair(other.domain(), 4, 4, 1, 1)
-            device.remove()
-            await until(lambda: "is not removed yet: this process still has connections over it" in caplog.text)
-            assert not device.let_go
-            queue_pair.close()
-            await until(lambda: device.let_go)
-            device.come_back()
-            assert await ends.client.call(ECHO, 1, timeout_s=60) == 1
-
-    run(main)
+    async with joined() as ends:
+        device = ends.device
+        other = device.EventChannel().identifier()
+        other.bind("127.0.0.1", 0)
+        queue_pair = other.queue_pair(other.domain(), 4, 4, 1, 1)
+        device.remove()
+        await until(lambda: "is not removed yet: this process still has connections over it" in caplog.text)
+        assert not device.let_go
+        queue_pair.close()
+        await until(lambda: device.let_go)
+        device.come_back()
+        assert await ends.client.call(ECHO, 1, timeout_s=60) == 1
     assert caplog.text.count("is not removed yet") == 1
 
 
@@ -204,26 +200,24 @@ async def test_a_fault_of_one_user_of_a_device_leaves_no_other_user_on_it(
         assert faults == ["a fault", "a fault"]
 
 
-def test_a_fault_of_one_handler_loses_no_event_of_another_identifier() -> None:
+@jumping
+async def test_a_fault_of_one_handler_loses_no_event_of_another_identifier() -> None:
     happened: list[int] = []
     faults: list[str] = []
 
     def fail(event: ManagerEvent) -> None:
         raise RuntimeError("a fault")
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: faults.append(str(context["exception"])))
-        device = DeviceInMemory()
-        manager = VerbsProvider(device, announcements=device.Announcements).manager()
-        identifiers = [manager.identifier(fail), manager.identifier(lambda event: happened.append(event.kind))]
-        for identifier in identifiers:
-            identifier.resolve_address("127.0.0.1", 1, 0, 100)
-        await until(lambda: happened)
-        for identifier in identifiers:
-            manager.end(identifier)
-
-    run(main)
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: faults.append(str(context["exception"])))
+    device = DeviceInMemory()
+    manager = VerbsProvider(device, announcements=device.Announcements).manager()
+    identifiers = [manager.identifier(fail), manager.identifier(lambda event: happened.append(event.kind))]
+    for identifier in identifiers:
+        identifier.resolve_address("127.0.0.1", 1, 0, 100)
+    await until(lambda: happened)
+    for identifier in identifiers:
+        manager.end(identifier)
     assert (faults, happened) == (["a fault"], [ManagerEventKind.ADDRESS_RESOLVED])
 
 
@@ -269,20 +263,18 @@ async def test_the_removal_of_another_device_ends_nothing() -> None:
         assert ends.device.let_go == {}
 
 
-def test_a_port_that_is_down_for_long_ends_connections_and_not_the_listener(
+@jumping
+async def test_a_port_that_is_down_for_long_ends_connections_and_not_the_listener(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verbs_devices, "_PORT_DOWN_S", 0.0)
 
-    async def main() -> None:
-        async with joined() as ends:
-            ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
-            await until(lambda: "connection lost" in caplog.text)
-            assert await ends.client.call(ECHO, 3, timeout_s=60) == 3
-            assert ends.client.reconnects == 1
-
-    with caplog.at_level(logging.INFO, "rpcrdma"):
-        run(main)
+    caplog.set_level(logging.INFO, "rpcrdma")
+    async with joined() as ends:
+        ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
+        await until(lambda: "connection lost" in caplog.text)
+        assert await ends.client.call(ECHO, 3, timeout_s=60) == 3
+        assert ends.client.reconnects == 1
     assert "port 1 of the RDMA device memory0 is down: if it does not come up" in caplog.text
     assert re.search(
         r"ended: port 1 of memory0 is down: check the cable, or bring its network interface up", caplog.text
@@ -290,45 +282,41 @@ def test_a_port_that_is_down_for_long_ends_connections_and_not_the_listener(
     assert "nothing listens" not in caplog.text
 
 
-def test_a_port_of_another_cable_ends_no_connection(
+@jumping
+async def test_a_port_of_another_cable_ends_no_connection(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verbs_devices, "_PORT_DOWN_S", 0.0)
 
-    async def main() -> None:
-        async with joined() as ends:
-            ends.device.happens(DeviceEventKind.PORT_ERROR, 2)
-            for _ in range(10):
-                assert await ends.client.call(ECHO, 2) == 2
-            assert ends.client.reconnects == 0
-            for queue_pair in list(ends.device.in_use):
-                queue_pair.fail_sends(WorkStatus.RETRIES_EXCEEDED)
-            assert await ends.client.call(ECHO, 3, timeout_s=60) == 3
-
-    with caplog.at_level(logging.INFO, "rpcrdma"):
-        run(main)
+    caplog.set_level(logging.INFO, "rpcrdma")
+    async with joined() as ends:
+        ends.device.happens(DeviceEventKind.PORT_ERROR, 2)
+        for _ in range(10):
+            assert await ends.client.call(ECHO, 2) == 2
+        assert ends.client.reconnects == 0
+        for queue_pair in list(ends.device.in_use):
+            queue_pair.fail_sends(WorkStatus.RETRIES_EXCEEDED)
+        assert await ends.client.call(ECHO, 3, timeout_s=60) == 3
     assert "port 2 of the RDMA device memory0 is down: if it does not come up" in caplog.text
     assert "ended: port 2" not in caplog.text
     assert "connection lost: the peer does not answer any more: check" in caplog.text
 
 
-def test_a_port_that_comes_up_again_in_time_costs_no_connection(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with joined() as ends:
-            ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
-            ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
-            await until(lambda: "is down" in caplog.text)
-            loop = asyncio.get_running_loop()
-            timers = [timer for timer in loop._scheduled if "_stays_down" in repr(timer)]  # type: ignore[attr-defined]
-            assert len(timers) == 1
-            ends.device.happens(DeviceEventKind.PORT_ACTIVE, 1)
-            await until(lambda: "is up again" in caplog.text)
-            assert all(timer.cancelled() for timer in timers)
-            assert await ends.client.call(ECHO, 4) == 4
-            assert ends.client.reconnects == 0
-
-    with caplog.at_level(logging.INFO, "rpcrdma"):
-        run(main)
+@jumping
+async def test_a_port_that_comes_up_again_in_time_costs_no_connection(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "rpcrdma")
+    async with joined() as ends:
+        ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
+        ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
+        await until(lambda: "is down" in caplog.text)
+        loop = asyncio.get_running_loop()
+        timers = [timer for timer in loop._scheduled if "_stays_down" in repr(timer)]  # type: ignore[attr-defined]
+        assert len(timers) == 1
+        ends.device.happens(DeviceEventKind.PORT_ACTIVE, 1)
+        await until(lambda: "is up again" in caplog.text)
+        assert all(timer.cancelled() for timer in timers)
+        assert await ends.client.call(ECHO, 4) == 4
+        assert ends.client.reconnects == 0
 
 
 @pytest.mark.thorough
@@ -340,89 +328,83 @@ def test_a_port_that_comes_up_again_in_time_costs_no_connection(caplog: pytest.L
     ],
 )
 @each_case("down", [True, False])
-def test_data_that_the_network_does_not_take_names_the_port_that_is_down(
+@jumping
+async def test_data_that_the_network_does_not_take_names_the_port_that_is_down(
     status: WorkStatus, words: str, down: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with joined() as ends:
-            if down:
-                ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
-                await until(lambda: "is down" in caplog.text)
-            for queue_pair in list(ends.device.in_use):
-                queue_pair.fail_sends(status)
-            assert await ends.client.call(ECHO, 5, timeout_s=60) == 5
-            assert ends.client.reconnects == 1
-
-    with caplog.at_level(logging.INFO, "rpcrdma"):
-        run(main)
+    caplog.set_level(logging.INFO, "rpcrdma")
+    async with joined() as ends:
+        if down:
+            ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
+            await until(lambda: "is down" in caplog.text)
+        for queue_pair in list(ends.device.in_use):
+            queue_pair.fail_sends(status)
+        assert await ends.client.call(ECHO, 5, timeout_s=60) == 5
+        assert ends.client.reconnects == 1
     assert f"connection lost: {words}" + ("port 1 of memory0 is down, bring" if down else "check") in caplog.text
 
 
-def test_work_that_is_given_up_names_the_port_that_went_down_at_that_moment(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with joined() as ends:
-            for watched in ends.device.watched:
-                # The event loop does not know of it yet.
-                watched.happened.append((DeviceEventKind.PORT_ERROR, 1))
-            for queue_pair in list(ends.device.in_use):
-                queue_pair.stop()
-            assert await ends.client.call(ECHO, 5, timeout_s=60) == 5
-            assert ends.client.reconnects == 1
-
-    with caplog.at_level(logging.INFO, "rpcrdma"):
-        run(main)
+@jumping
+async def test_work_that_is_given_up_names_the_port_that_went_down_then(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "rpcrdma")
+    async with joined() as ends:
+        for watched in ends.device.watched:
+            # The event loop does not know of it yet.
+            watched.happened.append((DeviceEventKind.PORT_ERROR, 1))
+        for queue_pair in list(ends.device.in_use):
+            queue_pair.stop()
+        assert await ends.client.call(ECHO, 5, timeout_s=60) == 5
+        assert ends.client.reconnects == 1
     assert "connection lost: the device cannot send: port 1 of memory0 is down, bring" in caplog.text
 
 
-def test_a_client_whose_receives_would_lock_too_much_memory_displaces_an_idle_one_or_is_turned_away(
+@jumping
+async def test_a_client_whose_receives_would_lock_too_much_memory_displaces_an_idle_one_or_is_turned_away(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rdma_server, "RDMA_RECEIVES_LOCKED_OCTETS_MAX", 1)
 
-    async def main() -> None:
-        async with joined() as ends:
-            provider = VerbsProvider(ends.device, announcements=ends.device.Announcements)
-            options = ConnectOptions(provider=provider, reconnect=False)
-            url = ends.server.listening[0]
-            async with connect(url, PROGRAM, options=options) as second:
-                assert len(ends.server.connections) == 1
-                assert all(each.locked_octets > 1_000_000 for each in ends.server.connections)
-                call = asyncio.ensure_future(second.call(SLOW, 7))
-                await until(lambda: ends.words.asked)
-                with pytest.raises(ConnectFailed):
-                    await connect(url, PROGRAM, options=options)
-                ends.words.gate.set()
-                assert await call == 7
-
-    with caplog.at_level(logging.INFO, "rpcrdma"):
-        run(main)
+    caplog.set_level(logging.INFO, "rpcrdma")
+    async with joined() as ends:
+        provider = VerbsProvider(ends.device, announcements=ends.device.Announcements)
+        options = ConnectOptions(provider=provider, reconnect=False)
+        url = ends.server.listening[0]
+        async with connect(url, PROGRAM, options=options) as second:
+            assert len(ends.server.connections) == 1
+            assert all(each.locked_octets > 1_000_000 for each in ends.server.connections)
+            call = asyncio.ensure_future(second.call(SLOW, 7))
+            await until(lambda: ends.words.asked)
+            with pytest.raises(ConnectFailed):
+                await connect(url, PROGRAM, options=options)
+            ends.words.gate.set()
+            assert await call == 7
     assert "its place was needed: too many connections" in caplog.text
     assert re.search(r"turned away: 1 connections, whose receives take all memory that RDMA devices may", caplog.text)
 
 
-def test_a_silent_client_keeps_its_place_while_its_device_answers(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        device = DeviceInMemory()
-        config = RdmaServerConfig(provider=VerbsProvider(device, announcements=device.Announcements))
-        provider = VerbsProvider(device, announcements=device.Announcements)
-        options = ConnectOptions(provider=provider, reconnect=False)
-        async with serve([Words()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
-            client = await connect(server.listening[0], PROGRAM, options=options)
-            assert await client.call(ECHO, 1) == 1
-            for _ in range(4):
-                await time_passes(KEEP_ALIVE_IDLE_S / 2)
-            assert await client.call(ECHO, 2) == 2
-            for queue_pair in list(device.in_use):
-                queue_pair.fail_sends(WorkStatus.RETRIES_EXCEEDED)
-            assert len(server.connections) == 1
-            for _ in range(2):
-                await time_passes(KEEP_ALIVE_IDLE_S / 2)
-            await until(lambda: not device.in_use)
-            assert not server.connections
-            await client.close()
-
-    with caplog.at_level(logging.INFO, "rpcrdma"):
-        run(main)
+@jumping
+async def test_a_silent_client_keeps_its_place_while_its_device_answers(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "rpcrdma")
+    device = DeviceInMemory()
+    config = RdmaServerConfig(provider=VerbsProvider(device, announcements=device.Announcements))
+    provider = VerbsProvider(device, announcements=device.Announcements)
+    options = ConnectOptions(provider=provider, reconnect=False)
+    async with serve([Words()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
+        client = await connect(server.listening[0], PROGRAM, options=options)
+        assert await client.call(ECHO, 1) == 1
+        for _ in range(4):
+            await time_passes(KEEP_ALIVE_IDLE_S / 2)
+        assert await client.call(ECHO, 2) == 2
+        for queue_pair in list(device.in_use):
+            queue_pair.fail_sends(WorkStatus.RETRIES_EXCEEDED)
+        assert len(server.connections) == 1
+        for _ in range(2):
+            await time_passes(KEEP_ALIVE_IDLE_S / 2)
+        await until(lambda: not device.in_use)
+        assert not server.connections
+        await client.close()
     assert "ended: the peer does not answer any more: check it and the network" in caplog.text
 
 

@@ -116,18 +116,16 @@ async def test_calls_of_all_sizes_come_back_whole_and_the_handler_sees_who_calls
 @pytest.mark.req("V1-80", "V1-82", "V1-83", "V2-65")
 @each_case("transport", TRANSPORTS[1:])
 @each_case("flavor", FLAVORS)
-def test_without_protection_of_data_items_are_placed_and_with_it_none_is(transport: str, flavor: str) -> None:
+@with_threads
+async def test_without_protection_of_data_items_are_placed_and_with_it_none_is(transport: str, flavor: str) -> None:
     travelled: dict[str, str] = {}
 
     def note(call: Any) -> None:
         if call.procedure is ECHO:
             travelled["ECHO"] = call.travelled
 
-    async def main() -> None:
-        async with pair(transport, flavor, FakeMechanism(), on_call=note) as (connection, _, _):
-            await connection.call(ECHO, bytes(MIB))
-
-    run(main())
+    async with pair(transport, flavor, FakeMechanism(), on_call=note) as (connection, _, _):
+        await connection.call(ECHO, bytes(MIB))
     how = travelled["ECHO"]
     if flavor == "krb5":
         assert "read chunk" in how or "argument by" in how, how
@@ -197,13 +195,11 @@ async def test_a_server_without_contexts_is_told_in_words() -> None:
             await connection.call(ECHO, b"one")
 
 
-def test_a_principal_that_the_server_refuses_is_told_why(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with pair("1", "krb5", FakeMechanism(refused={"alice@REALM"})) as (connection, _, _):
-            with pytest.raises(UserAuthenticationFailed, match="the server says no"):
-                await connection.call(ECHO, b"one")
-
-    run(main())
+@with_threads
+async def test_a_principal_that_the_server_refuses_is_told_why(caplog: pytest.LogCaptureFixture) -> None:
+    async with pair("1", "krb5", FakeMechanism(refused={"alice@REALM"})) as (connection, _, _):
+        with pytest.raises(UserAuthenticationFailed, match="the server says no"):
+            await connection.call(ECHO, b"one")
     assert "127.0.0.1 could not prove its user: the principal is refused" in caplog.text
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -161,20 +160,18 @@ async def test_the_host_of_the_url_is_the_name_that_is_asked_for(hosts: Hosts) -
             await connect(served.listening[0], v3.PROGRAM, options=options)
 
 
-def test_a_client_that_the_server_does_not_know_is_told_why_and_logged(
+@asynchronous
+async def test_a_client_that_the_server_does_not_know_is_told_why_and_logged(
     hosts: Hosts, each_provider: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def work() -> None:
-        options = ConnectOptions(host_authentication=client_of(hosts))
-        async with serving(server_of(hosts, names=["another.example"])) as (served, service):
-            with pytest.raises(HostAuthenticationFailed, match="it expects another host than the certificate of"):
-                await connect(served.listening[0], v3.PROGRAM, options=options)
-            assert service.seen == []
-            # The server hears of the end later.
-            await until(lambda: not served.connections)
-
-    with caplog.at_level(logging.INFO, "rpcrdma.server"):
-        asyncio.run(work())
+    caplog.set_level(logging.INFO, "rpcrdma.server")
+    options = ConnectOptions(host_authentication=client_of(hosts))
+    async with serving(server_of(hosts, names=["another.example"])) as (served, service):
+        with pytest.raises(HostAuthenticationFailed, match="it expects another host than the certificate of"):
+            await connect(served.listening[0], v3.PROGRAM, options=options)
+        assert service.seen == []
+        # The server hears of the end later.
+        await until(lambda: not served.connections)
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 1
     assert "the peer is another host (its certificate names client.example, 192.0.2.7, not another.example)" in (

@@ -419,43 +419,41 @@ async def test_changes_of_names_succeed_once_when_their_replies_are_lost(tmp_pat
 
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("2-rtr")
-def test_copies_go_on_when_the_server_is_killed_and_started_again(tmp_path: Path, scheme: str) -> None:
+@asynchronous
+async def test_copies_go_on_when_the_server_is_killed_and_started_again(tmp_path: Path, scheme: str) -> None:
     content = random.Random(5).randbytes(32 << 20)
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "there").write_bytes(content)
 
-    async def main() -> None:
-        free = [free_port(), free_port()]
-        urls = [f"{scheme}://127.0.0.1:{free[0]}", f"tcp://127.0.0.1:{free[1]}"]
+    free = [free_port(), free_port()]
+    urls = [f"{scheme}://127.0.0.1:{free[0]}", f"tcp://127.0.0.1:{free[1]}"]
 
-        async def killed_midway(server: Any, copy: Any) -> Any:
-            """Kills the server once the copy has come some of the way, and starts another; returns that."""
+    async def killed_midway(server: Any, copy: Any) -> Any:
+        """Kills the server once the copy has come some of the way, and starts another; returns that."""
 
-            def told(_: object, octets: int) -> None:
-                # Here and now: the rest of the copy cannot be in flight.
-                if octets > 1 << 22 and doomed:
-                    doomed.pop().kill()
+        def told(_: object, octets: int) -> None:
+            # Here and now: the rest of the copy cannot be in flight.
+            if octets > 1 << 22 and doomed:
+                doomed.pop().kill()
 
-            doomed = [server]
-            task = asyncio.ensure_future(copy(told))
-            await server.wait()
-            server = await start_server(tmp_path, urls)
-            await task
-            return server
-
+        doomed = [server]
+        task = asyncio.ensure_future(copy(told))
+        await server.wait()
         server = await start_server(tmp_path, urls)
-        try:
-            async with nfs_open(f"{urls[0]}/data", mount_port=free[1]) as fs:
-                server = await killed_midway(server, lambda told: download(fs, tmp_path / "back", told))
-                server = await killed_midway(server, lambda told: upload(fs, tmp_path / "back", told))
-                assert fs.connection.reconnects == 2
-                assert await fs.read_bytes("copy") == content
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                server.kill()
-            await server.wait()
+        await task
+        return server
 
-    asyncio.run(main())
+    server = await start_server(tmp_path, urls)
+    try:
+        async with nfs_open(f"{urls[0]}/data", mount_port=free[1]) as fs:
+            server = await killed_midway(server, lambda told: download(fs, tmp_path / "back", told))
+            server = await killed_midway(server, lambda told: upload(fs, tmp_path / "back", told))
+            assert fs.connection.reconnects == 2
+            assert await fs.read_bytes("copy") == content
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            server.kill()
+        await server.wait()
     assert (tmp_path / "back").read_bytes() == content
     assert (tmp_path / "export" / "copy").read_bytes() == content
 

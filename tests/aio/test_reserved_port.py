@@ -88,7 +88,8 @@ def run_against_listener(work: Callable[[int], Any]) -> None:
 
 @privileged
 @pytest.mark.providers("iwarp")
-def test_a_client_connects_from_a_reserved_port(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_a_client_connects_from_a_reserved_port(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ports: list[int] = []
     take = sockets.take_reserved_port
 
@@ -101,14 +102,11 @@ def test_a_client_connects_from_a_reserved_port(scheme: str, monkeypatch: pytest
 
     monkeypatch.setattr(sockets, "take_reserved_port", noted)
 
-    async def main() -> None:
-        async with (
-            serve([Nothing()], [f"{scheme}://127.0.0.1:0"]) as server,
-            connect(server.listening[0], v3.PROGRAM, options=FROM_RESERVED_PORT) as client,
-        ):
-            await client.call(v3.NULL, None)
-
-    asyncio.run(main())
+    async with (
+        serve([Nothing()], [f"{scheme}://127.0.0.1:0"]) as server,
+        connect(server.listening[0], v3.PROGRAM, options=FROM_RESERVED_PORT) as client,
+    ):
+        await client.call(v3.NULL, None)
     (port,) = ports
     assert 665 <= port < 1024
 

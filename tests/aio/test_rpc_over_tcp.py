@@ -275,22 +275,20 @@ async def test_calls_that_never_end_hold_a_part_of_the_memory_and_others_are_ser
             sock.close()
 
 
-def test_when_memory_is_short_who_does_not_finish_its_call_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with serving({"arguments": BufferPool(octets_max=2 * MIB)}) as rig:
-            rig.service.gate.set()
-            socks = [await rig.raw(f"127.0.0.{number}") for number in (2, 3)]
-            for sock in socks:
-                await begin(sock, 50_000)
-            await until(lambda: len([octets for octets in held(rig) if octets]) == 2)
-            async with await rig.caller() as other:
-                assert await other.call(STORE, bytes(MIB)) == MIB
-                assert tcp_calls_taken.RPC_STALLED_S < now_s() < tcp_calls_taken.RPC_STALLED_S + 2
-                assert await other.call(STORE, bytes(MIB)) == MIB
-            for sock in socks:
-                sock.close()
-
-    local_tcp.run(main())
+@without_network
+async def test_when_memory_is_short_who_does_not_finish_its_call_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving({"arguments": BufferPool(octets_max=2 * MIB)}) as rig:
+        rig.service.gate.set()
+        socks = [await rig.raw(f"127.0.0.{number}") for number in (2, 3)]
+        for sock in socks:
+            await begin(sock, 50_000)
+        await until(lambda: len([octets for octets in held(rig) if octets]) == 2)
+        async with await rig.caller() as other:
+            assert await other.call(STORE, bytes(MIB)) == MIB
+            assert tcp_calls_taken.RPC_STALLED_S < now_s() < tcp_calls_taken.RPC_STALLED_S + 2
+            assert await other.call(STORE, bytes(MIB)) == MIB
+        for sock in socks:
+            sock.close()
     assert "is cut off: it does not finish its call" in caplog.text
 
 

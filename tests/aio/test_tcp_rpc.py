@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import jumping_sockets
-import local_tcp
 from local_tcp import with_threads, without_network
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.tcp_server import TcpServer
@@ -124,25 +123,23 @@ async def test_the_handler_learns_who_calls() -> None:
                 assert await caller.call(WHO, None) == uid
 
 
-def test_errors_of_the_responder_reach_their_callers_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with serving() as rig, await rig.caller() as caller:
-            calls: list[tuple[Procedure[Any, Any], Any, type]] = [
-                (FAIL, 1, errors.RemoteSystemError),
-                (FAIL, 2, errors.RemoteSystemError),
-                (MISTYPED, 3, errors.RemoteSystemError),
-                (procedure(NUMBER + 1, 1, "other"), 1, errors.ProgramUnavailable),
-                (procedure(NUMBER, 1, "newer", version=7), 1, errors.ProgramMismatch),
-                (procedure(NUMBER, 99, "absent"), 1, errors.NoSuchProcedure),
-                (procedure(NUMBER, DOUBLE.number, "double", VOID, WORD), None, errors.GarbageArguments),
-                (procedure(NUMBER, DOUBLE.number, "double", WORD, VOID), 1, DecodeError),
-                (DOUBLE, 4, int),
-            ]
-            results = await asyncio.gather(*(caller.call(*call[:2]) for call in calls), return_exceptions=True)
-            assert [type(result) for result in results] == [expected for *_, expected in calls]
-
-    with caplog.at_level(logging.ERROR, "rpcrdma.server"):
-        local_tcp.run(main())
+@without_network
+async def test_errors_of_the_responder_reach_their_callers_and_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "rpcrdma.server")
+    async with serving() as rig, await rig.caller() as caller:
+        calls: list[tuple[Procedure[Any, Any], Any, type]] = [
+            (FAIL, 1, errors.RemoteSystemError),
+            (FAIL, 2, errors.RemoteSystemError),
+            (MISTYPED, 3, errors.RemoteSystemError),
+            (procedure(NUMBER + 1, 1, "other"), 1, errors.ProgramUnavailable),
+            (procedure(NUMBER, 1, "newer", version=7), 1, errors.ProgramMismatch),
+            (procedure(NUMBER, 99, "absent"), 1, errors.NoSuchProcedure),
+            (procedure(NUMBER, DOUBLE.number, "double", VOID, WORD), None, errors.GarbageArguments),
+            (procedure(NUMBER, DOUBLE.number, "double", WORD, VOID), 1, DecodeError),
+            (DOUBLE, 4, int),
+        ]
+        results = await asyncio.gather(*(caller.call(*call[:2]) for call in calls), return_exceptions=True)
+        assert [type(result) for result in results] == [expected for *_, expected in calls]
     # Each kind of failure once, with its traceback; then how many more there were.
     assert [record.exc_info is not None for record in caplog.records] == [True, True, False]
     assert "the last of 1 more like it" in caplog.records[2].getMessage()

@@ -88,57 +88,53 @@ async def test_replies_that_nobody_reads_hold_up_their_connection_alone(monkeypa
         await greedy.close()
 
 
-def test_a_peer_that_reads_nothing_is_cut_off_before_others_lack_memory(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        pool = BufferPool(octets_max=4 * MIB)
-        async with serving({"pool": pool}) as rig, await rig.caller() as honest:
-            greedy = await rig.caller()
-            calls = [asyncio.create_task(greedy.call(READ, MIB)) for _ in range(3)]
-            await asyncio.sleep(0)
-            greedy._stream.pause()
-            # One client's share of so little; both connections are one client's.
-            await until(lambda: pool.lent_octets == MIB)
-            began_s = now_s()
-            first = asyncio.create_task(honest.call(READ, MIB))
-            await until(lambda: len(rig.server.connections) == 1)
-            assert tcp_calls_taken.RPC_STALLED_S < now_s() - began_s < tcp_calls_taken.RPC_STALLED_S + 2
-            assert len(await first) == len(await honest.call(READ, MIB)) == MIB
-            greedy._stream.resume()
-            ends = await asyncio.gather(*calls, return_exceptions=True)
-            assert isinstance(ends[-1], TransportClosed)
-
-    local_tcp.run(main())
+@without_network
+async def test_a_peer_that_reads_nothing_is_cut_off_before_others_lack_memory(caplog: pytest.LogCaptureFixture) -> None:
+    pool = BufferPool(octets_max=4 * MIB)
+    async with serving({"pool": pool}) as rig, await rig.caller() as honest:
+        greedy = await rig.caller()
+        calls = [asyncio.create_task(greedy.call(READ, MIB)) for _ in range(3)]
+        await asyncio.sleep(0)
+        greedy._stream.pause()
+        # One client's share of so little; both connections are one client's.
+        await until(lambda: pool.lent_octets == MIB)
+        began_s = now_s()
+        first = asyncio.create_task(honest.call(READ, MIB))
+        await until(lambda: len(rig.server.connections) == 1)
+        assert tcp_calls_taken.RPC_STALLED_S < now_s() - began_s < tcp_calls_taken.RPC_STALLED_S + 2
+        assert len(await first) == len(await honest.call(READ, MIB)) == MIB
+        greedy._stream.resume()
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        assert isinstance(ends[-1], TransportClosed)
     assert "does not read its replies" in caplog.text
 
 
-def test_connections_over_the_bound_take_the_places_of_those_that_have_been_idle_longest_or_are_turned_away(
+@without_network
+async def test_connections_over_the_bound_take_the_places_of_those_that_have_been_idle_longest_or_are_turned_away(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def main() -> None:
-        async with serving(connections_max=3) as rig:
-            callers = [await rig.caller() for _ in range(3)]
-            for number in (1, 2, 0):
-                await callers[number].call(DOUBLE, 1)
-                await time_passes(1)
-            calling = [asyncio.create_task(callers[1].call(GATED, 1))]
-            await rig.service.arrived.wait()
-            for ended in (2, 0):
-                callers.append(await rig.caller())
-                assert await callers[-1].call(DOUBLE, 1) == 2
-                await until(lambda ended=ended: callers[ended].closed)
-            assert rig.server.connections_refused == 0
-            calling += [asyncio.create_task(caller.call(GATED, 1)) for caller in callers[3:]]
-            await until(lambda: rig.service.waiting == 3)
-            with pytest.raises(TransportClosed):
-                await (await rig.caller()).call(DOUBLE, 1)
-            assert rig.server.connections_refused == 1
-            rig.service.gate.set()
-            assert await asyncio.gather(*calling) == [4, 4, 4]
-            for caller in callers:
-                await caller.close()
-            await until(lambda: not rig.server.connections)
-
-    local_tcp.run(main())
+    async with serving(connections_max=3) as rig:
+        callers = [await rig.caller() for _ in range(3)]
+        for number in (1, 2, 0):
+            await callers[number].call(DOUBLE, 1)
+            await time_passes(1)
+        calling = [asyncio.create_task(callers[1].call(GATED, 1))]
+        await rig.service.arrived.wait()
+        for ended in (2, 0):
+            callers.append(await rig.caller())
+            assert await callers[-1].call(DOUBLE, 1) == 2
+            await until(lambda ended=ended: callers[ended].closed)
+        assert rig.server.connections_refused == 0
+        calling += [asyncio.create_task(caller.call(GATED, 1)) for caller in callers[3:]]
+        await until(lambda: rig.service.waiting == 3)
+        with pytest.raises(TransportClosed):
+            await (await rig.caller()).call(DOUBLE, 1)
+        assert rig.server.connections_refused == 1
+        rig.service.gate.set()
+        assert await asyncio.gather(*calling) == [4, 4, 4]
+        for caller in callers:
+            await caller.close()
+        await until(lambda: not rig.server.connections)
     assert "turned away" in caplog.text
 
 
@@ -154,18 +150,16 @@ async def test_an_idle_connection_is_closed_and_a_waiting_call_is_not_idle() -> 
         assert await call == 4
 
 
-def test_a_flood_of_connections_fills_the_log_with_60_lines_a_minute_of_each_kind(
+@without_network
+async def test_a_flood_of_connections_fills_the_log_with_60_lines_a_minute_of_each_kind(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def main() -> None:
-        async with serving() as rig:
-            for _ in range(99):
-                async with await rig.caller() as caller:
-                    await caller.call(DOUBLE, 1)
-        assert rig.server.connections_made == 100
-
-    with caplog.at_level(logging.INFO, "rpcrdma.server"):
-        local_tcp.run(main())
+    caplog.set_level(logging.INFO, "rpcrdma.server")
+    async with serving() as rig:
+        for _ in range(99):
+            async with await rig.caller() as caller:
+                await caller.call(DOUBLE, 1)
+    assert rig.server.connections_made == 100
     lines = [record.getMessage() for record in caplog.records]
     assert lines[0].startswith("tcp connection from 127.0.0.1:")
     assert next(line for line in lines if " ended" in line).endswith(" ended: the peer closed the connection")
@@ -191,7 +185,8 @@ async def test_a_server_listens_on_several_addresses() -> None:
 
 
 @pytest.mark.thorough
-def test_a_server_out_of_files_goes_on_accepting_later(
+@asynchronous
+async def test_a_server_out_of_files_goes_on_accepting_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     accept = socket.socket.accept
@@ -202,20 +197,17 @@ def test_a_server_out_of_files_goes_on_accepting_later(
             raise failures.pop()
         return accept(self)
 
-    async def main() -> None:
-        async with TcpServer(Dispatcher([Sample()])) as server:
-            await server.listen()
-            monkeypatch.setattr(socket.socket, "accept", scarce)
-            monkeypatch.setattr(listener_module, "_ACCEPT_RETRY_S", 0.0)
-            async with await TcpConnection.connect("127.0.0.1", server.port) as caller:
-                assert await caller.call(DOUBLE, 1) == 2
-            failures.append(OSError(errno.ENFILE, "Too many open files"))
-            monkeypatch.setattr(listener_module, "_ACCEPT_RETRY_S", 1000.0)
-            async with await TcpConnection.connect("127.0.0.1", server.port):
-                await until(lambda: not failures)
-                await server.stop()
-
-    asyncio.run(main())
+    async with TcpServer(Dispatcher([Sample()])) as server:
+        await server.listen()
+        monkeypatch.setattr(socket.socket, "accept", scarce)
+        monkeypatch.setattr(listener_module, "_ACCEPT_RETRY_S", 0.0)
+        async with await TcpConnection.connect("127.0.0.1", server.port) as caller:
+            assert await caller.call(DOUBLE, 1) == 2
+        failures.append(OSError(errno.ENFILE, "Too many open files"))
+        monkeypatch.setattr(listener_module, "_ACCEPT_RETRY_S", 1000.0)
+        async with await TcpConnection.connect("127.0.0.1", server.port):
+            await until(lambda: not failures)
+            await server.stop()
     said = "cannot accept a connection: Too many open files"
     assert caplog.messages == [said, f"{said} (the last of 1 more like it)"]
 

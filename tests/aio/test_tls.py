@@ -312,27 +312,25 @@ async def test_a_client_without_a_certificate_is_told_to_get_one(hosts: Hosts) -
         assert server._tcp.calls == 0
 
 
-def test_calls_in_the_clear_are_refused_where_tls_is_asked_for(hosts: Hosts, caplog: pytest.LogCaptureFixture) -> None:
-    async def work() -> None:
-        async with serving(hosts) as server, connecting(server, ConnectOptions(reconnect=False)) as connection:
-            for _ in range(2):
-                with pytest.raises(AuthError) as refused:
-                    await answer(connection)
-                assert refused.value.stat is AuthStat.AUTH_TOOWEAK
-            assert server._tcp.dispatcher.calls_of_procedures() == {}
-
-    local_tcp.run(work())
+@without_network
+async def test_calls_in_the_clear_are_refused_where_tls_is_wanted(
+    hosts: Hosts, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(hosts) as server, connecting(server, ConnectOptions(reconnect=False)) as connection:
+        for _ in range(2):
+            with pytest.raises(AuthError) as refused:
+                await answer(connection)
+            assert refused.value.stat is AuthStat.AUTH_TOOWEAK
+        assert server._tcp.dispatcher.calls_of_procedures() == {}
     assert "in the clear: this server asks for tls (--xprtsec)" in caplog.text
 
 
 @pytest.mark.req("TLS-40")
-def test_both_sides_log_the_protection_of_each_connection(hosts: Hosts, caplog: pytest.LogCaptureFixture) -> None:
-    async def work() -> None:
-        async with serving(hosts) as server, connecting(server, options_of(hosts, "mtls")) as connection:
-            await answer(connection)
-
-    with caplog.at_level(logging.INFO):
-        local_tcp.run(work())
+@without_network
+async def test_both_sides_log_the_protection_of_each_connection(hosts: Hosts, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with serving(hosts) as server, connecting(server, options_of(hosts, "mtls")) as connection:
+        await answer(connection)
     assert "RPC over TCP in TLS with server.example, 2001:db8::1, urn:host:server" in caplog.text
     secured = [record.event for record in caplog.records if getattr(record, "event", {}).get("event") == "secured"]
     assert [(event["xprtsec"], event["host_identity"]["names"]) for event in secured] == [

@@ -152,28 +152,26 @@ async def test_the_octets_of_a_good_session(hosts: Hosts) -> None:
 
 
 @pytest.mark.req("TLS-23", "TLS-18", "TLS-21", "TLS-39")
-def test_the_server_names_sunrpc_alone_and_offers_the_usual_suites(hosts: Hosts) -> None:
+@without_network
+async def test_the_server_names_sunrpc_alone_and_offers_the_usual_suites(hosts: Hosts) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(hosts.authority.path)
     context.set_alpn_protocols(["h2", "sunrpc", "http/1.1"])
     server = HostAuthentication(certificate=hosts.server).tls(Role.SERVER, "tls").context()
 
-    async def work() -> None:
-        async with serving(hosts) as (running, _):
-            raw = await (await Raw.connected(running)).offered()
-            session = raw.session(context)
-            while True:
-                try:
-                    session.do_handshake()
-                    break
-                except ssl.SSLWantReadError:
-                    await raw.send(raw.outgoing.read())
-                    raw.incoming.write(await raw.loop.sock_recv(raw.sock, 65536))
-            assert session.selected_alpn_protocol() == "sunrpc"
-            raw.sock.close()
-
-    local_tcp.run(work())
+    async with serving(hosts) as (running, _):
+        raw = await (await Raw.connected(running)).offered()
+        session = raw.session(context)
+        while True:
+            try:
+                session.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                await raw.send(raw.outgoing.read())
+                raw.incoming.write(await raw.loop.sock_recv(raw.sock, 65536))
+        assert session.selected_alpn_protocol() == "sunrpc"
+        raw.sock.close()
     suites = [cipher["name"] for cipher in server.get_ciphers() if cipher["protocol"] == "TLSv1.3"]
     assert "TLS_AES_128_GCM_SHA256" in suites
     assert all("GCM" in suite or "POLY1305" in suite for suite in suites), "no suite without encryption"
@@ -316,20 +314,18 @@ async def test_a_handshake_that_does_not_end_is_ended(hosts: Hosts) -> None:
         assert now_s() == pytest.approx(TLS_HANDSHAKE_S, abs=0.1)
 
 
-def test_a_handshake_of_many_octets_is_ended(
+@without_network
+async def test_a_handshake_of_many_octets_is_ended(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(tls_socket, "TLS_HANDSHAKE_OCTETS_MAX", 64)
 
-    async def work() -> None:
-        async with serving(hosts) as (server, _):
-            raw = await (await Raw.connected(server)).offered()
-            await raw.send(b"\x16\x03\x01\x40\x00" + bytes(60))
-            assert await raw.to_the_end() == b""
-            monkeypatch.setattr(tls_socket, "TLS_HANDSHAKE_OCTETS_MAX", 128 << 10)
-
-    with caplog.at_level(logging.INFO):
-        local_tcp.run(work())
+    caplog.set_level(logging.INFO)
+    async with serving(hosts) as (server, _):
+        raw = await (await Raw.connected(server)).offered()
+        await raw.send(b"\x16\x03\x01\x40\x00" + bytes(60))
+        assert await raw.to_the_end() == b""
+        monkeypatch.setattr(tls_socket, "TLS_HANDSHAKE_OCTETS_MAX", 128 << 10)
     assert "(more than 64 octets)" in caplog.text
 
 
