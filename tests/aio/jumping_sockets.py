@@ -5,35 +5,68 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["now_s", "run"]
+from rpcrdma.aio.drivers.effects import Effects
+from rpcrdma.simulation.workers import SimulatedWorkerPool
+from support.loops import decorator_of
+
+__all__ = ["JumpingLoop", "jumping", "now_s", "run", "time_passes"]
+
+T = TypeVar("T")
 
 
-class JumpingSelector(selectors.SelectSelector):
-    """Does not wait: the time passes at once."""
+class JumpingSelector(selectors.DefaultSelector):
+    """Does not wait: where no descriptor is ready, the time passes at once."""
 
     now_s = 0.0
 
     def select(self, timeout: float | None = None) -> Any:
-        assert timeout is not None, "nothing will ever happen"
-        self.now_s += max(timeout, 0)
-        return super().select(0)
+        ready = super().select(0)
+        if not ready:
+            assert timeout is not None, "nothing will ever happen"
+            self.now_s += max(timeout, 0)
+        return ready
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
+    """For descriptors at which whatever happens has happened: those of one process. Threads are none of them."""
+
     def __init__(self) -> None:
         self.selector = JumpingSelector()
         super().__init__(self.selector)
+        self.effects = Effects(clock=self.time, worker_pool=SimulatedWorkerPool)
 
     def time(self) -> float:
         return self.selector.now_s
 
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Runs the function at once, in no time."""
+        del executor
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - the caller's, as of a thread
+            future.set_exception(error)
+        return future
 
-def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+
+def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        runner.run(main())
+        return runner.run(main())
 
 
 def now_s() -> float:
     return asyncio.get_running_loop().time()
+
+
+async def time_passes(duration_s: float) -> None:
+    """Lets the clock of a `JumpingLoop` go on."""
+    assert isinstance(asyncio.get_running_loop(), JumpingLoop)
+    await asyncio.sleep(duration_s)
+
+
+jumping = decorator_of(run)
+"""Of a test that runs in a `JumpingLoop`."""

@@ -29,8 +29,8 @@ from rpcrdma.limits import SERVER_AGAIN_S
 from rpcrdma.nfs import v3
 from rpcrdma.verbs.device_config import VerbsConfig
 from support.device_in_memory import DeviceInMemory
-from support.simulated import run_in_virtual_time
-from support.waiting import until
+from support.loops import asynchronous, in_virtual_time
+from support.waiting import time_passes, until
 
 VERBS, SOFTWARE = ProviderInUse("verbs", "memory0"), ProviderInUse("iwarp")
 
@@ -66,65 +66,58 @@ async def called(client: Connection) -> ProviderInUse:
 
 
 @pytest.mark.thorough
-def test_a_device_that_reaches_the_address_is_taken_at_both_ends(
+@asynchronous
+async def test_a_device_that_reaches_the_address_is_taken_at_both_ends(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with serving() as server:
-            (url,) = server.listening
-            assert server.providers == {url: [VERBS, SOFTWARE]}
-            async with connecting(url) as client:
-                assert await called(client) == VERBS
-
-    with caplog.at_level(logging.INFO):
-        asyncio.run(main())
+    caplog.set_level(logging.INFO)
+    async with serving() as server:
+        (url,) = server.listening
+        assert server.providers == {url: [VERBS, SOFTWARE]}
+        async with connecting(url) as client:
+            assert await called(client) == VERBS
     assert [line.count("provider verbs (memory0)") for line in caplog.messages if "version" in line] == [1, 1]
 
 
 @pytest.mark.thorough
-def test_both_kinds_of_clients_reach_one_address(device: DeviceInMemory) -> None:
-    async def main() -> None:
-        async with serving() as server:
-            url = server.listening[0]
-            async with connecting(url, "iwarp") as over_tcp, connecting(url, "verbs") as over_device:
-                assert (await called(over_tcp), await called(over_device)) == (SOFTWARE, VERBS)
-
-    asyncio.run(main())
+@asynchronous
+async def test_both_kinds_of_clients_reach_one_address(device: DeviceInMemory) -> None:
+    async with serving() as server:
+        url = server.listening[0]
+        async with connecting(url, "iwarp") as over_tcp, connecting(url, "verbs") as over_device:
+            assert (await called(over_tcp), await called(over_device)) == (SOFTWARE, VERBS)
 
 
 @pytest.mark.thorough
-def test_an_address_that_no_device_reaches_is_the_software_rnics(
+@asynchronous
+async def test_an_address_that_no_device_reaches_is_the_software_rnics(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        device.reached.clear()
-        async with serving() as server, connecting(server.listening[0]) as client:
-            assert server.providers == {server.listening[0]: [SOFTWARE]}
-            assert await called(client) == SOFTWARE
-
-    with caplog.at_level(logging.INFO):
-        asyncio.run(main())
+    caplog.set_level(logging.INFO)
+    device.reached.clear()
+    async with serving() as server, connecting(server.listening[0]) as client:
+        assert server.providers == {server.listening[0]: [SOFTWARE]}
+        assert await called(client) == SOFTWARE
     assert [line for line in caplog.messages if "no RDMA device reaches it" in line] != []
     assert [line for line in caplog.messages if "not by provider verbs" in line] == []
 
 
 @pytest.mark.thorough
-def test_a_server_that_refuses_the_device_gets_the_software_rnic_at_once(
+@asynchronous
+async def test_a_server_that_refuses_the_device_gets_the_software_rnic_at_once(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_to_connect, "_HEAD_START_S", 1000.0)
 
-    async def main() -> None:
-        async with serving(provider="iwarp") as server, connecting(server.listening[0]) as client:
-            assert await called(client) == SOFTWARE
-
-    with caplog.at_level(logging.INFO):
-        asyncio.run(main())
+    caplog.set_level(logging.INFO)
+    async with serving(provider="iwarp") as server, connecting(server.listening[0]) as client:
+        assert await called(client) == SOFTWARE
     assert [line for line in caplog.messages if "by provider verbs: " in line and "refused" in line] != []
 
 
 @pytest.mark.thorough
-def test_a_server_that_does_not_answer_the_device_gets_the_software_rnic_after_its_head_start(
+@asynchronous
+async def test_a_server_that_does_not_answer_the_device_gets_the_software_rnic_after_its_head_start(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_to_connect, "_HEAD_START_S", 0.01)
@@ -144,14 +137,11 @@ def test_a_server_that_does_not_answer_the_device_gets_the_software_rnic_after_i
 
     monkeypatch.setattr(device, "EventChannel", channel)
 
-    async def main() -> None:
-        async with serving(provider="iwarp") as server:
-            for _ in range(2):
-                async with connecting(server.listening[0], connect_timeout_s=1000.0) as client:
-                    assert await called(client) == SOFTWARE
-
-    with caplog.at_level(logging.INFO):
-        asyncio.run(main())
+    caplog.set_level(logging.INFO)
+    async with serving(provider="iwarp") as server:
+        for _ in range(2):
+            async with connecting(server.listening[0], connect_timeout_s=1000.0) as client:
+                assert await called(client) == SOFTWARE
     told = [line.partition("by provider verbs: ")[2] for line in caplog.messages if "by provider verbs: " in line]
     assert told == [f"no answer {when}; trying provider iwarp" for when in ("for 0.01 s", "lately")]
 
@@ -165,31 +155,28 @@ class Made:
         self.aborted = reason
 
 
-def test_of_two_connections_at_the_same_time_the_devices_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_of_two_connections_at_the_same_time_the_devices_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_to_connect, "_HEAD_START_S", 0.0)
     monkeypatch.setattr(first_to_connect, "RdmaConnection", Made)
 
-    async def main() -> None:
-        begun: list[asyncio.Future[Made]] = []
+    begun: list[asyncio.Future[Made]] = []
 
-        async def dial() -> Made:
-            begun.append(asyncio.get_running_loop().create_future())
-            return await begun[-1]
+    async def dial() -> Made:
+        begun.append(asyncio.get_running_loop().create_future())
+        return await begun[-1]
 
-        url = parse_url("rdma://127.0.0.1")
-        dialers = [
-            SimpleNamespace(url=url, server=(name,), provider=SimpleNamespace(name=name), dial=dial)
-            for name in ("a", "b")
-        ]
-        chosen = asyncio.ensure_future(first_connection(cast("list[RdmaDialer]", dialers), KnownServers()))
-        await until(lambda: len(begun) == 2)
-        made = [Made(), Made()]
-        for future, each in zip(begun, made, strict=True):
-            future.set_result(each)
-        assert cast("object", await chosen) is made[0]
-        assert [bool(each.aborted) for each in made] == [False, True]
-
-    asyncio.run(main())
+    url = parse_url("rdma://127.0.0.1")
+    dialers = [
+        SimpleNamespace(url=url, server=(name,), provider=SimpleNamespace(name=name), dial=dial) for name in ("a", "b")
+    ]
+    chosen = asyncio.ensure_future(first_connection(cast("list[RdmaDialer]", dialers), KnownServers()))
+    await until(lambda: len(begun) == 2)
+    made = [Made(), Made()]
+    for future, each in zip(begun, made, strict=True):
+        future.set_result(each)
+    assert cast("object", await chosen) is made[0]
+    assert [bool(each.aborted) for each in made] == [False, True]
 
 
 class Dialer:
@@ -207,7 +194,7 @@ class Dialer:
         self._tried.append(self.provider.name)
         if isinstance(self._answer, ConnectFailed):
             raise self._answer
-        await asyncio.sleep(1000.0 if self._answer is None else self._answer)
+        await time_passes(1000.0 if self._answer is None else self._answer)
         return Made()
 
 
@@ -228,53 +215,47 @@ class Dialing:
         return now_s() - before_s
 
 
-def test_a_server_that_is_silent_over_devices_is_not_waited_for_again(
+@in_virtual_time
+async def test_a_server_that_is_silent_over_devices_is_not_waited_for_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(first_to_connect, "RdmaConnection", Made)
 
-    async def main() -> None:
-        dialing = Dialing(verbs=None, iwarp=0.0)
-        assert await dialing.connect() == 1.0
-        caplog.clear()
-        for _ in range(3):
-            assert await dialing.connect() == 0.0
-        assert dialing.tried == ["verbs", "iwarp", *["iwarp"] * 3]
-        assert [line.count("verbs: no answer lately; trying provider iwarp") for line in caplog.messages] == [1, 1, 1]
-        await asyncio.sleep(SERVER_AGAIN_S)
-        assert await dialing.connect() == 1.0, "it is asked again"
-
-    with caplog.at_level(logging.INFO):
-        run_in_virtual_time(main())
+    caplog.set_level(logging.INFO)
+    dialing = Dialing(verbs=None, iwarp=0.0)
+    assert await dialing.connect() == 1.0
+    caplog.clear()
+    for _ in range(3):
+        assert await dialing.connect() == 0.0
+    assert dialing.tried == ["verbs", "iwarp", *["iwarp"] * 3]
+    assert [line.count("verbs: no answer lately; trying provider iwarp") for line in caplog.messages] == [1, 1, 1]
+    await time_passes(SERVER_AGAIN_S)
+    assert await dialing.connect() == 1.0, "it is asked again"
 
 
-def test_a_silent_device_is_asked_last_and_known_to_answer_when_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_virtual_time
+async def test_a_silent_device_is_asked_last_and_known_to_answer_when_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_to_connect, "RdmaConnection", Made)
 
-    async def main() -> None:
-        dialing = Dialing(verbs=None, iwarp=0.0)
-        await dialing.connect()
-        dialing.tried.clear()
-        dialing.answers.update(verbs=0.5, iwarp=ConnectFailed("refused", refused=True))
-        for _ in range(2):
-            assert await dialing.connect() == 0.5
-        assert dialing.tried == ["iwarp", "verbs", "verbs"]
-
-    run_in_virtual_time(main())
+    dialing = Dialing(verbs=None, iwarp=0.0)
+    await dialing.connect()
+    dialing.tried.clear()
+    dialing.answers.update(verbs=0.5, iwarp=ConnectFailed("refused", refused=True))
+    for _ in range(2):
+        assert await dialing.connect() == 0.5
+    assert dialing.tried == ["iwarp", "verbs", "verbs"]
 
 
-def test_a_device_that_answers_slowly_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_virtual_time
+async def test_a_device_that_answers_slowly_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_to_connect, "RdmaConnection", Made)
 
-    async def main() -> None:
-        dialing = Dialing(verbs=1.5, iwarp=None)
-        for _ in range(2):
-            assert await dialing.connect() == 1.5
-        assert dialing.tried == ["verbs", "iwarp"] * 2
-        now_s = asyncio.get_running_loop().time()
-        assert not dialing.known.is_silent(("iwarp", "server", 20049), now_s), "it had no time to answer"
-
-    run_in_virtual_time(main())
+    dialing = Dialing(verbs=1.5, iwarp=None)
+    for _ in range(2):
+        assert await dialing.connect() == 1.5
+    assert dialing.tried == ["verbs", "iwarp"] * 2
+    now_s = asyncio.get_running_loop().time()
+    assert not dialing.known.is_silent(("iwarp", "server", 20049), now_s), "it had no time to answer"
 
 
 @pytest.mark.thorough
@@ -294,94 +275,82 @@ def test_where_nothing_answers_both_causes_are_named(device: DeviceInMemory) -> 
         assert caught.value.refused
 
 
-def test_a_failure_that_both_would_share_ends_the_attempt(
+@asynchronous
+async def test_a_failure_that_both_would_share_ends_the_attempt(
     device: DeviceInMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        async def unknown(*_: object, **__: object) -> None:
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    async def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
-        with pytest.raises(ConnectFailed, match=r"^cannot connect to nowhere:20049: name or service not known; check"):
-            await connecting("rdma://nowhere")
-
-    asyncio.run(main())
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
+    with pytest.raises(ConnectFailed, match=r"^cannot connect to nowhere:20049: name or service not known; check"):
+        await connecting("rdma://nowhere")
 
 
 @pytest.mark.thorough
-def test_a_listener_may_choose_its_provider(device: DeviceInMemory) -> None:
-    async def main() -> None:
-        urls = ["rdma://127.0.0.1:0?provider=verbs", "rdma://127.0.0.1:0?provider=iwarp"]
-        async with serving(*urls) as server:
-            over_device, over_tcp = server.listening
-            assert server.providers == {over_device: [VERBS], over_tcp: [SOFTWARE]}
-            async with connecting(over_device) as client:
-                assert await called(client) == VERBS
-            async with connecting(over_tcp) as client:
-                assert await called(client) == SOFTWARE
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_listener_may_choose_its_provider(device: DeviceInMemory) -> None:
+    urls = ["rdma://127.0.0.1:0?provider=verbs", "rdma://127.0.0.1:0?provider=iwarp"]
+    async with serving(*urls) as server:
+        over_device, over_tcp = server.listening
+        assert server.providers == {over_device: [VERBS], over_tcp: [SOFTWARE]}
+        async with connecting(over_device) as client:
+            assert await called(client) == VERBS
+        async with connecting(over_tcp) as client:
+            assert await called(client) == SOFTWARE
 
 
 @pytest.mark.thorough
-def test_a_wildcard_address_is_listened_at_by_both(device: DeviceInMemory) -> None:
-    async def main() -> None:
-        async with serving("rdma://0.0.0.0:0") as server:
-            assert list(server.providers.values()) == [[ProviderInUse("verbs"), SOFTWARE]]
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_wildcard_address_is_listened_at_by_both(device: DeviceInMemory) -> None:
+    async with serving("rdma://0.0.0.0:0") as server:
+        assert list(server.providers.values()) == [[ProviderInUse("verbs"), SOFTWARE]]
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("provider", ["auto", "verbs"])
-def test_a_loopback_address_without_a_device_is_not_opened_to_the_network(
+@asynchronous
+async def test_a_loopback_address_without_a_device_is_not_opened_to_the_network(
     device: DeviceInMemory, provider: str
 ) -> None:
-    async def main() -> None:
-        async with serving("rdma://127.0.0.2:0?provider=iwarp") as server:
-            assert device.listeners == {}
-            if provider == "auto":
-                await server.listen("rdma://127.0.0.2:0")
-            else:
-                with pytest.raises(ConnectFailed, match="no rdma device has the address"):
-                    await server.listen("rdma://127.0.0.2:0?provider=verbs")
-            assert device.listeners == {}
-            assert set(map(tuple, server.providers.values())) == {(SOFTWARE,)}
-
-    asyncio.run(main())
+    async with serving("rdma://127.0.0.2:0?provider=iwarp") as server:
+        assert device.listeners == {}
+        if provider == "auto":
+            await server.listen("rdma://127.0.0.2:0")
+        else:
+            with pytest.raises(ConnectFailed, match="no rdma device has the address"):
+                await server.listen("rdma://127.0.0.2:0?provider=verbs")
+        assert device.listeners == {}
+        assert set(map(tuple, server.providers.values())) == {(SOFTWARE,)}
 
 
 @pytest.mark.thorough
-def test_one_provider_is_enough_where_the_other_cannot_listen(
+@asynchronous
+async def test_one_provider_is_enough_where_the_other_cannot_listen(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As with an iWARP device, which takes the port of TCP: its peers and those of the software RNIC are the same."""
 
-    async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            url = f"rdma://127.0.0.1:{taken.getsockname()[1]}"
-            async with serving(url) as server:
-                assert server.providers == {url: [VERBS]}
-                with pytest.raises(ConnectFailed, match="address already in use"):
-                    await server.listen(url)
-
-    with caplog.at_level(logging.INFO):
-        asyncio.run(main())
+    caplog.set_level(logging.INFO)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"rdma://127.0.0.1:{taken.getsockname()[1]}"
+        async with serving(url) as server:
+            assert server.providers == {url: [VERBS]}
+            with pytest.raises(ConnectFailed, match="address already in use"):
+                await server.listen(url)
     assert [line for line in caplog.messages if "not by provider iwarp: address already in use" in line] != []
 
 
 @pytest.mark.thorough
-def test_a_machine_whose_devices_cannot_be_used_says_why(
+@asynchronous
+async def test_a_machine_whose_devices_cannot_be_used_says_why(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verbs_provider, "find", lambda: (None, "rpcrdma_verbs is not installed; install it"))
 
-    async def main() -> None:
-        async with serving() as server, connecting(server.listening[0]) as client:
-            assert await called(client) == SOFTWARE
-
-    with caplog.at_level(logging.INFO):
-        asyncio.run(main())
+    caplog.set_level(logging.INFO)
+    async with serving() as server, connecting(server.listening[0]) as client:
+        assert await called(client) == SOFTWARE
     assert [line.count("rpcrdma_verbs is not installed") for line in caplog.messages if "verbs: " in line] == [1, 1]
 
 

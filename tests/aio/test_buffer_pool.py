@@ -8,6 +8,8 @@ import pytest
 
 from rpcrdma.aio.answering.buffer_pool import BufferPool, BufferShare, OutOfBuffers
 from support.cases import each_case
+from support.loops import asynchronous
+from support.waiting import until
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -56,6 +58,7 @@ def test_a_share_does_not_take_back_the_memory_of_another() -> None:
     other.release(buffer)
     pool.release(buffer)
     assert (pool.lent_octets, one.held, other.held) == (MIB, MIB, 0)
+    one.release(buffer)
     one.release(buffer)
     assert (pool.lent_octets, one.held, other.held) == (0, 0, 0)
 
@@ -169,96 +172,88 @@ def test_greed_in_turns_ends_in_equal_parts() -> None:
     assert pool.octets_max - pool.lent_octets >= max(held)
 
 
-def test_what_waits_goes_on_in_turns_when_there_is_memory_for_it() -> None:
-    async def main() -> None:
-        pool = BufferPool(octets_max=4 * MIB)
-        holder, one, other = pool.share("a"), pool.share("b"), pool.share("c")
-        held = [holder.acquire(MIB), pool.acquire(MIB), pool.acquire(2 * MIB)]
-        order: list[str] = []
+@asynchronous
+async def test_what_waits_goes_on_in_turns_when_there_is_memory_for_it() -> None:
+    pool = BufferPool(octets_max=4 * MIB)
+    holder, one, other = pool.share("a"), pool.share("b"), pool.share("c")
+    held = [holder.acquire(MIB), pool.acquire(MIB), pool.acquire(2 * MIB)]
+    order: list[str] = []
 
-        def wait(share: BufferShare, name: str) -> None:
-            def resume() -> None:
-                buffer = share.acquire(MIB)
-                assert buffer is not None
-                order.append(name)
-                share.release(buffer)
+    def wait(share: BufferShare, name: str) -> None:
+        def resume() -> None:
+            buffer = share.acquire(MIB)
+            assert buffer is not None
+            order.append(name)
+            share.release(buffer)
 
-            share.wait(MIB, resume)
+        share.wait(MIB, resume)
 
-        for number in range(2):
-            wait(one, f"one {number}")
-        wait(other, "other")
-        await asyncio.sleep(0)
-        assert order == []
-        assert pool.waited_for
-        holder.release(held[0])
-        while pool.waited_for:  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        assert order == ["one 0", "other", "one 1"]
-        for buffer in held[1:]:
-            pool.release(buffer)
-        assert pool.lent_octets == 0
-
-    asyncio.run(main())
+    for number in range(2):
+        wait(one, f"one {number}")
+    wait(other, "other")
+    await asyncio.sleep(0)
+    assert order == []
+    assert pool.waited_for
+    holder.release(held[0])
+    await until(lambda: not pool.waited_for)
+    assert order == ["one 0", "other", "one 1"]
+    for buffer in held[1:]:
+        pool.release(buffer)
+    assert pool.lent_octets == 0
 
 
-def test_turns_go_by_client_and_within_it_by_connection() -> None:
+@asynchronous
+async def test_turns_go_by_client_and_within_it_by_connection() -> None:
     """Many connections of one client get no more turns than one of another."""
 
-    async def main() -> None:
-        pool = BufferPool(octets_max=MIB)
-        holder = pool.share("holder")
-        held = holder.acquire(MIB)
-        assert held is not None
-        order: list[str] = []
+    pool = BufferPool(octets_max=MIB)
+    holder = pool.share("holder")
+    held = holder.acquire(MIB)
+    assert held is not None
+    order: list[str] = []
 
-        def wait(share: BufferShare, name: str) -> None:
-            def resume() -> None:
-                order.append(name)
-                buffer = share.acquire(MIB)
-                assert buffer is not None
-                share.release(buffer)
+    def wait(share: BufferShare, name: str) -> None:
+        def resume() -> None:
+            order.append(name)
+            buffer = share.acquire(MIB)
+            assert buffer is not None
+            share.release(buffer)
 
-            share.wait(MIB, resume)
+        share.wait(MIB, resume)
 
-        for number in range(4):
-            share = pool.share("many")
-            for _ in range(2):
-                wait(share, f"many {number}")
-        few = pool.share("few")
-        for _ in range(3):
-            wait(few, "few")
-        holder.release(held)
-        while pool.waited_for:  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        assert order[:6] == ["many 0", "few", "many 1", "few", "many 2", "few"]
-        assert order[6:] == ["many 3", "many 0", "many 1", "many 2", "many 3"]
-
-    asyncio.run(main())
+    for number in range(4):
+        share = pool.share("many")
+        for _ in range(2):
+            wait(share, f"many {number}")
+    few = pool.share("few")
+    for _ in range(3):
+        wait(few, "few")
+    holder.release(held)
+    await until(lambda: not pool.waited_for)
+    assert order[:6] == ["many 0", "few", "many 1", "few", "many 2", "few"]
+    assert order[6:] == ["many 3", "many 0", "many 1", "many 2", "many 3"]
 
 
-def test_the_end_of_a_connection_ends_its_waiting_and_its_client_is_forgotten_with_its_last_buffer() -> None:
-    async def main() -> None:
-        pool = BufferPool(octets_max=MIB)
-        share = pool.share("a")
-        buffer = share.acquire(MIB)
-        assert buffer is not None
-        ended: list[bool] = []
-        share.wait(MIB, lambda: ended.append(True))
-        share.close()
-        assert ended == [True]
-        assert not pool.waited_for
-        with pytest.raises(OutOfBuffers):
-            share.acquire(1)
-        share.wait(1, lambda: ended.append(True))
-        assert ended == [True, True]
-        # The memory of the old connection counts for the new one's client.
-        assert pool.share("a").crowded
-        share.release(buffer)
-        share.close()
-        assert pool.lent_octets == 0
-
-    asyncio.run(main())
+@asynchronous
+async def test_the_end_of_a_connection_ends_its_waiting_and_its_client_is_forgotten_with_its_last_buffer() -> None:
+    pool = BufferPool(octets_max=MIB)
+    share = pool.share("a")
+    buffer = share.acquire(MIB)
+    assert buffer is not None
+    ended: list[bool] = []
+    share.wait(MIB, lambda: ended.append(True))
+    share.close()
+    assert ended == [True]
+    assert not pool.waited_for
+    with pytest.raises(OutOfBuffers):
+        share.acquire(1)
+    share.wait(1, lambda: ended.append(True))
+    assert ended == [True, True]
+    # The memory of the old connection counts for the new one's client.
+    assert pool.share("a").crowded
+    share.release(buffer)
+    share.close()
+    assert pool.lent_octets == 0
 
 
 @each_case(("pooled", "size"), [(MIB, 8 * KIB), (0, 5000)])
@@ -282,18 +277,6 @@ def test_reserved_memory_is_there_when_nothing_else_is_and_is_counted_as_the_buf
 def test_more_than_there_is_can_never_be_had() -> None:
     with pytest.raises(OutOfBuffers, match="at most 1048576"):
         BufferPool(octets_max=MIB).share("a").acquire(MIB + 1)
-
-
-def test_a_share_takes_back_what_it_lent_and_nothing_else() -> None:
-    pool = BufferPool(octets_max=4 * MIB)
-    one, other = pool.share("a"), pool.share("b")
-    buffer = one.acquire(MIB)
-    assert buffer is not None
-    other.release(buffer)
-    assert (one.held_octets, pool.lent_octets) == (MIB, MIB)
-    one.release(buffer)
-    one.release(buffer)
-    assert (one.held_octets, other.held_octets, pool.lent_octets) == (0, 0, 0)
 
 
 def test_of_what_has_arrived_a_connection_takes_28_of_256_mebibytes_and_16_clients_leave_7() -> None:

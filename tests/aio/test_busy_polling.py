@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from jumping_sockets import jumping, run
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.drivers import verbs_manager
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
@@ -15,9 +17,16 @@ from rpcrdma.nfs import v3
 from rpcrdma.verbs.device_config import VerbsConfig
 from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
+from support.loops import asynchronous
 from support.waiting import until
 
 CALLS = 40
+
+
+@pytest.fixture(autouse=True)
+def _ports_of_the_device_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asks TCP of the machine."""
+    monkeypatch.setattr(verbs_manager, "_is_of_tcp", lambda _local: False)
 
 
 class Nothing(v3.NFS_V3_Service):
@@ -26,8 +35,8 @@ class Nothing(v3.NFS_V3_Service):
 
 def connected(device: DeviceInMemory, busy_poll_s: float) -> tuple[Any, Any]:
     """Options of a server, and a function that connects a client to it."""
-    provider = VerbsProvider(device, VerbsConfig(busy_poll_s=busy_poll_s))
-    serving = serve([Nothing()], options=ServeOptions(rdma=RdmaServerConfig(provider=provider)))
+    provider = VerbsProvider(device, VerbsConfig(busy_poll_s=busy_poll_s), device.Announcements)
+    serving = serve([Nothing()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=RdmaServerConfig(provider=provider)))
     return serving, lambda url: connect(url, options=ConnectOptions(provider=provider, keepalive_s=None))
 
 
@@ -48,47 +57,40 @@ def notifications(busy_poll_s: float) -> int:
             await call(client)
             return device.armed - before
 
-    return asyncio.run(main())
+    return run(main)
 
 
-@pytest.mark.thorough
 def test_a_connection_that_polls_is_not_woken_by_its_device() -> None:
     assert notifications(0.0) >= 2 * CALLS
     assert notifications(1.0) <= CALLS / 10
 
 
-@pytest.mark.thorough
-def test_a_connection_polls_for_its_time_and_then_sleeps_and_wakes_again() -> None:
-    async def main() -> None:
-        device = DeviceInMemory()
-        serving, connecting = connected(device, 0.005)
-        async with serving as server, connecting(server.listening[0]) as client:
-            for _ in range(3):
-                before = device.armed
-                await call(client)
-                await until(lambda before=before: device.armed >= before + 2)
-                loop: Any = asyncio.get_running_loop()
-                await until(lambda loop=loop: not [each for each in loop._ready if not each.cancelled()])
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_connection_polls_for_its_time_and_then_sleeps_and_wakes_again() -> None:
+    device = DeviceInMemory()
+    serving, connecting = connected(device, 0.005)
+    async with serving as server, connecting(server.listening[0]) as client:
+        for _ in range(3):
+            before = device.armed
+            await call(client)
+            await until(lambda before=before: device.armed >= before + 2)
+            loop: Any = asyncio.get_running_loop()
+            await until(lambda loop=loop: not [each for each in loop._ready if not each.cancelled()])
 
 
-@pytest.mark.thorough
-def test_a_connection_looks_for_the_answer_to_its_own_call() -> None:
+@jumping
+async def test_a_connection_looks_for_the_answer_to_its_own_call() -> None:
     """The device of this client is mute: its descriptor never becomes readable."""
 
-    async def main() -> None:
-        device = DeviceInMemory()
-        serving, connecting = connected(device, 1.0)
-        async with serving as server, connecting(server.listening[0]) as client:
-            await call(client, 1)
-            driver = client._present._driver
-            driver._awake_until_s = 0.0
-            await until(lambda: not driver._polls)
-            asyncio.get_running_loop().remove_reader(driver.queue_pair.fileno())
-            await asyncio.wait_for(call(client), 10)
-
-    asyncio.run(main())
+    device = DeviceInMemory()
+    serving, connecting = connected(device, 1.0)
+    async with serving as server, connecting(server.listening[0]) as client:
+        await call(client, 1)
+        driver = client._present._driver
+        driver._awake_until_s = 0.0
+        await until(lambda: not driver._polls)
+        asyncio.get_running_loop().remove_reader(driver.queue_pair.fileno())
+        await call(client)
 
 
 @each_case("busy_poll_s", [-1e-6, 1.1, float("nan")])

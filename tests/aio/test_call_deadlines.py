@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from jumping_sockets import now_s
+from local_tcp import without_network
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.errors import CallTimeout
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-
-pytestmark = pytest.mark.thorough
+from support.cases import each_case
 
 HANDLE = v3.nfs_fh3(data=b"handle")
 NO_ATTRIBUTES = v3.post_op_attr(False, None)
@@ -33,56 +34,53 @@ class Files(v3.NFS_V3_Service):
         return v3.ACCESS3res(v3.nfsstat3.NFS3ERR_STALE, v3.ACCESS3resfail(NO_ATTRIBUTES))
 
 
-@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
-def test_calls_with_time_limits_set_one_timer(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@each_case("scheme", ["rdma", "tcp"])
+@without_network
+async def test_calls_with_time_limits_set_one_timer(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     timers: list[float] = []
 
-    async def main() -> None:
-        async with (
-            serve([Files()], [f"{scheme}://127.0.0.1:0"]) as server,
-            connect(server.listening[0], options=PLAIN) as client,
-        ):
-            await client.call(v3.NULL, None, timeout_s=100)
-            loop = asyncio.get_running_loop()
-            call_at = loop.call_at
+    async with (
+        serve([Files()], [f"{scheme}://127.0.0.1:0"]) as server,
+        connect(server.listening[0], options=PLAIN) as client,
+    ):
+        await client.call(v3.NULL, None, timeout_s=100)
+        loop = asyncio.get_running_loop()
+        call_at = loop.call_at
 
-            def counted(when: float, *args: Any, **keywords: Any) -> asyncio.TimerHandle:
-                timers.append(when)
-                return call_at(when, *args, **keywords)
+        def counted(when: float, *args: Any, **keywords: Any) -> asyncio.TimerHandle:
+            timers.append(when)
+            return call_at(when, *args, **keywords)
 
-            monkeypatch.setattr(loop, "call_at", counted)
-            for _ in range(20):
-                await client.call(v3.ACCESS, ACCESS, timeout_s=100)
-            await asyncio.gather(*(client.call(v3.ACCESS, ACCESS, timeout_s=200) for _ in range(20)))
-            # An earlier deadline than that of all others may set the timer anew, once.
-            await asyncio.gather(*(client.call(v3.ACCESS, ACCESS, timeout_s=50) for _ in range(20)))
-            # So may a reply that the server could not send at once; 60 calls would set 60 timers.
-            assert len(timers) < 10
-
-    asyncio.run(main())
+        monkeypatch.setattr(loop, "call_at", counted)
+        for _ in range(20):
+            await client.call(v3.ACCESS, ACCESS, timeout_s=100)
+        await asyncio.gather(*(client.call(v3.ACCESS, ACCESS, timeout_s=200) for _ in range(20)))
+        # An earlier deadline than that of all others may set the timer anew, once.
+        await asyncio.gather(*(client.call(v3.ACCESS, ACCESS, timeout_s=50) for _ in range(20)))
+        # So may a reply that the server could not send at once; 60 calls would set 60 timers.
+        assert len(timers) < 10
 
 
-@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
-def test_each_call_ends_at_its_own_deadline(scheme: str) -> None:
-    async def main() -> None:
-        files = Files()
-        async with (
-            serve([files], [f"{scheme}://127.0.0.1:0"]) as server,
-            connect(server.listening[0], options=PLAIN) as client,
-        ):
-            await client.call(v3.NULL, None)
-            ended: list[str] = []
+@each_case("scheme", ["rdma", "tcp"])
+@without_network
+async def test_each_call_ends_at_its_own_deadline(scheme: str) -> None:
+    files = Files()
+    async with (
+        serve([files], [f"{scheme}://127.0.0.1:0"]) as server,
+        connect(server.listening[0], options=PLAIN) as client,
+    ):
+        await client.call(v3.NULL, None)
+        ended: list[str] = []
 
-            async def ask(name: str, timeout_s: float) -> None:
-                with pytest.raises(CallTimeout, match=f"no reply within {timeout_s:g} s"):
-                    await client.call(v3.GETATTR, v3.GETATTR3args(HANDLE), timeout_s=timeout_s)
-                ended.append(name)
+        async def ask(name: str, timeout_s: float) -> None:
+            with pytest.raises(CallTimeout, match=f"no reply within {timeout_s:g} s"):
+                await client.call(v3.GETATTR, v3.GETATTR3args(HANDLE), timeout_s=timeout_s)
+            ended.append(name)
 
-            answered = asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE), timeout_s=60))
-            await asyncio.gather(ask("last", 0.09), ask("first", 0.03), ask("second", 0.06))
-            assert ended == ["first", "second", "last"]
-            assert not answered.done()
-            files.go_on.set()
-            assert (await answered).status == v3.nfsstat3.NFS3ERR_STALE
-
-    asyncio.run(main())
+        answered = asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE), timeout_s=60))
+        await asyncio.gather(ask("last", 9), ask("first", 3), ask("second", 6))
+        assert ended == ["first", "second", "last"]
+        assert not answered.done()
+        assert 9 <= now_s() < 10
+        files.go_on.set()
+        assert (await answered).status == v3.nfsstat3.NFS3ERR_STALE

@@ -15,6 +15,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import Call
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.loops import asynchronous
 from support.programs import procedure
 from support.simulated import not_simulated
 
@@ -103,62 +104,55 @@ async def recorded(scheme: str, *orders: tuple[Procedure[bytes, bytes], int]) ->
 @not_simulated
 @pytest.mark.versions("1", "2", "2-07")
 @pytest.mark.usefixtures("each_provider")
-def test_a_record_has_the_form_and_the_octets(asked: Procedure[bytes, bytes], octets: int, form: str) -> None:
-    async def work() -> None:
-        for scheme in ("rdma", "tcp"):
-            (record,) = await recorded(scheme, (asked, octets))
-            assert record.travelled == (form if scheme == "rdma" else "tcp")
-            assert 0 <= record.octets_sent - octets <= HEADERS_MAX
-            assert 0 <= record.octets_received - octets <= HEADERS_MAX
-
-    asyncio.run(work())
+@asynchronous
+async def test_a_record_has_the_form_and_the_octets(asked: Procedure[bytes, bytes], octets: int, form: str) -> None:
+    for scheme in ("rdma", "tcp"):
+        (record,) = await recorded(scheme, (asked, octets))
+        assert record.travelled == (form if scheme == "rdma" else "tcp")
+        assert 0 <= record.octets_sent - octets <= HEADERS_MAX
+        assert 0 <= record.octets_received - octets <= HEADERS_MAX
 
 
 @pytest.mark.thorough
 @not_simulated
 @pytest.mark.usefixtures("each_provider")
-def test_the_octets_are_those_of_the_rpc_messages_on_either_transport() -> None:
+@asynchronous
+async def test_the_octets_are_those_of_the_rpc_messages_on_either_transport() -> None:
     """Transport headers are not counted, so that both transports count the same."""
 
-    async def work() -> None:
-        orders = [(SMALL, 8), (PLACED, 10_001), (WHOLE, 9_999)]
-        over = {scheme: await recorded(scheme, *orders) for scheme in ("rdma", "tcp")}
-        counted = {
-            scheme: [(record.octets_sent, record.octets_received) for record in records]
-            for scheme, records in over.items()
-        }
-        # XDR pads sent items; a placed result has no padding, as nothing needs it there.
-        for rdma, tcp in zip(counted["rdma"], counted["tcp"], strict=True):
-            assert rdma[0] == tcp[0]
-            assert 0 <= tcp[1] - rdma[1] < 4
-
-    asyncio.run(work())
+    orders = [(SMALL, 8), (PLACED, 10_001), (WHOLE, 9_999)]
+    over = {scheme: await recorded(scheme, *orders) for scheme in ("rdma", "tcp")}
+    counted = {
+        scheme: [(record.octets_sent, record.octets_received) for record in records] for scheme, records in over.items()
+    }
+    # XDR pads sent items; a placed result has no padding, as nothing needs it there.
+    for rdma, tcp in zip(counted["rdma"], counted["tcp"], strict=True):
+        assert rdma[0] == tcp[0]
+        assert 0 <= tcp[1] - rdma[1] < 4
 
 
-def test_calls_without_a_result_have_their_error(scheme: str) -> None:
-    async def work() -> None:
-        records: list[Call] = []
-        options = ConnectOptions(on_call=records.append)
-        async with (
-            serve([Echo()], [f"{scheme}://127.0.0.1:0"], options=ServeOptions(drain_s=0)) as server,
-            connect(server.listening[0], PROGRAM, options=options) as connection,
-        ):
-            # Until the first reply there is one credit, which a call without an answer would keep.
-            await connection.call(SMALL, b"")
-            with pytest.raises(CallTimeout):
-                await connection.call(STUCK, b"", timeout_s=0.01)
-            cancelled = asyncio.create_task(connection.call(STUCK, b""))
-            await asyncio.sleep(0)
-            cancelled.cancel()
-            await asyncio.gather(cancelled, return_exceptions=True)
-            with pytest.raises(RemoteSystemError):
-                await connection.call(FAILING, b"")
-        assert [record.procedure.name for record in records] == [SMALL.name, STUCK.name, STUCK.name, FAILING.name]
-        _, timed_out, given_up, failed = records
-        assert isinstance(timed_out.error, CallTimeout)
-        assert isinstance(given_up.error, asyncio.CancelledError)
-        assert (timed_out.octets_received, given_up.octets_received) == (0, 0)
-        assert failed.octets_received > 0
-        assert isinstance(failed.error, RemoteSystemError)
-
-    asyncio.run(work())
+@asynchronous
+async def test_calls_without_a_result_have_their_error(scheme: str) -> None:
+    records: list[Call] = []
+    options = ConnectOptions(on_call=records.append)
+    async with (
+        serve([Echo()], [f"{scheme}://127.0.0.1:0"], options=ServeOptions(drain_s=0)) as server,
+        connect(server.listening[0], PROGRAM, options=options) as connection,
+    ):
+        # Until the first reply there is one credit, which a call without an answer would keep.
+        await connection.call(SMALL, b"")
+        with pytest.raises(CallTimeout):
+            await connection.call(STUCK, b"", timeout_s=0.01)
+        cancelled = asyncio.create_task(connection.call(STUCK, b""))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.gather(cancelled, return_exceptions=True)
+        with pytest.raises(RemoteSystemError):
+            await connection.call(FAILING, b"")
+    assert [record.procedure.name for record in records] == [SMALL.name, STUCK.name, STUCK.name, FAILING.name]
+    _, timed_out, given_up, failed = records
+    assert isinstance(timed_out.error, CallTimeout)
+    assert isinstance(given_up.error, asyncio.CancelledError)
+    assert (timed_out.octets_received, given_up.octets_received) == (0, 0)
+    assert failed.octets_received > 0
+    assert isinstance(failed.error, RemoteSystemError)

@@ -24,6 +24,7 @@ from rpcrdma.cli.main import main as rpcrdma
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
+from support.loops import asynchronous
 
 pytestmark = pytest.mark.thorough
 
@@ -43,12 +44,12 @@ class CallingBack(Files):
 
     async def getattr(self, _args: v3.GETATTR3args, context: CallContext) -> v3.GETATTR3res:
         context.client.ready()
-        await context.client.call(v3.LOOKUP, LOOKUP, timeout_s=10.0)
+        await context.client.call(v3.LOOKUP, LOOKUP, timeout_s=60.0)
         return v3.GETATTR3res(v3.nfsstat3.NFS3ERR_STALE, None)
 
 
 def page_at(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         text: str = answer.read().decode()
     return text
 
@@ -73,71 +74,67 @@ def telling() -> Iterator[ClientMetrics]:
         yield metrics
 
 
-def test_a_client_tells_its_calls_by_server_and_status() -> None:
-    async def main() -> None:
-        with telling() as metrics:
-            options = ConnectOptions(metrics=metrics)
-            async with serve([Files()], BOTH) as one, serve([Files()], BOTH[:1]) as other:
-                urls = [*one.listening, *other.listening]
-                for url in urls:
-                    async with connect(url, v3.PROGRAM, options=options) as client:
-                        await client.call(v3.NULL, None)
-                        await client.call(v3.LOOKUP, LOOKUP)
-                # The first two again: the counts of ended connections are still there.
-                async with connect(urls[0], v3.PROGRAM, options=options) as client:
+@asynchronous
+async def test_a_client_tells_its_calls_by_server_and_status() -> None:
+    with telling() as metrics:
+        options = ConnectOptions(metrics=metrics)
+        async with serve([Files()], BOTH) as one, serve([Files()], BOTH[:1]) as other:
+            urls = [*one.listening, *other.listening]
+            for url in urls:
+                async with connect(url, v3.PROGRAM, options=options) as client:
                     await client.call(v3.NULL, None)
-                    samples = samples_of(await asyncio.to_thread(page_at, metrics.url))
-                    told = client.statistics.operations[0]
-                for url, calls in zip(urls, (2, 1, 1), strict=True):
-                    where = {"side": "client", "server": url, "transport": url[: url.index(":")]}
-                    null = where | {"program": "100003", "version": "3", "procedure": v3.NULL.name, "status": "SUCCESS"}
-                    absent = where | {"procedure": v3.LOOKUP.name, "status": "NFS3ERR_NOENT"}
-                    assert found(samples, "rpcrdma_procedure_ops_total", **null) == [calls]
-                    assert found(samples, "rpcrdma_procedure_transmissions_total", **null) == [calls]
-                    assert found(samples, "rpcrdma_procedure_ops_total", **absent) == [1]
-                    assert found(samples, "rpcrdma_procedure_sent_bytes_total", **absent)[0] > 40
-                    for part in ("queue", "rtt", "execute"):
-                        assert found(samples, f"rpcrdma_procedure_{part}_seconds_count", **null) == [calls]
-                        assert found(samples, f"rpcrdma_procedure_{part}_seconds_count", **absent) == [1]
-                    assert found(samples, "rpcrdma_procedure_rtt_seconds_sum", **null)[0] > 0
-                    assert found(samples, "rpcrdma_connections_made_total", server=url) == [calls]
-                    assert found(samples, "rpcrdma_connections", server=url) == [calls - 1]
-                assert found(samples, "rpcrdma_calls_by_form_total", server=urls[0], form="short") == [3]
-                assert found(samples, "rpcrdma_calls_by_form_total", server=urls[1]) == []
-                assert not any(name.startswith("rpcrdma_procedure_handler_seconds_") for name, _ in samples)
-                assert (told.procedure, told.ops) == (v3.NULL.name, 1)
-
-    asyncio.run(main())
+                    await client.call(v3.LOOKUP, LOOKUP)
+            # The first two again: the counts of ended connections are still there.
+            async with connect(urls[0], v3.PROGRAM, options=options) as client:
+                await client.call(v3.NULL, None)
+                samples = samples_of(await asyncio.to_thread(page_at, metrics.url))
+                told = client.statistics.operations[0]
+            for url, calls in zip(urls, (2, 1, 1), strict=True):
+                where = {"side": "client", "server": url, "transport": url[: url.index(":")]}
+                null = where | {"program": "100003", "version": "3", "procedure": v3.NULL.name, "status": "SUCCESS"}
+                absent = where | {"procedure": v3.LOOKUP.name, "status": "NFS3ERR_NOENT"}
+                assert found(samples, "rpcrdma_procedure_ops_total", **null) == [calls]
+                assert found(samples, "rpcrdma_procedure_transmissions_total", **null) == [calls]
+                assert found(samples, "rpcrdma_procedure_ops_total", **absent) == [1]
+                assert found(samples, "rpcrdma_procedure_sent_bytes_total", **absent)[0] > 40
+                for part in ("queue", "rtt", "execute"):
+                    assert found(samples, f"rpcrdma_procedure_{part}_seconds_count", **null) == [calls]
+                    assert found(samples, f"rpcrdma_procedure_{part}_seconds_count", **absent) == [1]
+                assert found(samples, "rpcrdma_procedure_rtt_seconds_sum", **null)[0] > 0
+                assert found(samples, "rpcrdma_connections_made_total", server=url) == [calls]
+                assert found(samples, "rpcrdma_connections", server=url) == [calls - 1]
+            assert found(samples, "rpcrdma_calls_by_form_total", server=urls[0], form="short") == [3]
+            assert found(samples, "rpcrdma_calls_by_form_total", server=urls[1]) == []
+            assert not any(name.startswith("rpcrdma_procedure_handler_seconds_") for name, _ in samples)
+            assert (told.procedure, told.ops) == (v3.NULL.name, 1)
 
 
 @each_case("listen", BOTH)
-def test_calls_back_are_told_at_both_ends(listen: str) -> None:
-    async def main() -> None:
-        with telling() as metrics:
-            async with serve([CallingBack()], [listen], options=ServeOptions(count_calls=True)) as server:
-                exporter = MetricsExporter(server)
-                exporter.start("127.0.0.1", 0)
-                options = ConnectOptions(metrics=metrics, services=[Files()])
-                async with connect(server.listening[0], v3.PROGRAM, options=options) as client:
-                    await client.call(v3.GETATTR, v3.GETATTR3args(HANDLE))
-                pages = [await asyncio.to_thread(page_at, url) for url in (exporter.url, metrics.url)]
-                await exporter.close()
-        there, here = map(samples_of, pages)
-        transport = listen[: listen.index(":")]
-        for samples, forward, back in ((there, "server", "client"), (here, "client", "server")):
-            for side, name, status in (
-                (forward, "GETATTR", "NFS3ERR_STALE"),
-                (back, "LOOKUP", "NFS3ERR_NOENT"),
-            ):
-                where = {"side": side, "transport": transport, "procedure": f"NFSPROC3_{name}", "status": status}
-                assert found(samples, "rpcrdma_procedure_ops_total", **where) == [1]
-                part = "handler" if side == "server" else "rtt"
-                assert found(samples, f"rpcrdma_procedure_{part}_seconds_count", **where) == [1]
-        # One reader for both: the table of `rpcrdma stats` is made of it.
-        for page in pages:
-            assert {where.side for where in read_page(page)} == {"server", "client"}
-
-    asyncio.run(main())
+@asynchronous
+async def test_calls_back_are_told_at_both_ends(listen: str) -> None:
+    with telling() as metrics:
+        async with serve([CallingBack()], [listen], options=ServeOptions(count_calls=True)) as server:
+            exporter = MetricsExporter(server)
+            exporter.start("127.0.0.1", 0)
+            options = ConnectOptions(metrics=metrics, services=[Files()])
+            async with connect(server.listening[0], v3.PROGRAM, options=options) as client:
+                await client.call(v3.GETATTR, v3.GETATTR3args(HANDLE))
+            pages = [await asyncio.to_thread(page_at, url) for url in (exporter.url, metrics.url)]
+            await exporter.close()
+    there, here = map(samples_of, pages)
+    transport = listen[: listen.index(":")]
+    for samples, forward, back in ((there, "server", "client"), (here, "client", "server")):
+        for side, name, status in (
+            (forward, "GETATTR", "NFS3ERR_STALE"),
+            (back, "LOOKUP", "NFS3ERR_NOENT"),
+        ):
+            where = {"side": side, "transport": transport, "procedure": f"NFSPROC3_{name}", "status": status}
+            assert found(samples, "rpcrdma_procedure_ops_total", **where) == [1]
+            part = "handler" if side == "server" else "rtt"
+            assert found(samples, f"rpcrdma_procedure_{part}_seconds_count", **where) == [1]
+    # One reader for both: the table of `rpcrdma stats` is made of it.
+    for page in pages:
+        assert {where.side for where in read_page(page)} == {"server", "client"}
 
 
 def test_both_exporters_have_the_same_names() -> None:
@@ -160,24 +157,21 @@ def test_both_exporters_have_the_same_names() -> None:
     assert here - there == {"rpcrdma_reconnects"}
 
 
-def test_servers_beyond_the_bound_are_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_servers_beyond_the_bound_are_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_metrics, "METRICS_SERVERS_MAX", 2)
 
-    async def main() -> None:
-        metrics = ClientMetrics()
-        async with serve([Files()], BOTH[:1] * 4) as server:
-            for url in [*server.listening, server.listening[0]]:
-                async with connect(url, v3.PROGRAM, options=ConnectOptions(metrics=metrics)) as client:
-                    await client.call(v3.NULL, None)
-            samples = samples_of(prometheus_client.generate_latest(registry_of(metrics)).decode())
-            ops = [
-                found(samples, "rpcrdma_procedure_ops_total", server=server)
-                for server in (*server.listening[:2], "other")
-            ]
-            assert ops == [[2], [1], [2]]
-            assert len(found(samples, "rpcrdma_procedure_ops_total")) == 3
-
-    asyncio.run(main())
+    metrics = ClientMetrics()
+    async with serve([Files()], BOTH[:1] * 4) as server:
+        for url in [*server.listening, server.listening[0]]:
+            async with connect(url, v3.PROGRAM, options=ConnectOptions(metrics=metrics)) as client:
+                await client.call(v3.NULL, None)
+        samples = samples_of(prometheus_client.generate_latest(registry_of(metrics)).decode())
+        ops = [
+            found(samples, "rpcrdma_procedure_ops_total", server=server) for server in (*server.listening[:2], "other")
+        ]
+        assert ops == [[2], [1], [2]]
+        assert len(found(samples, "rpcrdma_procedure_ops_total")) == 3
 
 
 def registry_of(metrics: ClientMetrics) -> prometheus_client.CollectorRegistry:
@@ -205,62 +199,59 @@ def test_a_registry_may_ask_in_the_loop_itself_and_after_its_end() -> None:
         assert found(samples_of(page), "rpcrdma_procedure_ops_total", status="SUCCESS") == [1]
 
 
-def test_a_loop_that_does_not_answer_costs_the_scrape_and_not_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_a_loop_that_does_not_answer_costs_the_scrape_and_not_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_metrics, "SNAPSHOT_S", 0.05)
 
-    async def main() -> None:
-        metrics = ClientMetrics()
-        options = ConnectOptions(metrics=metrics)
-        async with (
-            serve([Files()], BOTH[:1]) as server,
-            connect(server.listening[0], v3.PROGRAM, options=options) as client,
-        ):
-            await client.call(v3.NULL, None)
-            got: list[Any] = []
-            thread = threading.Thread(target=lambda: got.append(list(metrics.collect())))
-            thread.start()
-            thread.join()
-            assert got == [[]]
-            samples = samples_of(prometheus_client.generate_latest(registry_of(metrics)).decode())
-            assert found(samples, "rpcrdma_procedure_ops_total") == [1]
-
-    asyncio.run(main())
+    metrics = ClientMetrics()
+    options = ConnectOptions(metrics=metrics)
+    async with (
+        serve([Files()], BOTH[:1]) as server,
+        connect(server.listening[0], v3.PROGRAM, options=options) as client,
+    ):
+        await client.call(v3.NULL, None)
+        got: list[Any] = []
+        thread = threading.Thread(target=lambda: got.append(list(metrics.collect())))
+        thread.start()
+        thread.join()
+        assert got == [[]]
+        samples = samples_of(prometheus_client.generate_latest(registry_of(metrics)).decode())
+        assert found(samples, "rpcrdma_procedure_ops_total") == [1]
 
 
-def test_stats_shows_the_calls_of_a_client(capsys: pytest.CaptureFixture[str]) -> None:
-    async def main() -> None:
-        with telling() as metrics:
-            async with serve([Files()], BOTH[:1]) as server:
-                url = server.listening[0]
-                async with connect(url, v3.PROGRAM, options=ConnectOptions(metrics=metrics)) as client:
-                    await client.call(v3.NULL, None)
-                    await client.call(v3.LOOKUP, LOOKUP)
-                    for words in (["stats", metrics.url], ["stats", "--json", metrics.url]):
-                        assert await asyncio.to_thread(rpcrdma, words) == 0
-        title, headings, lookup, absent, null, document = capsys.readouterr().out.splitlines()
-        assert title == "calls made"
-        assert headings.split()[:8] == [
-            "procedure",
-            "over",
-            "ops",
-            "errors",
-            "bytes_sent",
-            "bytes_recv",
-            "queue",
-            "rtt",
-        ]
-        assert lookup.split()[:4] == ["NFSPROC3_LOOKUP", url, "1", "1"]
-        assert absent.split()[:2] == ["NFS3ERR_NOENT", "1"]
-        assert null.split()[:4] == ["NFSPROC3_NULL", url, "1", "0"]
-        first = json.loads(document)["operations"][0]
-        assert (first["side"], first["server"], first["program"], first["version"]) == ("client", url, "100003", "3")
-        assert first["by_status"]["NFS3ERR_NOENT"]["rtt_us"]["p99"] > 0
-        assert "handler_us" not in first
-
-    asyncio.run(main())
+@asynchronous
+async def test_stats_shows_the_calls_of_a_client(capsys: pytest.CaptureFixture[str]) -> None:
+    with telling() as metrics:
+        async with serve([Files()], BOTH[:1]) as server:
+            url = server.listening[0]
+            async with connect(url, v3.PROGRAM, options=ConnectOptions(metrics=metrics)) as client:
+                await client.call(v3.NULL, None)
+                await client.call(v3.LOOKUP, LOOKUP)
+                for words in (["stats", metrics.url], ["stats", "--json", metrics.url]):
+                    assert await asyncio.to_thread(rpcrdma, words) == 0
+    title, headings, lookup, absent, null, document = capsys.readouterr().out.splitlines()
+    assert title == "calls made"
+    assert headings.split()[:8] == [
+        "procedure",
+        "over",
+        "ops",
+        "errors",
+        "bytes_sent",
+        "bytes_recv",
+        "queue",
+        "rtt",
+    ]
+    assert lookup.split()[:4] == ["NFSPROC3_LOOKUP", url, "1", "1"]
+    assert absent.split()[:2] == ["NFS3ERR_NOENT", "1"]
+    assert null.split()[:4] == ["NFSPROC3_NULL", url, "1", "0"]
+    first = json.loads(document)["operations"][0]
+    assert (first["side"], first["server"], first["program"], first["version"]) == ("client", url, "100003", "3")
+    assert first["by_status"]["NFS3ERR_NOENT"]["rtt_us"]["p99"] > 0
+    assert "handler_us" not in first
 
 
-def test_the_documented_program_tells_of_its_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_the_documented_program_tells_of_its_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     document = (Path(__file__).parents[2] / "docs" / "python-api.md").read_text()
     (program,) = (each for each in re.findall(r"```python\n(.*?)```", document, re.DOTALL) if "ClientMetrics" in each)
     names: dict[str, Any] = {}
@@ -286,10 +277,7 @@ def test_the_documented_program_tells_of_its_copy(monkeypatch: pytest.MonkeyPatc
             assert self.metrics is not None
             seen.append(samples_of(await asyncio.to_thread(page_at, self.metrics.url)))
 
-    async def main() -> None:
-        monkeypatch.setattr(names["rpcrdma"], "nfs_open", Tree)
-        async with serve([Files()], BOTH[:1]) as server:
-            await names["copy_and_tell"](server.listening[0], "tree", "copy")
-
-    asyncio.run(main())
+    monkeypatch.setattr(names["rpcrdma"], "nfs_open", Tree)
+    async with serve([Files()], BOTH[:1]) as server:
+        await names["copy_and_tell"](server.listening[0], "tree", "copy")
     assert found(seen[0], "rpcrdma_procedure_ops_total") == [1]

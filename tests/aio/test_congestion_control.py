@@ -11,6 +11,7 @@ import pytest
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.listener import Listener
 from rpcrdma.aio.drivers.sockets import connected_socket, tune
+from support.loops import asynchronous
 
 pytestmark = pytest.mark.thorough
 
@@ -19,16 +20,14 @@ def congestion_control(sock: socket.socket) -> bytes:
     return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
 
 
-def test_neither_end_of_a_connection_within_one_host_paces_its_segments() -> None:
-    async def main() -> None:
-        accepted: asyncio.Queue[socket.socket] = asyncio.Queue()
-        listener = Listener(accepted.put_nowait, LimitedLog(logging.getLogger("rpcrdma")))
-        ((host, port, _),) = await listener.listen("127.0.0.1", 0)
-        with await connected_socket(host, port) as own, await accepted.get() as peer:
-            listener.close()
-            assert congestion_control(own) == congestion_control(peer) == b"reno"
-
-    asyncio.run(main())
+@asynchronous
+async def test_neither_end_of_a_connection_within_one_host_paces_its_segments() -> None:
+    accepted: asyncio.Queue[socket.socket] = asyncio.Queue()
+    listener = Listener(accepted.put_nowait, LimitedLog(logging.getLogger("rpcrdma")))
+    ((host, port, _),) = await listener.listen("127.0.0.1", 0)
+    with await connected_socket(host, port) as own, await accepted.get() as peer:
+        listener.close()
+        assert congestion_control(own) == congestion_control(peer) == b"reno"
 
 
 def test_a_connection_to_another_address_keeps_the_congestion_control_of_the_system() -> None:

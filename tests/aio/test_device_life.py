@@ -14,9 +14,10 @@ from typing import Any, cast
 
 import pytest
 
+from jumping_sockets import jumping, time_passes
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.client.connection import Connection
-from rpcrdma.aio.drivers import verbs_devices, verbs_listening
+from rpcrdma.aio.drivers import verbs_devices, verbs_listening, verbs_manager
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.sockets import KEEP_ALIVE_IDLE_S
 from rpcrdma.aio.drivers.verbs_driver import VerbsDriver
@@ -34,11 +35,15 @@ from support.device_in_memory import DeviceInMemory
 from support.programs import procedure
 from support.waiting import until
 
-pytestmark = pytest.mark.thorough
-
 NUMBER = 0x20BADBEE
 ECHO, SLOW = procedure(NUMBER, 1, "echo"), procedure(NUMBER, 2, "slow")
 PROGRAM = Program(NUMBER, 1, "WORDS_V1", {1: ECHO, 2: SLOW})
+
+
+@pytest.fixture(autouse=True)
+def _ports_of_the_device_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asks TCP of the machine."""
+    monkeypatch.setattr(verbs_manager, "_is_of_tcp", lambda _local: False)
 
 
 class Words(Service):
@@ -72,7 +77,7 @@ class Joined:
 async def joined(for_s: float | None = None) -> AsyncIterator[Joined]:
     device, words = DeviceInMemory(), Words()
     provider = VerbsProvider(device, announcements=device.Announcements)
-    options = ConnectOptions(provider=provider, reconnect_delay_max_s=0.05, reconnect_for_s=for_s)
+    options = ConnectOptions(provider=provider, reconnect_delay_max_s=2.0, reconnect_for_s=for_s)
     config = RdmaServerConfig(provider=VerbsProvider(device, announcements=device.Announcements))
     async with (
         serve([words], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server,
@@ -80,14 +85,6 @@ async def joined(for_s: float | None = None) -> AsyncIterator[Joined]:
     ):
         assert await client.call(ECHO, 1) == 1
         yield Joined(device, words, server, client)
-
-
-def run(main: Callable[[], Any]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(15):
-            await main()
-
-    asyncio.run(bounded())
 
 
 def through_guard(device: DeviceInMemory) -> None:
@@ -106,30 +103,29 @@ REMOVALS: dict[str, Callable[[DeviceInMemory], None]] = {
 }
 
 
+@pytest.mark.thorough
 @each_case("announced", [True, False])
 @each_case("removal", REMOVALS)
-def test_a_call_survives_the_removal_and_the_return_of_the_device(
+@jumping
+async def test_a_call_survives_the_removal_and_the_return_of_the_device(
     removal: str, announced: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verbs_listening, "_RETRY_FIRST_S", 60.0 if announced else 0.01)
+    monkeypatch.setattr(verbs_listening, "_RETRY_FIRST_S", 1e9 if announced else 0.5)
 
-    async def main() -> None:
-        async with joined() as ends:
-            device = ends.device
-            call = asyncio.ensure_future(ends.client.call(SLOW, 7, timeout_s=14))
-            await until(lambda: ends.words.asked)
-            REMOVALS[removal](device)
-            await until(lambda: device.let_go)
-            assert device.let_go == {"uverbs0": (0, 0)}, "queue pairs, or listeners, held the device until the end"
-            assert not call.done()
-            device.come_back(announced=announced)
-            await until(lambda: ends.words.asked == 2)
-            ends.words.gate.set()
-            assert await call == 7
-            assert ends.client.reconnects == 1
-
-    with caplog.at_level(logging.INFO, "rpcrdma"):
-        run(main)
+    caplog.set_level(logging.INFO, "rpcrdma")
+    async with joined() as ends:
+        device = ends.device
+        call = asyncio.ensure_future(ends.client.call(SLOW, 7, timeout_s=100))
+        await until(lambda: ends.words.asked)
+        REMOVALS[removal](device)
+        await until(lambda: device.let_go)
+        assert device.let_go == {"uverbs0": (0, 0)}, "queue pairs, or listeners, held the device until the end"
+        assert not call.done()
+        device.come_back(announced=announced)
+        await until(lambda: ends.words.asked == 2)
+        ends.words.gate.set()
+        assert await call == 7
+        assert ends.client.reconnects == 1
     said = caplog.text
     assert re.search(
         r"nothing listens at 127\.0\.0\.1:\d+ any more: the RDMA device memory0 was removed.*rdma link", said
@@ -138,37 +134,33 @@ def test_a_call_survives_the_removal_and_the_return_of_the_device(
     assert re.search(r"connection lost: .*the RDMA device memory0 was removed: bring it back", said)
 
 
-def test_while_the_device_is_away_a_call_fails_with_cause_and_remedy() -> None:
-    async def main() -> None:
-        async with joined(for_s=0.05) as ends:
-            ends.device.remove()
-            await until(lambda: ends.device.let_go)
-            with pytest.raises(TransportClosed, match=r"no RDMA device reaches it .*no such device.*rdma link"):
-                await ends.client.call(ECHO, 1, timeout_s=10)
-
-    run(main)
+@jumping
+async def test_while_the_device_is_away_a_call_fails_with_cause_and_remedy() -> None:
+    async with joined(for_s=1.0) as ends:
+        ends.device.remove()
+        await until(lambda: ends.device.let_go)
+        with pytest.raises(TransportClosed, match=r"no RDMA device reaches it .*no such device.*rdma link"):
+            await ends.client.call(ECHO, 1, timeout_s=60)
 
 
-def test_a_device_is_let_go_of_after_the_connections_of_another_event_loop(
+@jumping
+async def test_a_device_is_let_go_of_after_the_connections_of_another_event_loop(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verbs_devices, "_LET_GO_S", 0.0)
 
-    async def main() -> None:
-        async with joined() as ends:
-            device = ends.device
-            other = device.EventChannel().identifier()
-            other.bind("127.0.0.1", 0)
-            queue_pair = other.queue_pair(other.domain(), 4, 4, 1, 1)
-            device.remove()
-            await until(lambda: "is not removed yet: this process still has connections over it" in caplog.text)
-            assert not device.let_go
-            queue_pair.close()
-            await until(lambda: device.let_go)
-            device.come_back()
-            assert await ends.client.call(ECHO, 1, timeout_s=10) == 1
-
-    run(main)
+    async with joined() as ends:
+        device = ends.device
+        other = device.EventChannel().identifier()
+        other.bind("127.0.0.1", 0)
+        queue_pair = other.queue_pair(other.domain(), 4, 4, 1, 1)
+        device.remove()
+        await until(lambda: "is not removed yet: this process still has connections over it" in caplog.text)
+        assert not device.let_go
+        queue_pair.close()
+        await until(lambda: device.let_go)
+        device.come_back()
+        assert await ends.client.call(ECHO, 1, timeout_s=60) == 1
     assert caplog.text.count("is not removed yet") == 1
 
 
@@ -180,120 +172,109 @@ class FailingUser:
 
 
 @each_case("fault", ["of-a-user", "of-the-owners"])
-def test_a_fault_of_one_user_of_a_device_leaves_no_other_user_on_it(
+@jumping
+async def test_a_fault_of_one_user_of_a_device_leaves_no_other_user_on_it(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verbs_devices, "_LET_GO_S", 0.0)
     monkeypatch.setattr(verbs_devices, "_PORT_DOWN_S", 0.0)
     faults: list[str] = []
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        async with joined(for_s=0.05) as ends:
-            loop.set_exception_handler(lambda _, context: faults.append(str(context["exception"])))
-            device = ends.device
-            manager = VerbsProvider(device, announcements=device.Announcements).manager()
-            (watched,) = manager.devices._devices.values()
-            if fault == "of-a-user":
-                watched._users = {FailingUser(): 0, **watched._users}
-                device.happens(DeviceEventKind.PORT_ERROR, 1)
-                await until(lambda: faults and not device.in_use)
-            else:
-                for user in watched._users:
-                    if isinstance(user, VerbsDriver):
-                        user._on_turn = FailingUser().on_turn
-            device.remove()
-            await until(lambda: device.let_go)
-            assert device.let_go == {"uverbs0": (0, 0)}
-            assert faults == ["a fault", "a fault"]
-
-    run(main)
+    loop = asyncio.get_running_loop()
+    async with joined(for_s=1.0) as ends:
+        loop.set_exception_handler(lambda _, context: faults.append(str(context["exception"])))
+        device = ends.device
+        manager = VerbsProvider(device, announcements=device.Announcements).manager()
+        (watched,) = manager.devices._devices.values()
+        if fault == "of-a-user":
+            watched._users = {FailingUser(): 0, **watched._users}
+            device.happens(DeviceEventKind.PORT_ERROR, 1)
+            await until(lambda: faults and not device.in_use)
+        else:
+            for user in watched._users:
+                if isinstance(user, VerbsDriver):
+                    user._on_turn = FailingUser().on_turn
+        device.remove()
+        await until(lambda: device.let_go)
+        assert device.let_go == {"uverbs0": (0, 0)}
+        assert faults == ["a fault", "a fault"]
 
 
-def test_a_fault_of_one_handler_loses_no_event_of_another_identifier() -> None:
+@jumping
+async def test_a_fault_of_one_handler_loses_no_event_of_another_identifier() -> None:
     happened: list[int] = []
     faults: list[str] = []
 
     def fail(event: ManagerEvent) -> None:
         raise RuntimeError("a fault")
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: faults.append(str(context["exception"])))
-        device = DeviceInMemory()
-        manager = VerbsProvider(device, announcements=device.Announcements).manager()
-        identifiers = [manager.identifier(fail), manager.identifier(lambda event: happened.append(event.kind))]
-        for identifier in identifiers:
-            identifier.resolve_address("127.0.0.1", 1, 0, 100)
-        await until(lambda: happened)
-        for identifier in identifiers:
-            manager.end(identifier)
-
-    run(main)
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: faults.append(str(context["exception"])))
+    device = DeviceInMemory()
+    manager = VerbsProvider(device, announcements=device.Announcements).manager()
+    identifiers = [manager.identifier(fail), manager.identifier(lambda event: happened.append(event.kind))]
+    for identifier in identifiers:
+        identifier.resolve_address("127.0.0.1", 1, 0, 100)
+    await until(lambda: happened)
+    for identifier in identifiers:
+        manager.end(identifier)
     assert (faults, happened) == (["a fault"], [ManagerEventKind.ADDRESS_RESOLVED])
 
 
-def test_a_device_can_go_and_come_back_again_and_again() -> None:
-    async def main() -> None:
-        async with joined() as ends:
-            for number in range(3):
-                ends.device.remove()
-                await until(lambda number=number: len(ends.device.let_go) == number + 1)
-                ends.device.come_back()
-                assert await ends.client.call(ECHO, number, timeout_s=10) == number
-            assert list(ends.device.let_go) == ["uverbs0", "uverbs1", "uverbs2"]
-            assert ends.client.reconnects == 3
-
-    run(main)
-
-
-def test_no_connection_is_made_over_a_device_that_is_being_removed() -> None:
-    async def main() -> None:
-        async with joined(for_s=0.01) as ends:
-            device = ends.device
-            manager = VerbsProvider(device, announcements=device.Announcements).manager()
-            identifier = manager.identifier(lambda event: None)
-            identifier.bind("127.0.0.1", 0)
-            device.announce("remove", device.node)
-            await until(lambda: not device.in_use)
-            assert not device.let_go, "the device was let go of before calls could give their memory back"
-            with pytest.raises(OSError, match="memory0 is being removed"):
-                manager.devices.find(identifier)
-            with pytest.raises(TransportClosed, match="memory0 is being removed"):
-                await ends.client.call(ECHO, 1, timeout_s=10)
-            manager.end(identifier)
-            await until(lambda: device.let_go)
-
-    run(main)
+@pytest.mark.thorough
+@jumping
+async def test_a_device_can_go_and_come_back_again_and_again() -> None:
+    async with joined() as ends:
+        for number in range(3):
+            ends.device.remove()
+            await until(lambda number=number: len(ends.device.let_go) == number + 1)
+            ends.device.come_back()
+            assert await ends.client.call(ECHO, number, timeout_s=60) == number
+        assert list(ends.device.let_go) == ["uverbs0", "uverbs1", "uverbs2"]
+        assert ends.client.reconnects == 3
 
 
-def test_the_removal_of_another_device_ends_nothing() -> None:
-    async def main() -> None:
-        async with joined() as ends:
-            ends.device.announce("remove", "uverbs7")
-            ends.device.announce("change", "uverbs0")
-            for _ in range(10):
-                assert await ends.client.call(ECHO, 2) == 2
-            assert ends.client.reconnects == 0
-            assert ends.device.let_go == {}
+@jumping
+async def test_no_connection_is_made_over_a_device_that_is_being_removed() -> None:
+    async with joined(for_s=0.1) as ends:
+        device = ends.device
+        manager = VerbsProvider(device, announcements=device.Announcements).manager()
+        identifier = manager.identifier(lambda event: None)
+        identifier.bind("127.0.0.1", 0)
+        device.announce("remove", device.node)
+        await until(lambda: not device.in_use)
+        assert not device.let_go, "the device was let go of before calls could give their memory back"
+        with pytest.raises(OSError, match="memory0 is being removed"):
+            manager.devices.find(identifier)
+        with pytest.raises(TransportClosed, match="memory0 is being removed"):
+            await ends.client.call(ECHO, 1, timeout_s=60)
+        manager.end(identifier)
+        await until(lambda: device.let_go)
 
-    run(main)
+
+@jumping
+async def test_the_removal_of_another_device_ends_nothing() -> None:
+    async with joined() as ends:
+        ends.device.announce("remove", "uverbs7")
+        ends.device.announce("change", "uverbs0")
+        for _ in range(10):
+            assert await ends.client.call(ECHO, 2) == 2
+        assert ends.client.reconnects == 0
+        assert ends.device.let_go == {}
 
 
-def test_a_port_that_is_down_for_long_ends_connections_and_not_the_listener(
+@jumping
+async def test_a_port_that_is_down_for_long_ends_connections_and_not_the_listener(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verbs_devices, "_PORT_DOWN_S", 0.0)
 
-    async def main() -> None:
-        async with joined() as ends:
-            ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
-            await until(lambda: "connection lost" in caplog.text)
-            assert await ends.client.call(ECHO, 3, timeout_s=10) == 3
-            assert ends.client.reconnects == 1
-
-    with caplog.at_level(logging.INFO, "rpcrdma"):
-        run(main)
+    caplog.set_level(logging.INFO, "rpcrdma")
+    async with joined() as ends:
+        ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
+        await until(lambda: "connection lost" in caplog.text)
+        assert await ends.client.call(ECHO, 3, timeout_s=60) == 3
+        assert ends.client.reconnects == 1
     assert "port 1 of the RDMA device memory0 is down: if it does not come up" in caplog.text
     assert re.search(
         r"ended: port 1 of memory0 is down: check the cable, or bring its network interface up", caplog.text
@@ -301,47 +282,44 @@ def test_a_port_that_is_down_for_long_ends_connections_and_not_the_listener(
     assert "nothing listens" not in caplog.text
 
 
-def test_a_port_of_another_cable_ends_no_connection(
+@jumping
+async def test_a_port_of_another_cable_ends_no_connection(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verbs_devices, "_PORT_DOWN_S", 0.0)
 
-    async def main() -> None:
-        async with joined() as ends:
-            ends.device.happens(DeviceEventKind.PORT_ERROR, 2)
-            for _ in range(10):
-                assert await ends.client.call(ECHO, 2) == 2
-            assert ends.client.reconnects == 0
-            for queue_pair in list(ends.device.in_use):
-                queue_pair.fail_sends(WorkStatus.RETRIES_EXCEEDED)
-            assert await ends.client.call(ECHO, 3, timeout_s=10) == 3
-
-    with caplog.at_level(logging.INFO, "rpcrdma"):
-        run(main)
+    caplog.set_level(logging.INFO, "rpcrdma")
+    async with joined() as ends:
+        ends.device.happens(DeviceEventKind.PORT_ERROR, 2)
+        for _ in range(10):
+            assert await ends.client.call(ECHO, 2) == 2
+        assert ends.client.reconnects == 0
+        for queue_pair in list(ends.device.in_use):
+            queue_pair.fail_sends(WorkStatus.RETRIES_EXCEEDED)
+        assert await ends.client.call(ECHO, 3, timeout_s=60) == 3
     assert "port 2 of the RDMA device memory0 is down: if it does not come up" in caplog.text
     assert "ended: port 2" not in caplog.text
     assert "connection lost: the peer does not answer any more: check" in caplog.text
 
 
-def test_a_port_that_comes_up_again_in_time_costs_no_connection(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with joined() as ends:
-            ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
-            ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
-            await until(lambda: "is down" in caplog.text)
-            loop = asyncio.get_running_loop()
-            timers = [timer for timer in loop._scheduled if "_stays_down" in repr(timer)]  # type: ignore[attr-defined]
-            assert len(timers) == 1
-            ends.device.happens(DeviceEventKind.PORT_ACTIVE, 1)
-            await until(lambda: "is up again" in caplog.text)
-            assert all(timer.cancelled() for timer in timers)
-            assert await ends.client.call(ECHO, 4) == 4
-            assert ends.client.reconnects == 0
-
-    with caplog.at_level(logging.INFO, "rpcrdma"):
-        run(main)
+@jumping
+async def test_a_port_that_comes_up_again_in_time_costs_no_connection(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "rpcrdma")
+    async with joined() as ends:
+        ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
+        ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
+        await until(lambda: "is down" in caplog.text)
+        loop = asyncio.get_running_loop()
+        timers = [timer for timer in loop._scheduled if "_stays_down" in repr(timer)]  # type: ignore[attr-defined]
+        assert len(timers) == 1
+        ends.device.happens(DeviceEventKind.PORT_ACTIVE, 1)
+        await until(lambda: "is up again" in caplog.text)
+        assert all(timer.cancelled() for timer in timers)
+        assert await ends.client.call(ECHO, 4) == 4
+        assert ends.client.reconnects == 0
 
 
+@pytest.mark.thorough
 @each_case(
     ("status", "words"),
     [
@@ -350,117 +328,93 @@ def test_a_port_that_comes_up_again_in_time_costs_no_connection(caplog: pytest.L
     ],
 )
 @each_case("down", [True, False])
-def test_data_that_the_network_does_not_take_names_the_port_that_is_down(
+@jumping
+async def test_data_that_the_network_does_not_take_names_the_port_that_is_down(
     status: WorkStatus, words: str, down: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with joined() as ends:
-            if down:
-                ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
-                await until(lambda: "is down" in caplog.text)
-            for queue_pair in list(ends.device.in_use):
-                queue_pair.fail_sends(status)
-            assert await ends.client.call(ECHO, 5, timeout_s=10) == 5
-            assert ends.client.reconnects == 1
-
-    with caplog.at_level(logging.INFO, "rpcrdma"):
-        run(main)
+    caplog.set_level(logging.INFO, "rpcrdma")
+    async with joined() as ends:
+        if down:
+            ends.device.happens(DeviceEventKind.PORT_ERROR, 1)
+            await until(lambda: "is down" in caplog.text)
+        for queue_pair in list(ends.device.in_use):
+            queue_pair.fail_sends(status)
+        assert await ends.client.call(ECHO, 5, timeout_s=60) == 5
+        assert ends.client.reconnects == 1
     assert f"connection lost: {words}" + ("port 1 of memory0 is down, bring" if down else "check") in caplog.text
 
 
-def test_work_that_is_given_up_names_the_port_that_went_down_at_that_moment(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with joined() as ends:
-            for watched in ends.device.watched:
-                # The event loop does not know of it yet.
-                watched.happened.append((DeviceEventKind.PORT_ERROR, 1))
-            for queue_pair in list(ends.device.in_use):
-                queue_pair.stop()
-            assert await ends.client.call(ECHO, 5, timeout_s=10) == 5
-            assert ends.client.reconnects == 1
-
-    with caplog.at_level(logging.INFO, "rpcrdma"):
-        run(main)
+@jumping
+async def test_work_that_is_given_up_names_the_port_that_went_down_then(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "rpcrdma")
+    async with joined() as ends:
+        for watched in ends.device.watched:
+            # The event loop does not know of it yet.
+            watched.happened.append((DeviceEventKind.PORT_ERROR, 1))
+        for queue_pair in list(ends.device.in_use):
+            queue_pair.stop()
+        assert await ends.client.call(ECHO, 5, timeout_s=60) == 5
+        assert ends.client.reconnects == 1
     assert "connection lost: the device cannot send: port 1 of memory0 is down, bring" in caplog.text
 
 
-def test_a_client_whose_receives_would_lock_too_much_memory_displaces_an_idle_one_or_is_turned_away(
+@jumping
+async def test_a_client_whose_receives_would_lock_too_much_memory_displaces_an_idle_one_or_is_turned_away(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rdma_server, "RDMA_RECEIVES_LOCKED_OCTETS_MAX", 1)
 
-    async def main() -> None:
-        async with joined() as ends:
-            provider = VerbsProvider(ends.device, announcements=ends.device.Announcements)
-            options = ConnectOptions(provider=provider, reconnect=False)
-            url = ends.server.listening[0]
-            async with connect(url, PROGRAM, options=options) as second:
-                assert len(ends.server.connections) == 1
-                assert all(each.locked_octets > 1_000_000 for each in ends.server.connections)
-                call = asyncio.ensure_future(second.call(SLOW, 7))
-                await until(lambda: ends.words.asked)
-                with pytest.raises(ConnectFailed):
-                    await connect(url, PROGRAM, options=options)
-                ends.words.gate.set()
-                assert await call == 7
-
-    with caplog.at_level(logging.INFO, "rpcrdma"):
-        run(main)
+    caplog.set_level(logging.INFO, "rpcrdma")
+    async with joined() as ends:
+        provider = VerbsProvider(ends.device, announcements=ends.device.Announcements)
+        options = ConnectOptions(provider=provider, reconnect=False)
+        url = ends.server.listening[0]
+        async with connect(url, PROGRAM, options=options) as second:
+            assert len(ends.server.connections) == 1
+            assert all(each.locked_octets > 1_000_000 for each in ends.server.connections)
+            call = asyncio.ensure_future(second.call(SLOW, 7))
+            await until(lambda: ends.words.asked)
+            with pytest.raises(ConnectFailed):
+                await connect(url, PROGRAM, options=options)
+            ends.words.gate.set()
+            assert await call == 7
     assert "its place was needed: too many connections" in caplog.text
     assert re.search(r"turned away: 1 connections, whose receives take all memory that RDMA devices may", caplog.text)
 
 
-class AdvancedLoop(asyncio.SelectorEventLoop):
-    """Its clock is `ahead_s` ahead."""
-
-    ahead_s = 0.0
-
-    def time(self) -> float:
-        return super().time() + self.ahead_s
-
-
-def test_a_silent_client_keeps_its_place_while_its_device_answers(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        loop = cast("AdvancedLoop", asyncio.get_running_loop())
-
-        async def after(duration_s: float) -> None:
-            loop.ahead_s += duration_s
-            for _ in range(8):
-                await asyncio.sleep(0)
-
-        device = DeviceInMemory()
-        config = RdmaServerConfig(provider=VerbsProvider(device, announcements=device.Announcements))
-        provider = VerbsProvider(device, announcements=device.Announcements)
-        options = ConnectOptions(provider=provider, reconnect=False)
-        async with serve([Words()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
-            client = await connect(server.listening[0], PROGRAM, options=options)
-            assert await client.call(ECHO, 1) == 1
-            for _ in range(4):
-                await after(KEEP_ALIVE_IDLE_S / 2)
-            assert await client.call(ECHO, 2) == 2
-            for queue_pair in list(device.in_use):
-                queue_pair.fail_sends(WorkStatus.RETRIES_EXCEEDED)
-            assert len(server.connections) == 1
-            for _ in range(2):
-                await after(KEEP_ALIVE_IDLE_S / 2)
-            await until(lambda: not device.in_use)
-            assert not server.connections
-            await client.close()
-
-    with caplog.at_level(logging.INFO, "rpcrdma"), asyncio.Runner(loop_factory=AdvancedLoop) as runner:
-        runner.run(main())
+@jumping
+async def test_a_silent_client_keeps_its_place_while_its_device_answers(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "rpcrdma")
+    device = DeviceInMemory()
+    config = RdmaServerConfig(provider=VerbsProvider(device, announcements=device.Announcements))
+    provider = VerbsProvider(device, announcements=device.Announcements)
+    options = ConnectOptions(provider=provider, reconnect=False)
+    async with serve([Words()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
+        client = await connect(server.listening[0], PROGRAM, options=options)
+        assert await client.call(ECHO, 1) == 1
+        for _ in range(4):
+            await time_passes(KEEP_ALIVE_IDLE_S / 2)
+        assert await client.call(ECHO, 2) == 2
+        for queue_pair in list(device.in_use):
+            queue_pair.fail_sends(WorkStatus.RETRIES_EXCEEDED)
+        assert len(server.connections) == 1
+        for _ in range(2):
+            await time_passes(KEEP_ALIVE_IDLE_S / 2)
+        await until(lambda: not device.in_use)
+        assert not server.connections
+        await client.close()
     assert "ended: the peer does not answer any more: check it and the network" in caplog.text
 
 
-def test_a_listener_whose_address_moved_listens_anew() -> None:
-    async def main() -> None:
-        async with joined() as ends:
-            ((where, listener),) = ends.device.listeners.items()
-            listener._happens(ManagerEventKind.ADDRESS_CHANGED)
-            await until(lambda: ends.device.listeners.get(where) not in (None, listener))
-            assert await ends.client.call(ECHO, 6) == 6
-
-    run(main)
+@jumping
+async def test_a_listener_whose_address_moved_listens_anew() -> None:
+    async with joined() as ends:
+        ((where, listener),) = ends.device.listeners.items()
+        listener._happens(ManagerEventKind.ADDRESS_CHANGED)
+        await until(lambda: ends.device.listeners.get(where) not in (None, listener))
+        assert await ends.client.call(ECHO, 6) == 6
 
 
 class Channel:
@@ -513,84 +467,76 @@ def test_attempts_to_listen_again_become_rarer_up_to_a_bound_and_go_on(
     assert verbs_listening._RETRY_MAX_S == 30
 
 
-def test_where_announcements_were_lost_the_devices_that_exist_are_looked_up(
+@jumping
+async def test_where_announcements_were_lost_the_devices_that_exist_are_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verbs_devices, "_NODES", tmp_path)
     monkeypatch.setattr(verbs_devices, "_LET_GO_S", 0.0)
-    monkeypatch.setattr(verbs_listening, "_RETRY_FIRST_S", 60.0)
+    monkeypatch.setattr(verbs_listening, "_RETRY_FIRST_S", 1e9)
     (tmp_path / "uverbs0").mkdir()
 
-    async def main() -> None:
-        async with joined() as ends:
-            device = ends.device
-            device.announce("lost", "")
-            for _ in range(10):
-                assert await ends.client.call(ECHO, 1) == 1
-            assert ends.client.reconnects == 0
-            (tmp_path / "uverbs0").rename(tmp_path / "uverbs1")
-            device.reached.clear()
-            device.announce("lost", "")
-            await until(lambda: device.let_go)
-            device.come_back(announced=False)
-            device.announce("lost", "")
-            assert await ends.client.call(ECHO, 2, timeout_s=10) == 2
-
-    run(main)
+    async with joined() as ends:
+        device = ends.device
+        device.announce("lost", "")
+        for _ in range(10):
+            assert await ends.client.call(ECHO, 1) == 1
+        assert ends.client.reconnects == 0
+        (tmp_path / "uverbs0").rename(tmp_path / "uverbs1")
+        device.reached.clear()
+        device.announce("lost", "")
+        await until(lambda: device.let_go)
+        device.come_back(announced=False)
+        device.announce("lost", "")
+        assert await ends.client.call(ECHO, 2, timeout_s=60) == 2
 
 
-def test_without_announcements_connections_are_made_all_the_same() -> None:
+@jumping
+async def test_without_announcements_connections_are_made_all_the_same() -> None:
     def refused() -> Any:
         raise OSError(errno.EPERM, "Operation not permitted")
 
-    async def main() -> None:
-        device = DeviceInMemory()
-        config = RdmaServerConfig(provider=VerbsProvider(device, announcements=refused))
-        options = ConnectOptions(provider=VerbsProvider(device, announcements=refused))
-        async with (
-            serve([Words()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server,
-            connect(server.listening[0], PROGRAM, options=options) as client,
-        ):
-            assert await client.call(ECHO, 1) == 1
-
-    run(main)
+    device = DeviceInMemory()
+    config = RdmaServerConfig(provider=VerbsProvider(device, announcements=refused))
+    options = ConnectOptions(provider=VerbsProvider(device, announcements=refused))
+    async with (
+        serve([Words()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server,
+        connect(server.listening[0], PROGRAM, options=options) as client,
+    ):
+        assert await client.call(ECHO, 1) == 1
 
 
-def test_a_device_that_shares_its_address_with_another_is_used_unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        device = DeviceInMemory()
-        provider = VerbsProvider(device, announcements=device.Announcements)
-        manager = provider.manager()
-        assert VerbsProvider(device, announcements=device.Announcements).manager() is manager, (
-            "each provider has one of its own"
-        )
-        identifier = manager.identifier(lambda event: None)
-        identifier.bind("127.0.0.1", 0)
-        identifiers = len(device.channels[0].identifiers)
-        monkeypatch.setitem(device.attributes, "name", "memory1")
-        assert manager.devices.find(cast("Any", SimpleNamespace(device="memory0", local=("127.0.0.1", 1)))) is None
-        assert len(device.channels[0].identifiers) == identifiers, "the guard stayed"
-        assert device.watched == []
-        manager.end(identifier)
-
-    run(main)
+@jumping
+async def test_a_device_that_shares_its_address_with_another_is_used_unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = DeviceInMemory()
+    provider = VerbsProvider(device, announcements=device.Announcements)
+    manager = provider.manager()
+    assert VerbsProvider(device, announcements=device.Announcements).manager() is manager, (
+        "each provider has one of its own"
+    )
+    identifier = manager.identifier(lambda event: None)
+    identifier.bind("127.0.0.1", 0)
+    identifiers = len(device.channels[0].identifiers)
+    monkeypatch.setitem(device.attributes, "name", "memory1")
+    assert manager.devices.find(cast("Any", SimpleNamespace(device="memory0", local=("127.0.0.1", 1)))) is None
+    assert len(device.channels[0].identifiers) == identifiers, "the guard stayed"
+    assert device.watched == []
+    manager.end(identifier)
 
 
 @each_case("end", ["client", "server"])
-def test_an_address_of_a_link_is_watched_where_the_link_is_known_and_else_used_unwatched(end: str) -> None:
-    async def main() -> None:
-        device = DeviceInMemory()
-        device.reached.add("fe80::1")
-        manager = VerbsProvider(device, announcements=device.Announcements).manager()
-        asked = cast("Any", SimpleNamespace(device="memory0", local=("fe80::1", 1)))
-        assert manager.devices.find(asked) is None
-        if end == "client":
-            manager.end(await manager.resolved("fe80::1", 20049, 3, lambda _: None))
-        else:
-            log = LimitedLog(logging.getLogger("rpcrdma"))
-            listening = ListeningAddress(manager, lambda _: None, log, ("fe80::1", 0), 3)
-            listening.open()
-            listening.close()
-        assert len(device.watched) == 1
-
-    run(main)
+@jumping
+async def test_an_address_of_a_link_is_watched_where_the_link_is_known_and_else_used_unwatched(end: str) -> None:
+    device = DeviceInMemory()
+    device.reached.add("fe80::1")
+    manager = VerbsProvider(device, announcements=device.Announcements).manager()
+    asked = cast("Any", SimpleNamespace(device="memory0", local=("fe80::1", 1)))
+    assert manager.devices.find(asked) is None
+    if end == "client":
+        manager.end(await manager.resolved("fe80::1", 20049, 3, lambda _: None))
+    else:
+        log = LimitedLog(logging.getLogger("rpcrdma"))
+        listening = ListeningAddress(manager, lambda _: None, log, ("fe80::1", 0), 3)
+        listening.open()
+        listening.close()
+    assert len(device.watched) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import socket
 import struct
@@ -23,6 +22,7 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.testing.far_provider import FarProvider
 from support.cases import each_case
+from support.loops import asynchronous
 
 HANDLE = v3.nfs_fh3(data=b"handle")
 NO_ATTRIBUTES = v3.post_op_attr(False, None)
@@ -72,14 +72,12 @@ async def write_of(connection: Connection) -> tuple[int, int, int]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("provider", [SoftwareRnic, LoopbackProvider], ids=lambda kind: kind.name)
 @pytest.mark.parametrize("extension", ["auto", "off"])
-def test_a_busy_server_is_not_a_far_one(provider: type[SoftwareRnic | LoopbackProvider], extension: str) -> None:
-    async def main() -> None:
-        async with connected(provider(), extension) as connection:
-            for _ in range(20):
-                await connection.call(v3.NULL, None)
-                assert await write_of(connection) == (1, 0, 0)
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_busy_server_is_not_a_far_one(provider: type[SoftwareRnic | LoopbackProvider], extension: str) -> None:
+    async with connected(provider(), extension) as connection:
+        for _ in range(20):
+            await connection.call(v3.NULL, None)
+            assert await write_of(connection) == (1, 0, 0)
 
 
 @pytest.mark.thorough
@@ -94,16 +92,14 @@ def test_a_busy_server_is_not_a_far_one(provider: type[SoftwareRnic | LoopbackPr
         (20e-3, "off", (0, 0, 1)),
     ],
 )
-def test_what_the_driver_tells_decides_how_a_long_argument_goes(
+@asynchronous
+async def test_what_the_driver_tells_decides_how_a_long_argument_goes(
     round_trip_s: float | None, extension: str, takes: tuple[int, int, int]
 ) -> None:
-    async def main() -> None:
-        async with connected(FarProvider(SoftwareRnic(), round_trip_s), extension) as connection:
-            assert connection.negotiated is not None
-            assert connection.negotiated.round_trip_s == round_trip_s
-            assert await write_of(connection) == takes
-
-    asyncio.run(main())
+    async with connected(FarProvider(SoftwareRnic(), round_trip_s), extension) as connection:
+        assert connection.negotiated is not None
+        assert connection.negotiated.round_trip_s == round_trip_s
+        assert await write_of(connection) == takes
 
 
 @pytest.mark.thorough

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.connections import tcp_calls_taken
+import local_tcp
+from jumping_sockets import now_s, time_passes
+from local_tcp import without_network
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
-from rpcrdma.aio.server import tcp_server
 from rpcrdma.aio.server.tcp_server import TcpServer
+from rpcrdma.limits import RPC_STALLED_S
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
+from support.loops import asynchronous
 from support.raw_calls import (
     HANDLE,
     READ_REQUEST,
@@ -32,8 +33,6 @@ from support.raw_calls import (
 )
 from support.raw_socket import RawSocketPeer
 from support.waiting import until
-
-pytestmark = pytest.mark.thorough
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20
@@ -67,7 +66,7 @@ class Rig:
         self._stack = stack
 
     async def peer(self) -> RawSocketPeer:
-        peer = await RawSocketPeer.connected("127.0.0.1", self.server.port, receive_octets=65536)
+        peer = RawSocketPeer(await local_tcp.dial("127.0.0.1", self.server.port))
         self._stack.callback(peer.close)
         return peer
 
@@ -77,119 +76,104 @@ class Rig:
 
 
 @asynccontextmanager
-async def serving(stalled_s: float) -> AsyncIterator[Rig]:
-    """A server that cuts off a peer after `stalled_s` seconds without progress, and looks as often."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tcp_calls_taken, "RPC_STALLED_S", stalled_s)
-        patch.setattr(tcp_server, "_RELIEF_S", min(max(stalled_s, 0.0), 1.0))
-        async with TcpServer(Dispatcher([Files()])) as server:
-            await server.listen()
-            server._listener._sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
-            async with AsyncExitStack() as stack:
-                yield Rig(server, stack)
-            await until(lambda: not server.connections)
+async def serving() -> AsyncIterator[Rig]:
+    async with TcpServer(Dispatcher([Files()])) as server:
+        await server.listen()
+        async with AsyncExitStack() as stack:
+            yield Rig(server, stack)
+        await until(lambda: not server.connections)
     assert server.pool.lent_octets == server.arguments.lent_octets == 0
 
 
+@pytest.mark.thorough
 @each_case("sockets", [12, 60])
-def test_sockets_that_read_no_replies_delay_no_other_call_of_their_address(sockets: int) -> None:
-    async def main() -> None:
-        async with serving(1e9) as rig:
-            server = rig.server
-            for number in range(sockets):
-                peer = await rig.peer()
-                read = rpc(6, file_handle() + struct.pack(">QI", 0, MIB), number)
-                await peer.send(record(read) * 16)
-            await until(lambda: server.calls == 16 * sockets or server.pool.waited_for)
-            held = server.pool.lent_octets
-            assert held > server.pool.octets_max / 10
-            honest = await rig.honest()
-            for _ in range(20):
-                await honest.call(v3.NULL, None)
-                await honest.call(v3.REMOVE, v3.REMOVE3args(v3.diropargs3(FH, "name")))
-                reply = await honest.call(v3.READ, v3.READ3args(FH, 0, MIB))
-                assert isinstance(reply.value, v3.READ3resok)
-            # None of the others has got any further meanwhile, and their memory leaves half to other addresses.
-            assert len(server.connections) == sockets + 1
-            assert held <= server.pool.lent_octets <= server.pool.octets_max / 2
-
-    asyncio.run(main())
+@without_network
+async def test_sockets_that_read_no_replies_delay_no_other_call_of_their_address(sockets: int) -> None:
+    async with serving() as rig:
+        server = rig.server
+        for number in range(sockets):
+            peer = await rig.peer()
+            read = rpc(6, file_handle() + struct.pack(">QI", 0, MIB), number)
+            await peer.send(record(read) * 16)
+        await until(lambda: server.calls == 16 * sockets or server.pool.waited_for)
+        held = server.pool.lent_octets
+        assert held > server.pool.octets_max / 10
+        honest = await rig.honest()
+        for _ in range(20):
+            await honest.call(v3.NULL, None)
+            await honest.call(v3.REMOVE, v3.REMOVE3args(v3.diropargs3(FH, "name")))
+            reply = await honest.call(v3.READ, v3.READ3args(FH, 0, MIB))
+            assert isinstance(reply.value, v3.READ3resok)
+        # None of the others has got any further meanwhile, and their memory leaves half to other addresses.
+        assert len(server.connections) == sockets + 1
+        assert held <= server.pool.lent_octets <= server.pool.octets_max / 2
 
 
-@pytest.mark.parametrize("sent", [0, 20_000], ids=["announced", "begun"])
-def test_an_honest_write_waits_for_one_deadline_of_150_unfinished_ones_at_most(sent: int) -> None:
+@pytest.mark.thorough
+@each_case("sent", [0, 20_000])
+@without_network
+async def test_an_honest_write_waits_for_one_deadline_of_150_unfinished_ones_at_most(sent: int) -> None:
     """These hold half of the memory, and the honest one comes last."""
-    stalled_s = 0.5
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        async with serving(stalled_s) as rig:
-            server = rig.server
-            for number in range(150):
-                start = rpc(7, write_args(MIB), number)
-                await (await rig.peer()).send(record(start + bytes(sent), len(start) + MIB))
-            await until(lambda: server.arguments.waited_for)
-            honest = await rig.honest()
-            begun_s = loop.time()
-            reply = await honest.call(v3.WRITE, WRITE)
+    async with serving() as rig:
+        server = rig.server
+        for number in range(150):
+            start = rpc(7, write_args(MIB), number)
+            await (await rig.peer()).send(record(start + bytes(sent), len(start) + MIB))
+        await until(lambda: server.arguments.waited_for)
+        honest = await rig.honest()
+        begun_s = now_s()
+        reply = await honest.call(v3.WRITE, WRITE)
+        assert isinstance(reply.value, v3.WRITE3resok)
+        # One connection at each look would have taken a deadline for each of some 25 that were in its way.
+        assert RPC_STALLED_S < now_s() - begun_s < RPC_STALLED_S + 2
+        await until(lambda: len(server.connections) == 1 or not server.arguments.waited_for)
+
+
+@pytest.mark.thorough
+@without_network
+async def test_those_that_have_stalled_are_all_cut_off_together() -> None:
+    async with serving() as rig:
+        server = rig.server
+        for number in range(20):
+            start = rpc(7, write_args(MIB), number)
+            await (await rig.peer()).send(record(start, len(start) + MIB))
+        await until(lambda: sum(connection.calls_taken.dawdles for connection in server.connections) == 20)
+        await time_passes(RPC_STALLED_S + 1)
+        server.relieve_arguments()
+        assert not server.connections
+
+
+@without_network
+async def test_small_calls_do_not_hide_that_replies_are_left_unread() -> None:
+    async with serving() as rig:
+        server = rig.server
+        peer = await rig.peer()
+        await peer.send(record(rpc(6, file_handle() + struct.pack(">QI", 0, MIB))) * 2)
+        await until(lambda: server.pool.lent_octets >= 2 * MIB)
+        (connection,) = server.connections
+        for _ in range(int(RPC_STALLED_S)):
+            assert not connection.calls_taken.stalled
+            await time_passes(1)
+            calls = server.calls
+            await peer.send(record(rpc(0)))
+            await until(lambda calls=calls: server.calls > calls)  # type: ignore[misc]
+        await time_passes(1)
+        assert connection.calls_taken.stalled
+
+
+@pytest.mark.thorough
+@asynchronous
+async def test_1200_unanswered_writes_over_rdma_delay_no_other_of_their_address(scene: Scenes) -> None:
+    async with scene() as it:
+        for _ in range(38):
+            peer = await it.connected()
+            await assert_works(peer, 1)
+            await peer.send_segments(*(send(write_call(MIB, (7, MIB, 0), xid=n), n) for n in range(2, 34)))
+            assert (await peer.segment()).opcode == READ_REQUEST
+        assert it.pools[1].lent_octets > it.pools[1].octets_max / 10
+        for _ in range(3):
+            reply = await it.good.call(v3.WRITE, WRITE)
             assert isinstance(reply.value, v3.WRITE3resok)
-            # One connection at each look would have taken a deadline for each of some 25 that were in its way.
-            assert loop.time() - begun_s < 10 * stalled_s
-            await until(lambda: len(server.connections) == 1 or not server.arguments.waited_for)
-
-    asyncio.run(main())
-
-
-def test_those_that_have_stalled_are_all_cut_off_together() -> None:
-    async def main() -> None:
-        async with serving(-1.0) as rig:
-            server = rig.server
-            for number in range(20):
-                start = rpc(7, write_args(MIB), number)
-                await (await rig.peer()).send(record(start, len(start) + MIB))
-            await until(lambda: sum(connection.calls_taken.dawdles for connection in server.connections) == 20)
-            server.relieve_arguments()
-            assert not server.connections
-
-    asyncio.run(main())
-
-
-def test_small_calls_do_not_hide_that_replies_are_left_unread() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(loop, "time", lambda: now)
-            async with serving(10) as rig:
-                server = rig.server
-                peer = await rig.peer()
-                await peer.send(record(rpc(6, file_handle() + struct.pack(">QI", 0, MIB))) * 2)
-                await until(lambda: server.pool.lent_octets >= 2 * MIB)
-                (connection,) = server.connections
-                for _ in range(11):
-                    assert not connection.calls_taken.stalled
-                    now += 1
-                    calls = server.calls
-                    await peer.send(record(rpc(0)))
-                    await until(lambda calls=calls: server.calls > calls)  # type: ignore[misc]
-                assert connection.calls_taken.stalled
-
-    asyncio.run(main())
-
-
-def test_1200_unanswered_writes_over_rdma_delay_no_other_of_their_address(scene: Scenes) -> None:
-    async def main() -> None:
-        async with scene() as it:
-            for _ in range(38):
-                peer = await it.connected()
-                await assert_works(peer, 1)
-                await peer.send_segments(*(send(write_call(MIB, (7, MIB, 0), xid=n), n) for n in range(2, 34)))
-                assert (await peer.segment()).opcode == READ_REQUEST
-            assert it.pools[1].lent_octets > it.pools[1].octets_max / 10
-            for _ in range(3):
-                reply = await it.good.call(v3.WRITE, WRITE)
-                assert isinstance(reply.value, v3.WRITE3resok)
-            assert len(it.server.connections) == 39
-            assert it.pools[1].lent_octets <= it.pools[1].octets_max / 2
-
-    asyncio.run(main())
+        assert len(it.server.connections) == 39
+        assert it.pools[1].lent_octets <= it.pools[1].octets_max / 2

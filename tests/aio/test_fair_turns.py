@@ -7,15 +7,13 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
-
+from local_tcp import without_network
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.drivers.effects import Effects
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-
-pytestmark = pytest.mark.thorough
+from support.cases import each_case
 
 BURST = 30
 HANDLE = v3.nfs_fh3(data=b"handle")
@@ -39,37 +37,35 @@ class Inline(v3.NFS_V3_Service):
         return v3.GETATTR3res(v3.nfsstat3.NFS3ERR_STALE, None)
 
 
-@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
-@pytest.mark.parametrize("slow", [True, False])
-def test_a_burst_of_slow_calls_leaves_turns_to_another_connection(scheme: str, slow: bool) -> None:
-    async def main() -> None:
-        # Each look at the clock takes a second, or no time at all.
-        seconds: Iterator[int] = itertools.repeat(0)
-        asyncio.get_running_loop().effects = Effects(clock=lambda: float(next(seconds)))  # type: ignore[attr-defined]
-        service = Inline()
-        async with serve([service], [f"{scheme}://127.0.0.1:0"]) as server:
-            options = ConnectOptions(extension="off")
-            url = server.listening[0]
-            async with (
-                connect(url, v3.PROGRAM, options=options) as one,
-                connect(url, v3.PROGRAM, options=options) as other,
-            ):
-                for client in (one, other):
-                    await client.call(v3.NULL, None)
-                # The credits that a burst takes.
-                await asyncio.gather(*(one.call(v3.NULL, None) for _ in range(BURST)))
-                if slow:
-                    seconds = itertools.count(1)
-                late: list[asyncio.Future[Any]] = []
+@each_case("scheme", ["tcp", "rdma"])
+@each_case("slow", [True, False])
+@without_network
+async def test_a_burst_of_slow_calls_leaves_turns_to_another_connection(scheme: str, slow: bool) -> None:
+    # Each look at the clock takes a second, or no time at all.
+    seconds: Iterator[int] = itertools.repeat(0)
+    asyncio.get_running_loop().effects = Effects(clock=lambda: float(next(seconds)))  # type: ignore[attr-defined]
+    service = Inline()
+    async with serve([service], [f"{scheme}://127.0.0.1:0"]) as server:
+        options = ConnectOptions(extension="off")
+        url = server.listening[0]
+        async with (
+            connect(url, v3.PROGRAM, options=options) as one,
+            connect(url, v3.PROGRAM, options=options) as other,
+        ):
+            for client in (one, other):
+                await client.call(v3.NULL, None)
+            # The credits that a burst takes.
+            await asyncio.gather(*(one.call(v3.NULL, None) for _ in range(BURST)))
+            if slow:
+                seconds = itertools.count(1)
+            late: list[asyncio.Future[Any]] = []
 
-                def ask() -> None:
-                    late.append(asyncio.ensure_future(other.call(v3.GETATTR, v3.GETATTR3args(HANDLE))))
+            def ask() -> None:
+                late.append(asyncio.ensure_future(other.call(v3.GETATTR, v3.GETATTR3args(HANDLE))))
 
-                service.on_first = ask
-                await asyncio.gather(*(one.call(v3.ACCESS, v3.ACCESS3args(HANDLE, 1)) for _ in range(BURST)))
-                await asyncio.gather(*late)
-        assert len(service.answered) == BURST + 1
-        assert service.answered.count("getattr") == 1
-        assert (service.answered.index("getattr") < BURST // 2) == slow
-
-    asyncio.run(main())
+            service.on_first = ask
+            await asyncio.gather(*(one.call(v3.ACCESS, v3.ACCESS3args(HANDLE, 1)) for _ in range(BURST)))
+            await asyncio.gather(*late)
+    assert len(service.answered) == BURST + 1
+    assert service.answered.count("getattr") == 1
+    assert (service.answered.index("getattr") < BURST // 2) == slow

@@ -13,7 +13,6 @@ import pytest
 
 from rpcrdma.aio.answering.answering import HandlerRunner, ServerCall
 from rpcrdma.aio.answering.buffer_pool import BufferPool, OutOfBuffers
-from rpcrdma.aio.drivers import limited_log
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc import errors
 from rpcrdma.rpc.calling import CallEncoder, decode_result
@@ -22,6 +21,8 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import ProcedureUnavailable, Service, Surroundings, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload
 from support.cases import each_case
+from support.loops import asynchronous, in_virtual_time
+from support.waiting import time_passes, until
 
 
 def encode(enc: Encoder, value: int) -> None:
@@ -83,70 +84,95 @@ class Run:
         return decode_result(Decoder(reply.reduced), 1, WORD)
 
 
-def test_an_inline_handler_is_done_at_once() -> None:
-    async def main() -> None:
-        runner = HandlerRunner()
-        assert Run(runner, lambda args, context: args + 1).result == 6
-        assert runner.running == 0
-        assert await runner.drain(0)
-
-    asyncio.run(main())
+@inline_or_worker
+def need_not_block(args: int, context: Any) -> Generator[None, None, int]:
+    if args != 5:
+        yield
+    return args + 1
 
 
-@each_case("error", [ValueError, asyncio.CancelledError])
-def test_an_inline_handler_that_fails_is_a_system_error(
-    error: type[BaseException], caplog: pytest.LogCaptureFixture
+@each_case("handler", [lambda args, context: args + 1, need_not_block])
+@in_virtual_time
+async def test_a_handler_that_does_not_block_is_done_at_once(handler: Any) -> None:
+    runner = HandlerRunner()
+    assert Run(runner, handler).result == 6
+    assert runner.running == 0
+    assert await runner.drain(0)
+
+
+def raising(where: str, error: BaseException) -> Any:
+    """A handler that raises an error in the event loop, in a worker thread or as a coroutine."""
+
+    def inline(args: int, context: Any) -> int:
+        raise error
+
+    @in_worker
+    def worker(args: int, context: Any) -> int:
+        raise error
+
+    @inline_or_worker
+    def either(args: int, context: Any) -> Generator[None, None, int]:
+        if where == "late":
+            yield
+        raise error
+
+    async def coroutine(args: int, context: Any) -> int:
+        await asyncio.sleep(0)
+        raise error
+
+    return {"inline": inline, "worker": worker, "task": coroutine}.get(where, either)
+
+
+@each_case(
+    ("where", "error"),
+    [
+        *((where, ValueError("x")) for where in ("inline", "worker", "early", "late", "task")),
+        *((where, asyncio.CancelledError()) for where in ("inline", "task")),
+        ("worker", SystemExit(3)),
+    ],
+)
+@asynchronous
+async def test_whatever_a_handler_raises_is_a_system_error_and_is_logged(
+    where: str, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def handler(args: int, context: Any) -> int:
-        raise error(args)
-
-    async def main() -> None:
-        runner = HandlerRunner()
-        for _ in range(3):
-            with pytest.raises(errors.RemoteSystemError):
-                _ = Run(runner, handler).result
-        await runner.drain(0)
-
-    asyncio.run(main())
+    runner = HandlerRunner()
+    for _ in range(3):
+        run = Run(runner, raising(where, error))
+        await run.done.wait()
+        with pytest.raises(errors.RemoteSystemError):
+            _ = run.result
+    assert await runner.drain(60)
     assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.ERROR]
     assert caplog.records[0].exc_info is not None
-    assert caplog.records[1].getMessage() == "WORD failed and was answered with SYSTEM_ERR (the last of 2 more like it)"
+    assert caplog.messages[1] == "WORD failed and was answered with SYSTEM_ERR (the last of 2 more like it)"
 
 
-def test_failures_that_were_held_back_are_told_of_though_no_more_follow(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(limited_log, "_INTERVAL_S", 0.01)
-
-    async def main() -> None:
-        runner = HandlerRunner()
-        for _ in range(3):
-            with pytest.raises(errors.RemoteSystemError):
-                _ = Run(runner, lambda args, context: args / 0).result
-        # At most two intervals later; the test's time-out bounds it.
-        while len(caplog.records) < 2:  # noqa: ASYNC110 - a log has no event
-            await asyncio.sleep(0.001)
-        await runner.drain(0)
-
-    asyncio.run(main())
-    assert "2 more like it" in caplog.records[1].getMessage()
+@in_virtual_time
+async def test_failures_that_were_held_back_are_told_of_though_no_more_follow(caplog: pytest.LogCaptureFixture) -> None:
+    runner = HandlerRunner()
+    for _ in range(3):
+        Run(runner, lambda args, context: args / 0)
+    await time_passes(59)
+    assert len(caplog.records) == 1
+    await time_passes(2)
+    assert "2 more like it" in caplog.messages[1]
+    await runner.drain(0)
 
 
-def test_a_procedure_that_is_left_out_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+@asynchronous
+async def test_a_procedure_that_is_left_out_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     def handler(args: int, context: Any) -> int:
         raise ProcedureUnavailable
 
-    async def main() -> None:
-        runner = HandlerRunner()
-        with pytest.raises(errors.NoSuchProcedure):
-            _ = Run(runner, handler).result
-        await runner.drain(0)
-
-    asyncio.run(main())
+    runner = HandlerRunner()
+    with pytest.raises(errors.NoSuchProcedure):
+        _ = Run(runner, handler).result
+    await runner.drain(0)
     assert not caplog.records
 
 
-def test_a_handler_that_would_block_is_entered_once_and_goes_on_in_a_thread_with_its_buffers() -> None:
+@asynchronous
+async def test_a_handler_that_would_block_is_entered_once_and_goes_on_in_a_thread_with_its_buffers() -> None:
     seen: list[tuple[bool, bool, int]] = []
 
     def note(context: Any) -> None:
@@ -165,36 +191,19 @@ def test_a_handler_that_would_block_is_entered_once_and_goes_on_in_a_thread_with
         note(context)
         return args
 
-    async def main() -> None:
-        runner = HandlerRunner()
-        run = Run(runner, handler)
-        assert runner.running == 1
-        await run.done.wait()
-        assert run.result == 5
-        run.call.release()
-        assert run.pool.lent_octets == 0
-        assert await runner.drain(1)
-
-    asyncio.run(main())
+    runner = HandlerRunner()
+    call = Run(runner, handler)
+    assert runner.running == 1
+    await call.done.wait()
+    assert call.result == 5
+    call.call.release()
+    assert call.pool.lent_octets == 0
+    assert await runner.drain(60)
     assert seen == [(True, False, 16_384), (False, True, 16_384), (False, True, 16_384)]
 
 
-def test_a_handler_that_need_not_block_is_done_in_the_event_loop() -> None:
-    @inline_or_worker
-    def handler(args: int, context: Any) -> Generator[None, None, int]:
-        if args != 5:
-            yield
-        return args + 1
-
-    async def main() -> None:
-        runner = HandlerRunner()
-        assert Run(runner, handler).result == 6
-        assert await runner.drain(0)
-
-    asyncio.run(main())
-
-
-def test_a_handler_that_finds_no_memory_in_its_thread_begins_again_in_the_event_loop_and_knows_it() -> None:
+@asynchronous
+async def test_a_handler_that_finds_no_memory_in_its_thread_begins_again_in_the_event_loop_and_knows_it() -> None:
     pool = BufferPool(octets_max=8192)
     seen: list[tuple[bool, bool]] = []
 
@@ -205,44 +214,18 @@ def test_a_handler_that_finds_no_memory_in_its_thread_begins_again_in_the_event_
         seen.append((threading.current_thread() is threading.main_thread(), context.may_block))
         return args if len(context.buffer(8192)) else 0
 
-    async def main() -> None:
-        runner = HandlerRunner()
-        other = pool.share("192.0.2.8")
-        taken = other.acquire(8192)
-        assert taken is not None
-        run = Run(runner, handler, idempotent=True, pool=pool)
-        while not pool.waited_for:  # noqa: ASYNC110 - the pool has no event; the test's time-out bounds it
-            await asyncio.sleep(0.001)
-        other.release(taken)
-        await run.done.wait()
-        assert run.result == 5
-        run.call.release()
-        assert await runner.drain(1)
-
-    asyncio.run(main())
+    runner = HandlerRunner()
+    other = pool.share("192.0.2.8")
+    taken = other.acquire(8192)
+    assert taken is not None
+    call = Run(runner, handler, idempotent=True, pool=pool)
+    await until(lambda: pool.waited_for)
+    other.release(taken)
+    await call.done.wait()
+    assert call.result == 5
+    call.call.release()
+    assert await runner.drain(60)
     assert seen == [(True, False), (False, True)] * 2
-
-
-@each_case("where", ["loop", "thread"])
-def test_what_a_handler_raises_before_or_after_it_goes_to_a_thread_is_a_system_error(
-    where: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    @inline_or_worker
-    def handler(args: int, context: Any) -> Generator[None, None, int]:
-        if where == "thread":
-            yield
-        raise ValueError(args)
-
-    async def main() -> None:
-        runner = HandlerRunner()
-        run = Run(runner, handler)
-        await run.done.wait()
-        with pytest.raises(errors.RemoteSystemError):
-            _ = run.result
-        assert await runner.drain(1)
-
-    asyncio.run(main())
-    assert len(caplog.records) == 1
 
 
 def test_a_handler_that_never_says_that_it_would_block_is_not_taken_for_one_that_may() -> None:
@@ -251,27 +234,6 @@ def test_a_handler_that_never_says_that_it_would_block_is_not_taken_for_one_that
 
     with pytest.raises(TypeError, match=r"handler has no `yield` before what may block: mark it with in_worker"):
         inline_or_worker(handler)  # type: ignore[arg-type]
-
-
-@each_case("error", [ValueError("x"), SystemExit(3)])
-def test_whatever_a_worker_raises_is_answered_and_logged_in_the_event_loop(
-    error: BaseException, caplog: pytest.LogCaptureFixture
-) -> None:
-    @in_worker
-    def handler(args: int, context: Any) -> int:
-        raise error
-
-    async def main() -> None:
-        runner = HandlerRunner()
-        run = Run(runner, handler)
-        await run.done.wait()
-        with pytest.raises(errors.RemoteSystemError):
-            _ = run.result
-        assert await runner.drain(1)
-
-    asyncio.run(main())
-    assert len(caplog.records) == 1
-    assert caplog.records[0].exc_info is not None
 
 
 @each_case("where", ["inline", "worker", "task"])
@@ -298,62 +260,56 @@ def test_a_handler_whose_connection_has_ended_is_not_said_to_have_failed_or_been
     async def main() -> None:
         runner = HandlerRunner()
         handler = {"inline": inline, "worker": worker, "task": task}[where]
-        run = Run(runner, handler, idempotent=True)
-        await run.done.wait()
+        call = Run(runner, handler, idempotent=True)
+        await call.done.wait()
         with pytest.raises(errors.RemoteSystemError):
-            _ = run.result
-        assert run.pool.lent_octets == 0
-        assert await runner.drain(1)
+            _ = call.result
+        assert call.pool.lent_octets == 0
+        assert await runner.drain(60)
 
     asyncio.run(main())
     assert [record for record in caplog.records if record.name.startswith("rpcrdma")] == []
 
 
-def test_a_fault_is_logged_also_when_the_connection_has_ended(caplog: pytest.LogCaptureFixture) -> None:
+@asynchronous
+async def test_a_fault_is_logged_also_when_the_connection_has_ended(caplog: pytest.LogCaptureFixture) -> None:
     def handler(args: int, context: Any) -> int:
         context.source.results.close()
         raise ValueError(args)
 
-    async def main() -> None:
-        runner = HandlerRunner()
-        Run(runner, handler)
-        await runner.drain(0)
-
-    asyncio.run(main())
+    runner = HandlerRunner()
+    Run(runner, handler)
+    await runner.drain(0)
     assert [record.getMessage() for record in caplog.records] == ["WORD failed; its connection has ended"]
 
 
-def test_a_small_result_takes_none_of_the_memory_that_is_shared() -> None:
+@asynchronous
+async def test_a_small_result_takes_none_of_the_memory_that_is_shared() -> None:
     pool = BufferPool(octets_max=8192)
 
-    async def main() -> None:
-        call = arrived(Connection(pool), lambda args, context: args)
-        whole = pool.acquire(8192)
-        small = call.buffer(4096)
-        small[:] = b"a" * 4096
-        with pytest.raises(OutOfBuffers):
-            call.buffer(4097)
-        call.release()
-        assert (pool.lent_octets, small) == (8192, b"a" * 4096)
-        pool.release(whole)
-
-    asyncio.run(main())
+    call = arrived(Connection(pool), lambda args, context: args)
+    whole = pool.acquire(8192)
+    small = call.buffer(4096)
+    small[:] = b"a" * 4096
+    with pytest.raises(OutOfBuffers):
+        call.buffer(4097)
+    call.release()
+    assert (pool.lent_octets, small) == (8192, b"a" * 4096)
+    pool.release(whole)
 
 
-def test_what_must_not_run_twice_has_memory_after_its_connection_has_ended() -> None:
+@asynchronous
+async def test_what_must_not_run_twice_has_memory_after_its_connection_has_ended() -> None:
     """A repeat of it, on another connection, gets its result."""
     pool = BufferPool()
 
-    async def main() -> None:
-        call = arrived(Connection(pool), lambda args, context: args)
-        assert call.route.at_most_once
-        call.source.results.close()
-        call.buffer(5000)
-        assert pool.lent_octets == 8192
-        call.release()
-        assert pool.lent_octets == 0
-
-    asyncio.run(main())
+    call = arrived(Connection(pool), lambda args, context: args)
+    assert call.route.at_most_once
+    call.source.results.close()
+    call.buffer(5000)
+    assert pool.lent_octets == 8192
+    call.release()
+    assert pool.lent_octets == 0
 
 
 def test_results_of_many_threads_wake_the_loop_once() -> None:
@@ -362,7 +318,7 @@ def test_results_of_many_threads_wake_the_loop_once() -> None:
 
     @in_worker
     def handler(args: int, context: Any) -> int:
-        ready.wait(10)
+        ready.wait(60)
         return args
 
     async def main() -> None:
@@ -379,14 +335,14 @@ def test_results_of_many_threads_wake_the_loop_once() -> None:
 
         pool._take_results = counted  # type: ignore[method-assign]
         await asyncio.sleep(0)
-        ready.wait(10)
+        ready.wait(60)
         # All four threads have delivered before the loop comes to it.
         while len(pool._asleep) < 4:
             pass
-        for run in runs:
-            await run.done.wait()
-            assert run.result == 5
-        assert await runner.drain(1)
+        for each in runs:
+            await each.done.wait()
+            assert each.result == 5
+        assert await runner.drain(60)
 
     asyncio.run(main())
     assert wakes == 1
@@ -406,7 +362,8 @@ def told_within(told: list[str], name: str, error: OSError | None = None) -> Abs
     return surroundings()
 
 
-def test_the_rest_of_a_handler_runs_within_what_it_said_and_no_other_handler_does() -> None:
+@asynchronous
+async def test_the_rest_of_a_handler_runs_within_what_it_said_and_no_other_handler_does() -> None:
     told: list[str] = []
     alice = told_within(told, "alice")
 
@@ -421,19 +378,17 @@ def test_the_rest_of_a_handler_runs_within_what_it_said_and_no_other_handler_doe
         told.append("other's")
         return args
 
-    async def main() -> None:
-        runner = HandlerRunner(workers=1)
-        for handler in (as_alice, as_alice, other):
-            run = Run(runner, handler)
-            await run.done.wait()
-            assert run.result == 5
-        assert await runner.drain(1)
-
-    asyncio.run(main())
+    runner = HandlerRunner(workers=1)
+    for handler in (as_alice, as_alice, other):
+        call = Run(runner, handler)
+        await call.done.wait()
+        assert call.result == 5
+    assert await runner.drain(60)
     assert told == ["in alice", "alice's", "alice's", "out alice", "other's"]
 
 
-def test_a_handler_may_change_its_surroundings_and_a_failure_does_not_let_others_into_them() -> None:
+@asynchronous
+async def test_a_handler_may_change_its_surroundings_and_a_failure_does_not_let_others_into_them() -> None:
     told: list[str] = []
     alice, bob = told_within(told, "alice"), told_within(told, "bob")
 
@@ -451,19 +406,17 @@ def test_a_handler_may_change_its_surroundings_and_a_failure_does_not_let_others
         told.append("own")
         return args
 
-    async def main() -> None:
-        runner = HandlerRunner(workers=1)
-        for handler in (failing, plain):
-            run = Run(runner, handler)
-            await run.done.wait()
-        assert run.result == 5
-        assert await runner.drain(1)
-
-    asyncio.run(main())
+    runner = HandlerRunner(workers=1)
+    for handler in (failing, plain):
+        call = Run(runner, handler)
+        await call.done.wait()
+    assert call.result == 5
+    assert await runner.drain(60)
     assert told == ["in alice", "out alice", "own", "in bob", "out bob", "own"]
 
 
-def test_surroundings_that_cannot_be_entered_are_an_error_at_the_handlers_yield() -> None:
+@asynchronous
+async def test_surroundings_that_cannot_be_entered_are_an_error_at_the_handlers_yield() -> None:
     told: list[str] = []
 
     @inline_or_worker
@@ -474,69 +427,43 @@ def test_surroundings_that_cannot_be_entered_are_an_error_at_the_handlers_yield(
             return args + 1
         return args
 
-    async def main() -> None:
-        runner = HandlerRunner(workers=1)
-        run = Run(runner, handler)
-        await run.done.wait()
-        assert run.result == 6
-        assert await runner.drain(1)
-
-    asyncio.run(main())
+    runner = HandlerRunner(workers=1)
+    call = Run(runner, handler)
+    await call.done.wait()
+    assert call.result == 6
+    assert await runner.drain(60)
     assert told == []
 
 
-def test_a_coroutine_that_fails_or_is_cancelled_from_inside_is_a_system_error() -> None:
-    async def failing(args: int, context: Any) -> int:
-        await asyncio.sleep(0)
-        raise ValueError(args)
+@asynchronous
+async def test_draining_waits_for_what_runs() -> None:
+    runner = HandlerRunner()
+    gate = asyncio.Event()
 
-    async def cancelled(args: int, context: Any) -> int:
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        future.cancel()
-        return await future
+    async def handler(args: int, context: Any) -> int:
+        await gate.wait()
+        return args
 
-    async def main() -> None:
-        runner = HandlerRunner()
-        for handler in (failing, cancelled):
-            run = Run(runner, handler)
-            await run.done.wait()
-            with pytest.raises(errors.RemoteSystemError):
-                _ = run.result
-        assert await runner.drain(1)
-
-    asyncio.run(main())
-
-
-def test_draining_waits_for_what_runs() -> None:
-    async def main() -> None:
-        runner = HandlerRunner()
-        gate = asyncio.Event()
-
-        async def handler(args: int, context: Any) -> int:
-            await gate.wait()
-            return args
-
-        run = Run(runner, handler)
-        draining = asyncio.create_task(runner.drain(10))
-        await asyncio.sleep(0)
-        assert not draining.done()
-        gate.set()
-        assert await draining
-        assert run.result == 5
-        for late in (handler, lambda args, context: args):
-            with pytest.raises(errors.RemoteSystemError):
-                _ = Run(runner, late).result
-
-    asyncio.run(main())
+    call = Run(runner, handler)
+    draining = asyncio.create_task(runner.drain(60))
+    await asyncio.sleep(0)
+    assert not draining.done()
+    gate.set()
+    assert await draining
+    assert call.result == 5
+    for late in (handler, lambda args, context: args):
+        with pytest.raises(errors.RemoteSystemError):
+            _ = Run(runner, late).result
 
 
-def test_draining_cancels_at_its_deadline_and_drops_late_results() -> None:
+@asynchronous
+async def test_draining_cancels_at_its_deadline_and_drops_late_results() -> None:
     release = threading.Event()
     cancelled: list[bool] = []
 
     @in_worker
     def blocking(args: int, context: Any) -> int:
-        release.wait(10)
+        release.wait(60)
         return args
 
     async def stubborn(args: int, context: Any) -> int:
@@ -547,21 +474,18 @@ def test_draining_cancels_at_its_deadline_and_drops_late_results() -> None:
             raise
         return args
 
-    async def main() -> None:
-        runner = HandlerRunner()
-        runs = [Run(runner, blocking), Run(runner, stubborn)]
-        await asyncio.sleep(0)
-        assert not await runner.drain(0.01)
-        assert cancelled == [True]
-        release.set()
-        for thread in runner._workers._threads:
-            assert thread.daemon
-            await asyncio.to_thread(thread.join, 10)
-        await asyncio.sleep(0)
-        assert runner.running == 0
-        assert [run.replies for run in runs] == [[], []]
-
-    asyncio.run(main())
+    runner = HandlerRunner()
+    runs = [Run(runner, blocking), Run(runner, stubborn)]
+    await asyncio.sleep(0)
+    assert not await runner.drain(0.01)
+    assert cancelled == [True]
+    release.set()
+    for thread in runner._workers._threads:
+        assert thread.daemon
+        await asyncio.to_thread(thread.join, 60)
+    await asyncio.sleep(0)
+    assert runner.running == 0
+    assert [each.replies for each in runs] == [[], []]
 
 
 def test_a_thread_that_outlives_the_loop_is_harmless() -> None:
@@ -569,7 +493,7 @@ def test_a_thread_that_outlives_the_loop_is_harmless() -> None:
 
     @in_worker
     def blocking(args: int, context: Any) -> int:
-        release.wait(10)
+        release.wait(60)
         return args
 
     async def main() -> HandlerRunner:
@@ -581,5 +505,5 @@ def test_a_thread_that_outlives_the_loop_is_harmless() -> None:
     runner = asyncio.run(main())
     release.set()
     (thread,) = runner._workers._threads
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()

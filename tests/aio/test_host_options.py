@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import ssl
 from pathlib import Path
@@ -16,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 import rpcrdma
+from local_tcp import without_network
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -28,6 +28,7 @@ from rpcrdma.transport import Role
 from rpcrdma.transport.authenticator import HostPolicy
 from support.cases import each_case
 from support.host_pair import Hosts
+from support.loops import asynchronous
 
 
 class Nfs(v3.NFS_V3_Service):
@@ -169,48 +170,39 @@ def test_unfit_names_are_told(hosts: Hosts, name: str) -> None:
     assert "is not the name of a host; write a whole DNS name" in failure(of(hosts, Role.SERVER, names=[name]))
 
 
-def test_over_tcp_it_cannot_be_required(hosts: Hosts) -> None:
-    async def work() -> None:
-        options = ConnectOptions(host_authentication=of(hosts, Role.CLIENT))
-        with pytest.raises(
-            HostAuthenticationFailed, match=r"there is none over TCP without TLS; write rdma://127.0.0.1"
-        ):
-            await connect("tcp://127.0.0.1:1", options=options)
-
-    asyncio.run(work())
+@asynchronous
+async def test_over_tcp_it_cannot_be_required(hosts: Hosts) -> None:
+    options = ConnectOptions(host_authentication=of(hosts, Role.CLIENT))
+    with pytest.raises(HostAuthenticationFailed, match=r"there is none over TCP without TLS; write rdma://127.0.0.1"):
+        await connect("tcp://127.0.0.1:1", options=options)
 
 
-@pytest.mark.thorough
-def test_a_server_that_requires_it_offers_over_tcp_what_rdma_has_not(hosts: Hosts) -> None:
+@without_network
+async def test_a_server_that_requires_it_offers_over_tcp_what_rdma_has_not(hosts: Hosts) -> None:
     """Anybody could call the rest without a certificate."""
 
-    async def work() -> None:
-        rdma = RdmaServerConfig(host_authentication=of(hosts, Role.SERVER))
-        async with (
-            serve([Nfs(), Mount()], ["tcp://127.0.0.1:0"], options=ServeOptions(rdma=rdma)) as server,
-            connect(server.listening[0]) as connection,
-        ):
-            await connection.call(null_procedure(mount.PROGRAM.number, mount.PROGRAM.version), None)
-            with pytest.raises(ProgramUnavailable):
-                await connection.call(v3.NULL, None)
-        async with (
-            serve([Nfs(), Mount()], ["tcp://127.0.0.1:0"]) as server,
-            connect(server.listening[0]) as connection,
-        ):
+    rdma = RdmaServerConfig(host_authentication=of(hosts, Role.SERVER))
+    async with (
+        serve([Nfs(), Mount()], ["tcp://127.0.0.1:0"], options=ServeOptions(rdma=rdma)) as server,
+        connect(server.listening[0]) as connection,
+    ):
+        await connection.call(null_procedure(mount.PROGRAM.number, mount.PROGRAM.version), None)
+        with pytest.raises(ProgramUnavailable):
             await connection.call(v3.NULL, None)
+    async with (
+        serve([Nfs(), Mount()], ["tcp://127.0.0.1:0"]) as server,
+        connect(server.listening[0]) as connection,
+    ):
+        await connection.call(v3.NULL, None)
 
-    asyncio.run(work())
 
-
-def test_unfit_files_keep_servers_from_starting_and_clients_from_connecting(hosts: Hosts, tmp_path: Path) -> None:
-    async def work() -> None:
-        unfit = of(hosts, Role.SERVER, key=tmp_path / "none")
-        with pytest.raises(HostAuthenticationFailed, match="cannot read"):
-            await serve([Nfs()], options=ServeOptions(rdma=RdmaServerConfig(host_authentication=unfit)))
-        with pytest.raises(HostAuthenticationFailed, match="cannot read"):
-            await connect("rdma://127.0.0.1:1", options=ConnectOptions(host_authentication=unfit))
-
-    asyncio.run(work())
+@asynchronous
+async def test_unfit_files_keep_servers_from_starting_and_clients_from_connecting(hosts: Hosts, tmp_path: Path) -> None:
+    unfit = of(hosts, Role.SERVER, key=tmp_path / "none")
+    with pytest.raises(HostAuthenticationFailed, match="cannot read"):
+        await serve([Nfs()], options=ServeOptions(rdma=RdmaServerConfig(host_authentication=unfit)))
+    with pytest.raises(HostAuthenticationFailed, match="cannot read"):
+        await connect("rdma://127.0.0.1:1", options=ConnectOptions(host_authentication=unfit))
 
 
 def test_users_find_it_in_the_package() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from local_tcp import without_network
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -23,6 +23,7 @@ from rpcrdma.transport import TransportConfig, VersionRefused
 from support.cases import each_case
 from support.host_certificates import Authority
 from support.host_pair import Hosts
+from support.loops import asynchronous
 from support.waiting import until
 
 pytestmark = pytest.mark.versions("2", "2-07")
@@ -77,42 +78,41 @@ async def ask(connection: Connection) -> None:
 @pytest.mark.req("V2-81")
 @pytest.mark.parametrize("client", ["off", "optional", "required"])
 @pytest.mark.parametrize("server", ["off", "optional", "required"])
-def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, client: str, server: str) -> None:
-    async def work() -> None:
-        outcome = OUTCOMES[client, server]
-        options = ConnectOptions(host_authentication=client_of(hosts, client))
-        async with serving(server_of(hosts, server)) as (served, service):
-            connecting = connect(served.listening[0], v3.PROGRAM, options=options)
-            if outcome not in {"authenticated", "unauthenticated"}:
-                with pytest.raises(HostAuthenticationFailed, match=outcome):
-                    await connecting
-                assert served.statistics().rdma.calls == 0
-                assert service.seen == []
-                return
-            async with connecting as connection:
-                await ask(connection)
-                assert connection.negotiated is not None
-                own, peer = connection.negotiated.own_properties, connection.negotiated.peer_properties
-                assert own is not None
-                assert peer is not None
-                assert own["host_authentication"] is (client != "off")
-                assert peer["host_authentication"] is (outcome == "authenticated")
-                of_server, (of_client,) = connection.negotiated.host_identity, service.seen
-            if outcome == "unauthenticated":
-                assert of_server is of_client is None
-            else:
-                assert of_server is not None
-                assert of_client is not None
-                assert of_server.names == ("server.example", "2001:db8::1", "urn:host:server")
-                assert of_client.names == ("client.example", "192.0.2.7")
-                assert of_server.channel_binding == of_client.channel_binding
-
-    asyncio.run(work())
+@asynchronous
+async def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, client: str, server: str) -> None:
+    outcome = OUTCOMES[client, server]
+    options = ConnectOptions(host_authentication=client_of(hosts, client))
+    async with serving(server_of(hosts, server)) as (served, service):
+        connecting = connect(served.listening[0], v3.PROGRAM, options=options)
+        if outcome not in {"authenticated", "unauthenticated"}:
+            with pytest.raises(HostAuthenticationFailed, match=outcome):
+                await connecting
+            assert served.statistics().rdma.calls == 0
+            assert service.seen == []
+            return
+        async with connecting as connection:
+            await ask(connection)
+            assert connection.negotiated is not None
+            own, peer = connection.negotiated.own_properties, connection.negotiated.peer_properties
+            assert own is not None
+            assert peer is not None
+            assert own["host_authentication"] is (client != "off")
+            assert peer["host_authentication"] is (outcome == "authenticated")
+            of_server, (of_client,) = connection.negotiated.host_identity, service.seen
+        if outcome == "unauthenticated":
+            assert of_server is of_client is None
+        else:
+            assert of_server is not None
+            assert of_client is not None
+            assert of_server.names == ("server.example", "2001:db8::1", "urn:host:server")
+            assert of_client.names == ("client.example", "192.0.2.7")
+            assert of_server.channel_binding == of_client.channel_binding
 
 
 @pytest.mark.req("V2-80")
 @pytest.mark.versions("2")
-def test_a_chain_longer_than_a_message_is_continued(hosts: Hosts, tmp_path: Path, each_provider: str) -> None:
+@asynchronous
+async def test_a_chain_longer_than_a_message_is_continued(hosts: Hosts, tmp_path: Path, each_provider: str) -> None:
     """Unneeded certificates make it long."""
     other = Authority(tmp_path, "other")
     long = tmp_path / "long.pem"
@@ -120,69 +120,58 @@ def test_a_chain_longer_than_a_message_is_continued(hosts: Hosts, tmp_path: Path
     key = tmp_path / "key.pem"
     key.write_bytes(hosts.server.read_bytes())
 
-    async def work() -> None:
-        small = TransportConfig(offered_send_octets=4096, offered_receive_octets=4096)
-        options = ConnectOptions(host_authentication=client_of(hosts), transport=small)
-        authentication = server_of(hosts, certificate=long, key=key)
-        async with serving(authentication, transport=small) as (served, service):
-            async with connect(served.listening[0], v3.PROGRAM, options=options) as connection:
-                await ask(connection)
-                assert connection.statistics is not None
-                assert connection.statistics.pieces_received >= 8
-            assert service.seen[0] is not None
-
-    asyncio.run(work())
+    small = TransportConfig(offered_send_octets=4096, offered_receive_octets=4096)
+    options = ConnectOptions(host_authentication=client_of(hosts), transport=small)
+    authentication = server_of(hosts, certificate=long, key=key)
+    async with serving(authentication, transport=small) as (served, service):
+        async with connect(served.listening[0], v3.PROGRAM, options=options) as connection:
+            await ask(connection)
+            assert connection.statistics is not None
+            assert connection.statistics.pieces_received >= 8
+        assert service.seen[0] is not None
 
 
-@pytest.mark.thorough
-def test_a_chain_without_end_is_refused(hosts: Hosts, tmp_path: Path) -> None:
+@without_network
+async def test_a_chain_without_end_is_refused(hosts: Hosts, tmp_path: Path) -> None:
     long = tmp_path / "long.pem"
     other = Authority(tmp_path, "other")
     long.write_bytes(hosts.server.read_bytes() + other.issue("h").read_bytes() * 230)
     key = tmp_path / "key.pem"
     key.write_bytes(hosts.server.read_bytes())
 
-    async def work() -> None:
-        options = ConnectOptions(host_authentication=client_of(hosts))
-        async with serving(server_of(hosts, certificate=long, key=key)) as (served, _):
-            with pytest.raises(HostAuthenticationFailed, match="more than 65536 octets"):
-                await connect(served.listening[0], v3.PROGRAM, options=options)
-
-    asyncio.run(work())
+    options = ConnectOptions(host_authentication=client_of(hosts))
+    async with serving(server_of(hosts, certificate=long, key=key)) as (served, _):
+        with pytest.raises(HostAuthenticationFailed, match="more than 65536 octets"):
+            await connect(served.listening[0], v3.PROGRAM, options=options)
 
 
-@pytest.mark.thorough
-def test_the_host_of_the_url_is_the_name_that_is_asked_for(hosts: Hosts) -> None:
+@without_network
+async def test_the_host_of_the_url_is_the_name_that_is_asked_for(hosts: Hosts) -> None:
     right = hosts.authority.issue("127.0.0.1")
 
-    async def work() -> None:
-        options = ConnectOptions(host_authentication=client_of(hosts, names=()))
-        async with (
-            serving(server_of(hosts, certificate=right)) as (served, _),
-            connect(served.listening[0], v3.PROGRAM, options=options) as connection,
-        ):
-            await ask(connection)
-        async with serving(server_of(hosts)) as (served, _):
-            with pytest.raises(HostAuthenticationFailed, match=r"names server.example.*, not 127.0.0.1\)"):
-                await connect(served.listening[0], v3.PROGRAM, options=options)
-
-    asyncio.run(work())
+    options = ConnectOptions(host_authentication=client_of(hosts, names=()))
+    async with (
+        serving(server_of(hosts, certificate=right)) as (served, _),
+        connect(served.listening[0], v3.PROGRAM, options=options) as connection,
+    ):
+        await ask(connection)
+    async with serving(server_of(hosts)) as (served, _):
+        with pytest.raises(HostAuthenticationFailed, match=r"names server.example.*, not 127.0.0.1\)"):
+            await connect(served.listening[0], v3.PROGRAM, options=options)
 
 
-def test_a_client_that_the_server_does_not_know_is_told_why_and_logged(
+@asynchronous
+async def test_a_client_that_the_server_does_not_know_is_told_why_and_logged(
     hosts: Hosts, each_provider: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def work() -> None:
-        options = ConnectOptions(host_authentication=client_of(hosts))
-        async with serving(server_of(hosts, names=["another.example"])) as (served, service):
-            with pytest.raises(HostAuthenticationFailed, match="it expects another host than the certificate of"):
-                await connect(served.listening[0], v3.PROGRAM, options=options)
-            assert service.seen == []
-            # The server hears of the end later.
-            await until(lambda: not served.connections)
-
-    with caplog.at_level(logging.INFO, "rpcrdma.server"):
-        asyncio.run(work())
+    caplog.set_level(logging.INFO, "rpcrdma.server")
+    options = ConnectOptions(host_authentication=client_of(hosts))
+    async with serving(server_of(hosts, names=["another.example"])) as (served, service):
+        with pytest.raises(HostAuthenticationFailed, match="it expects another host than the certificate of"):
+            await connect(served.listening[0], v3.PROGRAM, options=options)
+        assert service.seen == []
+        # The server hears of the end later.
+        await until(lambda: not served.connections)
     warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 1
     assert "the peer is another host (its certificate names client.example, 192.0.2.7, not another.example)" in (
@@ -190,86 +179,75 @@ def test_a_client_that_the_server_does_not_know_is_told_why_and_logged(
     )
 
 
-@pytest.mark.thorough
 @each_case("requiring", ["client", "server"])
-def test_version_1_has_none(hosts: Hosts, requiring: str) -> None:
+@without_network
+async def test_version_1_has_none(hosts: Hosts, requiring: str) -> None:
     """Where one side speaks nothing else, the side that requires it refuses before a call is run."""
 
-    async def work() -> None:
-        off = HostAuthentication()
-        client = client_of(hosts) if requiring == "client" else off
-        server = server_of(hosts) if requiring == "server" else off
-        old = ConnectOptions(
-            host_authentication=client, rpcrdma_version="1" if requiring == "server" else "auto", reconnect=False
+    off = HostAuthentication()
+    client = client_of(hosts) if requiring == "client" else off
+    server = server_of(hosts) if requiring == "server" else off
+    old = ConnectOptions(
+        host_authentication=client, rpcrdma_version="1" if requiring == "server" else "auto", reconnect=False
+    )
+    async with serving(server, rpcrdma_version="1" if requiring == "client" else "auto") as (served, service):
+        if requiring == "client":
+            with pytest.raises(HostAuthenticationFailed, match="it is required here, and the peer takes no part"):
+                await connect(served.listening[0], v3.PROGRAM, options=old)
+        else:
+            async with connect(served.listening[0], v3.PROGRAM, options=old) as connection:
+                with pytest.raises(VersionRefused):
+                    await ask(connection)
+        assert service.seen == []
+
+
+@asynchronous
+async def test_what_is_required_cannot_be_had_in_version_1(hosts: Hosts) -> None:
+    with pytest.raises(HostAuthenticationFailed, match="version 1 of RPC-over-RDMA has none; choose another"):
+        await connect(
+            "rdma://127.0.0.1:1",
+            options=ConnectOptions(host_authentication=client_of(hosts), rpcrdma_version="1"),
         )
-        async with serving(server, rpcrdma_version="1" if requiring == "client" else "auto") as (served, service):
-            if requiring == "client":
-                with pytest.raises(HostAuthenticationFailed, match="it is required here, and the peer takes no part"):
-                    await connect(served.listening[0], v3.PROGRAM, options=old)
-            else:
-                async with connect(served.listening[0], v3.PROGRAM, options=old) as connection:
-                    with pytest.raises(VersionRefused):
-                        await ask(connection)
-            assert service.seen == []
-
-    asyncio.run(work())
+    with pytest.raises(HostAuthenticationFailed, match="version 1 of RPC-over-RDMA has none; choose another"):
+        async with serving(server_of(hosts), rpcrdma_version="1"):
+            pass
 
 
-def test_what_is_required_cannot_be_had_in_version_1(hosts: Hosts) -> None:
-    async def work() -> None:
-        with pytest.raises(HostAuthenticationFailed, match="version 1 of RPC-over-RDMA has none; choose another"):
-            await connect(
-                "rdma://127.0.0.1:1",
-                options=ConnectOptions(host_authentication=client_of(hosts), rpcrdma_version="1"),
-            )
-        with pytest.raises(HostAuthenticationFailed, match="version 1 of RPC-over-RDMA has none; choose another"):
-            async with serving(server_of(hosts), rpcrdma_version="1"):
-                pass
-
-    asyncio.run(work())
-
-
-@pytest.mark.thorough
-def test_a_lost_connection_is_authenticated_anew(hosts: Hosts) -> None:
-    async def work() -> None:
-        options = ConnectOptions(host_authentication=client_of(hosts), reconnect_delay_max_s=0.01)
-        async with serving(server_of(hosts)) as (served, service):
-            async with connect(served.listening[0], v3.PROGRAM, options=options) as connection:
-                await ask(connection)
-                for made in served.connections:
-                    made.abort("lost")
-                await ask(connection)
-                assert connection.reconnects == 1
-            first, second = service.seen
-            assert first is not None
-            assert second is not None
-            assert first.names == second.names
-            assert first.channel_binding != second.channel_binding
-
-    asyncio.run(work())
+@without_network
+async def test_a_lost_connection_is_authenticated_anew(hosts: Hosts) -> None:
+    options = ConnectOptions(host_authentication=client_of(hosts), reconnect_delay_max_s=1.0)
+    async with serving(server_of(hosts)) as (served, service):
+        async with connect(served.listening[0], v3.PROGRAM, options=options) as connection:
+            await ask(connection)
+            for made in served.connections:
+                made.abort("lost")
+            await ask(connection)
+            assert connection.reconnects == 1
+        first, second = service.seen
+        assert first is not None
+        assert second is not None
+        assert first.names == second.names
+        assert first.channel_binding != second.channel_binding
 
 
-@pytest.mark.thorough
-def test_connections_end_when_their_authorities_are_replaced(hosts: Hosts, tmp_path: Path) -> None:
+@without_network
+async def test_connections_end_when_their_authorities_are_replaced(hosts: Hosts, tmp_path: Path) -> None:
     authorities = tmp_path / "authorities.pem"
     authorities.write_bytes(hosts.authority.path.read_bytes())
     (tmp_path / "others").mkdir()
     others = Authority(tmp_path / "others", "others").path.read_bytes()
 
-    async def work() -> None:
-        options = ConnectOptions(host_authentication=client_of(hosts), reconnect=False)
-        async with (
-            serving(server_of(hosts, authorities=authorities)) as (server, service),
-            connect(server.listening[0], v3.PROGRAM, options=options) as connection,
-        ):
-            server.reload_certificates()
+    options = ConnectOptions(host_authentication=client_of(hosts), reconnect=False)
+    async with (
+        serving(server_of(hosts, authorities=authorities)) as (server, service),
+        connect(server.listening[0], v3.PROGRAM, options=options) as connection,
+    ):
+        server.reload_certificates()
+        await ask(connection)
+        authorities.write_bytes(others)
+        server.reload_certificates()
+        with pytest.raises(TransportClosed):
             await ask(connection)
-            authorities.write_bytes(others)
-            server.reload_certificates()
-            with pytest.raises(TransportClosed):
-                await ask(connection)
-            with pytest.raises(HostAuthenticationFailed):
-                await connect(server.listening[0], v3.PROGRAM, options=options)
-            assert len(service.seen) == 1
-
-    asyncio.run(work())
+        with pytest.raises(HostAuthenticationFailed):
+            await connect(server.listening[0], v3.PROGRAM, options=options)
+        assert len(service.seen) == 1

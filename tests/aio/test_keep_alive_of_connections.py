@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -13,7 +12,9 @@ from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.service import Service
-from rpcrdma.simulation.loop import now_s, run
+from rpcrdma.simulation.loop import now_s
+from support.loops import in_virtual_time
+from support.waiting import time_passes
 
 NUMBER = 0x20ABCDEF
 PROGRAM = Program(NUMBER, 1, "EMPTY_V1", {})
@@ -39,47 +40,41 @@ async def connected(server: Server, provider: LoopbackProvider, keepalive_s: flo
     return await connect(server.listening[0], PROGRAM, options=options)
 
 
-def test_a_silent_connection_is_asked_about_each_minute_and_left_20_s_after_the_last_answer() -> None:
-    async def main() -> None:
-        provider = LoopbackProvider()
-        async with joined(provider) as server, await connected(server, provider, 60.0) as connection:
-            began_s = now_s()
-            for minutes in range(1, 4):
-                await asyncio.sleep(began_s + 60 * minutes - 0.5 - now_s())
-                assert calls_counted(server) == minutes - 1
-                await asyncio.sleep(1)
-                assert calls_counted(server) == minutes
-            (served,) = server.connections
-            # It reads calls, and answers none.
-            served.drain()
-            await connection.wait_reconnected(0)
-            assert now_s() - began_s == pytest.approx(240 + 20, abs=0.01)
+@in_virtual_time
+async def test_a_silent_connection_is_asked_about_each_minute_and_left_20_s_after_the_last_answer() -> None:
+    provider = LoopbackProvider()
+    async with joined(provider) as server, await connected(server, provider, 60.0) as connection:
+        began_s = now_s()
+        for minutes in range(1, 4):
+            await time_passes(began_s + 60 * minutes - 0.5 - now_s())
+            assert calls_counted(server) == minutes - 1
+            await time_passes(1)
+            assert calls_counted(server) == minutes
+        (served,) = server.connections
+        # It reads calls, and answers none.
+        served.drain()
+        await connection.wait_reconnected(0)
+        assert now_s() - began_s == pytest.approx(240 + 20, abs=0.01)
+        await connection.call(NULL, None)
+        assert connection.reconnects == 1
+
+
+@in_virtual_time
+async def test_calls_put_the_question_off() -> None:
+    provider = LoopbackProvider()
+    async with joined(provider) as server, await connected(server, provider, 60.0) as connection:
+        for _ in range(10):
             await connection.call(NULL, None)
-            assert connection.reconnects == 1
-
-    run(main)
-
-
-def test_calls_put_the_question_off() -> None:
-    async def main() -> None:
-        provider = LoopbackProvider()
-        async with joined(provider) as server, await connected(server, provider, 60.0) as connection:
-            for _ in range(10):
-                await connection.call(NULL, None)
-                await asyncio.sleep(50)
-            assert calls_counted(server) == 10
-            await asyncio.sleep(70)
-            assert calls_counted(server) == 11
-
-    run(main)
+            await time_passes(50)
+        assert calls_counted(server) == 10
+        await time_passes(70)
+        assert calls_counted(server) == 11
 
 
-def test_without_keep_alive_nothing_is_asked() -> None:
-    async def main() -> None:
-        provider = LoopbackProvider()
-        async with joined(provider) as server, await connected(server, provider, None) as connection:
-            await asyncio.sleep(3000)
-            assert calls_counted(server) == 0
-            assert not connection.reconnects
-
-    run(main)
+@in_virtual_time
+async def test_without_keep_alive_nothing_is_asked() -> None:
+    provider = LoopbackProvider()
+    async with joined(provider) as server, await connected(server, provider, None) as connection:
+        await time_passes(3000)
+        assert calls_counted(server) == 0
+        assert not connection.reconnects

@@ -29,7 +29,7 @@ from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.errors import CallTimeout, TransportClosed
+from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs.client import nfs_open
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.rpc.auth import AuthSys
@@ -42,7 +42,9 @@ from rpcrdma.rpc.service import CallContext, Service, in_worker
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.loops import asynchronous
 from support.programs import procedure
+from support.waiting import until
 
 pytestmark = pytest.mark.thorough
 
@@ -128,10 +130,10 @@ class Proxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self.made = 0
         self.cut = 0
-        self.told = 0
-        """Pieces of replies that were passed on."""
         self.deaf = False
         """Replies are swallowed."""
+        self.swallowed = 0
+        """Pieces of replies that were."""
 
     async def __aenter__(self) -> Proxy:
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
@@ -148,13 +150,11 @@ class Proxy:
         self.deaf = True
 
     async def cut_once(self) -> None:
-        """Waits for `swallow`, then cuts all connections and is itself again."""
-        while not self.deaf:  # noqa: ASYNC110 - the awaited state has no event
-            await asyncio.sleep(0.001)
-        # The reply leaves the server, and is swallowed.
-        await asyncio.sleep(0.01)
+        """Waits until a reply is swallowed, then cuts all connections and is itself again."""
+        await until(lambda: self.swallowed)
         self.cut_all()
         self.deaf = False
+        self.swallowed = 0
 
     def cut_all(self) -> None:
         for writer in self._writers:
@@ -186,9 +186,10 @@ class Proxy:
                         back.transport.abort()
                         left[0] = None
                         return
-                if not (replies and self.deaf):
+                if replies and self.deaf:
+                    self.swallowed += 1
+                else:
                     writer.write(data)
-                    self.told += replies
         except OSError:
             pass
         finally:
@@ -237,7 +238,8 @@ CUTS = 60
 
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("1", "2-rtr")
-def test_each_call_runs_once_under_60_cuts(scheme: str) -> None:
+@asynchronous
+async def test_each_call_runs_once_under_60_cuts(scheme: str) -> None:
     choose = random.Random(3)
     numbers = iter(range(1_000_000))
 
@@ -248,25 +250,22 @@ def test_each_call_runs_once_under_60_cuts(scheme: str) -> None:
             data = choose.randbytes(choose.choice([4, 1001, ITEM_OCTETS]))
             asked = choose.choice([PLACED, LONG])
             into = bytearray(ITEM_OCTETS) if choose.random() < 0.3 and asked is PLACED else None
-            result = await caller.call(asked, (number, data), into=into, timeout_s=15)
+            result = await caller.call(asked, (number, data), into=into, timeout_s=60)
             assert result == (data[::-1] if asked is LONG else (number, data[::-1]))
         return number
 
-    async def main() -> None:
-        async with ordering(scheme, lambda: choose.randrange(1000, 60_000), max_s=0.02) as (orders, proxy, caller):
-            await asyncio.gather(*(work(caller, proxy) for _ in range(6)))
-            assert proxy.cut >= CUTS
-            assert caller.reconnects > 3 * CUTS // 4
-            done = next(numbers)
-            # How often one call is cut depends on the scheduler: some calls ended, and each ran.
-            assert len(orders.ran) == done > CUTS // 2
-            assert set(orders.ran.values()) == {1}
-
-    asyncio.run(main())
+    async with ordering(scheme, lambda: choose.randrange(1000, 60_000), max_s=0.02) as (orders, proxy, caller):
+        await asyncio.gather(*(work(caller, proxy) for _ in range(6)))
+        assert proxy.cut >= CUTS
+        assert caller.reconnects > 3 * CUTS // 4
+        done = next(numbers)
+        # How often one call is cut depends on the scheduler: some calls ended, and each ran.
+        assert len(orders.ran) == done > CUTS // 2
+        assert set(orders.ran.values()) == {1}
 
 
 async def answered(caller: Connection, asked: Procedure[Any, Any], number: int) -> Any:
-    result = await caller.call(asked, (number, b"abcd" * 1000), timeout_s=10)
+    result = await caller.call(asked, (number, b"abcd" * 1000), timeout_s=60)
     return result if asked is LONG else (result[0], bytes(result[1]))
 
 
@@ -276,142 +275,93 @@ EXPECTED = {PLACED: (7, b"dcba" * 1000), SLOW: (7, b"dcba" * 1000), LONG: b"dcba
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("1", "2-rtr")
 @pytest.mark.parametrize(("asked", "runs"), [(PLACED, 1), (LONG, 1), (AGAIN, 2)], ids=["placed", "long", "idempotent"])
-def test_a_call_whose_reply_was_lost_is_answered_without_running_again(
+@asynchronous
+async def test_a_call_whose_reply_was_lost_is_answered_without_running_again(
     scheme: str, asked: Procedure[Any, Any], runs: int
 ) -> None:
-    async def main() -> None:
-        async with ordering(scheme) as (orders, proxy, caller):
-            orders.when_run = proxy.swallow
-            call = asyncio.ensure_future(answered(caller, asked, 7))
-            await proxy.cut_once()
-            orders.when_run = lambda: None
-            assert await call == EXPECTED[asked]
-            assert orders.ran[7] == runs
-            assert caller.reconnects == 1
-
-    asyncio.run(main())
+    async with ordering(scheme) as (orders, proxy, caller):
+        orders.when_run = proxy.swallow
+        call = asyncio.ensure_future(answered(caller, asked, 7))
+        await proxy.cut_once()
+        orders.when_run = lambda: None
+        assert await call == EXPECTED[asked]
+        assert orders.ran[7] == runs
+        assert caller.reconnects == 1
 
 
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("1", "2-rtr")
-def test_a_call_that_still_runs_is_answered_once_on_the_newest_connection(scheme: str) -> None:
-    async def main() -> None:
-        async with ordering(scheme) as (orders, proxy, caller):
-            call = asyncio.ensure_future(answered(caller, SLOW, 7))
-            await orders.arrived.wait()
-            for reconnects in (1, 2, 3):
-                proxy.cut_all()
-                while caller.reconnects < reconnects:  # noqa: ASYNC110 - the awaited state has no event
-                    await asyncio.sleep(0.001)
-                assert await answered(caller, AGAIN, reconnects)
-            orders.gate.set()
-            assert await call == EXPECTED[SLOW]
-            assert orders.ran[7] == 1
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_call_that_still_runs_is_answered_once_on_the_newest_connection(scheme: str) -> None:
+    async with ordering(scheme) as (orders, proxy, caller):
+        call = asyncio.ensure_future(answered(caller, SLOW, 7))
+        await orders.arrived.wait()
+        for reconnects in (1, 2, 3):
+            proxy.cut_all()
+            await until(lambda reconnects=reconnects: caller.reconnects == reconnects)
+            assert await answered(caller, AGAIN, reconnects)
+        orders.gate.set()
+        assert await call == EXPECTED[SLOW]
+        assert orders.ran[7] == 1
 
 
 @pytest.mark.req("V1-65")
 @pytest.mark.providers("iwarp")
 @pytest.mark.parametrize("asked", [PLACED, LONG])
-def test_a_repeat_whose_reply_is_not_kept_is_refused_and_does_not_run(
+@asynchronous
+async def test_a_repeat_whose_reply_is_not_kept_is_refused_and_does_not_run(
     scheme: str, asked: Procedure[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answering, "ReplyCache", functools.partial(ReplyCache, octets_max=100))
 
-    async def main() -> None:
-        async with ordering(scheme) as (orders, proxy, caller):
-            orders.when_run = proxy.swallow
-            call = asyncio.ensure_future(answered(caller, asked, 7))
-            await proxy.cut_once()
-            orders.when_run = lambda: None
-            with pytest.raises(RemoteSystemError if scheme == "tcp" else (ChunkRefused, CallRefused)):
-                await call
-            assert orders.ran[7] == 1
-            # The connection goes on.
-            assert await answered(caller, AGAIN, 7) == EXPECTED[AGAIN]
-            assert caller.reconnects == 1
-
-    asyncio.run(main())
-
-
-@pytest.mark.providers("iwarp")
-@pytest.mark.versions("2")
-def test_a_server_that_does_not_answer_the_keep_alive_is_left(scheme: str) -> None:
-    async def main() -> None:
-        async with ordering(scheme, keepalive_s=0.02, keepalive_reply_s=0.1) as (orders, proxy, caller):
-            assert await answered(caller, AGAIN, 7) == EXPECTED[AGAIN]
-            told = proxy.told
-            while proxy.told < told + 3:  # noqa: ASYNC110 - the awaited state has no event
-                await asyncio.sleep(0.001)
-            assert caller.reconnects == 0
-            proxy.deaf = True
-            call = asyncio.ensure_future(answered(caller, PLACED, 7))
-            while not caller._present.closed:  # noqa: ASYNC110 - the awaited state has no event
-                await asyncio.sleep(0.001)
-            proxy.deaf = False
-            assert await call == EXPECTED[PLACED]
-            assert orders.ran[7] == 2
-
-    asyncio.run(main())
-
-
-@pytest.mark.providers("iwarp")
-@pytest.mark.versions("2")
-def test_a_connection_counts_over_all_that_it_was(scheme: str) -> None:
-    async def main() -> None:
-        listen = [f"{scheme}://127.0.0.1:0"]
-        async with (
-            serve([orders := Orders()], listen, options=ServeOptions(drain_s=0.1)) as server,
-            Proxy(parse_url(server.listening[0]).port, lambda: None) as proxy,
-        ):
-            options = ConnectOptions(count_calls=True)
-            connection = await connect(f"{scheme}://127.0.0.1:{proxy.port}", PROGRAM, options=options)
-            for cuts in range(3):
-                await connection.call(AGAIN, (1, b"data"))
-                assert connection.reconnects == cuts
-                proxy.cut_all()
-            await connection.call(AGAIN, (1, b"data"))
-            counted = connection.statistics
-            assert (connection.negotiated is None) == (scheme == "tcp")
-            # With each new connection comes a NULL call; over TCP these counters have nothing to count.
-            assert counted.calls == (0 if scheme == "tcp" else 4 + 3)
-            orders.when_run = proxy.swallow
-            call = asyncio.ensure_future(connection.call(AGAIN, (7, b"data")))
-            await proxy.cut_once()
-            orders.when_run = lambda: None
+    async with ordering(scheme) as (orders, proxy, caller):
+        orders.when_run = proxy.swallow
+        call = asyncio.ensure_future(answered(caller, asked, 7))
+        await proxy.cut_once()
+        orders.when_run = lambda: None
+        with pytest.raises(RemoteSystemError if scheme == "tcp" else (ChunkRefused, CallRefused)):
             await call
-            again, null = by_procedure(connection.statistics.operations)
-            assert (again.procedure, again.ops, again.errors) == (AGAIN.name, 5, 0)
-            # Calls that met the loss of their connection were sent once more, the last one for certain.
-            assert 6 <= again.trans <= 9
-            assert (null.procedure, null.ops) == ("NULL", 4)
-            assert again.execute.sum_ns == again.queue.sum_ns + again.rtt.sum_ns
-            await connection.close()
-            await connection.close()
-            with pytest.raises(TransportClosed, match="this side"):
-                await connection.call(AGAIN, (1, b"data"))
-
-    asyncio.run(main())
+        assert orders.ran[7] == 1
+        # The connection goes on.
+        assert await answered(caller, AGAIN, 7) == EXPECTED[AGAIN]
+        assert caller.reconnects == 1
 
 
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("2")
-def test_without_a_server_calls_end_at_their_deadline_or_when_closed(scheme: str) -> None:
-    async def main() -> None:
-        async with ordering(scheme) as (_, proxy, caller):
-            await answered(caller, AGAIN, 7)
-            proxy._server.close()
+@asynchronous
+async def test_a_connection_counts_over_all_that_it_was(scheme: str) -> None:
+    listen = [f"{scheme}://127.0.0.1:0"]
+    async with (
+        serve([orders := Orders()], listen, options=ServeOptions(drain_s=0.1)) as server,
+        Proxy(parse_url(server.listening[0]).port, lambda: None) as proxy,
+    ):
+        options = ConnectOptions(count_calls=True)
+        connection = await connect(f"{scheme}://127.0.0.1:{proxy.port}", PROGRAM, options=options)
+        for cuts in range(3):
+            await connection.call(AGAIN, (1, b"data"))
+            assert connection.reconnects == cuts
             proxy.cut_all()
-            with pytest.raises(CallTimeout, match=r"connection was lost.*refused"):
-                await caller.call(AGAIN, (1, b""), timeout_s=0.1)
-            call = asyncio.ensure_future(caller.call(AGAIN, (1, b"")))
-            await asyncio.sleep(0.01)
-            await caller.close()
-            with pytest.raises(TransportClosed, match="this side"):
-                await call
-
-    asyncio.run(main())
+        await connection.call(AGAIN, (1, b"data"))
+        counted = connection.statistics
+        assert (connection.negotiated is None) == (scheme == "tcp")
+        # With each new connection comes a NULL call; over TCP these counters have nothing to count.
+        assert counted.calls == (0 if scheme == "tcp" else 4 + 3)
+        orders.when_run = proxy.swallow
+        call = asyncio.ensure_future(connection.call(AGAIN, (7, b"data")))
+        await proxy.cut_once()
+        orders.when_run = lambda: None
+        await call
+        again, null = by_procedure(connection.statistics.operations)
+        assert (again.procedure, again.ops, again.errors) == (AGAIN.name, 5, 0)
+        # Calls that met the loss of their connection were sent once more, the last one for certain.
+        assert 6 <= again.trans <= 9
+        assert (null.procedure, null.ops) == ("NULL", 4)
+        assert again.execute.sum_ns == again.queue.sum_ns + again.rtt.sum_ns
+        await connection.close()
+        await connection.close()
+        with pytest.raises(TransportClosed, match="this side"):
+            await connection.call(AGAIN, (1, b"data"))
 
 
 def then(handler: Callable[..., Any], what: list[Callable[[], None]]) -> Callable[..., Any]:
@@ -427,83 +377,83 @@ def then(handler: Callable[..., Any], what: list[Callable[[], None]]) -> Callabl
 
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("2")
-def test_changes_of_names_succeed_once_when_their_replies_are_lost(tmp_path: Path, scheme: str) -> None:
+@asynchronous
+async def test_changes_of_names_succeed_once_when_their_replies_are_lost(tmp_path: Path, scheme: str) -> None:
     top = tmp_path / "export"
     top.mkdir()
     for name in ("old", "gone"):
         (top / name).write_bytes(b"content")
     (top / "empty").mkdir()
 
-    async def main() -> None:
-        state = open_state(tmp_path / "state", secrets.token_bytes)
-        exports = [Export(name="/", directory=top, root_squash=False, synchronous=False)]
-        services = build_services(exports, state=state)
-        swallow: list[Callable[[], None]] = []
-        for name in ("remove", "rename", "mkdir", "rmdir", "symlink", "link"):
-            setattr(services.nfs, name, then(getattr(services.nfs, name), swallow))
-        async with serve(services, [f"{scheme}://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
-            ports = [parse_url(url).port for url in server.listening]
-            async with (
-                Proxy(ports[0], lambda: None) as proxy,
-                nfs_open(f"{scheme}://127.0.0.1:{proxy.port}/", mount_port=ports[1]) as fs,
-            ):
-                await fs.listdir("/")
-                swallow.append(proxy.swallow)
-                changes: list[Callable[[], Any]] = [
-                    lambda: fs.unlink("gone"),
-                    lambda: fs.rename("old", "new"),
-                    lambda: fs.mkdir("made"),
-                    lambda: fs.rmdir("empty"),
-                    lambda: fs.symlink("new", "soft"),
-                    lambda: fs.link("new", "hard"),
-                ]
-                for change in changes:
-                    done = asyncio.ensure_future(change())
-                    await proxy.cut_once()
-                    await done
-                assert fs.connection.reconnects == len(changes)
-                assert sorted(await fs.listdir("/")) == ["hard", "made", "new", "soft"]
-        services.nfs.close()
-        state.close()
-
-    asyncio.run(main())
+    state = open_state(tmp_path / "state", secrets.token_bytes)
+    exports = [Export(name="/", directory=top, root_squash=False, synchronous=False)]
+    services = build_services(exports, state=state)
+    swallow: list[Callable[[], None]] = []
+    for name in ("remove", "rename", "mkdir", "rmdir", "symlink", "link"):
+        setattr(services.nfs, name, then(getattr(services.nfs, name), swallow))
+    async with serve(services, [f"{scheme}://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
+        ports = [parse_url(url).port for url in server.listening]
+        async with (
+            Proxy(ports[0], lambda: None) as proxy,
+            nfs_open(f"{scheme}://127.0.0.1:{proxy.port}/", mount_port=ports[1]) as fs,
+        ):
+            await fs.listdir("/")
+            swallow.append(proxy.swallow)
+            changes: list[Callable[[], Any]] = [
+                lambda: fs.unlink("gone"),
+                lambda: fs.rename("old", "new"),
+                lambda: fs.mkdir("made"),
+                lambda: fs.rmdir("empty"),
+                lambda: fs.symlink("new", "soft"),
+                lambda: fs.link("new", "hard"),
+            ]
+            for change in changes:
+                done = asyncio.ensure_future(change())
+                await proxy.cut_once()
+                await done
+            assert fs.connection.reconnects == len(changes)
+            assert sorted(await fs.listdir("/")) == ["hard", "made", "new", "soft"]
+    services.nfs.close()
+    state.close()
 
 
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("2-rtr")
-def test_copies_go_on_when_the_server_is_killed_and_started_again(tmp_path: Path, scheme: str) -> None:
-    content = random.Random(5).randbytes(12 << 20)
+@asynchronous
+async def test_copies_go_on_when_the_server_is_killed_and_started_again(tmp_path: Path, scheme: str) -> None:
+    content = random.Random(5).randbytes(32 << 20)
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "there").write_bytes(content)
 
-    async def main() -> None:
-        free = [free_port(), free_port()]
-        urls = [f"{scheme}://127.0.0.1:{free[0]}", f"tcp://127.0.0.1:{free[1]}"]
+    free = [free_port(), free_port()]
+    urls = [f"{scheme}://127.0.0.1:{free[0]}", f"tcp://127.0.0.1:{free[1]}"]
 
-        async def killed_midway(server: Any, copy: Any) -> Any:
-            """Kills the server once the copy has come some of the way, and starts another; returns that."""
-            begun = asyncio.Event()
-            task = asyncio.ensure_future(copy(lambda _, octets: begun.set() if octets > 1 << 22 else None))
-            await begun.wait()
-            server.kill()
-            await server.wait()
-            server = await start_server(tmp_path, urls)
-            await task
-            return server
+    async def killed_midway(server: Any, copy: Any) -> Any:
+        """Kills the server once the copy has come some of the way, and starts another; returns that."""
 
+        def told(_: object, octets: int) -> None:
+            # Here and now: the rest of the copy cannot be in flight.
+            if octets > 1 << 22 and doomed:
+                doomed.pop().kill()
+
+        doomed = [server]
+        task = asyncio.ensure_future(copy(told))
+        await server.wait()
         server = await start_server(tmp_path, urls)
-        try:
-            async with nfs_open(f"{urls[0]}/data", mount_port=free[1]) as fs:
-                server = await killed_midway(server, lambda told: download(fs, tmp_path / "back", told))
-                server = await killed_midway(server, lambda told: upload(fs, tmp_path / "back", told))
-                assert fs.connection.reconnects == 2
-                assert await fs.read_bytes("copy") == content
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                server.kill()
-            await server.wait()
+        await task
+        return server
 
-    asyncio.run(main())
+    server = await start_server(tmp_path, urls)
+    try:
+        async with nfs_open(f"{urls[0]}/data", mount_port=free[1]) as fs:
+            server = await killed_midway(server, lambda told: download(fs, tmp_path / "back", told))
+            server = await killed_midway(server, lambda told: upload(fs, tmp_path / "back", told))
+            assert fs.connection.reconnects == 2
+            assert await fs.read_bytes("copy") == content
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            server.kill()
+        await server.wait()
     assert (tmp_path / "back").read_bytes() == content
     assert (tmp_path / "export" / "copy").read_bytes() == content
 

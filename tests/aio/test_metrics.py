@@ -30,7 +30,9 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure, null_procedure
 from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
+from support.loops import asynchronous
 from support.simulated import not_simulated
+from support.waiting import until
 
 OCTETS = 150_000
 HANDLE = v3.nfs_fh3(data=b"handle")
@@ -82,7 +84,7 @@ async def scrape(url: str) -> dict[tuple[str, ...], float]:
     """Every sample by its name and the values of its labels."""
 
     def get() -> str:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return answer.read().decode()
 
     text = await asyncio.to_thread(get)
@@ -106,9 +108,7 @@ def labels(
 def test_a_server_counts_calls_connections_and_procedures() -> None:
     async def work(server: Server) -> None:
         await use(server)
-        async with asyncio.timeout(10):
-            while server.connections:  # noqa: ASYNC110 - the awaited state has no event
-                await asyncio.sleep(0)
+        await until(lambda: not server.connections)
         statistics = server.statistics()
         # The counts of ended connections are not forgotten.
         assert (statistics.rdma.connections, statistics.rdma.connections_made, statistics.connections) == (0, 1, ())
@@ -177,7 +177,7 @@ def test_prometheus_is_told_what_the_server_counts() -> None:
 
 def status_of(url: str) -> tuple[int, bytes]:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return answer.status, answer.read()
     except HTTPError as error:
         with error:
@@ -185,7 +185,8 @@ def status_of(url: str) -> tuple[int, bytes]:
 
 
 @pytest.mark.thorough
-def test_health_is_whether_the_server_takes_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_health_is_whether_the_server_takes_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(Files):
         def __init__(self) -> None:
             self.asked, self.gate = asyncio.Event(), asyncio.Event()
@@ -195,35 +196,32 @@ def test_health_is_whether_the_server_takes_calls(monkeypatch: pytest.MonkeyPatc
             await self.gate.wait()
             return v3.GETATTR3res(v3.nfsstat3.NFS3ERR_STALE, None)
 
-    async def main() -> None:
-        slow = Slow()
-        server = await serve([slow], ["rdma://127.0.0.1:0"])
-        exporter = MetricsExporter(server)
-        exporter.start("127.0.0.1", 0)
-        health = exporter.url.replace("/metrics", "/healthz")
+    slow = Slow()
+    server = await serve([slow], ["rdma://127.0.0.1:0"])
+    exporter = MetricsExporter(server)
+    exporter.start("127.0.0.1", 0)
+    health = exporter.url.replace("/metrics", "/healthz")
 
-        async def look(url: str) -> tuple[int, bytes]:
-            return await asyncio.to_thread(status_of, url)
+    async def look(url: str) -> tuple[int, bytes]:
+        return await asyncio.to_thread(status_of, url)
 
-        async with connect(server.listening[0], v3.PROGRAM) as client:
-            assert await look(health) == (200, b"ok\n")
-            assert (await look(exporter.url + "/more"))[0] == 404
-            with monkeypatch.context() as patch:
-                patch.setattr(metrics, "SNAPSHOT_S", 0.05)
-                # The event loop waits for these answers.
-                for url in (health, exporter.url):
-                    with ThreadPoolExecutor(1) as pool:
-                        assert pool.submit(status_of, url).result() == (503, b"the event loop does not answer\n")
-            call = asyncio.create_task(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE)))
-            await slow.asked.wait()
-            closing = asyncio.create_task(server.close())
-            await asyncio.sleep(0)
-            assert await look(health) == (503, b"the server takes no calls: it stops\n")
-            slow.gate.set()
-            await asyncio.wait([call, closing])
-        await exporter.close()
-
-    asyncio.run(main())
+    async with connect(server.listening[0], v3.PROGRAM) as client:
+        assert await look(health) == (200, b"ok\n")
+        assert (await look(exporter.url + "/more"))[0] == 404
+        with monkeypatch.context() as patch:
+            patch.setattr(metrics, "SNAPSHOT_S", 0.05)
+            # The event loop waits for these answers.
+            for url in (health, exporter.url):
+                with ThreadPoolExecutor(1) as pool:
+                    assert pool.submit(status_of, url).result() == (503, b"the event loop does not answer\n")
+        call = asyncio.create_task(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE)))
+        await slow.asked.wait()
+        closing = asyncio.create_task(server.close())
+        await asyncio.sleep(0)
+        assert await look(health) == (503, b"the server takes no calls: it stops\n")
+        slow.gate.set()
+        await asyncio.wait([call, closing])
+    await exporter.close()
 
 
 @pytest.mark.thorough
@@ -235,7 +233,7 @@ def test_a_scrape_gets_the_format_that_it_accepts(accept: str) -> None:
 
         def get() -> bytes:
             headers = {"Accept": accept, "Accept-Encoding": "gzip"}
-            with urllib.request.urlopen(urllib.request.Request(exporter.url, headers=headers), timeout=10) as answer:
+            with urllib.request.urlopen(urllib.request.Request(exporter.url, headers=headers), timeout=60) as answer:
                 assert answer.headers["Content-Encoding"] == "gzip"
                 assert answer.headers["Content-Type"].startswith("application/openmetrics" if accept else "text/plain")
                 return gzip.decompress(answer.read())
@@ -301,7 +299,8 @@ def test_prometheus_is_told_of_latency_by_procedure() -> None:
 
 
 @pytest.mark.thorough
-def test_versions_of_a_program_with_procedures_of_one_name_are_counted_both() -> None:
+@asynchronous
+async def test_versions_of_a_program_with_procedures_of_one_name_are_counted_both() -> None:
     class Older(v3.NFS_V3_Service):
         PROGRAM = replace(
             v3.PROGRAM,
@@ -309,18 +308,15 @@ def test_versions_of_a_program_with_procedures_of_one_name_are_counted_both() ->
             procedures={number: replace(each, version=2) for number, each in v3.PROGRAM.procedures.items()},
         )
 
-    async def main() -> None:
-        options = ServeOptions(count_calls=True)
-        async with serve([Files(), Older()], ["rdma://127.0.0.1:0"], options=options) as server:
-            async with connect(server.listening[0]) as client:
-                for procedure, calls in ((v3.NULL, 1), (Older.PROGRAM.procedures[0], 2)):
-                    for _ in range(calls):
-                        await client.call(procedure, None)
-            statistics = server.statistics().rdma
-            assert statistics.procedures == {v3.NULL.name: 3}
-            assert [(each.version, each.ops) for each in statistics.operations] == [(2, 2), (3, 1)]
-
-    asyncio.run(main())
+    options = ServeOptions(count_calls=True)
+    async with serve([Files(), Older()], ["rdma://127.0.0.1:0"], options=options) as server:
+        async with connect(server.listening[0]) as client:
+            for procedure, calls in ((v3.NULL, 1), (Older.PROGRAM.procedures[0], 2)):
+                for _ in range(calls):
+                    await client.call(procedure, None)
+        statistics = server.statistics().rdma
+        assert statistics.procedures == {v3.NULL.name: 3}
+        assert [(each.version, each.ops) for each in statistics.operations] == [(2, 2), (3, 1)]
 
 
 @pytest.mark.thorough

@@ -15,6 +15,7 @@ from rpcrdma.aio.drivers.sockets import connected_socket
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.errors import ConnectFailed, NoAnswer, TransportClosed
 from rpcrdma.nfs import v3
+from support.loops import asynchronous
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -46,69 +47,59 @@ async def failure(url: str, options: ConnectOptions | None = None) -> TransportC
 
 
 @pytest.mark.thorough
-def test_what_hangs_up_each_time_is_no_server() -> None:
-    async def work() -> None:
-        async with taking_connections(None) as place:
-            error = await failure(f"tcp://{place}")
-            assert isinstance(error, NoAnswer)
-            assert isinstance(error, ConnectFailed)
-            assert not error.protocol_error
-            assert str(error) == (
-                f"tcp://{place} takes connections but answers no call (the peer closed the connection); check that "
-                f"this is the scheme and port of the server: if it is its RDMA port, write rdma://{place}"
-            )
-
-    asyncio.run(work())
+@asynchronous
+async def test_what_hangs_up_each_time_is_no_server() -> None:
+    async with taking_connections(None) as place:
+        error = await failure(f"tcp://{place}")
+        assert isinstance(error, NoAnswer)
+        assert isinstance(error, ConnectFailed)
+        assert not error.protocol_error
+        assert str(error) == (
+            f"tcp://{place} takes connections but answers no call (the peer closed the connection); check that "
+            f"this is the scheme and port of the server: if it is its RDMA port, write rdma://{place}"
+        )
 
 
 @pytest.mark.thorough
-def test_what_answers_with_something_else_breaks_the_protocol() -> None:
-    async def work() -> None:
-        async with taking_connections(b"HTTP/1.1 400 Bad Request\r\n\r\n") as place:
-            error = await failure(f"tcp://{place}")
-            assert isinstance(error, NoAnswer)
-            assert error.protocol_error
-
-    asyncio.run(work())
+@asynchronous
+async def test_what_answers_with_something_else_breaks_the_protocol() -> None:
+    async with taking_connections(b"HTTP/1.1 400 Bad Request\r\n\r\n") as place:
+        error = await failure(f"tcp://{place}")
+        assert isinstance(error, NoAnswer)
+        assert error.protocol_error
 
 
-def test_a_server_that_has_answered_is_lost(scheme: str) -> None:
+@asynchronous
+async def test_a_server_that_has_answered_is_lost(scheme: str) -> None:
     """Its calls may have run: that must not sound as if nothing could have happened."""
 
-    async def work() -> None:
-        options = ConnectOptions(reconnect_for_s=0.01)
-        server = await serve([_Nothing()], [f"{scheme}://127.0.0.1:0"], options=ServeOptions(drain_s=0))
-        async with connect(server.listening[0], v3.PROGRAM, options=options) as connection:
+    options = ConnectOptions(reconnect_for_s=0.01)
+    server = await serve([_Nothing()], [f"{scheme}://127.0.0.1:0"], options=ServeOptions(drain_s=0))
+    async with connect(server.listening[0], v3.PROGRAM, options=options) as connection:
+        await connection.call(v3.NULL, None)
+        await server.close()
+        with pytest.raises(TransportClosed) as raised:
             await connection.call(v3.NULL, None)
-            await server.close()
-            with pytest.raises(TransportClosed) as raised:
-                await connection.call(v3.NULL, None)
-            assert type(raised.value) is TransportClosed
-
-    asyncio.run(work())
+        assert type(raised.value) is TransportClosed
 
 
 @pytest.mark.thorough
-def test_closing_on_this_side_is_no_missing_answer() -> None:
-    async def work() -> None:
-        async with serve([_Nothing()], ["tcp://127.0.0.1:0"]) as server:
-            connection = await connect(server.listening[0], v3.PROGRAM)
-            await connection.close()
-            with pytest.raises(TransportClosed) as raised:
-                await connection.call(v3.NULL, None)
-            assert type(raised.value) is TransportClosed
-
-    asyncio.run(work())
+@asynchronous
+async def test_closing_on_this_side_is_no_missing_answer() -> None:
+    async with serve([_Nothing()], ["tcp://127.0.0.1:0"]) as server:
+        connection = await connect(server.listening[0], v3.PROGRAM)
+        await connection.close()
+        with pytest.raises(TransportClosed) as raised:
+            await connection.call(v3.NULL, None)
+        assert type(raised.value) is TransportClosed
 
 
 @pytest.mark.thorough
-def test_a_process_that_ends_looks_names_up_without_its_threads() -> None:
-    async def work() -> None:
-        # As the interpreter leaves it when it ends, before the threads of event loops do.
-        ended = ThreadPoolExecutor(1)
-        ended.shutdown()
-        asyncio.get_running_loop().set_default_executor(ended)
-        with socket.create_server(("localhost", 0)) as server:
-            (await connected_socket("localhost", server.getsockname()[1])).close()
-
-    asyncio.run(work())
+@asynchronous
+async def test_a_process_that_ends_looks_names_up_without_its_threads() -> None:
+    # As the interpreter leaves it when it ends, before the threads of event loops do.
+    ended = ThreadPoolExecutor(1)
+    ended.shutdown()
+    asyncio.get_running_loop().set_default_executor(ended)
+    with socket.create_server(("localhost", 0)) as server:
+        (await connected_socket("localhost", server.getsockname()[1])).close()

@@ -19,7 +19,7 @@ from rpcrdma.aio.drivers.page_server import Answer, PageServer, Request, parse_r
 from rpcrdma.errors import RemoteProtocolError
 from support.cases import each_case
 
-DEADLINE_S = 15
+DEADLINE_S = 60
 
 
 async def page(request: Request) -> Answer:

@@ -22,6 +22,7 @@ from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
+from support.loops import asynchronous
 
 pytestmark = pytest.mark.usefixtures("each_version")
 
@@ -56,99 +57,85 @@ def agreed(client: Connection) -> tuple[str, bool, int, int]:
     return found.provider, found.crc, found.inbound_reads, found.outbound_reads
 
 
-def test_a_program_brings_its_own_provider() -> None:
-    async def main() -> None:
-        loopback = LoopbackProvider()
-        async with serving(loopback) as server, connecting(server.listening[0], loopback) as client:
-            await client.call(v3.NULL, None)
-            assert agreed(client) == ("loopback", False, 32, 32)
-            (there,) = server.connections
-            assert there.peer[0] == "127.0.0.1"
-            assert there.negotiated.provider == "loopback"
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_program_brings_its_own_provider() -> None:
+    loopback = LoopbackProvider()
+    async with serving(loopback) as server, connecting(server.listening[0], loopback) as client:
+        await client.call(v3.NULL, None)
+        assert agreed(client) == ("loopback", False, 32, 32)
+        (there,) = server.connections
+        assert there.peer[0] == "127.0.0.1"
+        assert there.negotiated.provider == "loopback"
 
 
 @pytest.mark.thorough
 @each_case("choice", ["auto", "iwarp", SoftwareRnic()])
-def test_the_software_rnic_goes_by_either_name_and_as_an_object(choice: ProviderChoice) -> None:
-    async def main() -> None:
-        rnic = SoftwareRnic(IwarpConfig(inbound_reads=3, outbound_reads=5))
-        async with serving(rnic) as server, connecting(server.listening[0], choice) as client:
-            await client.call(v3.NULL, None)
-            assert agreed(client) == ("iwarp", True, 5, 3)
-
-    asyncio.run(main())
+@asynchronous
+async def test_the_software_rnic_goes_by_either_name_and_as_an_object(choice: ProviderChoice) -> None:
+    rnic = SoftwareRnic(IwarpConfig(inbound_reads=3, outbound_reads=5))
+    async with serving(rnic) as server, connecting(server.listening[0], choice) as client:
+        await client.call(v3.NULL, None)
+        assert agreed(client) == ("iwarp", True, 5, 3)
 
 
-def test_a_lost_connection_is_made_again_by_the_same_provider() -> None:
-    async def main() -> None:
-        loopback = LoopbackProvider()
-        async with serving(loopback) as server, connecting(server.listening[0], loopback) as client:
-            await client.call(v3.NULL, None)
-            waiting = asyncio.ensure_future(client.wait_reconnected(0))
-            for connection in server.connections:
-                connection.abort("the test ends it")
-            await waiting
-            await client.call(v3.NULL, None)
-            assert client.reconnects == 1
-            assert agreed(client)[0] == "loopback"
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_lost_connection_is_made_again_by_the_same_provider() -> None:
+    loopback = LoopbackProvider()
+    async with serving(loopback) as server, connecting(server.listening[0], loopback) as client:
+        await client.call(v3.NULL, None)
+        waiting = asyncio.ensure_future(client.wait_reconnected(0))
+        for connection in server.connections:
+            connection.abort("the test ends it")
+        await waiting
+        await client.call(v3.NULL, None)
+        assert client.reconnects == 1
+        assert agreed(client)[0] == "loopback"
 
 
-def test_two_loopbacks_do_not_know_each_other() -> None:
-    async def main() -> None:
-        async with serving(LoopbackProvider()) as server:
-            with pytest.raises(ConnectFailed, match=r"127\.0\.0\.1:\d+: connection refused; check that the server"):
-                await connecting(server.listening[0], LoopbackProvider())
-
-    asyncio.run(main())
+@asynchronous
+async def test_two_loopbacks_do_not_know_each_other() -> None:
+    async with serving(LoopbackProvider()) as server:
+        with pytest.raises(ConnectFailed, match=r"127\.0\.0\.1:\d+: connection refused; check that the server"):
+            await connecting(server.listening[0], LoopbackProvider())
 
 
-def test_limits_of_a_client_go_by_the_address_that_its_link_has() -> None:
+@asynchronous
+async def test_limits_of_a_client_go_by_the_address_that_its_link_has() -> None:
     """Of three connections one has to go: of the client that has two."""
 
-    async def main() -> None:
-        loopback, files = LoopbackProvider(), Files()
-        urls = ("rdma://many:1", "rdma://one:1")
-        async with serving(loopback, *urls, files=files, connections_max=2) as server:
-            clients = []
-            for url in (urls[0], urls[0], urls[1]):
-                clients.append(await connecting(url, loopback, reconnect=False))
-                await clients[-1].call(*GETATTR)
-            assert files.peers == ["many", "many", "one"]
-            assert sorted(connection.peer[0] for connection in server.connections) == ["many", "one"]
-            for client in clients:
-                await client.close()
-
-    asyncio.run(main())
+    loopback, files = LoopbackProvider(), Files()
+    urls = ("rdma://many:1", "rdma://one:1")
+    async with serving(loopback, *urls, files=files, connections_max=2) as server:
+        clients = []
+        for url in (urls[0], urls[0], urls[1]):
+            clients.append(await connecting(url, loopback, reconnect=False))
+            await clients[-1].call(*GETATTR)
+        assert files.peers == ["many", "many", "one"]
+        assert sorted(connection.peer[0] for connection in server.connections) == ["many", "one"]
+        for client in clients:
+            await client.close()
 
 
-def test_who_finds_no_place_is_told_so_in_the_providers_words() -> None:
-    async def main() -> None:
-        loopback = LoopbackProvider()
-        async with serving(loopback, connections_max=0) as server:
-            with pytest.raises(
-                ConnectFailed, match=r"^127\.0\.0\.1:\d+ sets up no RDMA connection \(.*\); check the limits"
-            ):
-                await connecting(server.listening[0], loopback)
-            assert server.statistics().rdma.connections_refused == 1
-
-    asyncio.run(main())
+@asynchronous
+async def test_who_finds_no_place_is_told_so_in_the_providers_words() -> None:
+    loopback = LoopbackProvider()
+    async with serving(loopback, connections_max=0) as server:
+        with pytest.raises(
+            ConnectFailed, match=r"^127\.0\.0\.1:\d+ sets up no RDMA connection \(.*\); check the limits"
+        ):
+            await connecting(server.listening[0], loopback)
+        assert server.statistics().rdma.connections_refused == 1
 
 
-def test_a_server_that_stops_while_a_link_is_opened_turns_it_away() -> None:
-    async def main() -> None:
-        loopback = LoopbackProvider()
-        async with serving(loopback) as server:
-            connection = asyncio.ensure_future(connecting(server.listening[0], loopback)._connect())
-            await asyncio.sleep(0)
-            await server.close(0)
-            with pytest.raises(ConnectFailed, match="sets up no RDMA connection"):
-                await connection
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_server_that_stops_while_a_link_is_opened_turns_it_away() -> None:
+    loopback = LoopbackProvider()
+    async with serving(loopback) as server:
+        connection = asyncio.ensure_future(connecting(server.listening[0], loopback)._connect())
+        await asyncio.sleep(0)
+        await server.close(0)
+        with pytest.raises(ConnectFailed, match="sets up no RDMA connection"):
+            await connection
 
 
 def test_the_loopback_joins_what_runs_in_one_event_loop() -> None:
@@ -169,50 +156,44 @@ def test_the_loopback_joins_what_runs_in_one_event_loop() -> None:
     thread = threading.Thread(target=lambda: asyncio.run(server()))
     thread.start()
     try:
-        assert ready.wait(10), "the server did not start"
+        assert ready.wait(60), "the server did not start"
         asyncio.run(client())
     finally:
         done.set()
         thread.join()
 
 
-def test_a_port_below_1024_is_to_be_had_from_any_provider() -> None:
-    async def main() -> None:
-        loopback = LoopbackProvider()
-        async with (
-            serving(loopback) as server,
-            connecting(server.listening[0], loopback, reserved_port=True) as first,
-            connecting(server.listening[0], loopback, reserved_port=True) as second,
-        ):
-            for client in (first, second):
-                await client.call(v3.NULL, None)
-            ports = {connection.peer[1] for connection in server.connections}
-            assert len(ports) == 2
-            assert max(ports) < 1024
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_port_below_1024_is_to_be_had_from_any_provider() -> None:
+    loopback = LoopbackProvider()
+    async with (
+        serving(loopback) as server,
+        connecting(server.listening[0], loopback, reserved_port=True) as first,
+        connecting(server.listening[0], loopback, reserved_port=True) as second,
+    ):
+        for client in (first, second):
+            await client.call(v3.NULL, None)
+        ports = {connection.peer[1] for connection in server.connections}
+        assert len(ports) == 2
+        assert max(ports) < 1024
 
 
-def test_only_the_software_rnics_packets_can_be_captured(tmp_path: Path) -> None:
-    async def main() -> None:
-        capture = PacketCapture(tmp_path / "packets")
-        for failing in (
-            connecting("rdma://127.0.0.1:1", LoopbackProvider(), capture=capture),
-            serving(LoopbackProvider(), capture=capture),
-        ):
-            with pytest.raises(LocalProtocolError, match=r"only the software RNIC's packets.*'loopback'"):
-                await failing
-        capture.close()
-
-    asyncio.run(main())
+@asynchronous
+async def test_only_the_software_rnics_packets_can_be_captured(tmp_path: Path) -> None:
+    capture = PacketCapture(tmp_path / "packets")
+    for failing in (
+        connecting("rdma://127.0.0.1:1", LoopbackProvider(), capture=capture),
+        serving(LoopbackProvider(), capture=capture),
+    ):
+        with pytest.raises(LocalProtocolError, match=r"only the software RNIC's packets.*'loopback'"):
+            await failing
+    capture.close()
 
 
-def test_a_port_is_parsed_from_what_the_server_says() -> None:
-    async def main() -> None:
-        loopback = LoopbackProvider()
-        async with serving(loopback, "rdma://a:0", "rdma://b:0", "rdma://c:7") as server:
-            ports = [parse_url(url).port for url in server.listening]
-            assert ports[2] == 7
-            assert len(set(ports)) == 3
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_port_is_parsed_from_what_the_server_says() -> None:
+    loopback = LoopbackProvider()
+    async with serving(loopback, "rdma://a:0", "rdma://b:0", "rdma://c:7") as server:
+        ports = [parse_url(url).port for url in server.listening]
+        assert ports[2] == 7
+        assert len(set(ports)) == 3

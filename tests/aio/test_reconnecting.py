@@ -15,10 +15,12 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, MessageTooLong, TransportClosed
 from rpcrdma.rpc.errors import GarbageArguments, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.simulation.loop import now_s, run
+from rpcrdma.simulation.loop import now_s
 from rpcrdma.transport import Call, TransportStatistics
 from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
 from support.cases import each_case
+from support.loops import in_virtual_time
+from support.waiting import time_passes
 
 NULL = 0
 URL = parse_url("rdma://192.0.2.1")
@@ -142,185 +144,167 @@ def test_the_delays_double_up_to_a_bound_and_any_part_of_them_may_be_waited() ->
     assert all(0 <= ReconnectPolicy().delay_s(3) < 0.8 for _ in range(100))
 
 
-def test_unanswered_calls_go_again_with_their_identifier_and_what_is_left_of_their_time() -> None:
-    async def main() -> None:
-        peer = Peer(silent, REFUSED, REFUSED, answering)
-        caller = await peer.caller()
-        calls = [asyncio.ensure_future(caller.call(ONE, None, timeout_s=10)) for _ in range(3)]
-        await asyncio.sleep(1)
-        peer.lines[0].lose()
-        assert await asyncio.gather(*calls) == [1, 1, 1]
-        assert peer.dialled == pytest.approx([0, 1.1, 1.3, 1.7])
-        first, second = (sorted(xid for _, number, xid, _ in line.calls if number) for line in peer.lines)
-        assert first == second
-        assert [left for _, number, _, left in peer.lines[1].calls if number] == pytest.approx([8.3] * 3)
-        assert caller.reconnects == 1
-        assert caller._present is peer.lines[1]
-        await caller.close()
-
-    run(main)
+@in_virtual_time
+async def test_unanswered_calls_go_again_with_their_identifier_and_what_is_left_of_their_time() -> None:
+    peer = Peer(silent, REFUSED, REFUSED, answering)
+    caller = await peer.caller()
+    calls = [asyncio.ensure_future(caller.call(ONE, None, timeout_s=10)) for _ in range(3)]
+    await time_passes(1)
+    peer.lines[0].lose()
+    assert await asyncio.gather(*calls) == [1, 1, 1]
+    assert peer.dialled == pytest.approx([0, 1.1, 1.3, 1.7])
+    first, second = (sorted(xid for _, number, xid, _ in line.calls if number) for line in peer.lines)
+    assert first == second
+    assert [left for _, number, _, left in peer.lines[1].calls if number] == pytest.approx([8.3] * 3)
+    assert caller.reconnects == 1
+    assert caller._present is peer.lines[1]
+    await caller.close()
 
 
-def test_an_idle_connection_is_made_again_in_a_while_and_at_once_for_a_call() -> None:
-    async def main() -> None:
-        peer = Peer(answering)
-        caller = await peer.caller(random=lambda: 0.5, max_s=30)
-        await asyncio.sleep(1)
-        peer.lines[0].lose()
-        await asyncio.sleep(20)
-        # Half of the longest delay.
-        assert peer.dialled == pytest.approx([0, 16])
-        peer.lines[1].lose()
-        await asyncio.sleep(5)
-        assert await caller.call(ONE, None) == 1
-        assert peer.dialled[2:] == pytest.approx([26])
-        peer.lines[2].lose()
-        await caller.wait_reconnected(caller.reconnects)
-        assert peer.dialled[3:] == pytest.approx([26.05])
-        await caller.close()
-
-    run(main)
+@in_virtual_time
+async def test_an_idle_connection_is_made_again_in_a_while_and_at_once_for_a_call() -> None:
+    peer = Peer(answering)
+    caller = await peer.caller(random=lambda: 0.5, max_s=30)
+    await time_passes(1)
+    peer.lines[0].lose()
+    await time_passes(20)
+    # Half of the longest delay.
+    assert peer.dialled == pytest.approx([0, 16])
+    peer.lines[1].lose()
+    await time_passes(5)
+    assert await caller.call(ONE, None) == 1
+    assert peer.dialled[2:] == pytest.approx([26])
+    peer.lines[2].lose()
+    await caller.wait_reconnected(caller.reconnects)
+    assert peer.dialled[3:] == pytest.approx([26.05])
+    await caller.close()
 
 
-def test_an_idle_connection_on_which_the_server_may_call_is_made_again_soon() -> None:
-    async def main() -> None:
-        peer = Peer(answering)
-        caller = await peer.caller()
-        caller._keeper._takes_calls = True
-        for line in range(3):
-            await asyncio.sleep(1)
-            peer.lines[line].lose()
-        await asyncio.sleep(10)
-        # No call has come: a server that accepts connections and drops them is asked less and less often.
-        assert peer.dialled == pytest.approx([0, 1.1, 2.2, 3.4])
-        assert await caller.call(ONE, None) == 1
-        peer.lines[3].lose()
-        await asyncio.sleep(1)
-        assert peer.dialled[4:] == pytest.approx([13.1])
-        await caller.close()
-
-    run(main)
+@in_virtual_time
+async def test_an_idle_connection_on_which_the_server_may_call_is_made_again_soon() -> None:
+    peer = Peer(answering)
+    caller = await peer.caller()
+    caller._keeper._takes_calls = True
+    for line in range(3):
+        await time_passes(1)
+        peer.lines[line].lose()
+    await time_passes(10)
+    # No call has come: a server that accepts connections and drops them is asked less and less often.
+    assert peer.dialled == pytest.approx([0, 1.1, 2.2, 3.4])
+    assert await caller.call(ONE, None) == 1
+    peer.lines[3].lose()
+    await time_passes(1)
+    assert peer.dialled[4:] == pytest.approx([13.1])
+    await caller.close()
 
 
-def test_a_call_after_a_time_without_calls_does_not_wait_as_long_as_the_attempts_had_come_to() -> None:
-    async def main() -> None:
-        peer = Peer(answering, *[REFUSED] * 9, answering)
-        caller = await peer.caller()
-        peer.lines[0].lose()
-        await asyncio.sleep(60)
-        # 30 s, then 0.2 s, and twice as long each time: the next attempt would be at 81 s.
-        assert peer.dialled == pytest.approx([0, 30, 30.2, 30.6, 31.4, 33, 36.2, 42.6, 55.4])
-        first = asyncio.ensure_future(caller.call(ONE, None))
-        await asyncio.sleep(0.05)
-        assert peer.dialled[9:] == pytest.approx([60])
-        # A second one beside it changes nothing: attempts for calls that wait are spaced out as before.
-        second = asyncio.ensure_future(caller.call(ONE, None))
-        assert await asyncio.gather(first, second) == [1, 1]
-        assert peer.dialled[9:] == pytest.approx([60, 60.2])
-        await caller.close()
-
-    run(main)
+@in_virtual_time
+async def test_a_call_after_a_time_without_calls_does_not_wait_as_long_as_the_attempts_had_come_to() -> None:
+    peer = Peer(answering, *[REFUSED] * 9, answering)
+    caller = await peer.caller()
+    peer.lines[0].lose()
+    await time_passes(60)
+    # 30 s, then 0.2 s, and twice as long each time: the next attempt would be at 81 s.
+    assert peer.dialled == pytest.approx([0, 30, 30.2, 30.6, 31.4, 33, 36.2, 42.6, 55.4])
+    first = asyncio.ensure_future(caller.call(ONE, None))
+    await time_passes(0.05)
+    assert peer.dialled[9:] == pytest.approx([60])
+    # A second one beside it changes nothing: attempts for calls that wait are spaced out as before.
+    second = asyncio.ensure_future(caller.call(ONE, None))
+    assert await asyncio.gather(first, second) == [1, 1]
+    assert peer.dialled[9:] == pytest.approx([60, 60.2])
+    await caller.close()
 
 
-def test_a_call_that_comes_while_an_attempt_fails_gets_another_at_once() -> None:
-    async def main() -> None:
-        peer = Peer(answering, *[REFUSED] * 5, answering)
-        caller = await peer.caller()
-        dial = caller._keeper._dial
+@in_virtual_time
+async def test_a_call_that_comes_while_an_attempt_fails_gets_another_at_once() -> None:
+    peer = Peer(answering, *[REFUSED] * 5, answering)
+    caller = await peer.caller()
+    dial = caller._keeper._dial
 
-        async def slowly() -> Any:
-            await asyncio.sleep(1)
-            return await dial()
+    async def slowly() -> Any:
+        await time_passes(1)
+        return await dial()
 
-        caller._keeper._dial = slowly
-        peer.lines[0].lose()
-        await asyncio.sleep(34)
-        assert peer.dialled == pytest.approx([0, 31, 32.2, 33.6])
-        await asyncio.sleep(1)  # in the attempt that begins at 34.4 s
-        assert await caller.call(ONE, None) == 1
-        assert peer.dialled[4:] == pytest.approx([35.4, 36.4, 37.6])
-        await caller.close()
-
-    run(main)
+    caller._keeper._dial = slowly
+    peer.lines[0].lose()
+    await time_passes(34)
+    assert peer.dialled == pytest.approx([0, 31, 32.2, 33.6])
+    await time_passes(1)  # in the attempt that begins at 34.4 s
+    assert await caller.call(ONE, None) == 1
+    assert peer.dialled[4:] == pytest.approx([35.4, 36.4, 37.6])
+    await caller.close()
 
 
-def test_calls_that_a_server_takes_and_drops_are_spaced_out() -> None:
+@in_virtual_time
+async def test_calls_that_a_server_takes_and_drops_are_spaced_out() -> None:
     def dropping(line: FakeLine, number: int) -> Any:
         return NULL if number == NULL else ending(line, number)
 
-    async def main() -> None:
-        peer = Peer(answering, dropping)
-        caller = await peer.caller()
-        assert await caller.call(ONE, None) == 1
-        peer.lines[0].lose()
-        with pytest.raises(CallTimeout):
-            await caller.call(ONE, None, timeout_s=20)
-        assert len(peer.dialled) < 12
-        await caller.close()
-
-    run(main)
+    peer = Peer(answering, dropping)
+    caller = await peer.caller()
+    assert await caller.call(ONE, None) == 1
+    peer.lines[0].lose()
+    with pytest.raises(CallTimeout):
+        await caller.call(ONE, None, timeout_s=20)
+    assert len(peer.dialled) < 12
+    await caller.close()
 
 
-def test_a_call_ends_at_its_deadline_wherever_it_is() -> None:
-    async def main() -> None:
-        peer = Peer(silent, silent, REFUSED)
-        caller = await peer.caller()
-        call = asyncio.ensure_future(caller.call(ONE, None, timeout_s=5))
-        await asyncio.sleep(1)
-        peer.lines[0].lose("cut")
-        with pytest.raises(CallTimeout, match=r"PROCEDURE_1: no reply within the call's deadline.*cut"):
-            await call
-        assert now_s() == pytest.approx(5)
-        peer.lines[1].lose("cut")
-        with pytest.raises(CallTimeout, match="connection refused"):
-            await caller.call(ONE, None, timeout_s=5)
-        assert now_s() == pytest.approx(10)
-        await caller.close()
-
-    run(main)
+@in_virtual_time
+async def test_a_call_ends_at_its_deadline_wherever_it_is() -> None:
+    peer = Peer(silent, silent, REFUSED)
+    caller = await peer.caller()
+    call = asyncio.ensure_future(caller.call(ONE, None, timeout_s=5))
+    await time_passes(1)
+    peer.lines[0].lose("cut")
+    with pytest.raises(CallTimeout, match=r"PROCEDURE_1: no reply within the call's deadline.*cut"):
+        await call
+    assert now_s() == pytest.approx(5)
+    peer.lines[1].lose("cut")
+    with pytest.raises(CallTimeout, match=r"connection was lost.*connection refused"):
+        await caller.call(ONE, None, timeout_s=5)
+    assert now_s() == pytest.approx(10)
+    await caller.close()
 
 
-def test_the_limits_that_the_user_sets_end_calls_earlier() -> None:
-    async def main() -> None:
-        peer = Peer(silent)
-        caller = await peer.caller(retransmissions=2)
-        call = asyncio.ensure_future(caller.call(ONE, None, timeout_s=99))
-        for line in range(3):
-            await asyncio.sleep(5)
-            peer.lines[line].lose(f"cut {line}")
-        with pytest.raises(TransportClosed, match="cut 2"):
-            await call
-        await caller.close()
+@in_virtual_time
+async def test_the_limits_that_the_user_sets_end_calls_earlier() -> None:
+    peer = Peer(silent)
+    caller = await peer.caller(retransmissions=2)
+    call = asyncio.ensure_future(caller.call(ONE, None, timeout_s=99))
+    for line in range(3):
+        await time_passes(5)
+        peer.lines[line].lose(f"cut {line}")
+    with pytest.raises(TransportClosed, match="cut 2"):
+        await call
+    await caller.close()
 
-        peer = Peer(silent, REFUSED, REFUSED, REFUSED, REFUSED, answering)
-        caller = await peer.caller(for_s=1.0)
-        call = asyncio.ensure_future(caller.call(ONE, None))
-        await asyncio.sleep(0)
-        peer.lines[0].lose("cut")
-        with pytest.raises(TransportClosed, match=r"could not be made again: connection refused"):
-            await call
-        lost = len(peer.dialled)
-        await asyncio.sleep(1000)
-        assert len(peer.dialled) == lost
-        # The next call begins anew.
-        assert await caller.call(ONE, None) == 1
-        await caller.close()
-
-    run(main)
+    peer = Peer(silent, REFUSED, REFUSED, REFUSED, REFUSED, answering)
+    caller = await peer.caller(for_s=1.0)
+    call = asyncio.ensure_future(caller.call(ONE, None))
+    await asyncio.sleep(0)
+    peer.lines[0].lose("cut")
+    with pytest.raises(TransportClosed, match=r"could not be made again: connection refused"):
+        await call
+    lost = len(peer.dialled)
+    await time_passes(1000)
+    assert len(peer.dialled) == lost
+    # The next call begins anew.
+    assert await caller.call(ONE, None) == 1
+    await caller.close()
 
 
-def test_a_call_that_makes_the_peer_break_the_protocol_does_not_go_on_for_ever() -> None:
-    async def main() -> None:
-        peer = Peer(breaking)
-        caller = await peer.caller()
-        await caller.call(procedure(NULL), None)
-        with pytest.raises(TransportClosed, match="nonsense") as caught:
-            await caller.call(ONE, None)
-        assert caught.value.protocol_error
-        assert sum(len([call for call in line.calls if call[1]]) for line in peer.lines) == 3
-        await caller.close()
-
-    run(main)
+@in_virtual_time
+async def test_a_call_that_makes_the_peer_break_the_protocol_does_not_go_on_for_ever() -> None:
+    peer = Peer(breaking)
+    caller = await peer.caller()
+    await caller.call(procedure(NULL), None)
+    with pytest.raises(TransportClosed, match="nonsense") as caught:
+        await caller.call(ONE, None)
+    assert caught.value.protocol_error
+    assert sum(len([call for call in line.calls if call[1]]) for line in peer.lines) == 3
+    await caller.close()
 
 
 def refusing(refusal: Exception) -> Callable[[FakeLine, int], Any]:
@@ -338,129 +322,115 @@ REFUSALS = [ChunkRefused(), VersionRefused(2, 3), GarbageArguments(), RemoteSyst
 
 @pytest.mark.req("NF-13")
 @each_case("refusal", REFUSALS)
-def test_a_refused_call_fails_at_once_and_is_never_repeated(refusal: Exception) -> None:
-    async def main() -> None:
-        peer = Peer(refusing(refusal))
-        caller = await peer.caller()
-        with pytest.raises(type(refusal)):
-            await caller.call(ONE, None)
-        assert now_s() == 0
-        await asyncio.sleep(1000)
-        assert [number for _, number, _, _ in peer.lines[0].calls] == [ONE.number]
-        assert len(peer.lines) == 1, "a refusal is no reason to connect again"
-        # The next call is another one.
-        assert await caller.call(procedure(2), None) == 2
-        assert [number for _, number, _, _ in peer.lines[0].calls] == [ONE.number, 2]
-        await caller.close()
-
-    run(main)
+@in_virtual_time
+async def test_a_refused_call_fails_at_once_and_is_never_repeated(refusal: Exception) -> None:
+    peer = Peer(refusing(refusal))
+    caller = await peer.caller()
+    with pytest.raises(type(refusal)):
+        await caller.call(ONE, None)
+    assert now_s() == 0
+    await time_passes(1000)
+    assert [number for _, number, _, _ in peer.lines[0].calls] == [ONE.number]
+    assert len(peer.lines) == 1, "a refusal is no reason to connect again"
+    # The next call is another one.
+    assert await caller.call(procedure(2), None) == 2
+    assert [number for _, number, _, _ in peer.lines[0].calls] == [ONE.number, 2]
+    await caller.close()
 
 
 @pytest.mark.req("NF-13")
 @each_case("refusal", REFUSALS)
-def test_a_call_that_is_refused_on_the_next_connection_is_not_repeated_there(refusal: Exception) -> None:
-    async def main() -> None:
-        peer = Peer(silent, refusing(refusal))
-        caller = await peer.caller()
-        await caller.call(procedure(NULL), None)
-        calling = asyncio.create_task(caller.call(ONE, None))
-        await asyncio.sleep(1)
-        peer.lines[0].lose()
-        with pytest.raises(type(refusal)):
-            await calling
-        await asyncio.sleep(1000)
-        # Once on each connection: it was lost on the first, and refused on the second.
-        assert [[n for _, n, _, _ in line.calls].count(ONE.number) for line in peer.lines] == [1, 1]
-        await caller.close()
-
-    run(main)
+@in_virtual_time
+async def test_a_call_that_is_refused_on_the_next_connection_is_not_repeated_there(refusal: Exception) -> None:
+    peer = Peer(silent, refusing(refusal))
+    caller = await peer.caller()
+    await caller.call(procedure(NULL), None)
+    calling = asyncio.create_task(caller.call(ONE, None))
+    await time_passes(1)
+    peer.lines[0].lose()
+    with pytest.raises(type(refusal)):
+        await calling
+    await time_passes(1000)
+    # Once on each connection: it was lost on the first, and refused on the second.
+    assert [[n for _, n, _, _ in line.calls].count(ONE.number) for line in peer.lines] == [1, 1]
+    await caller.close()
 
 
-def test_a_peer_that_breaks_the_protocol_before_its_first_answer_is_not_asked_again() -> None:
-    async def main() -> None:
-        peer = Peer(breaking)
-        caller = await peer.caller()
-        with pytest.raises(TransportClosed, match="nonsense") as caught:
-            await caller.call(ONE, None)
-        assert caught.value.protocol_error
-        await asyncio.sleep(1000)
-        assert len(peer.lines) == 1, "but by the next call"
-        assert await caller.call(procedure(NULL), None) == NULL
-        assert len(peer.lines) == 2
-        await caller.close()
-
-    run(main)
+@in_virtual_time
+async def test_a_peer_that_breaks_the_protocol_before_its_first_answer_is_not_asked_again() -> None:
+    peer = Peer(breaking)
+    caller = await peer.caller()
+    with pytest.raises(TransportClosed, match="nonsense") as caught:
+        await caller.call(ONE, None)
+    assert caught.value.protocol_error
+    await time_passes(1000)
+    assert len(peer.lines) == 1, "but by the next call"
+    assert await caller.call(procedure(NULL), None) == NULL
+    assert len(peer.lines) == 2
+    await caller.close()
 
 
-def test_what_never_answers_is_given_up_after_three_connections() -> None:
-    async def main() -> None:
-        peer = Peer(ending)
-        caller = await peer.caller()
-        with pytest.raises(TransportClosed, match="lost") as caught:
-            await caller.call(ONE, None)
-        assert not caught.value.protocol_error
-        assert len(peer.lines) == 3
-        assert now_s() < 1
-        await caller.close()
-
-    run(main)
+@in_virtual_time
+async def test_what_never_answers_is_given_up_after_three_connections() -> None:
+    peer = Peer(ending)
+    caller = await peer.caller()
+    with pytest.raises(TransportClosed, match="lost") as caught:
+        await caller.call(ONE, None)
+    assert not caught.value.protocol_error
+    assert len(peer.lines) == 3
+    assert now_s() < 1
+    await caller.close()
 
 
-def test_a_cancelled_call_is_fenced_and_never_sent_again() -> None:
-    async def main() -> None:
-        peer = Peer(silent, REFUSED, answering)
-        caller = await peer.caller()
-        sent, waiting = (asyncio.ensure_future(caller.call(ONE, None)) for _ in range(2))
-        await asyncio.sleep(1)
-        sent.cancel()
-        await asyncio.wait([sent])
-        assert len(peer.lines[0].exposed) == 1
-        peer.lines[0].lose()
-        await asyncio.sleep(0.05)
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        await asyncio.sleep(10)
-        assert peer.lines[0].exposed == set()
-        assert [number for _, number, _, _ in peer.lines[1].calls] == [NULL]
-        await caller.close()
-
-    run(main)
+@in_virtual_time
+async def test_a_cancelled_call_is_fenced_and_never_sent_again() -> None:
+    peer = Peer(silent, REFUSED, answering)
+    caller = await peer.caller()
+    sent, waiting = (asyncio.ensure_future(caller.call(ONE, None)) for _ in range(2))
+    await time_passes(1)
+    sent.cancel()
+    await asyncio.wait([sent])
+    assert len(peer.lines[0].exposed) == 1
+    peer.lines[0].lose()
+    await time_passes(0.05)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    await time_passes(10)
+    assert peer.lines[0].exposed == set()
+    assert [number for _, number, _, _ in peer.lines[1].calls] == [NULL]
+    await caller.close()
 
 
-def test_memory_is_exposed_again_only_after_it_was_fenced() -> None:
-    async def main() -> None:
-        seen: list[int] = []
+@in_virtual_time
+async def test_memory_is_exposed_again_only_after_it_was_fenced() -> None:
+    seen: list[int] = []
 
-        def watching(line: FakeLine, number: int) -> Any:
-            seen.append(len(peer.lines[0].exposed))
-            return number
+    def watching(line: FakeLine, number: int) -> Any:
+        seen.append(len(peer.lines[0].exposed))
+        return number
 
-        peer = Peer(silent, watching)
-        caller = await peer.caller()
-        call = asyncio.ensure_future(caller.call(ONE, None, into=bytearray(4)))
-        await asyncio.sleep(1)
-        peer.lines[0].lose()
-        await call
-        assert seen == [0, 0]
-        await caller.close()
-
-    run(main)
+    peer = Peer(silent, watching)
+    caller = await peer.caller()
+    call = asyncio.ensure_future(caller.call(ONE, None, into=bytearray(4)))
+    await time_passes(1)
+    peer.lines[0].lose()
+    await call
+    assert seen == [0, 0]
+    await caller.close()
 
 
-def test_keep_alive_asks_when_idle_and_leaves_a_server_that_does_not_answer() -> None:
-    async def main() -> None:
-        peer = Peer(answering, answering)
-        caller = await peer.caller(keepalive_s=60.0, keepalive_reply_s=20.0)
-        await asyncio.sleep(200)
-        assert [(at, number) for at, number, _, _ in peer.lines[0].calls] == [(60, 0), (120, 0), (180, 0)]
-        peer.lines[0].answer = dead
-        call = asyncio.ensure_future(caller.call(ONE, None))
-        assert await call == 1
-        assert now_s() == pytest.approx(240 + 20 + 0.1)
-        assert "did not answer within 20 s" in peer.lines[0].end_reason
-        await caller.close()
-
-    run(main)
+@in_virtual_time
+async def test_keep_alive_asks_when_idle_and_leaves_a_server_that_does_not_answer() -> None:
+    peer = Peer(answering, answering)
+    caller = await peer.caller(keepalive_s=60.0, keepalive_reply_s=20.0)
+    await time_passes(200)
+    assert [(at, number) for at, number, _, _ in peer.lines[0].calls] == [(60, 0), (120, 0), (180, 0)]
+    peer.lines[0].answer = dead
+    call = asyncio.ensure_future(caller.call(ONE, None))
+    assert await call == 1
+    assert now_s() == pytest.approx(240 + 20 + 0.1)
+    assert "did not answer within 20 s" in peer.lines[0].end_reason
+    await caller.close()
 
 
 ANSWERS = [
@@ -471,95 +441,85 @@ ANSWERS = [
 
 
 @each_case("answer", ANSWERS)
-def test_any_answer_keeps_a_connection_alive_and_calls_make_asking_needless(answer: Exception) -> None:
-    async def main() -> None:
-        peer = Peer(lambda _line, number: answer if number == NULL else number)
-        caller = await peer.caller(None, keepalive_s=60.0)
-        await asyncio.sleep(100)
-        assert peer.lines[0].calls == []
-        for _ in range(10):
-            await caller.call(ONE, None)
-            await asyncio.sleep(30)
-        assert NULL not in [number for _, number, _, _ in peer.lines[0].calls]
-        await asyncio.sleep(200)
-        assert NULL in [number for _, number, _, _ in peer.lines[0].calls]
-        assert caller.reconnects == 0
-        peer.lines[0].lose()
-        assert await caller.call(ONE, None) == 1
-        assert caller.reconnects == 1
-        await caller.close()
-
-    run(main)
+@in_virtual_time
+async def test_any_answer_keeps_a_connection_alive_and_calls_make_asking_needless(answer: Exception) -> None:
+    peer = Peer(lambda _line, number: answer if number == NULL else number)
+    caller = await peer.caller(None, keepalive_s=60.0)
+    await time_passes(100)
+    assert peer.lines[0].calls == []
+    for _ in range(10):
+        await caller.call(ONE, None)
+        await time_passes(30)
+    assert NULL not in [number for _, number, _, _ in peer.lines[0].calls]
+    await time_passes(200)
+    assert NULL in [number for _, number, _, _ in peer.lines[0].calls]
+    assert caller.reconnects == 0
+    peer.lines[0].lose()
+    assert await caller.call(ONE, None) == 1
+    assert caller.reconnects == 1
+    await caller.close()
 
 
-def test_a_new_connection_that_does_not_answer_is_not_used() -> None:
-    async def main() -> None:
-        peer = Peer(silent, dead, answering)
-        caller = await peer.caller(keepalive_reply_s=20.0)
-        call = asyncio.ensure_future(caller.call(ONE, None))
-        await asyncio.sleep(0)
-        peer.lines[0].lose()
-        assert await call == 1
-        assert [number for _, number, _, _ in peer.lines[1].calls] == [NULL]
-        assert peer.lines[1].closed
-        assert caller.reconnects == 1
-        await caller.close()
-
-    run(main)
+@in_virtual_time
+async def test_a_new_connection_that_does_not_answer_is_not_used() -> None:
+    peer = Peer(silent, dead, answering)
+    caller = await peer.caller(keepalive_reply_s=20.0)
+    call = asyncio.ensure_future(caller.call(ONE, None))
+    await asyncio.sleep(0)
+    peer.lines[0].lose()
+    assert await call == 1
+    assert [number for _, number, _, _ in peer.lines[1].calls] == [NULL]
+    assert peer.lines[1].closed
+    assert caller.reconnects == 1
+    await caller.close()
 
 
-def test_closing_ends_what_waits_and_what_follows() -> None:
-    async def main() -> None:
-        for script in ([silent], [silent, REFUSED]):
-            peer = Peer(*script)
-            caller = await peer.caller()
-            call = asyncio.ensure_future(caller.call(ONE, None))
-            await asyncio.sleep(1)
-            if len(script) > 1:
-                peer.lines[0].lose()
-                await asyncio.sleep(1)
-            await caller.close()
-            await caller.close()
-            with pytest.raises(TransportClosed):
-                await call
-            with pytest.raises(TransportClosed, match="this side"):
-                await caller.call(ONE, None)
-
-    run(main)
-
-
-def test_a_bug_while_connecting_leaves_nobody_waiting() -> None:
-    async def main() -> None:
-        told: list[Any] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
-        peer = Peer(silent, KeyError("bug"))
+@in_virtual_time
+async def test_closing_ends_what_waits_and_what_follows() -> None:
+    for script in ([silent], [silent, REFUSED]):
+        peer = Peer(*script)
         caller = await peer.caller()
         call = asyncio.ensure_future(caller.call(ONE, None))
-        await asyncio.sleep(0)
-        peer.lines[0].lose()
-        with pytest.raises(TransportClosed, match="bug"):
-            await call
+        await time_passes(1)
+        if len(script) > 1:
+            peer.lines[0].lose()
+            await time_passes(1)
+        await caller.close()
+        await caller.close()
         with pytest.raises(TransportClosed):
+            await call
+        with pytest.raises(TransportClosed, match="this side"):
             await caller.call(ONE, None)
-        assert [type(error) for error in told] == [KeyError]
-        await caller.close()
-
-    run(main)
 
 
-def test_identifiers_in_use_are_passed_over() -> None:
-    async def main() -> None:
-        peer = Peer(silent)
-        caller = await peer.caller()
-        caller._keeper.xids._next = 0xFFFFFFFF
-        calls = [asyncio.ensure_future(caller.call(ONE, None))]
-        await asyncio.sleep(0)
-        caller._keeper.xids._next = 0xFFFFFFFF
-        calls.append(asyncio.ensure_future(caller.call(ONE, None)))
-        await asyncio.sleep(1)
-        assert [xid for _, _, xid, _ in peer.lines[0].calls] == [0xFFFFFFFF, 0]
-        await caller.close()
-        await asyncio.wait(calls)
-        assert all(isinstance(call.exception(), TransportClosed) for call in calls)
+@in_virtual_time
+async def test_a_bug_while_connecting_leaves_nobody_waiting() -> None:
+    told: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+    peer = Peer(silent, KeyError("bug"))
+    caller = await peer.caller()
+    call = asyncio.ensure_future(caller.call(ONE, None))
+    await asyncio.sleep(0)
+    peer.lines[0].lose()
+    with pytest.raises(TransportClosed, match="bug"):
+        await call
+    with pytest.raises(TransportClosed):
+        await caller.call(ONE, None)
+    assert [type(error) for error in told] == [KeyError]
+    await caller.close()
 
-    run(main)
+
+@in_virtual_time
+async def test_identifiers_in_use_are_passed_over() -> None:
+    peer = Peer(silent)
+    caller = await peer.caller()
+    caller._keeper.xids._next = 0xFFFFFFFF
+    calls = [asyncio.ensure_future(caller.call(ONE, None))]
+    await asyncio.sleep(0)
+    caller._keeper.xids._next = 0xFFFFFFFF
+    calls.append(asyncio.ensure_future(caller.call(ONE, None)))
+    await time_passes(1)
+    assert [xid for _, _, xid, _ in peer.lines[0].calls] == [0xFFFFFFFF, 0]
+    await caller.close()
+    await asyncio.wait(calls)
+    assert all(isinstance(call.exception(), TransportClosed) for call in calls)

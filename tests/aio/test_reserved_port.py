@@ -19,6 +19,7 @@ from rpcrdma.errors import ConnectFailed, NotPermitted
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client.mount_client import mount_export
 from rpcrdma.rpc.service import CallContext
+from support.loops import asynchronous
 
 pytestmark = pytest.mark.thorough
 
@@ -87,7 +88,8 @@ def run_against_listener(work: Callable[[int], Any]) -> None:
 
 @privileged
 @pytest.mark.providers("iwarp")
-def test_a_client_connects_from_a_reserved_port(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_a_client_connects_from_a_reserved_port(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ports: list[int] = []
     take = sockets.take_reserved_port
 
@@ -100,43 +102,38 @@ def test_a_client_connects_from_a_reserved_port(scheme: str, monkeypatch: pytest
 
     monkeypatch.setattr(sockets, "take_reserved_port", noted)
 
-    async def main() -> None:
-        async with (
-            serve([Nothing()], [f"{scheme}://127.0.0.1:0"]) as server,
-            connect(server.listening[0], v3.PROGRAM, options=FROM_RESERVED_PORT) as client,
-        ):
-            await client.call(v3.NULL, None)
-
-    asyncio.run(main())
+    async with (
+        serve([Nothing()], [f"{scheme}://127.0.0.1:0"]) as server,
+        connect(server.listening[0], v3.PROGRAM, options=FROM_RESERVED_PORT) as client,
+    ):
+        await client.call(v3.NULL, None)
     (port,) = ports
     assert 665 <= port < 1024
 
 
 @privileged
-def test_mounting_comes_from_a_reserved_port() -> None:
-    async def main() -> None:
-        seen: list[int] = []
-        async with serve([Mountd()], ["tcp://127.0.0.1:0"]) as server:
-            port = int(server.listening[0].rpartition(":")[2])
-            take = sockets.take_reserved_port
+@asynchronous
+async def test_mounting_comes_from_a_reserved_port() -> None:
+    seen: list[int] = []
+    async with serve([Mountd()], ["tcp://127.0.0.1:0"]) as server:
+        port = int(server.listening[0].rpartition(":")[2])
+        take = sockets.take_reserved_port
 
-            def noted(bind: Callable[[int], None], where: str) -> None:
-                def bind_noted(port: int) -> None:
-                    bind(port)
-                    seen.append(port)
+        def noted(bind: Callable[[int], None], where: str) -> None:
+            def bind_noted(port: int) -> None:
+                bind(port)
+                seen.append(port)
 
-                take(bind_noted, where)
+            take(bind_noted, where)
 
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(sockets, "take_reserved_port", noted)
-                url = Url(scheme="rdma", host="127.0.0.1", port=1, path="/x")
-                await mount_export(url, ConnectOptions(), mount_port=port)
-                assert seen == []
-                mounted = await mount_export(url, FROM_RESERVED_PORT, mount_port=port)
-        assert mounted.handle == b"root"
-        assert len(seen) == 1
-
-    asyncio.run(main())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sockets, "take_reserved_port", noted)
+            url = Url(scheme="rdma", host="127.0.0.1", port=1, path="/x")
+            await mount_export(url, ConnectOptions(), mount_port=port)
+            assert seen == []
+            mounted = await mount_export(url, FROM_RESERVED_PORT, mount_port=port)
+    assert mounted.handle == b"root"
+    assert len(seen) == 1
 
 
 def test_ports_in_use_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:

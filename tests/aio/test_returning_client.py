@@ -16,6 +16,7 @@ from rpcrdma.errors import CallTimeout, TransportClosed
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import CallContext, Service
 from support.cases import each_case
+from support.loops import asynchronous
 from support.programs import procedure
 from support.waiting import until
 
@@ -84,36 +85,32 @@ async def lose(front: Front, connection: Connection) -> None:
 
 
 @pytest.mark.req("BD-19")
-def test_a_call_waits_for_the_client_to_come_back(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme) as (front, _, connection, client):
-            assert await client.call(ADD, 1) == 1
-            await lose(front, connection)
-            await front.callers[-1].wait_closed()
-            assert not client.present
-            calling = asyncio.ensure_future(client.call(ADD, 2))
-            await asyncio.sleep(0)
-            assert not calling.done()
-            await connection.call(JOIN, 1)
-            assert client.present
-            assert await calling == 3
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_call_waits_for_the_client_to_come_back(scheme: str) -> None:
+    async with rig(scheme) as (front, _, connection, client):
+        assert await client.call(ADD, 1) == 1
+        await lose(front, connection)
+        await front.callers[-1].wait_closed()
+        assert not client.present
+        calling = asyncio.ensure_future(client.call(ADD, 2))
+        await asyncio.sleep(0)
+        assert not calling.done()
+        await connection.call(JOIN, 1)
+        assert client.present
+        assert await calling == 3
 
 
-def test_a_call_whose_reply_was_lost_runs_once_at_the_client(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme) as (front, back, connection, client):
-            back.gate.clear()
-            calling = asyncio.ensure_future(client.call(ADD, 5))
-            await until(lambda: back.entered == 1)
-            await lose(front, connection)
-            back.gate.set()
-            await connection.call(JOIN, 1)
-            assert await calling == 5
-            assert (back.entered, back.sum) == (1, 5)
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_call_whose_reply_was_lost_runs_once_at_the_client(scheme: str) -> None:
+    async with rig(scheme) as (front, back, connection, client):
+        back.gate.clear()
+        calling = asyncio.ensure_future(client.call(ADD, 5))
+        await until(lambda: back.entered == 1)
+        await lose(front, connection)
+        back.gate.set()
+        await connection.call(JOIN, 1)
+        assert await calling == 5
+        assert (back.entered, back.sum) == (1, 5)
 
 
 class HalfOpen:
@@ -140,67 +137,59 @@ class HalfOpen:
             self.ended += 1
 
 
-def test_calls_move_with_a_client_that_comes_back_on_another_connection() -> None:
+@asynchronous
+async def test_calls_move_with_a_client_that_comes_back_on_another_connection() -> None:
     """They keep their XIDs, and have ended on the connection before: nothing of them is exposed there."""
 
-    async def main() -> None:
-        before, after = HalfOpen(), HalfOpen(7)
-        client = ReturningClient(before)  # type: ignore[arg-type]
-        calling = [asyncio.ensure_future(client.call(ADD, number)) for number in range(2)]
-        await asyncio.sleep(0)
-        client.came_back(before)  # type: ignore[arg-type]
-        await asyncio.sleep(0)
-        assert (len(before.xids), before.ended) == (2, 0)
-        client.came_back(after)  # type: ignore[arg-type]
-        assert await asyncio.gather(*calling) == [7, 7]
-        assert (after.xids, before.ended) == (before.xids, 2)
-
-    asyncio.run(main())
+    before, after = HalfOpen(), HalfOpen(7)
+    client = ReturningClient(before)  # type: ignore[arg-type]
+    calling = [asyncio.ensure_future(client.call(ADD, number)) for number in range(2)]
+    await asyncio.sleep(0)
+    client.came_back(before)  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    assert (len(before.xids), before.ended) == (2, 0)
+    client.came_back(after)  # type: ignore[arg-type]
+    assert await asyncio.gather(*calling) == [7, 7]
+    assert (after.xids, before.ended) == (before.xids, 2)
 
 
-def test_a_client_that_stays_away_costs_a_call_its_time_out_only(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme) as (front, _, connection, client):
-            await lose(front, connection)
-            await front.callers[-1].wait_closed()
-            with pytest.raises(CallTimeout, match=r"ADD: the client did not come back within 0\.01 s"):
-                await client.call(ADD, 1, timeout_s=0.01)
-            await connection.call(JOIN, 1)
-            assert await client.call(ADD, 1) == 1
-
-    asyncio.run(main())
+@asynchronous
+async def test_a_client_that_stays_away_costs_a_call_its_time_out_only(scheme: str) -> None:
+    async with rig(scheme) as (front, _, connection, client):
+        await lose(front, connection)
+        await front.callers[-1].wait_closed()
+        with pytest.raises(CallTimeout, match=r"ADD: the client did not come back within 0\.01 s"):
+            await client.call(ADD, 1, timeout_s=0.01)
+        await connection.call(JOIN, 1)
+        assert await client.call(ADD, 1) == 1
 
 
 @pytest.mark.req("BD-19")
 @each_case("wait_s", [3600.0, math.inf])
-def test_how_long_a_call_waits_for_the_client_is_a_setting_and_may_have_no_end(scheme: str, wait_s: float) -> None:
-    async def main() -> None:
-        async with rig(scheme) as (front, _, connection, _):
-            patient = ReturningClient(front.callers[-1], call_timeout_s=wait_s)
-            await lose(front, connection)
-            await front.callers[-1].wait_closed()
-            waiting = [asyncio.ensure_future(patient.call(ADD, 1)) for _ in range(3)]
-            impatient = patient.call(ADD, 100, timeout_s=0.01)
-            with pytest.raises(CallTimeout):
-                await impatient
-            assert not any(calling.done() for calling in waiting)
-            await connection.call(JOIN, 1)
-            patient.came_back(front.callers[-1])
-            assert sorted(await asyncio.gather(*waiting)) == [1, 2, 3]
-
-    asyncio.run(main())
+@asynchronous
+async def test_how_long_a_call_waits_for_the_client_is_set_and_may_have_no_end(scheme: str, wait_s: float) -> None:
+    async with rig(scheme) as (front, _, connection, _):
+        patient = ReturningClient(front.callers[-1], call_timeout_s=wait_s)
+        await lose(front, connection)
+        await front.callers[-1].wait_closed()
+        waiting = [asyncio.ensure_future(patient.call(ADD, 1)) for _ in range(3)]
+        impatient = patient.call(ADD, 100, timeout_s=0.01)
+        with pytest.raises(CallTimeout):
+            await impatient
+        assert not any(calling.done() for calling in waiting)
+        await connection.call(JOIN, 1)
+        patient.came_back(front.callers[-1])
+        assert sorted(await asyncio.gather(*waiting)) == [1, 2, 3]
 
 
-def test_calls_to_a_client_that_is_not_expected_back_fail(scheme: str) -> None:
-    async def main() -> None:
-        async with rig(scheme) as (front, _, connection, client):
-            await lose(front, connection)
-            await front.callers[-1].wait_closed()
-            calling = asyncio.ensure_future(client.call(ADD, 1))
-            await asyncio.sleep(0)
-            client.forget()
-            for one in (calling, client.call(COUNT, 0)):
-                with pytest.raises(TransportClosed, match="not expected back"):
-                    await one
-
-    asyncio.run(main())
+@asynchronous
+async def test_calls_to_a_client_that_is_not_expected_back_fail(scheme: str) -> None:
+    async with rig(scheme) as (front, _, connection, client):
+        await lose(front, connection)
+        await front.callers[-1].wait_closed()
+        calling = asyncio.ensure_future(client.call(ADD, 1))
+        await asyncio.sleep(0)
+        client.forget()
+        for one in (calling, client.call(COUNT, 0)):
+            with pytest.raises(TransportClosed, match="not expected back"):
+                await one

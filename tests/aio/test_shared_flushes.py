@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
+from local_tcp import without_network
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.client.connection import Connection
-from rpcrdma.aio.connections import rdma_calls_taken
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers import iwarp_driver, software_rnic
 from rpcrdma.aio.server.serve import serve
@@ -20,8 +20,6 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.wire.buffers import Buffer
 from support.waiting import until
-
-pytestmark = pytest.mark.thorough
 
 HANDLE = v3.nfs_fh3(data=b"handle")
 CALLS = 16
@@ -64,9 +62,8 @@ async def joined(files: Files) -> AsyncIterator[Connection]:
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[Sent]:
-    """An entry for each `sendmsg`. No turn ends because it has taken too long."""
+    """An entry for each `sendmsg`. On a clock that jumps no turn takes too long."""
     monkeypatch.setattr(software_rnic, "native", None)
-    monkeypatch.setattr(rdma_calls_taken, "CONNECTION_TURN_S", 3600.0)
     found: list[Sent] = []
     next_gather = IwarpQueuePair.next_gather
 
@@ -80,62 +77,55 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Sent]:
     return found
 
 
-def test_a_call_that_is_alone_leaves_at_once(sent: list[Sent]) -> None:
-    async def main() -> None:
-        async with joined(Files()) as client:
-            sent.clear()
-            call = client.call(v3.NULL, None)
-            # Until the call waits for its reply, without a turn of the loop.
-            call.send(None)
-            assert len(sent) == 1
-            call.close()
-
-    asyncio.run(main())
+@without_network
+async def test_a_call_that_is_alone_leaves_at_once(sent: list[Sent]) -> None:
+    async with joined(Files()) as client:
+        sent.clear()
+        call = client.call(v3.NULL, None)
+        # Until the call waits for its reply, without a turn of the loop.
+        call.send(None)
+        assert len(sent) == 1
+        call.close()
 
 
-def test_calls_of_one_turn_leave_together(sent: list[Sent]) -> None:
-    async def main() -> None:
-        files = Files()
-        async with joined(files) as client:
-            sent.clear()
-            calls = [asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE))) for _ in range(CALLS)]
-            await until(lambda: files.waiting == CALLS)
-            # The first call is alone when it is made, and eight more do not wait for the last of them.
-            assert len(sent) == 3
-            files.go_on.set()
-            await asyncio.gather(*calls)
-
-    asyncio.run(main())
+@without_network
+async def test_calls_of_one_turn_leave_together(sent: list[Sent]) -> None:
+    files = Files()
+    async with joined(files) as client:
+        sent.clear()
+        calls = [asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE))) for _ in range(CALLS)]
+        await until(lambda: files.waiting == CALLS)
+        # The first call is alone when it is made, and eight more do not wait for the last of them.
+        assert len(sent) == 3
+        files.go_on.set()
+        await asyncio.gather(*calls)
 
 
-def test_eight_replies_of_a_turn_do_not_wait_for_further_ones(sent: list[Sent]) -> None:
-    async def main() -> None:
-        async with joined(Files()) as client:
-            sent.clear()
-            await asyncio.gather(*(client.call(v3.NULL, None) for _ in range(2 * CALLS)))
-            replies = [each.pieces for each in sent if each.role is MpaRole.RESPONDER]
-            assert sum(replies) == 2 * CALLS
-            assert max(replies) <= 9
-
-    asyncio.run(main())
+@without_network
+async def test_eight_replies_of_a_turn_do_not_wait_for_further_ones(sent: list[Sent]) -> None:
+    async with joined(Files()) as client:
+        sent.clear()
+        await asyncio.gather(*(client.call(v3.NULL, None) for _ in range(2 * CALLS)))
+        replies = [each.pieces for each in sent if each.role is MpaRole.RESPONDER]
+        assert sum(replies) == 2 * CALLS
+        assert max(replies) <= 9
 
 
-def test_replies_that_are_made_in_one_turn_leave_together(sent: list[Sent]) -> None:
-    async def main() -> None:
-        files = Files()
-        async with joined(files) as client:
-            calls = asyncio.gather(*(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE)) for _ in range(CALLS)))
-            await until(lambda: files.waiting == CALLS)
-            sent.clear()
-            files.go_on.set()
-            await calls
-            # The last reply finds no other call unanswered, and does not wait for the turn that was due.
-            assert len(sent) <= 2
-
-    asyncio.run(main())
+@without_network
+async def test_replies_that_are_made_in_one_turn_leave_together(sent: list[Sent]) -> None:
+    files = Files()
+    async with joined(files) as client:
+        calls = asyncio.gather(*(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE)) for _ in range(CALLS)))
+        await until(lambda: files.waiting == CALLS)
+        sent.clear()
+        files.go_on.set()
+        await calls
+        # The last reply finds no other call unanswered, and does not wait for the turn that was due.
+        assert len(sent) <= 2
 
 
-def test_data_that_are_placed_cause_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+@without_network
+async def test_data_that_are_placed_cause_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     turns: list[RdmaConnection] = []
     turn = RdmaConnection._turn
 
@@ -147,12 +137,9 @@ def test_data_that_are_placed_cause_no_turn(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(RdmaConnection, "_turn", counted)
     monkeypatch.setattr(iwarp_driver, "_RECEIVE_BUDGET_OCTETS", OCTETS // 64)
 
-    async def main() -> None:
-        async with joined(Files()) as client:
-            turns.clear()
-            buffer = bytearray(OCTETS)
-            await client.call(v3.READ, v3.READ3args(HANDLE, 0, OCTETS), into=buffer)
-            # The data arrive in dozens of reads; on a slow machine deadlines cause a few turns.
-            assert turns.count(client._present) < 8
-
-    asyncio.run(main())
+    async with joined(Files()) as client:
+        turns.clear()
+        buffer = bytearray(OCTETS)
+        await client.call(v3.READ, v3.READ3args(HANDLE, 0, OCTETS), into=buffer)
+        # The data arrive in dozens of reads.
+        assert turns.count(client._present) < 2

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+import local_tcp
+from local_tcp import without_network
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.drivers import tls_socket
@@ -111,146 +113,126 @@ def failure_of(hosts: Hosts, options: ConnectOptions, **served: Any) -> str:
         assert str(failed.value).count("; ") == 1
         return str(failed.value).partition(": ")[2]
 
-    return asyncio.run(work())
+    return local_tcp.run(work())
 
 
-@pytest.mark.thorough
 @pytest.mark.req("TLS-6", "TLS-11", "TLS-14", "TLS-19", "TLS-28")
 @each_case("xprtsec", ["tls", "mtls"])
-def test_calls_in_tls_are_answered_and_tell_hosts_from_users(hosts: Hosts, xprtsec: XprtSec) -> None:
-    async def work() -> None:
-        async with (
-            serving(hosts, xprtsec) as server,
-            connecting(server, options_of(hosts, xprtsec)) as connection,
-        ):
-            assert await answer(connection) == b"data"
-            assert connection.xprtsec == xprtsec
-            assert "server.example" in connection.host_identity.names
-            told = bytes(await connection.call(WHO, b"")).decode()
-            assert told == ("mtls client.example,192.0.2.7 7" if xprtsec == "mtls" else "tls  7")
-
-    asyncio.run(work())
+@without_network
+async def test_calls_in_tls_are_answered_and_tell_hosts_from_users(hosts: Hosts, xprtsec: XprtSec) -> None:
+    async with (
+        serving(hosts, xprtsec) as server,
+        connecting(server, options_of(hosts, xprtsec)) as connection,
+    ):
+        assert await answer(connection) == b"data"
+        assert connection.xprtsec == xprtsec
+        assert "server.example" in connection.host_identity.names
+        told = bytes(await connection.call(WHO, b"")).decode()
+        assert told == ("mtls client.example,192.0.2.7 7" if xprtsec == "mtls" else "tls  7")
 
 
-@pytest.mark.thorough
 @pytest.mark.req("TLS-1")
-def test_a_certificate_alone_offers_tls_beside_calls_in_the_clear(hosts: Hosts) -> None:
-    async def work() -> None:
-        async with serving(hosts, "none") as server:
-            async with connecting(server, ConnectOptions()) as clear:
-                assert await answer(clear) == b"data"
-            async with connecting(server, options_of(hosts)) as secured:
-                assert await answer(secured) == b"data"
-
-    asyncio.run(work())
+@without_network
+async def test_a_certificate_alone_offers_tls_beside_calls_in_the_clear(hosts: Hosts) -> None:
+    async with serving(hosts, "none") as server:
+        async with connecting(server, ConnectOptions()) as clear:
+            assert await answer(clear) == b"data"
+        async with connecting(server, options_of(hosts)) as secured:
+            assert await answer(secured) == b"data"
 
 
 @pytest.mark.thorough
-def test_bulk_data_of_every_size_arrives_in_both_directions(hosts: Hosts) -> None:
+@without_network
+async def test_bulk_data_of_every_size_arrives_in_both_directions(hosts: Hosts) -> None:
     """Sizes around those of TLS records, of the ciphertext buffer and of the parts that are encrypted at once."""
     sizes = [0, 1, 3, 16_379, 16_380, 16_384, 16_385, 32_768, 262_140, 262_144, 262_149, 1 << 20, (4 << 20) - 8]
     content = os.urandom(4 << 20)
 
-    async def work() -> None:
-        options = options_of(hosts)
-        async with serving(hosts) as server:
-            connection = await connect(
-                server.listening[0],
-                PROGRAM,
-                options=ConnectOptions(
-                    xprtsec="tls", host_authentication=options.host_authentication, record_octets_max=5 << 20
-                ),
-            )
-            for size in sizes:
-                assert await answer(connection, content[:size]) == content[:size], size
-            answers = await asyncio.gather(*(answer(connection, content[: 99_991 * n]) for n in range(24)))
-            assert [len(each) for each in answers] == [99_991 * n for n in range(24)]
-            assert all(each == content[: len(each)] for each in answers)
-            buffer = bytearray(1 << 20)
-            await connection.call(ECHO, content[: 1 << 20], into=buffer)
-            assert buffer == content[: 1 << 20]
-            await connection.close()
-
-    asyncio.run(work())
+    options = options_of(hosts)
+    async with serving(hosts) as server:
+        connection = await connect(
+            server.listening[0],
+            PROGRAM,
+            options=ConnectOptions(
+                xprtsec="tls", host_authentication=options.host_authentication, record_octets_max=5 << 20
+            ),
+        )
+        for size in sizes:
+            assert await answer(connection, content[:size]) == content[:size], size
+        answers = await asyncio.gather(*(answer(connection, content[: 99_991 * n]) for n in range(24)))
+        assert [len(each) for each in answers] == [99_991 * n for n in range(24)]
+        assert all(each == content[: len(each)] for each in answers)
+        buffer = bytearray(1 << 20)
+        await connection.call(ECHO, content[: 1 << 20], into=buffer)
+        assert buffer == content[: 1 << 20]
+        await connection.close()
 
 
 @pytest.mark.thorough
-def test_a_peer_that_reads_nothing_for_a_while_gets_everything(hosts: Hosts) -> None:
+@without_network
+async def test_a_peer_that_reads_nothing_for_a_while_gets_everything(hosts: Hosts) -> None:
     """Replies wait in the sender, as TLS records, and in the socket."""
 
-    async def work() -> None:
-        async with serving(hosts) as server, connecting(server, options_of(hosts)) as connection:
-            stream = connection._keeper.connection._stream
-            stream._loop.remove_reader(stream._fd)
-            calls = [asyncio.ensure_future(answer(connection, bytes([n]) * 1_000_000)) for n in range(24)]
-            of_server = next(iter(server._tcp.connections))
-            await until(lambda: of_server._stream.blocked_at is not None and of_server._stream.tls.unsent)
-            stream._loop.add_reader(stream._fd, stream._on_readable)
-            assert [each[:1] for each in await asyncio.gather(*calls)] == [bytes([n]) for n in range(24)]
-
-    asyncio.run(work())
+    async with serving(hosts) as server, connecting(server, options_of(hosts)) as connection:
+        stream = connection._keeper.connection._stream
+        stream._loop.remove_reader(stream._fd)
+        calls = [asyncio.ensure_future(answer(connection, bytes([n]) * 1_000_000)) for n in range(24)]
+        of_server = next(iter(server._tcp.connections))
+        await until(lambda: of_server._stream.blocked_at is not None and of_server._stream.tls.unsent)
+        stream._loop.add_reader(stream._fd, stream._on_readable)
+        assert [each[:1] for each in await asyncio.gather(*calls)] == [bytes([n]) for n in range(24)]
 
 
-@pytest.mark.thorough
 @pytest.mark.req("TLS-29")
-def test_the_server_calls_back_in_the_same_session(hosts: Hosts) -> None:
-    async def work() -> None:
-        options = options_of(hosts)
-        given = ConnectOptions(
-            xprtsec="tls", host_authentication=options.host_authentication, services=[Echo()], reconnect=False
-        )
-        async with serving(hosts) as server, connecting(server, given) as connection:
-            assert bytes(await connection.call(BACK, b"there and back")) == b"there and back"
-            assert len(server._tcp.connections) == 1
-
-    asyncio.run(work())
+@without_network
+async def test_the_server_calls_back_in_the_same_session(hosts: Hosts) -> None:
+    options = options_of(hosts)
+    given = ConnectOptions(
+        xprtsec="tls", host_authentication=options.host_authentication, services=[Echo()], reconnect=False
+    )
+    async with serving(hosts) as server, connecting(server, given) as connection:
+        assert bytes(await connection.call(BACK, b"there and back")) == b"there and back"
+        assert len(server._tcp.connections) == 1
 
 
-@pytest.mark.thorough
-def test_a_lost_connection_is_made_again_in_tls(hosts: Hosts) -> None:
-    async def work() -> None:
-        options = ConnectOptions(
-            xprtsec="tls", host_authentication=options_of(hosts).host_authentication, reconnect_delay_max_s=0.01
-        )
-        async with serving(hosts) as server, connecting(server, options) as connection:
-            assert await answer(connection) == b"data"
-            for each in list(server._tcp.connections):
-                each.abort("the test cuts it")
-            assert await answer(connection) == b"data"
-            assert connection.reconnects == 1
-            assert [each.xprtsec for each in server._tcp.connections] == ["tls"]
-
-    asyncio.run(work())
+@without_network
+async def test_a_lost_connection_is_made_again_in_tls(hosts: Hosts) -> None:
+    options = ConnectOptions(
+        xprtsec="tls", host_authentication=options_of(hosts).host_authentication, reconnect_delay_max_s=1.0
+    )
+    async with serving(hosts) as server, connecting(server, options) as connection:
+        assert await answer(connection) == b"data"
+        for each in list(server._tcp.connections):
+            each.abort("the test cuts it")
+        assert await answer(connection) == b"data"
+        assert connection.reconnects == 1
+        assert [each.xprtsec for each in server._tcp.connections] == ["tls"]
 
 
-@pytest.mark.thorough
 @pytest.mark.req("TLS-41")
-def test_a_server_that_comes_back_without_tls_gets_no_call(hosts: Hosts) -> None:
+@without_network
+async def test_a_server_that_comes_back_without_tls_gets_no_call(hosts: Hosts) -> None:
     """A certificate is taken from the server while a client is connected: its calls wait, and fail with the reason."""
 
     class Silent(Echo):
         def echo(self, args: memoryview, context: Any) -> bytes:
             raise AssertionError("a call in the clear")
 
-    async def work() -> None:
-        options = ConnectOptions(
-            xprtsec="tls", host_authentication=options_of(hosts).host_authentication, reconnect_delay_max_s=0.01
-        )
-        async with serving(hosts) as server:
-            connection = await connecting(server, options)
-            assert await answer(connection) == b"data"
-            port = int(server.listening[0].rpartition(":")[2])
-        async with serve([Silent()], [f"tcp://127.0.0.1:{port}"]) as clear:
-            with pytest.raises(CallTimeout, match="offers no TLS"):
-                await connection.call(ECHO, b"data", timeout_s=0.4)
-            assert clear._tcp.calls
-            assert clear._tcp.dispatcher.calls_of_procedures() == {}
-        await connection.close()
-
-    asyncio.run(work())
+    options = ConnectOptions(
+        xprtsec="tls", host_authentication=options_of(hosts).host_authentication, reconnect_delay_max_s=1.0
+    )
+    async with serving(hosts) as server:
+        connection = await connecting(server, options)
+        assert await answer(connection) == b"data"
+        port = int(server.listening[0].rpartition(":")[2])
+    async with serve([Silent()], [f"tcp://127.0.0.1:{port}"]) as clear:
+        with pytest.raises(CallTimeout, match="offers no TLS"):
+            await connection.call(ECHO, b"data", timeout_s=20)
+        assert clear._tcp.calls
+        assert clear._tcp.dispatcher.calls_of_procedures() == {}
+    await connection.close()
 
 
-@pytest.mark.thorough
 @pytest.mark.req("TLS-33", "TLS-13")
 def test_another_host_is_refused_by_its_names(hosts: Hosts) -> None:
     said = failure_of(hosts, options_of(hosts, names=["other.example"]))
@@ -261,25 +243,23 @@ def test_another_host_is_refused_by_its_names(hosts: Hosts) -> None:
     )
 
 
-@pytest.mark.thorough
 @pytest.mark.req("TLS-35")
 def test_an_address_is_looked_for_among_the_addresses(hosts: Hosts) -> None:
     """The URL names 127.0.0.1, and so do the certificate's dNSName and its common name, which do not count."""
     wrong = hosts.authority.issue("127-0-0-1.example", subject="127.0.0.1")
     assert "the peer is another host" in failure_of(hosts, options_of(hosts, names=()), certificate=wrong)
-    right = hosts.authority.issue("127.0.0.1")
 
-    async def work() -> None:
+    async def work() -> bytes:
+        right = hosts.authority.issue("127.0.0.1")
         async with (
             serving(hosts, certificate=right) as server,
             connecting(server, options_of(hosts, names=())) as connection,
         ):
-            assert await answer(connection) == b"data"
+            return await answer(connection)
 
-    asyncio.run(work())
+    assert local_tcp.run(work()) == b"data"
 
 
-@pytest.mark.thorough
 @pytest.mark.req("TLS-34")
 def test_a_wildcard_stands_for_no_name(hosts: Hosts) -> None:
     wild = hosts.authority.issue("*.example.com")
@@ -287,7 +267,6 @@ def test_a_wildcard_stands_for_no_name(hosts: Hosts) -> None:
     assert "the peer is another host" in failure_of(hosts, options, certificate=wild)
 
 
-@pytest.mark.thorough
 @pytest.mark.req("TLS-32", "TLS-13")
 def test_unfit_certificates_of_the_server_are_refused_with_words(hosts: Hosts, tmp_path: Path) -> None:
     foreign = Authority(tmp_path, "foreign")
@@ -318,47 +297,40 @@ def test_unfit_certificates_of_the_client_get_no_call_answered(hosts: Hosts, tmp
         (foreign.issue("client.example"), "does not know the authority"),
         (hosts.authority.issue("client.example", uses=(SERVER_USE,)), "does not serve to authenticate it"),
     ):
-        assert words in asyncio.run(refused(certificate)), words
-    asyncio.run(refused(hosts.client, names=["other.example"]))
+        assert words in local_tcp.run(refused(certificate)), words
+    local_tcp.run(refused(hosts.client, names=["other.example"]))
 
 
-@pytest.mark.thorough
 @pytest.mark.req("TLS-13")
-def test_a_client_without_a_certificate_is_told_to_get_one(hosts: Hosts) -> None:
-    async def work() -> None:
-        async with serving(hosts, "mtls") as server:
-            options = ConnectOptions(xprtsec="tls", host_authentication=options_of(hosts).host_authentication)
-            async with connecting(server, options) as connection:
-                with pytest.raises(TransportClosed, match="wants a certificate of this side; give this side one"):
-                    await answer(connection)
-            assert server._tcp.calls == 0
-
-    asyncio.run(work())
+@without_network
+async def test_a_client_without_a_certificate_is_told_to_get_one(hosts: Hosts) -> None:
+    async with serving(hosts, "mtls") as server:
+        options = ConnectOptions(xprtsec="tls", host_authentication=options_of(hosts).host_authentication)
+        async with connecting(server, options) as connection:
+            with pytest.raises(TransportClosed, match="wants a certificate of this side; give this side one"):
+                await answer(connection)
+        assert server._tcp.calls == 0
 
 
-@pytest.mark.thorough
-def test_calls_in_the_clear_are_refused_where_tls_is_asked_for(hosts: Hosts, caplog: pytest.LogCaptureFixture) -> None:
-    async def work() -> None:
-        async with serving(hosts) as server, connecting(server, ConnectOptions(reconnect=False)) as connection:
-            for _ in range(2):
-                with pytest.raises(AuthError) as refused:
-                    await answer(connection)
-                assert refused.value.stat is AuthStat.AUTH_TOOWEAK
-            assert server._tcp.dispatcher.calls_of_procedures() == {}
-
-    asyncio.run(work())
+@without_network
+async def test_calls_in_the_clear_are_refused_where_tls_is_wanted(
+    hosts: Hosts, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(hosts) as server, connecting(server, ConnectOptions(reconnect=False)) as connection:
+        for _ in range(2):
+            with pytest.raises(AuthError) as refused:
+                await answer(connection)
+            assert refused.value.stat is AuthStat.AUTH_TOOWEAK
+        assert server._tcp.dispatcher.calls_of_procedures() == {}
     assert "in the clear: this server asks for tls (--xprtsec)" in caplog.text
 
 
-@pytest.mark.thorough
 @pytest.mark.req("TLS-40")
-def test_both_sides_log_the_protection_of_each_connection(hosts: Hosts, caplog: pytest.LogCaptureFixture) -> None:
-    async def work() -> None:
-        async with serving(hosts) as server, connecting(server, options_of(hosts, "mtls")) as connection:
-            await answer(connection)
-
-    with caplog.at_level(logging.INFO):
-        asyncio.run(work())
+@without_network
+async def test_both_sides_log_the_protection_of_each_connection(hosts: Hosts, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with serving(hosts) as server, connecting(server, options_of(hosts, "mtls")) as connection:
+        await answer(connection)
     assert "RPC over TCP in TLS with server.example, 2001:db8::1, urn:host:server" in caplog.text
     secured = [record.event for record in caplog.records if getattr(record, "event", {}).get("event") == "secured"]
     assert [(event["xprtsec"], event["host_identity"]["names"]) for event in secured] == [
@@ -367,74 +339,67 @@ def test_both_sides_log_the_protection_of_each_connection(hosts: Hosts, caplog: 
     assert secured[0]["cipher"].startswith("TLS_")
 
 
-@pytest.mark.thorough
-def test_renewed_certificates_count_for_the_next_connection(hosts: Hosts, tmp_path: Path) -> None:
+@without_network
+async def test_renewed_certificates_count_for_the_next_connection(hosts: Hosts, tmp_path: Path) -> None:
     certificate = tmp_path / "server.pem"
     certificate.write_bytes(hosts.server.read_bytes())
 
-    async def work() -> None:
-        options = options_of(hosts, names=[SERVER_NAME, "renewed.example"])
-        async with serving(hosts, certificate=certificate) as server:
-            async with connecting(server, options) as connection:
-                assert SERVER_NAME in connection.host_identity.names
-            certificate.write_bytes(hosts.authority.issue("renewed.example").read_bytes())
+    options = options_of(hosts, names=[SERVER_NAME, "renewed.example"])
+    async with serving(hosts, certificate=certificate) as server:
+        async with connecting(server, options) as connection:
+            assert SERVER_NAME in connection.host_identity.names
+        certificate.write_bytes(hosts.authority.issue("renewed.example").read_bytes())
+        server.reload_certificates()
+        async with connecting(server, options) as connection:
+            assert connection.host_identity.names == ("renewed.example",)
+        certificate.write_text("no certificate")
+        with pytest.raises(HostAuthenticationFailed, match=r"holds no certificate in PEM; .*--tls-cert"):
             server.reload_certificates()
-            async with connecting(server, options) as connection:
-                assert connection.host_identity.names == ("renewed.example",)
-            certificate.write_text("no certificate")
-            with pytest.raises(HostAuthenticationFailed, match=r"holds no certificate in PEM; .*--tls-cert"):
-                server.reload_certificates()
-            async with connecting(server, options) as connection:
-                assert connection.host_identity.names == ("renewed.example",)
-
-    asyncio.run(work())
+        async with connecting(server, options) as connection:
+            assert connection.host_identity.names == ("renewed.example",)
 
 
 @pytest.mark.thorough
-def test_connections_of_hosts_end_when_their_authorities_are_replaced(hosts: Hosts, tmp_path: Path) -> None:
+@without_network
+async def test_connections_of_hosts_end_when_their_authorities_are_replaced(hosts: Hosts, tmp_path: Path) -> None:
     authorities = tmp_path / "authorities.pem"
     ours = hosts.authority.path.read_bytes()
     (tmp_path / "others").mkdir()
     others = Authority(tmp_path / "others", "others").path.read_bytes()
 
-    async def work() -> None:
-        authorities.write_bytes(ours)
-        async with (
-            serving(hosts, authorities=authorities) as server,
-            connecting(server, options_of(hosts, "mtls")) as proved,
-            connecting(server, options_of(hosts)) as unproved,
-        ):
+    authorities.write_bytes(ours)
+    async with (
+        serving(hosts, authorities=authorities) as server,
+        connecting(server, options_of(hosts, "mtls")) as proved,
+        connecting(server, options_of(hosts)) as unproved,
+    ):
+        await answer(proved)
+        server.reload_certificates()
+        await answer(proved)
+        authorities.write_bytes(others)
+        await answer(proved)
+        server.reload_certificates()
+        with pytest.raises(TransportClosed):
             await answer(proved)
-            server.reload_certificates()
-            await answer(proved)
-            authorities.write_bytes(others)
-            await answer(proved)
-            server.reload_certificates()
-            with pytest.raises(TransportClosed):
-                await answer(proved)
-            await answer(unproved)
-            with pytest.raises(TransportClosed):
-                async with connecting(server, options_of(hosts, "mtls")) as connection:
-                    await answer(connection)
-            authorities.write_bytes(ours + others)
-            server.reload_certificates()
+        await answer(unproved)
+        with pytest.raises(TransportClosed):
             async with connecting(server, options_of(hosts, "mtls")) as connection:
                 await answer(connection)
+        authorities.write_bytes(ours + others)
+        server.reload_certificates()
+        async with connecting(server, options_of(hosts, "mtls")) as connection:
+            await answer(connection)
 
-    asyncio.run(work())
 
-
-def test_rdma_is_refused_with_the_names_of_its_protections(hosts: Hosts) -> None:
-    async def work() -> None:
-        with pytest.raises(HostAuthenticationFailed, match=r"RPC over RDMA has no TLS; .*krb5p.*IPsec.*tcp://"):
-            await connect("rdma://127.0.0.1:1", PROGRAM, options=options_of(hosts))
-        config = TcpServerConfig(
-            xprtsec="tls", host_authentication=HostAuthentication(certificate=hosts.server, authorities=None)
-        )
-        with pytest.raises(LocalProtocolError, match="RPC over RDMA has no TLS"):
-            await serve([Echo()], ["rdma://127.0.0.1:0"], options=ServeOptions(tcp=config))
-
-    asyncio.run(work())
+@without_network
+async def test_rdma_is_refused_with_the_names_of_its_protections(hosts: Hosts) -> None:
+    with pytest.raises(HostAuthenticationFailed, match=r"RPC over RDMA has no TLS; .*krb5p.*IPsec.*tcp://"):
+        await connect("rdma://127.0.0.1:1", PROGRAM, options=options_of(hosts))
+    config = TcpServerConfig(
+        xprtsec="tls", host_authentication=HostAuthentication(certificate=hosts.server, authorities=None)
+    )
+    with pytest.raises(LocalProtocolError, match="RPC over RDMA has no TLS"):
+        await serve([Echo()], ["rdma://127.0.0.1:0"], options=ServeOptions(tcp=config))
 
 
 def test_options_that_cannot_serve_are_refused_with_the_remedy(hosts: Hosts) -> None:
@@ -458,26 +423,23 @@ def test_options_that_cannot_serve_are_refused_with_the_remedy(hosts: Hosts) -> 
             await connect("tcp://127.0.0.1:1", PROGRAM, options=options)
 
         with pytest.raises(HostAuthenticationFailed) as failed:
-            asyncio.run(work())
+            local_tcp.run(work())
         assert words in str(failed.value)
 
 
-@pytest.mark.thorough
 @each_case(("xprtsec", "offered"), [("none", 0), ("mtls", 1)])
-def test_required_hosts_are_offered_services_over_tcp_in_mutual_tls_alone(
+@without_network
+async def test_required_hosts_are_offered_services_over_tcp_in_mutual_tls_alone(
     hosts: Hosts, xprtsec: XprtSec, offered: int
 ) -> None:
     given = HostAuthentication(policy="required", certificate=hosts.server, authorities=hosts.authority.path)
 
-    async def work() -> None:
-        options = ServeOptions(
-            rdma=RdmaServerConfig(host_authentication=given),
-            tcp=TcpServerConfig(xprtsec=xprtsec, host_authentication=given),
-        )
-        async with serve([Echo()], ["tcp://127.0.0.1:0"], options=options) as server:
-            assert len(server._tcp.dispatcher.services) == offered
-
-    asyncio.run(work())
+    options = ServeOptions(
+        rdma=RdmaServerConfig(host_authentication=given),
+        tcp=TcpServerConfig(xprtsec=xprtsec, host_authentication=given),
+    )
+    async with serve([Echo()], ["tcp://127.0.0.1:0"], options=options) as server:
+        assert len(server._tcp.dispatcher.services) == offered
 
 
 async def faked(reply: Callable[[bytes], Sequence[bytes]], options: ConnectOptions) -> tuple[str, bytes]:

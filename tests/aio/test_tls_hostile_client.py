@@ -13,13 +13,18 @@ from typing import Any
 
 import pytest
 
+import local_tcp
+from jumping_sockets import now_s
+from local_tcp import without_network
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.connections import tcp_connection
-from rpcrdma.aio.drivers import tls_socket, tls_stream
+from rpcrdma.aio.drivers import tls_socket
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server import tcp_server
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.limits import TLS_HANDSHAKE_S
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
 from rpcrdma.rpc.xprtsec import XprtSec
@@ -27,8 +32,6 @@ from rpcrdma.transport import Role
 from support.host_pair import Hosts
 from support.programs import procedure
 from support.waiting import until
-
-pytestmark = pytest.mark.thorough
 
 ADD = procedure(0x20000003, 1, "add")
 WAIT = procedure(0x20000003, 2, "wait")
@@ -85,11 +88,7 @@ class Raw:
 
     @classmethod
     async def connected(cls, server: Server) -> Raw:
-        sock = socket.socket()
-        sock.setblocking(False)
-        port = int(server.listening[0].rpartition(":")[2])
-        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
-        return cls(sock)
+        return cls(await local_tcp.dial("127.0.0.1", parse_url(server.listening[0]).port))
 
     async def send(self, octets: bytes) -> None:
         await self.loop.sock_sendall(self.sock, octets)
@@ -101,12 +100,7 @@ class Raw:
         return octets
 
     async def to_the_end(self) -> bytes:
-        octets = b""
-        try:
-            while part := await self.loop.sock_recv(self.sock, 65536):
-                octets += part
-        except ConnectionResetError:
-            pass
+        octets = await local_tcp.received_until_closed(self.sock)
         self.sock.close()
         return octets
 
@@ -145,43 +139,39 @@ class Raw:
         return octets
 
 
-def test_the_octets_of_a_good_session(hosts: Hosts) -> None:
-    async def work() -> None:
-        async with serving(hosts) as (server, _):
-            raw = await (await Raw.connected(server)).offered()
-            session = await raw.shaken(hosts)
-            assert session.version() == "TLSv1.3"
-            session.write(CALL)
-            await raw.send(raw.outgoing.read())
-            assert await raw.answered(session, len(RESULT)) == RESULT
-            raw.sock.close()
-
-    asyncio.run(work())
+@without_network
+async def test_the_octets_of_a_good_session(hosts: Hosts) -> None:
+    async with serving(hosts) as (server, _):
+        raw = await (await Raw.connected(server)).offered()
+        session = await raw.shaken(hosts)
+        assert session.version() == "TLSv1.3"
+        session.write(CALL)
+        await raw.send(raw.outgoing.read())
+        assert await raw.answered(session, len(RESULT)) == RESULT
+        raw.sock.close()
 
 
 @pytest.mark.req("TLS-23", "TLS-18", "TLS-21", "TLS-39")
-def test_the_server_names_sunrpc_alone_and_offers_the_usual_suites(hosts: Hosts) -> None:
+@without_network
+async def test_the_server_names_sunrpc_alone_and_offers_the_usual_suites(hosts: Hosts) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(hosts.authority.path)
     context.set_alpn_protocols(["h2", "sunrpc", "http/1.1"])
     server = HostAuthentication(certificate=hosts.server).tls(Role.SERVER, "tls").context()
 
-    async def work() -> None:
-        async with serving(hosts) as (running, _):
-            raw = await (await Raw.connected(running)).offered()
-            session = raw.session(context)
-            while True:
-                try:
-                    session.do_handshake()
-                    break
-                except ssl.SSLWantReadError:
-                    await raw.send(raw.outgoing.read())
-                    raw.incoming.write(await raw.loop.sock_recv(raw.sock, 65536))
-            assert session.selected_alpn_protocol() == "sunrpc"
-            raw.sock.close()
-
-    asyncio.run(work())
+    async with serving(hosts) as (running, _):
+        raw = await (await Raw.connected(running)).offered()
+        session = raw.session(context)
+        while True:
+            try:
+                session.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                await raw.send(raw.outgoing.read())
+                raw.incoming.write(await raw.loop.sock_recv(raw.sock, 65536))
+        assert session.selected_alpn_protocol() == "sunrpc"
+        raw.sock.close()
     suites = [cipher["name"] for cipher in server.get_ciphers() if cipher["protocol"] == "TLSv1.3"]
     assert "TLS_AES_128_GCM_SHA256" in suites
     assert all("GCM" in suite or "POLY1305" in suite for suite in suites), "no suite without encryption"
@@ -190,201 +180,175 @@ def test_the_server_names_sunrpc_alone_and_offers_the_usual_suites(hosts: Hosts)
 
 
 @pytest.mark.req("TLS-25", "TLS-26")
-def test_octets_in_the_clear_behind_the_probe_end_the_connection_unanswered(hosts: Hosts) -> None:
+@without_network
+async def test_octets_in_the_clear_behind_the_probe_end_the_connection_unanswered(hosts: Hosts) -> None:
     """An attacker puts them before the client's TLS: they must not count as the client's calls."""
 
-    async def work() -> None:
-        for behind in (CALL, CALL[:7], b"\x80", PROBE):
-            async with serving(hosts) as (server, service):
-                raw = await Raw.connected(server)
-                await raw.send(PROBE + behind)
-                assert await raw.to_the_end() == b"", behind
-                assert service.calls == 0
-
-    asyncio.run(work())
+    for behind in (CALL, CALL[:7], b"\x80", PROBE):
+        async with serving(hosts) as (server, service):
+            raw = await Raw.connected(server)
+            await raw.send(PROBE + behind)
+            assert await raw.to_the_end() == b"", behind
+            assert service.calls == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.req("TLS-25", "TLS-26")
-def test_octets_in_the_clear_instead_of_the_handshake_end_the_connection_unanswered(hosts: Hosts) -> None:
-    async def work() -> None:
-        # To the last one OpenSSL itself would answer with an alert.
-        too_long = b"\x16\x03\x01\xff\xff" + bytes(100)
-        for instead in (CALL, PROBE, b"GET / HTTP/1.1\r\n\r\n", bytes(100), os.urandom(100), too_long):
-            async with serving(hosts) as (server, service):
-                raw = await (await Raw.connected(server)).offered()
-                await raw.send(instead)
-                assert await raw.to_the_end() == b"", instead
-                assert service.calls == 0
-
-    asyncio.run(work())
+@without_network
+async def test_octets_in_the_clear_instead_of_the_handshake_end_the_connection_unanswered(hosts: Hosts) -> None:
+    # To the last one OpenSSL itself would answer with an alert.
+    too_long = b"\x16\x03\x01\xff\xff" + bytes(100)
+    for instead in (CALL, PROBE, b"GET / HTTP/1.1\r\n\r\n", bytes(100), os.urandom(100), too_long):
+        async with serving(hosts) as (server, service):
+            raw = await (await Raw.connected(server)).offered()
+            await raw.send(instead)
+            assert await raw.to_the_end() == b"", instead
+            assert service.calls == 0
 
 
 @pytest.mark.req("TLS-27")
-def test_octets_in_the_clear_after_the_handshake_end_the_connection(hosts: Hosts) -> None:
-    async def work() -> None:
-        async with serving(hosts) as (server, service):
-            raw = await (await Raw.connected(server)).offered()
-            await raw.shaken(hosts)
-            await raw.send(CALL)
-            assert RESULT not in await raw.to_the_end()
-            assert service.calls == 0
-
-    asyncio.run(work())
+@without_network
+async def test_octets_in_the_clear_after_the_handshake_end_the_connection(hosts: Hosts) -> None:
+    async with serving(hosts) as (server, service):
+        raw = await (await Raw.connected(server)).offered()
+        await raw.shaken(hosts)
+        await raw.send(CALL)
+        assert RESULT not in await raw.to_the_end()
+        assert service.calls == 0
 
 
-def test_changed_octets_end_the_connection(hosts: Hosts) -> None:
-    async def work() -> None:
-        async with serving(hosts) as (server, service):
-            raw = await (await Raw.connected(server)).offered()
-            session = await raw.shaken(hosts)
-            session.write(CALL)
-            record = bytearray(raw.outgoing.read())
-            record[-1] ^= 1
-            await raw.send(bytes(record))
-            await raw.to_the_end()
-            assert service.calls == 0
-
-    asyncio.run(work())
+@without_network
+async def test_changed_octets_end_the_connection(hosts: Hosts) -> None:
+    async with serving(hosts) as (server, service):
+        raw = await (await Raw.connected(server)).offered()
+        session = await raw.shaken(hosts)
+        session.write(CALL)
+        record = bytearray(raw.outgoing.read())
+        record[-1] ^= 1
+        await raw.send(bytes(record))
+        await raw.to_the_end()
+        assert service.calls == 0
 
 
 @pytest.mark.req("TLS-10")
-def test_a_probe_within_tls_is_denied_and_the_session_goes_on(hosts: Hosts) -> None:
-    async def work() -> None:
-        async with serving(hosts) as (server, _):
-            raw = await (await Raw.connected(server)).offered()
-            session = await raw.shaken(hosts)
-            session.write(PROBE + CALL)
-            await raw.send(raw.outgoing.read())
-            expected = BAD_CREDENTIAL + RESULT
-            assert await raw.answered(session, len(expected)) == expected
-            raw.sock.close()
-
-    asyncio.run(work())
+@without_network
+async def test_a_probe_within_tls_is_denied_and_the_session_goes_on(hosts: Hosts) -> None:
+    async with serving(hosts) as (server, _):
+        raw = await (await Raw.connected(server)).offered()
+        session = await raw.shaken(hosts)
+        session.write(PROBE + CALL)
+        await raw.send(raw.outgoing.read())
+        expected = BAD_CREDENTIAL + RESULT
+        assert await raw.answered(session, len(expected)) == expected
+        raw.sock.close()
 
 
 @pytest.mark.req("TLS-9")
-def test_auth_tls_with_another_procedure_is_denied_and_the_connection_goes_on(hosts: Hosts) -> None:
+@without_network
+async def test_auth_tls_with_another_procedure_is_denied_and_the_connection_goes_on(hosts: Hosts) -> None:
     misused = bytearray(PROBE)
     misused[27] = 1
 
-    async def work() -> None:
-        for xprtsec in ("none", "tls"):
-            async with serving(hosts, xprtsec) as (server, service):  # type: ignore[arg-type]
-                raw = await Raw.connected(server)
-                await raw.send(bytes(misused))
-                assert await raw.read(len(BAD_CREDENTIAL)) == BAD_CREDENTIAL
-                await raw.offered()
-                raw.sock.close()
-                assert service.calls == 0
-
-    asyncio.run(work())
-
-
-def test_a_truncated_probe_ends_the_connection(hosts: Hosts) -> None:
-    async def work() -> None:
-        async with serving(hosts) as (server, _):
-            for length in range(28, 40):
-                raw = await Raw.connected(server)
-                await raw.send((0x80000000 | length).to_bytes(4, "big") + PROBE[4 : 4 + length])
-                assert await raw.to_the_end() == b"", length
-
-    asyncio.run(work())
-
-
-def test_calls_before_the_probe_are_answered_in_the_clear_if_that_is_allowed(hosts: Hosts) -> None:
-    async def work() -> None:
-        async with serving(hosts) as (server, service):
+    for xprtsec in ("none", "tls"):
+        async with serving(hosts, xprtsec) as (server, service):  # type: ignore[arg-type]
             raw = await Raw.connected(server)
-            await raw.send(CALL)
-            assert await raw.read(len(RESULT)) == RESULT
-            session = await (await raw.offered()).shaken(hosts)
-            session.write(CALL)
-            await raw.send(raw.outgoing.read())
-            assert await raw.answered(session, len(RESULT)) == RESULT
+            await raw.send(bytes(misused))
+            assert await raw.read(len(BAD_CREDENTIAL)) == BAD_CREDENTIAL
+            await raw.offered()
             raw.sock.close()
-            assert service.calls == 1, "the second call repeats the first one"
-
-    asyncio.run(work())
+            assert service.calls == 0
 
 
-def test_a_probe_in_the_midst_of_calls_ends_the_connection(hosts: Hosts) -> None:
+@without_network
+async def test_a_truncated_probe_ends_the_connection(hosts: Hosts) -> None:
+    async with serving(hosts) as (server, _):
+        for length in range(28, 40):
+            raw = await Raw.connected(server)
+            await raw.send((0x80000000 | length).to_bytes(4, "big") + PROBE[4 : 4 + length])
+            assert await raw.to_the_end() == b"", length
+
+
+@without_network
+async def test_calls_before_the_probe_are_answered_in_the_clear_if_that_is_allowed(hosts: Hosts) -> None:
+    async with serving(hosts) as (server, service):
+        raw = await Raw.connected(server)
+        await raw.send(CALL)
+        assert await raw.read(len(RESULT)) == RESULT
+        session = await (await raw.offered()).shaken(hosts)
+        session.write(CALL)
+        await raw.send(raw.outgoing.read())
+        assert await raw.answered(session, len(RESULT)) == RESULT
+        raw.sock.close()
+        assert service.calls == 1, "the second call repeats the first one"
+
+
+@without_network
+async def test_a_probe_in_the_midst_of_calls_ends_the_connection(hosts: Hosts) -> None:
     """The reply would come in TLS to a call in the clear."""
     waiting = bytearray(CALL)
     waiting[27] = 2
 
-    async def work() -> None:
-        async with serving(hosts) as (server, service):
-            raw = await Raw.connected(server)
-            await raw.send(bytes(waiting))
-            await until(lambda: service.calls == 1)
-            await raw.send(PROBE)
-            assert await raw.to_the_end() == b""
-            service.ended.set()
-
-    asyncio.run(work())
+    async with serving(hosts) as (server, service):
+        raw = await Raw.connected(server)
+        await raw.send(bytes(waiting))
+        await until(lambda: service.calls == 1)
+        await raw.send(PROBE)
+        assert await raw.to_the_end() == b""
+        service.ended.set()
 
 
-def test_messages_that_are_no_calls_get_no_answer_where_tls_is_asked_for(hosts: Hosts) -> None:
-    async def work() -> None:
-        async with serving(hosts, "tls") as (server, _):
-            raw = await Raw.connected(server)
-            await raw.send(bytes.fromhex("80000008 01020304 00000001") + bytes.fromhex("80000002 0102"))
-            await raw.offered()
-            raw.sock.close()
-
-    asyncio.run(work())
+@without_network
+async def test_messages_that_are_no_calls_get_no_answer_where_tls_is_asked_for(hosts: Hosts) -> None:
+    async with serving(hosts, "tls") as (server, _):
+        raw = await Raw.connected(server)
+        await raw.send(bytes.fromhex("80000008 01020304 00000001") + bytes.fromhex("80000002 0102"))
+        await raw.offered()
+        raw.sock.close()
 
 
-def test_a_handshake_that_does_not_end_is_ended(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls_stream, "TLS_HANDSHAKE_S", 0.02)
-
-    async def work() -> None:
-        async with serving(hosts) as (server, _):
-            raw = await (await Raw.connected(server)).offered()
-            assert await raw.to_the_end() == b""
-            monkeypatch.setattr(tls_stream, "TLS_HANDSHAKE_S", 10.0)
-
-    asyncio.run(work())
+@without_network
+async def test_a_handshake_that_does_not_end_is_ended(hosts: Hosts) -> None:
+    async with serving(hosts) as (server, _):
+        raw = await (await Raw.connected(server)).offered()
+        assert await raw.to_the_end() == b""
+        assert now_s() == pytest.approx(TLS_HANDSHAKE_S, abs=0.1)
 
 
-def test_a_handshake_of_many_octets_is_ended(
+@without_network
+async def test_a_handshake_of_many_octets_is_ended(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(tls_socket, "TLS_HANDSHAKE_OCTETS_MAX", 64)
 
-    async def work() -> None:
-        async with serving(hosts) as (server, _):
-            raw = await (await Raw.connected(server)).offered()
-            await raw.send(b"\x16\x03\x01\x40\x00" + bytes(60))
-            assert await raw.to_the_end() == b""
-            monkeypatch.setattr(tls_socket, "TLS_HANDSHAKE_OCTETS_MAX", 128 << 10)
-
-    with caplog.at_level(logging.INFO):
-        asyncio.run(work())
+    caplog.set_level(logging.INFO)
+    async with serving(hosts) as (server, _):
+        raw = await (await Raw.connected(server)).offered()
+        await raw.send(b"\x16\x03\x01\x40\x00" + bytes(60))
+        assert await raw.to_the_end() == b""
+        monkeypatch.setattr(tls_socket, "TLS_HANDSHAKE_OCTETS_MAX", 128 << 10)
     assert "(more than 64 octets)" in caplog.text
 
 
-def test_unfinished_handshakes_give_way_to_a_newcomer_and_are_bounded(
+@without_network
+async def test_unfinished_handshakes_give_way_to_a_newcomer_and_are_bounded(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tcp_server, "TLS_HANDSHAKES_MAX", 3)
 
-    async def work() -> None:
-        async with serving(hosts) as (server, _):
-            flood = [await (await Raw.connected(server)).offered() for _ in range(3)]
-            # All of them are of one address, which has its share: the fourth one is refused.
-            fourth = await Raw.connected(server)
-            await fourth.send(PROBE)
-            assert await fourth.to_the_end() == b""
-            assert server._tcp._handshakes.starting == 3
-            for raw in flood:
-                raw.sock.close()
-            await until(lambda: not len(server._tcp._handshakes))
-
-    asyncio.run(work())
+    async with serving(hosts) as (server, _):
+        flood = [await (await Raw.connected(server)).offered() for _ in range(3)]
+        # All of them are of one address, which has its share: the fourth one is refused.
+        fourth = await Raw.connected(server)
+        await fourth.send(PROBE)
+        assert await fourth.to_the_end() == b""
+        assert server._tcp._handshakes.starting == 3
+        for raw in flood:
+            raw.sock.close()
+        await until(lambda: not len(server._tcp._handshakes))
 
 
-def test_a_client_that_does_not_read_refusals_is_cut_off(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+@without_network
+async def test_a_client_that_does_not_read_refusals_is_cut_off(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     """The refusals of calls that arrive together leave together: they are unsent until then."""
     monkeypatch.setattr(tcp_connection, "RPC_UNSENT_REPLY_OCTETS_MAX", 100)
 
@@ -392,57 +356,49 @@ def test_a_client_that_does_not_read_refusals_is_cut_off(hosts: Hosts, monkeypat
         while True:
             await raw.send(CALL * 50)
 
-    async def work() -> None:
-        async with serving(hosts, "tls") as (server, service):
-            raw = await Raw.connected(server)
-            with pytest.raises((ConnectionResetError, BrokenPipeError)):
-                await flood(raw)
-            raw.sock.close()
-            assert service.calls == 0
-
-    asyncio.run(work())
+    async with serving(hosts, "tls") as (server, service):
+        raw = await Raw.connected(server)
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            await flood(raw)
+        raw.sock.close()
+        assert service.calls == 0
 
 
 @pytest.mark.req("TLS-30")
-def test_both_sides_end_a_session_with_a_closure_alert(hosts: Hosts) -> None:
-    async def work() -> None:
-        async with serving(hosts) as (server, _):
-            raw = await (await Raw.connected(server)).offered()
-            session = await raw.shaken(hosts)
-            of_server = next(iter(server._tcp.connections))
-            await until(lambda: of_server.xprtsec == "tls")
-            of_server.abort("the test ends it")
-            raw.incoming.write(await raw.to_the_end())
-            assert session.read(1) == b"", "without the alert OpenSSL would ask for more"
-            raw = await (await Raw.connected(server)).offered()
-            session = await raw.shaken(hosts)
-            await until(lambda: any(each.xprtsec == "tls" for each in server._tcp.connections))
-            with pytest.raises(ssl.SSLWantReadError):
-                session.unwrap()
-            await raw.send(raw.outgoing.read())
-            raw.incoming.write(await raw.to_the_end())
+@without_network
+async def test_both_sides_end_a_session_with_a_closure_alert(hosts: Hosts) -> None:
+    async with serving(hosts) as (server, _):
+        raw = await (await Raw.connected(server)).offered()
+        session = await raw.shaken(hosts)
+        of_server = next(iter(server._tcp.connections))
+        await until(lambda: of_server.xprtsec == "tls")
+        of_server.abort("the test ends it")
+        raw.incoming.write(await raw.to_the_end())
+        assert session.read(1) == b"", "without the alert OpenSSL would ask for more"
+        raw = await (await Raw.connected(server)).offered()
+        session = await raw.shaken(hosts)
+        await until(lambda: any(each.xprtsec == "tls" for each in server._tcp.connections))
+        with pytest.raises(ssl.SSLWantReadError):
             session.unwrap()
+        await raw.send(raw.outgoing.read())
+        raw.incoming.write(await raw.to_the_end())
+        session.unwrap()
 
-    asyncio.run(work())
 
+@without_network
+async def test_one_octet_at_a_time_makes_a_session_as_well(hosts: Hosts) -> None:
+    async with serving(hosts) as (server, _):
+        raw = await Raw.connected(server)
+        whole = raw.send
 
-def test_one_octet_at_a_time_makes_a_session_as_well(hosts: Hosts) -> None:
-    async def work() -> None:
-        async with serving(hosts) as (server, _):
-            raw = await Raw.connected(server)
-            raw.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            whole = raw.send
+        async def slowly(octets: bytes) -> None:
+            for octet in octets:
+                await whole(bytes([octet]))
+                await asyncio.sleep(0)
 
-            async def slowly(octets: bytes) -> None:
-                for octet in octets:
-                    await whole(bytes([octet]))
-                    await asyncio.sleep(0)
-
-            raw.send = slowly  # type: ignore[method-assign]
-            session = await (await raw.offered()).shaken(hosts)
-            session.write(CALL)
-            await raw.send(raw.outgoing.read())
-            assert await raw.answered(session, len(RESULT)) == RESULT
-            raw.sock.close()
-
-    asyncio.run(work())
+        raw.send = slowly  # type: ignore[method-assign]
+        session = await (await raw.offered()).shaken(hosts)
+        session.write(CALL)
+        await raw.send(raw.outgoing.read())
+        assert await raw.answered(session, len(RESULT)) == RESULT
+        raw.sock.close()

@@ -70,7 +70,7 @@ class Rig:
             self.pool.submit(address, connection, connection, brief=brief, may_be_let_go=False)
 
     def next(self, count: int = 1) -> list[str]:
-        return [self.started.get(timeout=10) for _ in range(count)]
+        return [self.started.get(timeout=60) for _ in range(count)]
 
     def end(self, connection: str) -> None:
         ended = len(self.finished)
@@ -206,7 +206,7 @@ def test_brief_calls_run_one_after_the_other_in_one_thread_and_wake_the_loop_onc
         rig.gates["a1"].release(3)
         rig.next(2)
         assert rig.pool._bell is not None
-        assert select.select([rig.pool._bell.fd], [], [], 10)[0], "the thread has not rung"
+        assert select.select([rig.pool._bell.fd], [], [], 60)[0], "the thread has not rung"
         assert rig.loop.reader is not None
         rig.loop.reader()
         assert rig.finished == ["a1"] * 3
