@@ -44,6 +44,7 @@ def test_they_may_stand_before_the_command() -> None:
     assert host_authentication(parsed).names == ("n",)
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_not_there_is_told_at_start(
     capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
 ) -> None:
@@ -113,6 +114,7 @@ def test_hosts_that_know_each_other(
     assert over_tcp["kind"] == "call_refused"
 
 
+@pytest.mark.thorough
 def test_people_are_told_what_is_left_over_tcp(hosts: Hosts, tmp_path: Path) -> None:
     command = ["serve", "--stop-at-eof", "--state-dir", str(tmp_path / "state")]
     command += ["--tls-cert", str(hosts.server), "--tls-ca", str(hosts.authority.path), str(tmp_path)]

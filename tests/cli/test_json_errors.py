@@ -110,17 +110,6 @@ def test_a_protocol_violation_is_an_object(capfd: pytest.CaptureFixture[str]) ->
     assert error["hint"].startswith("check that this is the scheme and port of the server")
 
 
-def test_event_streams_carry_errors_as_events(tmp_path: Path) -> None:
-    words = ["serve", "--json", "--state-dir", str(tmp_path), str(tmp_path / "none")]
-    # A process of its own: a server changes the logging of the one that it runs in.
-    done = run_command(*words)
-    assert done.returncode == 1
-    event = json.loads(done.stdout)
-    assert event["event"] == "error"
-    assert event["error"]["errno"] == "ENOENT"
-    assert event["error"]["path"] == str(tmp_path / "none")
-
-
 def test_lint_of_a_file_that_is_not_there_is_an_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["xdr", "lint", "--json", str(tmp_path / "none.x")]) == 1
     said = capsys.readouterr()
@@ -197,6 +186,7 @@ def test_names_that_are_no_utf_8_come_back_whole(remote: Remote) -> None:
     assert removed == {"removed": remote.url("/caf%E9 %25%FF")}
 
 
+@pytest.mark.thorough
 def test_exports_of_a_tree_name_failures_as_urls_do(start: StartServer, tmp_path: Path) -> None:
     (tmp_path / "data" / "tree").mkdir(parents=True)
     os.mkfifo(tmp_path / "data" / "tree" / "pipe")
