@@ -18,7 +18,7 @@ from support.cases import each_case
 from support.command_process import run_command
 
 if TYPE_CHECKING:
-    from conftest import Remote, Served
+    from conftest import Command, Remote, Served
 
 CALL = re.compile(
     r"xid 0x(?P<xid>[0-9a-f]{8}) (?P<procedure>\w+) to (?P<peer>\S+): (?P<form>[a-z +]+), "
@@ -130,7 +130,8 @@ def test_nobody_is_told_where_nobody_asks(caplog: pytest.LogCaptureFixture) -> N
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("command", ["ls", "stat", "cat", "get", "put", "rm", "mkdir", "mv", "ping", "watch"])
+@pytest.mark.versions("2")
+@each_case("command", ["ls", "stat", "cat", "get", "put", "rm", "mkdir", "mv", "ping", "watch"])
 def test_every_command_that_connects_records_its_packets(remote: Remote, tmp_path: Path, command: str) -> None:
     (remote.local / "file").write_text("remember")
     arguments = {
@@ -155,8 +156,8 @@ def test_every_command_that_connects_records_its_packets(remote: Remote, tmp_pat
         assert f"warning: {capture} is empty: --pcap records RDMA connections" in ran.err
 
 
-def test_a_capture_that_cannot_be_written_is_told(remote: Remote, tmp_path: Path) -> None:
-    ran = remote.run("ls", "--pcap", str(tmp_path / "no" / "a.pcap"), remote.url())
+def test_a_capture_that_cannot_be_written_is_told(command: Command, tmp_path: Path) -> None:
+    ran = command.run("ls", "--pcap", str(tmp_path / "no" / "a.pcap"), "rdma://127.0.0.1:1")
     assert ran.status == 1
     assert ran.err == f"error: {tmp_path / 'no' / 'a.pcap'}: no such file or directory\n"
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rpcrdma.cli.main import main
+from support.cases import each_case
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def test_an_iwarp_stream_in_hex(monkeypatch, capsys) -> None:
     assert "the stream ends after" in out
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("data", "message"),
     [
         ("hello", "line 1: 'h' is no hex digit"),

@@ -19,7 +19,8 @@ from rpcrdma.nfs.client.procedures import NfsProcedures
 if TYPE_CHECKING:
     from conftest import Remote
 
-pytestmark = pytest.mark.thorough
+# Of commands on files, which do not know the version.
+pytestmark = [pytest.mark.thorough, pytest.mark.versions("2")]
 
 SOME_OCTETS = random.Random(1).randbytes((3 << 20) + 17)
 

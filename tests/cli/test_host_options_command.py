@@ -10,6 +10,7 @@ import pytest
 
 from rpcrdma.cli.main import build_parser, main
 from rpcrdma.cli.options import host_authentication
+from support.cases import each_case
 from support.command_process import run_command
 from support.host_pair import Hosts
 
@@ -27,7 +28,7 @@ CONNECTING = [
 CONNECTING += ["rm rdma://h/a", "mkdir rdma://h/a", "mv rdma://h/a rdma://h/b", "watch rdma://h/"]
 
 
-@pytest.mark.parametrize("command", [*CONNECTING, "serve /srv"])
+@each_case("command", [*CONNECTING, "serve /srv"])
 def test_every_command_takes_them(command: str) -> None:
     name, *arguments = command.split()
     options = ["--host-auth=optional", "--tls-cert=c", "--tls-key=k", "--tls-ca=a", "--tls-name=n", "--tls-name=m"]

@@ -138,11 +138,11 @@ def test_exports_are_shown_each_with_its_files_and_space(start: StartServer, tmp
         assert command.done("ls", f"{server}/?mountport={port}").lines == ["data", "fixed"]
         (space,) = command.done("df", "--json", f"{server}/data?mountport={port}").json_lines
         assert space["files"] == os.statvfs(tmp_path).f_files
-        ran = command.run("rm", f"{server}/fixed/few?mountport={port}")
-        assert (ran.status, ran.err) == (
-            1,
-            "error: /fixed/few: read-only file system\nhint: the export is read-only\n",
-        )
+        for words in (["rm"], ["put", str(tmp_path / "data" / "empty")]):
+            ran = command.run(*words, f"{server}/fixed/few?mountport={port}")
+            told = "error: /fixed/few: read-only file system\nhint: the export is read-only\n"
+            assert (ran.status, ran.err) == (1, told)
+        assert contents(tmp_path / "fixed") == contents(tmp_path / "data")
         assert served.stop() == 0
 
 

@@ -31,7 +31,8 @@ def errors(out: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("command", ["ls", "stat", "rm", "mkdir", "watch"])
+@pytest.mark.versions("2")
+@each_case("command", ["ls", "stat", "rm", "mkdir", "watch"])
 def test_a_missing_file_is_an_object(remote: Remote, command: str) -> None:
     ran = remote.run(command, "--json", remote.url("/none/x" if command == "mkdir" else "/none"))
     assert ran.status == 1
@@ -43,6 +44,7 @@ def test_a_missing_file_is_an_object(remote: Remote, command: str) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_mv_reports_each_failure_by_itself(remote: Remote) -> None:
     (remote.local / "b").touch()
     (remote.local / "d").mkdir()
@@ -55,7 +57,7 @@ def test_mv_reports_each_failure_by_itself(remote: Remote) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("command", ["ls", "ping", "get", "put", "doctor", "watch"])
+@each_case("command", ["ls", "ping", "get", "put", "doctor", "watch"])
 def test_a_server_that_is_not_there_is_an_object(
     command: str, nobody_listens: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,6 +122,7 @@ def test_lint_of_a_file_that_is_not_there_is_an_object(tmp_path: Path, capsys: p
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_without_json_errors_are_talk_alone(remote: Remote) -> None:
     assert remote.run("ls", "--json", remote.url("/none")).out
     ran = remote.run("ls", remote.url("/none"))
@@ -127,6 +130,7 @@ def test_without_json_errors_are_talk_alone(remote: Remote) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_put_lists_what_failed_and_what_was_left_out(remote: Remote, tmp_path: Path) -> None:
     source = tmp_path / "tree"
     source.mkdir()
@@ -151,6 +155,7 @@ def test_put_lists_what_failed_and_what_was_left_out(remote: Remote, tmp_path: P
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_get_lists_what_failed_and_what_was_left_out(remote: Remote, tmp_path: Path) -> None:
     top = remote.local / "tree"
     top.mkdir()
@@ -172,6 +177,7 @@ def test_get_lists_what_failed_and_what_was_left_out(remote: Remote, tmp_path: P
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_names_that_are_no_utf_8_come_back_whole(remote: Remote) -> None:
     """Valid JSON in UTF-8, the octets beside it, and a URL that leads to the file."""
     name = b"caf\xe9 %\xff"

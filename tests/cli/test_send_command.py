@@ -220,12 +220,6 @@ def test_headers_need_rdma(sent) -> None:
 
 
 @pytest.mark.thorough
-def test_a_server_that_is_not_there(sent, nobody_listens: int) -> None:
-    status, _, _ = sent({"steps": []}, url=f"rdma://127.0.0.1:{nobody_listens}")
-    assert status == 3
-
-
-@pytest.mark.thorough
 def test_a_conversation_comes_from_standard_input(peer: Served, monkeypatch, capsys) -> None:
     text = json.dumps({"steps": [NULL, ANSWERED]})
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))

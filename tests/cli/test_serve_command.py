@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -320,28 +319,6 @@ def test_a_missing_mount_service_is_told(
 
 
 @pytest.mark.thorough
-def test_exports_are_apart_and_read_only_where_told(
-    start: StartServer, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    served = start(data, tmp_path / "state", "--export", f"deep/other={other}", "--export", f"fixed={other}:ro")
-    port = served.urls["tcp"].rpartition(":")[2]
-    with served:
-        for url in served.urls.values():
-            options = ["--mount-port", port]
-            assert main([*options, "put", str(data / "a"), f"{url}/deep/other/b"]) == 0
-            assert main([*options, "cat", f"{url}/fixed/b", f"{url}/a"]) == 0
-            assert capfd.readouterr().out == "aa"
-            assert main([*options, "rm", f"{url}/fixed/b"]) == 1
-            assert capfd.readouterr().err == "error: /fixed/b: read-only file system\nhint: the export is read-only\n"
-            assert main([*options, "put", str(data / "a"), f"{url}/fixed/c"]) == 1
-            assert capfd.readouterr().err == "error: /fixed/c: read-only file system\nhint: the export is read-only\n"
-            (other / "b").unlink()
-        assert served.stop() == 0
-
-
-@pytest.mark.thorough
 def test_hosts_that_are_not_allowed_cannot_mount(
     start: StartServer, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -368,51 +345,6 @@ def test_serve_records_what_it_sends_and_receives(start: StartServer, data: Path
         assert served.stop() == 0
     assert capture.read_bytes()[:4] == bytes.fromhex("4d3cb2a1")
     assert capture.stat().st_size > 1000
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
-def test_nobody_there_has_a_status_of_its_own(
-    scheme: str, nobody_listens: int, capfd: pytest.CaptureFixture[str]
-) -> None:
-    for command in ("ls", "ping"):
-        assert main(["--mount-port", str(nobody_listens), command, f"{scheme}://127.0.0.1:{nobody_listens}/x"]) == 3
-        complaint, advice = capfd.readouterr().err.splitlines()
-        assert complaint == f"error: cannot connect to 127.0.0.1:{nobody_listens}: connection refused"
-        assert advice.startswith("hint: ")
-
-
-@pytest.mark.thorough
-def test_a_protocol_violation_has_a_status_of_its_own(start: StartServer, capfd: pytest.CaptureFixture[str]) -> None:
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def answer() -> None:
-        sock, _ = listener.accept()
-        with sock:
-            sock.recv(1)
-            # A fragment of almost 2 GiB.
-            sock.sendall(b"\xff\xff\xff\xff")
-            sock.recv(1 << 16)
-
-    peer = threading.Thread(target=answer)
-    peer.start()
-    with listener:
-        assert main(["ping", f"tcp://127.0.0.1:{listener.getsockname()[1]}"]) == 4
-        peer.join()
-    assert capfd.readouterr().err.startswith("error: the peer broke the protocol: ")
-
-
-@pytest.mark.thorough
-def test_serve_offers_metrics(start: StartServer, data: Path, tmp_path: Path) -> None:
-    served = start(data, tmp_path / "state", "--metrics", "127.0.0.1:0")
-    with served:
-        assert main(["ping", "-c", "3", served.urls["rdma"]]) == 0
-        url = next(event["url"] for event in served.events if event["event"] == "metrics")
-        with urllib.request.urlopen(url, timeout=HANG_S) as answer:
-            lines = answer.read().decode().splitlines()
-        assert 'rpcrdma_calls_total{transport="rdma"} 3.0' in lines
-        assert served.stop() == 0
-        assert served.said == ""
 
 
 @pytest.mark.thorough

@@ -25,6 +25,7 @@ def line(stream: IO[str] | None) -> str:
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_changes_below_are_printed_as_text_or_json(remote: Remote) -> None:
     for options in (["--recursive"], ["--recursive", "--json"]):
         (remote.local / "d").mkdir()
@@ -50,12 +51,14 @@ def test_changes_below_are_printed_as_text_or_json(remote: Remote) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_it_ends_when_the_time_is_up(remote: Remote) -> None:
     ran = remote.done("watch", "--seconds", "0.2", remote.url())
     assert (ran.lines, ran.err) == ([], f"watching {remote.url()}\n")
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_what_is_no_directory_is_not_watched(remote: Remote) -> None:
     (remote.local / "file").touch()
     ran = remote.run("watch", remote.url("/file"))
