@@ -43,7 +43,7 @@ def _judged(
     write: str | None = None,
     met: Sequence[str] = (),
     provider: Provider | None = None,
-    timeout_s: float = 2.0,
+    timeout_s: float = 60.0,
 ) -> list[Result]:
     """Checks our server, which speaks `versions` over `provider`.
 

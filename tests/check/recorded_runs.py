@@ -16,6 +16,7 @@ from rpcrdma.scripted import Outcome, RawPeer, RawTarget, conversation
 from rpcrdma.scripted.peer_interface import Heard, RawMemory
 from rpcrdma.scripted.recorded_stream import open_recorded
 from rpcrdma.scripted.values import Names
+from support.waiting import time_passes
 
 __all__ = ["Event", "Region", "Run", "judged_again", "recording", "replaying"]
 
@@ -210,7 +211,7 @@ _replayed: ContextVar[_ReplayedPeer] = ContextVar("_replayed")
 async def judged_again(run: Run) -> tuple[Result, int]:
     """The result of a run whose events are told again, and how many were; call it within `replaying`."""
     # The loop of virtual time takes a program for which no time passes to be polling.
-    await asyncio.sleep(1)
+    await time_passes(1)
     _replayed.set(peer := _ReplayedPeer(run))
     outcome = await conversation.run_conversation(run.check.conversation, _TARGET, run.given)
     return runner._judged(run.check, outcome), peer.told

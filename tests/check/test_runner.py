@@ -14,6 +14,9 @@ from rpcrdma.check import CATALOGUE, Result, Verdict, run_checks, runner, spoken
 from rpcrdma.check.catalogue.version_2 import DRAFTS
 from rpcrdma.errors import RpcError
 from rpcrdma.scripted import Outcome, run_conversation
+from rpcrdma.scripted.own_time import within
+from rpcrdma.simulation.loop import VirtualLoop
+from rpcrdma.simulation.loop import run as in_virtual_time
 from support import raw_replies
 from support.cases import each_case
 from support.raw_iwarp import fpdu
@@ -136,6 +139,24 @@ def test_a_check_that_waits_for_a_call_which_does_not_come_ends_no_run() -> None
     )
     assert [result.verdict for result in results] == [Verdict.CONFORMS, *[Verdict.INCONCLUSIVE] * 2]
     assert "no value is given for 'call.xid'" in results[-1].cause
+
+
+def test_a_stall_of_the_judge_is_no_silence_of_the_server() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        answered = asyncio.Event()
+        loop.call_later(0.01, loop.jump, 5.0)
+        loop.call_later(0.3, answered.set)
+        async with within(1.0):
+            await answered.wait()
+        begun_s = loop.time()
+        with pytest.raises(TimeoutError):
+            async with within(1.0):
+                await asyncio.Event().wait()
+        assert loop.time() - begun_s == pytest.approx(1.0)
+
+    in_virtual_time(main)
 
 
 # The other connection

@@ -17,27 +17,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import asyncinotify  # noqa: F401 - its import starts a process, which is none of a test
 import pytest
 
 import rpcrdma
 from rpcrdma.cli.main import main
 from rpcrdma.dissect import rpc_body
 from rpcrdma.rpc.service import Service
-from support.command_process import CommandProcess
-
-STOP_S = 10
+from rpcrdma.xdr.language.checker import check
+from rpcrdma.xdr.language.parser import parse
+from support.command_process import HANG_S, CommandProcess
 
 # Hundreds of commands run in one process here. For each of its texts argparse looks for a translation, and for each
-# capture the definitions of NFS are parsed: that is most of the start of a command, and always comes out the same.
+# capture the definitions of NFS are compiled: that is most of the start of a command, and always comes out the same.
 _find_translation = functools.cache(gettext.find)
-_parse = functools.cache(rpc_body.parse)
+
+
+@functools.cache
+def _checked(source: str, name: str, **options: Any) -> Any:
+    return check(parse(source, name), source, name, **options)
+
+
+def _check(_specification: object, source: str, name: str, **options: Any) -> Any:
+    return _checked(source, name, **options)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _start_is_done_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gettext, "find", _find_translation)
-        patch.setattr(rpc_body, "parse", _parse)
+        patch.setattr(rpc_body, "parse", lambda *_: None)
+        patch.setattr(rpc_body, "check", _check)
         yield
 
 
@@ -78,8 +88,8 @@ class Served:
 
     def finish(self) -> int:
         """Its exit status, when it has ended."""
-        self.reader.join(STOP_S)
-        status = self.process.wait(STOP_S)
+        self.reader.join(HANG_S)
+        status = self.process.wait(HANG_S)
         for stream in (self.process.stdin, self.process.stdout):
             assert stream is not None
             stream.close()
@@ -228,6 +238,15 @@ def remote(request: pytest.FixtureRequest, server: Served, capfdbinary: pytest.C
     return Remote(server, scheme, version, name, capfdbinary)
 
 
+Over = Callable[[str], Remote]
+
+
+@pytest.fixture
+def over(request: pytest.FixtureRequest, server: Served, capfdbinary: pytest.CaptureFixture[bytes]) -> Over:
+    """The command over this scheme, in the version that both ends like best, and in a directory of the test's own."""
+    return lambda scheme: Remote(server, scheme, "", f"{request.node.originalname}-{scheme}", capfdbinary)
+
+
 @contextlib.contextmanager
 def serving(services: Sequence[Service], host: str = "127.0.0.1", **options: Any) -> Iterator[dict[str, str]]:
     """Serves in a thread of this process, beside the commands that a test runs; gives the URLs by scheme."""
@@ -248,12 +267,12 @@ def serving(services: Sequence[Service], host: str = "127.0.0.1", **options: Any
     thread = threading.Thread(target=asyncio.run, args=[serve()])
     thread.start()
     try:
-        assert started.wait(STOP_S), "the server did not begin to listen"
+        assert started.wait(HANG_S), "the server did not begin to listen"
         yield listening
     finally:
         for each in stop:
             each()
-        thread.join(STOP_S)
+        thread.join(HANG_S)
         assert not thread.is_alive(), "the server did not end"
 
 
@@ -275,7 +294,10 @@ def answering(reply: bytes) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
-            peer, _ = listener.accept()
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
             with peer:
                 heard = peer.recv(1 << 16)
                 peer.sendall(reply.replace(b"XID ", heard[4:8]))
@@ -287,8 +309,12 @@ def answering(reply: bytes) -> Iterator[str]:
         thread.start()
         try:
             yield f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        except BaseException:
+            # Nobody may have called.
+            listener.shutdown(socket.SHUT_RDWR)
+            raise
         finally:
-            thread.join(STOP_S)
+            thread.join(HANG_S)
             assert not thread.is_alive()
         listener.setblocking(False)
         with pytest.raises(BlockingIOError):

@@ -73,7 +73,7 @@ def here_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=["rdma-1", "rdma-2", "rdma-auto", "tcp"], name="over")
+@pytest.fixture(params=["rdma-1", "rdma-2", "tcp"], name="over")
 def over_fixture(request: pytest.FixtureRequest, urls: dict[str, str]) -> list[str]:
     """The first words of a command line: the version and the URL."""
     scheme, _, version = request.param.partition("-")
@@ -91,8 +91,8 @@ def test_arguments_and_results_are_json(over: list[str], here: Path, command: Co
 @each_case("place", range(6))
 def test_options_may_stand_anywhere(place: int, urls: dict[str, str], here: Path, command: Command) -> None:
     words = ["call", urls["tcp"], "probe.x", "sum", '{"arg1": 1, "arg2": 2}']
-    assert command.done(*words[:place], "--timeout", "30", *words[place:]).json == 3
-    ran = command.run(*words, "4", "--timeout", "30")
+    assert command.done(*words[:place], "--timeout", "300", *words[place:]).json == 3
+    ran = command.run(*words, "4", "--timeout", "300")
     assert (ran.status, ran.err.splitlines()[0]) == (2, "error: unrecognized arguments: 4")
 
 
@@ -301,7 +301,7 @@ GARBAGE = {
 @each_case("reply", GARBAGE.values())
 def test_garbage_is_told_in_one_line(reply: bytes, here: Path, command: Command, answering: Answering) -> None:
     with answering(reply) as url:
-        ran = command.run("call", url, "probe.x", "colour", "--timeout", "10", "--json")
+        ran = command.run("call", url, "probe.x", "colour", "--timeout", "300", "--json")
     assert ran.status in ({1, 3} if reply in {b"", GARBAGE["half a record"]} else {4})
     assert ran.err.startswith("error: ")
     assert len(ran.err.splitlines()) <= 2, ran.err
@@ -312,7 +312,7 @@ def test_garbage_is_told_in_one_line(reply: bytes, here: Path, command: Command,
 @pytest.mark.thorough
 def test_what_is_no_rdma_server_is_told_in_two_lines(here: Path, command: Command, answering: Answering) -> None:
     with answering(GARBAGE["text"]) as url:
-        ran = command.run("call", url.replace("tcp", "rdma"), "probe.x", "colour", "--timeout", "10")
+        ran = command.run("call", url.replace("tcp", "rdma"), "probe.x", "colour", "--timeout", "300")
     assert ran.status in {3, 4}
     assert ran.err.startswith("error: ")
     assert len(ran.err.splitlines()) <= 2
@@ -347,7 +347,3 @@ def test_malformed_definitions_are_taken_on_request_with_warnings(
     (here / "c.x").write_text(PROBE.replace("int from", "long from").replace("int sum", "long sum"))
     ran = command.done("call", urls["tcp"], "c.x", "null", "--lenient")
     assert ran.err == "warning: c.x is malformed in 2 places; rpcrdma xdr lint --lenient shows them\n"
-
-
-def test_help_has_examples(command: Command) -> None:
-    assert "rpcrdma call tcp://server mount3.x export" in command.done("call", "--help").text

@@ -166,14 +166,10 @@ def test_shared_options_may_stand_on_either_side() -> None:
     assert vars(before) == vars(after)
 
 
-def test_shared_options_have_defaults() -> None:
+def test_shared_options_say_how_to_connect() -> None:
     args = build_parser().parse_args(["ls", URL])
     assert (args.provider, args.rpcrdma_version, args.mount_port, args.timeout) == ("auto", "auto", None, None)
-    assert (args.reserved_port, args.no_crc) == (False, False)
-
-
-def test_shared_options_say_how_to_connect() -> None:
-    plain = connect_options(build_parser().parse_args(["ls", URL]))
+    plain = connect_options(args)
     assert (plain.reserved_port, plain.iwarp.crc) == (False, True)
     told = connect_options(build_parser().parse_args(["--reserved-port", "ls", "--no-crc", URL]))
     assert (told.reserved_port, told.iwarp.crc) == (True, False)
@@ -252,36 +248,26 @@ def test_wrong_combination_is_wrong_usage(line: str, said: str, capsys: pytest.C
     assert said in shown.err
 
 
-def raising(error: BaseException) -> object:
-    def run(_args: object) -> int:
-        raise error
-
-    return run
-
-
-def test_unexpected_errors_are_told_without_a_traceback(
+def test_errors_that_nobody_expected_are_told_without_a_traceback_unless_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("rpcrdma.cli.ls.run", raising(TypeError("odd")))
-    assert main(["ls", URL]) == ExitStatus.FAILED
-    complaint, advice = capsys.readouterr().err.splitlines()
+    raised: list[BaseException] = []
+
+    def run(_args: object) -> int:
+        raise raised[-1]
+
+    def said(error: BaseException, status: int) -> str:
+        raised.append(error)
+        assert main(["ls", URL]) == status
+        return capsys.readouterr().err
+
+    monkeypatch.setattr("rpcrdma.cli.ls.run", run)
+    assert said(KeyboardInterrupt(), 130) == "error: interrupted\n"
+    complaint, advice = said(TypeError("odd"), ExitStatus.FAILED).splitlines()
     assert complaint == "error: internal error: TypeError: odd"
     assert "RPCRDMA_TRACEBACK=1" in advice
-
-
-def test_a_traceback_is_shown_on_request(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("rpcrdma.cli.ls.run", raising(TypeError("odd")))
     monkeypatch.setenv("RPCRDMA_TRACEBACK", "1")
-    assert main(["ls", URL]) == ExitStatus.FAILED
-    assert "Traceback" in capsys.readouterr().err
-
-
-def test_an_interrupt_has_the_status_that_shells_know(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("rpcrdma.cli.ls.run", raising(KeyboardInterrupt()))
-    assert main(["ls", URL]) == 130
-    assert capsys.readouterr().err == "error: interrupted\n"
+    assert "Traceback" in said(TypeError("odd"), ExitStatus.FAILED)
 
 
 def test_every_command_is_a_module_of_its_own() -> None:

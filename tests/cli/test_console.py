@@ -112,7 +112,7 @@ def test_headings_are_bold_on_terminals_that_want_it(monkeypatch: pytest.MonkeyP
     assert "\x1b" not in terminal.getvalue()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("octets", "shown"),
     [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (64_200_000, "64.2 MB"), (3e12, "3.0 TB")],
 )

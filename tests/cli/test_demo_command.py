@@ -29,8 +29,14 @@ def tree(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("version", [choice for choice in VERSION_CHOICES if choice != "auto"])
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param(choice, marks=pytest.mark.journey if choice == "2" else pytest.mark.thorough)
+        for choice in VERSION_CHOICES
+        if choice != "auto"
+    ],
+)
 def test_the_demo_moves_a_tree_both_ways(
     tree: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], version: str
 ) -> None:
@@ -69,6 +75,7 @@ def test_the_demo_moves_a_tree_both_ways(
     assert digests(tree) == before == digests(tmp_path / "kept" / "fetched") == digests(tmp_path / "kept" / "returned")
 
 
+@pytest.mark.thorough
 def test_the_demo_serves_at_the_address_that_is_asked_for(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--source", str(tree), "--address", "192.0.2.1", "--provider", "iwarp"]) == 1
     assert "cannot listen at rdma://192.0.2.1:0: " in capfd.readouterr().err

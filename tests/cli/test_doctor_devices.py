@@ -151,7 +151,7 @@ NO_DEVICE = OSError(errno.ENODEV, "No such device", "rdma_create_event_channel")
 NOT_ALLOWED = OSError(errno.EACCES, "Permission denied", "ibv_open_device")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("found", "cause", "remedy", "known"),
     [
         ((None, "rpcrdma_verbs is not installed; install it with: pip"), "not installed", "install it with: pip", 0),
@@ -191,7 +191,7 @@ def test_a_device_that_cannot_be_used_beside_others_is_named() -> None:
     assert "/dev/infiniband/uverbs*" in finding.remedy
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@each_case("version", [1, 2])
 def test_limits_of_control_groups_are_found_up_to_the_root(tmp_path: Path, version: int) -> None:
     mount = "sys/fs/cgroup/rdma" if version == 1 else "sys/fs/cgroup"
     write(

@@ -16,7 +16,7 @@ def parsed(text: str) -> Exported:
     return parse_export(f"home={text}")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "directory", "read_only", "security"),
     [
         ("/home", "/home", None, None),

@@ -14,6 +14,7 @@ import pytest
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli.main import main
 from support.cases import each_case
+from support.command_process import HANG_S
 
 if TYPE_CHECKING:
     from conftest import Remote, StartServer
@@ -90,7 +91,7 @@ def test_completion_comes_from_the_parser(shell: str, capsys: pytest.CaptureFixt
     if program is not None:
         file = tmp_path / "completion"
         file.write_text(script)
-        subprocess.run([program, "-n", str(file)], check=True, timeout=30)
+        subprocess.run([program, "-n", str(file)], check=True, timeout=HANG_S)
 
 
 COMPLETED = (("put ma", True), ("get u ma", True), ("serve ma", True), ("get --pcap ma", True), ("ls ma", False))
@@ -104,7 +105,13 @@ def test_fish_completes_paths_where_they_may_stand(capsys: pytest.CaptureFixture
     asked = "; ".join(f"echo (count (complete -C 'rpcrdma {words}'))" for words, _ in COMPLETED)
     command = ["fish", "--no-config", "-c", f"source script; {asked}"]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=True, timeout=30, cwd=tmp_path, env=os.environ | {"HOME": "."}
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=HANG_S,
+        cwd=tmp_path,
+        env=os.environ | {"HOME": "."},
     )
     assert done.stdout.split() == [str(int(path)) for _, path in COMPLETED]
 
@@ -138,5 +145,5 @@ def test_bash_completes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
         done
     """
     command = ["bash", "-c", script, "bash", *asked]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=HANG_S, cwd=tmp_path)
     assert done.stdout.splitlines() == ["get", *("many" if path else "" for _, path in COMPLETED)], done.stderr

@@ -10,6 +10,7 @@ import pytest
 
 from rpcrdma.cli.main import build_parser, main
 from rpcrdma.cli.options import host_authentication
+from support.cases import each_case
 from support.command_process import run_command
 from support.host_pair import Hosts
 
@@ -27,7 +28,7 @@ CONNECTING = [
 CONNECTING += ["rm rdma://h/a", "mkdir rdma://h/a", "mv rdma://h/a rdma://h/b", "watch rdma://h/"]
 
 
-@pytest.mark.parametrize("command", [*CONNECTING, "serve /srv"])
+@each_case("command", [*CONNECTING, "serve /srv"])
 def test_every_command_takes_them(command: str) -> None:
     name, *arguments = command.split()
     options = ["--host-auth=optional", "--tls-cert=c", "--tls-key=k", "--tls-ca=a", "--tls-name=n", "--tls-name=m"]
@@ -44,6 +45,7 @@ def test_they_may_stand_before_the_command() -> None:
     assert host_authentication(parsed).names == ("n",)
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_not_there_is_told_at_start(
     capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
 ) -> None:
@@ -113,6 +115,7 @@ def test_hosts_that_know_each_other(
     assert over_tcp["kind"] == "call_refused"
 
 
+@pytest.mark.thorough
 def test_people_are_told_what_is_left_over_tcp(hosts: Hosts, tmp_path: Path) -> None:
     command = ["serve", "--stop-at-eof", "--state-dir", str(tmp_path / "state")]
     command += ["--tls-cert", str(hosts.server), "--tls-ca", str(hosts.authority.path), str(tmp_path)]

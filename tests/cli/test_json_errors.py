@@ -31,7 +31,8 @@ def errors(out: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("command", ["ls", "stat", "rm", "mkdir", "watch"])
+@pytest.mark.versions("2")
+@each_case("command", ["ls", "stat", "rm", "mkdir", "watch"])
 def test_a_missing_file_is_an_object(remote: Remote, command: str) -> None:
     ran = remote.run(command, "--json", remote.url("/none/x" if command == "mkdir" else "/none"))
     assert ran.status == 1
@@ -43,6 +44,7 @@ def test_a_missing_file_is_an_object(remote: Remote, command: str) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_mv_reports_each_failure_by_itself(remote: Remote) -> None:
     (remote.local / "b").touch()
     (remote.local / "d").mkdir()
@@ -55,7 +57,7 @@ def test_mv_reports_each_failure_by_itself(remote: Remote) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("command", ["ls", "ping", "get", "put", "doctor", "watch"])
+@each_case("command", ["ls", "ping", "get", "put", "doctor", "watch"])
 def test_a_server_that_is_not_there_is_an_object(
     command: str, nobody_listens: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,17 +112,6 @@ def test_a_protocol_violation_is_an_object(capfd: pytest.CaptureFixture[str]) ->
     assert error["hint"].startswith("check that this is the scheme and port of the server")
 
 
-def test_event_streams_carry_errors_as_events(tmp_path: Path) -> None:
-    words = ["serve", "--json", "--state-dir", str(tmp_path), str(tmp_path / "none")]
-    # A process of its own: a server changes the logging of the one that it runs in.
-    done = run_command(*words)
-    assert done.returncode == 1
-    event = json.loads(done.stdout)
-    assert event["event"] == "error"
-    assert event["error"]["errno"] == "ENOENT"
-    assert event["error"]["path"] == str(tmp_path / "none")
-
-
 def test_lint_of_a_file_that_is_not_there_is_an_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["xdr", "lint", "--json", str(tmp_path / "none.x")]) == 1
     said = capsys.readouterr()
@@ -131,6 +122,7 @@ def test_lint_of_a_file_that_is_not_there_is_an_object(tmp_path: Path, capsys: p
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_without_json_errors_are_talk_alone(remote: Remote) -> None:
     assert remote.run("ls", "--json", remote.url("/none")).out
     ran = remote.run("ls", remote.url("/none"))
@@ -138,6 +130,7 @@ def test_without_json_errors_are_talk_alone(remote: Remote) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_put_lists_what_failed_and_what_was_left_out(remote: Remote, tmp_path: Path) -> None:
     source = tmp_path / "tree"
     source.mkdir()
@@ -162,6 +155,7 @@ def test_put_lists_what_failed_and_what_was_left_out(remote: Remote, tmp_path: P
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_get_lists_what_failed_and_what_was_left_out(remote: Remote, tmp_path: Path) -> None:
     top = remote.local / "tree"
     top.mkdir()
@@ -183,6 +177,7 @@ def test_get_lists_what_failed_and_what_was_left_out(remote: Remote, tmp_path: P
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_names_that_are_no_utf_8_come_back_whole(remote: Remote) -> None:
     """Valid JSON in UTF-8, the octets beside it, and a URL that leads to the file."""
     name = b"caf\xe9 %\xff"
@@ -197,6 +192,7 @@ def test_names_that_are_no_utf_8_come_back_whole(remote: Remote) -> None:
     assert removed == {"removed": remote.url("/caf%E9 %25%FF")}
 
 
+@pytest.mark.thorough
 def test_exports_of_a_tree_name_failures_as_urls_do(start: StartServer, tmp_path: Path) -> None:
     (tmp_path / "data" / "tree").mkdir(parents=True)
     os.mkfifo(tmp_path / "data" / "tree" / "pipe")

@@ -234,7 +234,7 @@ def test_a_mapper_that_lists_thousands_has_few_of_them_asked(
 
 
 def test_what_is_no_port_mapper_is_told_in_a_line(nfs: dict[str, str], command: Command, answering: Answering) -> None:
-    words = ["programs", "tcp://127.0.0.1", "--timeout", "10", "--port-mapper"]
+    words = ["programs", "tcp://127.0.0.1", "--timeout", "300", "--port-mapper"]
     port = port_of(nfs["tcp"])
     ran = command.run(*words, str(port))
     assert (ran.status, ran.err.splitlines()[0]) == (

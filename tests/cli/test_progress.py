@@ -17,7 +17,15 @@ class Terminal(io.StringIO):
         return True
 
 
-def shown(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Standard error from here on, 120 columns wide."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    return stream
+
+
+def copied(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(sys, "stderr", stream)
     with progress_bar("copying \x1b[2J", 1000) as advance:
         advance(400)
@@ -26,9 +34,7 @@ def shown(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_terminal_sees_what_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
-    text = shown(Terminal(), monkeypatch)
+    text = copied(terminal(monkeypatch), monkeypatch)
     assert "copying \\x1b[2J" in text
     assert "1.0/1.0 kB" in text
 
@@ -48,56 +54,40 @@ def test_its_line_is_no_longer_than_the_terminal_is_wide(columns: int, monkeypat
     assert ("━" in stream.getvalue()) is (columns >= 80)
 
 
-def test_a_bar_without_an_end_shows_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+def test_a_bar_without_an_end_shows_what_is_done_and_an_end_may_be_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = terminal(monkeypatch)
     with progress_bar("copying") as bar:
         bar(1500)
     assert "1.5 kB" in stream.getvalue()
     assert "/?" not in stream.getvalue()
-
-
-def test_files_that_are_complete_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr(sys, "stderr", stream := Terminal())
-    with progress_bar("copying") as bar:
-        assert "files" not in stream.getvalue()
-        bar(10, 1)
-        bar(10, 1200)
-    assert "1,201 files" in stream.getvalue()
-
-
-def test_one_file_is_no_plural(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr(sys, "stderr", stream := Terminal())
-    with progress_bar("copying") as bar:
-        bar(10, 1)
-    assert "1 file\x1b" in stream.getvalue()
-
-
-def test_the_end_may_be_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr(sys, "stderr", stream := Terminal())
     with progress_bar("copying") as bar:
         bar.expect(2000)
         bar(1500)
     assert "1.5/2.0 kB" in stream.getvalue()
 
 
+def test_files_that_are_complete_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = terminal(monkeypatch)
+    with progress_bar("copying") as bar:
+        assert "file" not in stream.getvalue()
+        bar(10, 1)
+    assert "1 file\x1b" in stream.getvalue()
+    with progress_bar("copying") as bar:
+        bar(10, 1)
+        bar(10, 1200)
+    assert "1,201 files" in stream.getvalue()
+
+
 def test_no_colour_is_used_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert ";5;" not in shown(Terminal(), monkeypatch)
+    assert ";5;" not in copied(Terminal(), monkeypatch)
 
 
 def test_pipes_and_dumb_terminals_see_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shown(io.StringIO(), monkeypatch) == ""
+    assert copied(io.StringIO(), monkeypatch) == ""
     monkeypatch.setenv("TERM", "dumb")
-    assert shown(Terminal(), monkeypatch) == ""
+    assert copied(Terminal(), monkeypatch) == ""
 
 
 def test_a_line_of_steps_is_written_over_and_left_empty(monkeypatch: pytest.MonkeyPatch) -> None:

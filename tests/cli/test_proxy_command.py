@@ -29,7 +29,7 @@ from rpcrdma.simulation.worlds.faults import Side
 from rpcrdma.simulation.worlds.scenario import ScenarioError
 from rpcrdma.wire.checksum import crc32c
 from support.cases import each_case
-from support.command_process import CommandProcess
+from support.command_process import HANG_S, CommandProcess
 from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 from support.raw_iwarp import fpdu, untagged
@@ -267,7 +267,7 @@ def proxied(peer: Served, tmp_path: Path) -> Proxied:
         finally:
             process.send_signal(signal.SIGTERM)
             events += [json.loads(line) for line in process.stdout or ()]
-            status = process.wait(10)
+            status = process.wait(HANG_S)
             assert process.stdout is not None
             process.stdout.close()
         assert status == 0
@@ -355,12 +355,12 @@ def test_a_signal_ends_the_proxy_in_words_beside_an_open_connection(peer: Served
         assert process.stderr is not None
         address = process.stderr.readline().split()[2].rstrip(",").removeprefix("rdma://").split(":")
         with socket.create_connection((address[0], int(address[1]))) as client:
-            client.settimeout(10)
+            client.settimeout(HANG_S)
             client.sendall(b"MPA ID Req Frame" + bytes([0x40, 1, 0, 0]))
             assert client.recv(16) == b"MPA ID Rep Frame"
             process.send_signal(signal.SIGTERM)
             complaints = process.stderr.read()
-            assert process.wait(10) == 0
+            assert process.wait(HANG_S) == 0
     assert complaints == "warning: no message met fault[0] (drop)\n"
 
 
@@ -377,5 +377,5 @@ def test_a_server_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
             with socket.create_connection((host, int(port))):
                 event = json.loads(process.stdout.readline())
             process.send_signal(signal.SIGTERM)
-            assert process.wait(10) == 0
+            assert process.wait(HANG_S) == 0
     assert event == {"event": "unreachable", "connection": 1, "url": server, "cause": "connection refused"}

@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -24,12 +23,10 @@ from rpcrdma.cli.main import main
 from rpcrdma.limits import METRICS_CONNECTIONS_MAX
 from rpcrdma.transport import VERSION_CHOICES
 from support.cases import each_case
-from support.command_process import CommandProcess, run_command
+from support.command_process import HANG_S, CommandProcess, run_command
 
 if TYPE_CHECKING:
-    from conftest import Served, StartServer
-
-STOP_S = 10
+    from conftest import Command, Served, StartServer
 
 NULL_CALL = bytes.fromhex("80000028 00000007 00000000 00000002 000186a3 00000003 00000000") + bytes(16)
 """In a record: XID 7, CALL, RPC version 2, NFS version 3, NULL, AUTH_NONE twice (RFC 5531)."""
@@ -52,6 +49,7 @@ def names(served: Served) -> list[str]:
     return [event["event"] for event in served.events]
 
 
+@pytest.mark.journey
 @each_case("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_serve_stops_in_order_on_a_signal(
     start: StartServer, number: signal.Signals, data: Path, tmp_path: Path
@@ -106,26 +104,24 @@ def test_serve_tells_of_connections(start: StartServer, data: Path, tmp_path: Pa
 def test_serve_goes_on_when_its_events_are_not_read(data: Path, tmp_path: Path) -> None:
     command = ["serve", str(data), "--json", "--state-dir", str(tmp_path / "state")]
     with CommandProcess([*command, "--listen", "tcp://127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
-            host, _, port = json.loads(process.stdout.readline())["url"].removeprefix("tcp://").rpartition(":")
-            # Two events of some 200 octets for each: they do not fit into the pipe.
-            for _ in range(25):
-                socket.create_connection((host, int(port)), timeout=30).close()
-            with socket.create_connection((host, int(port)), timeout=30) as caller:
-                caller.sendall(NULL_CALL)
-                assert caller.recv(4) == b"\x80\0\0\x18"
-            process.terminate()
-            events = [json.loads(line) for line in process.stdout]
-            assert process.wait(30) == 0
-        finally:
-            process.kill()
+        assert process.stdout is not None
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        host, _, port = json.loads(process.stdout.readline())["url"].removeprefix("tcp://").rpartition(":")
+        # Two events of some 200 octets for each: they do not fit into the pipe.
+        for _ in range(25):
+            socket.create_connection((host, int(port)), timeout=HANG_S).close()
+        with socket.create_connection((host, int(port)), timeout=HANG_S) as caller:
+            caller.sendall(NULL_CALL)
+            assert caller.recv(4) == b"\x80\0\0\x18"
+        process.terminate()
+        events = [json.loads(line) for line in process.stdout]
+        assert process.wait(HANG_S) == 0
     found = Counter(event["event"] for event in events)
     assert found["connected"] == found["disconnected"] == 26
     assert [event["event"] for event in events[-2:]] == ["stopping", "stopped"]
 
 
+@pytest.mark.thorough
 def test_a_server_whose_events_are_never_read_ends_all_the_same(data: Path, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, 4096)
@@ -133,7 +129,7 @@ def test_a_server_whose_events_are_never_read_ends_all_the_same(data: Path, tmp_
     command = ["serve", str(data), "--json", "--stop-at-eof"]
     try:
         command += ["--listen", "tcp://127.0.0.1:0", "--state-dir", str(tmp_path / "state")]
-        ended = run_command(*command, stdin=subprocess.DEVNULL, stdout=writing, timeout=50)
+        ended = run_command(*command, stdin=subprocess.DEVNULL, stdout=writing)
     finally:
         os.close(reading)
         os.close(writing)
@@ -167,7 +163,7 @@ def test_serve_speaks_the_version_that_it_is_told_alone(
 def test_serve_ends_idle_connections_when_told(start: StartServer, data: Path, tmp_path: Path, scheme: str) -> None:
     with start(data, tmp_path / "state", "--idle-timeout", "0.2", "--memory", "8Mi") as served:
         host, _, port = served.urls[scheme].removeprefix(f"{scheme}://").rpartition(":")
-        with socket.create_connection((host, int(port)), 5) as idle:
+        with socket.create_connection((host, int(port)), HANG_S) as idle:
             assert idle.recv(1) == b""
         assert served.stop() == 0
     (ended,) = [event for event in served.events if event["event"] == "disconnected"]
@@ -182,19 +178,17 @@ def test_serve_never_ends_idle_connections_when_told(start: StartServer, data: P
     assert not [event for event in served.events if "idle" in event.get("reason", "")]
 
 
-@each_case(
-    ("option", "value", "complaint"),
-    [
+def test_options_of_serve_that_are_none_are_wrong_usage(command: Command) -> None:
+    for option, value, complaint in (
         ("--idle-timeout", "-1", "'-1' is not a positive number of seconds, nor 0 for never"),
         ("--idle-timeout", "soon", "'soon' is not a positive number of seconds, nor 0 for never"),
         ("--memory", "1Mi", "--memory is too small: 1048576 octets"),
         ("--connections", "0", "'0' is not a number of at least 1"),
-    ],
-)
-def test_serve_refuses_bounds_that_are_none(option: str, value: str, complaint: str) -> None:
-    ran = serve_and_end(option, value, ".")
-    assert ran.returncode == 2
-    assert complaint in ran.stderr
+        *(("--metrics", where, "is not HOST:PORT") for where in ("9400", "host:", ":1", "host:65536", "[::1]")),
+    ):
+        ran = command.run("serve", option, value, ".")
+        assert ran.status == 2
+        assert complaint in ran.err
 
 
 @pytest.mark.thorough
@@ -211,7 +205,7 @@ def test_serve_without_json_says_where_it_listens(data: Path, tmp_path: Path) ->
         assert main(["ping", "-c", "1", urls[0]]) == 0
         process.terminate()
         talk = process.stderr.read()
-        assert process.wait(10) == 0
+        assert process.wait(HANG_S) == 0
     acting = (
         "callers act as themselves, root as nobody" if os.geteuid() == 0 else f"everybody acts as user {os.geteuid()}"
     )
@@ -292,31 +286,22 @@ def test_a_port_in_use_is_told_with_advice(data: Path, tmp_path: Path) -> None:
     assert advice.startswith("hint: ")
 
 
-def test_a_missing_directory_is_told(tmp_path: Path) -> None:
-    done = serve_and_end("--state-dir", str(tmp_path / "state"), str(tmp_path / "missing"))
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[0] == f"error: {tmp_path / 'missing'}: no such file or directory"
-    assert done.stdout == ""
-
-
-def test_all_of_the_path_of_a_missing_directory_is_told(tmp_path: Path) -> None:
-    done = serve_and_end("--state-dir", str(tmp_path / "state"), "--export", "a=relative/x")
-    assert done.returncode == 1
-    assert done.stderr == f"error: {Path.cwd() / 'relative' / 'x'}: no such file or directory\n"
-
-
-def test_an_unknown_host_to_allow_is_told(data: Path, tmp_path: Path) -> None:
-    done = serve_and_end("--allow", "300.1.2.3/x", "--state-dir", str(tmp_path / "state"), str(data))
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: 300.1.2.3/x: neither an address")
-
-
-def test_a_state_directory_that_cannot_be_made_is_told(data: Path) -> None:
-    done = serve_and_end("--state-dir", str(data / "a" / "state"), str(data))
-    assert done.returncode == 1
-    complaint, advice = done.stderr.splitlines()
-    assert complaint.startswith("error: cannot keep the key of the file handles: ")
-    assert advice == "hint: name another place with --state-dir"
+def test_what_cannot_be_served_is_told(command: Command, data: Path, tmp_path: Path) -> None:
+    state = ["--state-dir", str(tmp_path / "state")]
+    listen = ["--listen", "tcp://127.0.0.1:0"]
+    for words, complaint in (
+        ([*state, str(tmp_path / "missing")], f"{tmp_path / 'missing'}: no such file or directory\n"),
+        ([*state, "--export", "a=relative/x"], f"{Path.cwd() / 'relative' / 'x'}: no such file or directory\n"),
+        ([*state, "--allow", "300.1.2.3/x", str(data)], "300.1.2.3/x: neither an address"),
+        (["--state-dir", str(data / "a" / "state"), str(data)], "cannot keep the key of the file handles: "),
+    ):
+        ran = command.run("serve", *listen, *words)
+        assert (ran.status, ran.out) == (1, b"")
+        assert ran.err.startswith(f"error: {complaint}")
+    assert ran.err.splitlines()[1] == "hint: name another place with --state-dir"
+    (event,) = command.run("serve", "--json", *listen, *state, str(tmp_path / "missing")).json_lines
+    assert (event["event"], event["error"]["errno"]) == ("error", "ENOENT")
+    assert event["error"]["path"] == str(tmp_path / "missing")
 
 
 @pytest.mark.thorough
@@ -331,28 +316,6 @@ def test_a_missing_mount_service_is_told(
     assert complaint == f"error: no MOUNT service answers at 127.0.0.1 ({cause})"
     remedy = "name the TCP port of the server's MOUNT with ?mountport=PORT in the URL, or with --mount-port"
     assert advice == f"hint: {remedy}"
-
-
-@pytest.mark.thorough
-def test_exports_are_apart_and_read_only_where_told(
-    start: StartServer, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    served = start(data, tmp_path / "state", "--export", f"deep/other={other}", "--export", f"fixed={other}:ro")
-    port = served.urls["tcp"].rpartition(":")[2]
-    with served:
-        for url in served.urls.values():
-            options = ["--mount-port", port]
-            assert main([*options, "put", str(data / "a"), f"{url}/deep/other/b"]) == 0
-            assert main([*options, "cat", f"{url}/fixed/b", f"{url}/a"]) == 0
-            assert capfd.readouterr().out == "aa"
-            assert main([*options, "rm", f"{url}/fixed/b"]) == 1
-            assert capfd.readouterr().err == "error: /fixed/b: read-only file system\nhint: the export is read-only\n"
-            assert main([*options, "put", str(data / "a"), f"{url}/fixed/c"]) == 1
-            assert capfd.readouterr().err == "error: /fixed/c: read-only file system\nhint: the export is read-only\n"
-            (other / "b").unlink()
-        assert served.stop() == 0
 
 
 @pytest.mark.thorough
@@ -385,81 +348,6 @@ def test_serve_records_what_it_sends_and_receives(start: StartServer, data: Path
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
-def test_nobody_there_has_a_status_of_its_own(
-    scheme: str, nobody_listens: int, capfd: pytest.CaptureFixture[str]
-) -> None:
-    for command in ("ls", "ping"):
-        assert main(["--mount-port", str(nobody_listens), command, f"{scheme}://127.0.0.1:{nobody_listens}/x"]) == 3
-        complaint, advice = capfd.readouterr().err.splitlines()
-        assert complaint == f"error: cannot connect to 127.0.0.1:{nobody_listens}: connection refused"
-        assert advice.startswith("hint: ")
-
-
-@pytest.mark.thorough
-def test_a_protocol_violation_has_a_status_of_its_own(start: StartServer, capfd: pytest.CaptureFixture[str]) -> None:
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def answer() -> None:
-        sock, _ = listener.accept()
-        with sock:
-            sock.recv(1)
-            # A fragment of almost 2 GiB.
-            sock.sendall(b"\xff\xff\xff\xff")
-            sock.recv(1 << 16)
-
-    peer = threading.Thread(target=answer)
-    peer.start()
-    with listener:
-        assert main(["ping", f"tcp://127.0.0.1:{listener.getsockname()[1]}"]) == 4
-        peer.join()
-    assert capfd.readouterr().err.startswith("error: the peer broke the protocol: ")
-
-
-def test_a_reader_that_goes_away_is_no_error(server: Served) -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    done = run_command("ping", "-c", "1", server.urls["tcp"], stdout=writing)
-    os.close(writing)
-    assert done.returncode == 141
-    assert done.stderr == ""
-
-
-def test_ping_ends_with_what_it_has_when_interrupted(server: Served) -> None:
-    command = ["ping", "--interval", "3600", "--json", server.urls["tcp"]]
-    with CommandProcess(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr is not None
-            assert process.stderr.readline().startswith("call 1: ")
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=10)
-        finally:
-            process.kill()
-    assert process.returncode == 0, err
-    assert json.loads(out)["calls"] == 1
-
-
-@pytest.mark.thorough
-def test_serve_offers_metrics(start: StartServer, data: Path, tmp_path: Path) -> None:
-    served = start(data, tmp_path / "state", "--metrics", "127.0.0.1:0")
-    with served:
-        assert main(["ping", "-c", "3", served.urls["rdma"]]) == 0
-        url = next(event["url"] for event in served.events if event["event"] == "metrics")
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
-        assert 'rpcrdma_calls_total{transport="rdma"} 3.0' in lines
-        assert served.stop() == 0
-        assert served.said == ""
-
-
-@each_case("where", ["9400", "host:", ":1", "host:65536", "[::1]"])
-def test_serve_refuses_a_place_for_metrics_that_is_none(where: str) -> None:
-    ran = serve_and_end("--metrics", where, ".")
-    assert ran.returncode == 2
-    assert "is not HOST:PORT" in ran.stderr
-
-
-@pytest.mark.thorough
 def test_serve_says_when_it_cannot_offer_metrics(data: Path, tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -482,11 +370,11 @@ def test_unfinished_requests_for_metrics_take_neither_threads_nor_descriptors(
         threads, descriptors = (len(list((process / kind).iterdir())) for kind in ("task", "fd"))
         host, _, port = metrics.removeprefix("http://").removesuffix("/metrics").partition(":")
         for _ in range(400):
-            sock = stack.enter_context(socket.create_connection((host, int(port)), STOP_S))
+            sock = stack.enter_context(socket.create_connection((host, int(port)), HANG_S))
             sock.sendall(b"GET /metrics")
         # The answer comes after all of them were accepted.
         for page in ("metrics", "healthz"):
-            with urllib.request.urlopen(metrics.replace("metrics", page), timeout=STOP_S) as answer:
+            with urllib.request.urlopen(metrics.replace("metrics", page), timeout=HANG_S) as answer:
                 assert answer.status == 200
         assert len(list((process / "task").iterdir())) <= threads + 2
         assert len(list((process / "fd").iterdir())) <= descriptors + METRICS_CONNECTIONS_MAX + 2

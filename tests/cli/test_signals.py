@@ -20,14 +20,12 @@ import pytest
 from rpcrdma.cli.event_loop import Stopped, run_async
 from rpcrdma.cli.main import main
 from rpcrdma.cli.serve import _stop_on_signals
-from support.command_process import CommandProcess
+from support.cases import each_case
+from support.command_process import HANG_S, CommandProcess
 
 if TYPE_CHECKING:
     from conftest import Served, StartServer
 
-END_S = 20.0
-# Long enough for each wait to end by its own deadline, which names the awaited state.
-pytestmark = pytest.mark.timeout(60)
 HUGE = 8 << 30
 """Octets of a file without blocks: a copy takes long enough to be ended in any case."""
 
@@ -42,38 +40,26 @@ def unfinished(*directories: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def command(
-    served: Served, *arguments: str, ignoring: signal.Signals | None = None
-) -> Iterator[subprocess.Popen[bytes]]:
+def command(served: Served, *arguments: str, ignoring: signal.Signals | None = None) -> Iterator[CommandProcess]:
     """The running command."""
     port = served.urls["tcp"].rpartition(":")[2]
     line = ["--mount-port", port, *arguments]
-    process = CommandProcess(line, ignoring=ignoring, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    with CommandProcess(line, ignoring=ignoring, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        yield process
 
 
 def wait_until(process: CommandProcess, condition: Callable[[], object], what: str) -> None:
     """Waits for something that the running process brings about."""
-    for _ in range(1000):
-        if condition():
-            return
+    while not condition():
         with contextlib.suppress(subprocess.TimeoutExpired):
             status = process.wait(0.02)
             assert process.stderr is not None
             raise AssertionError(f"ended with {status} before {what}: {process.stderr.read().decode()}")
-    raise AssertionError(f"there was no {what} in 20 s")
 
 
 def ended(process: CommandProcess) -> tuple[int, str]:
-    try:
-        _, said = process.communicate(timeout=END_S)
-    except subprocess.TimeoutExpired:
-        raise AssertionError(f"the command did not end within {END_S:g} s after the signal") from None
-    return process.returncode, said.decode()
+    status, _, said = process.ended()
+    return status, said.decode()
 
 
 def files_in(top: Path) -> list[Path]:
@@ -106,13 +92,16 @@ SAID = {
 @pytest.mark.parametrize(
     ("number", "direction", "scheme", "what"),
     [
-        (signal.SIGTERM, "put", "rdma", "tree"),
-        (signal.SIGTERM, "put", "tcp", "file"),
-        (signal.SIGTERM, "get", "rdma", "file"),
-        (signal.SIGTERM, "get", "tcp", "tree"),
-        (signal.SIGINT, "put", "tcp", "tree"),
-        (signal.SIGINT, "get", "rdma", "tree"),
-        (signal.SIGHUP, "put", "rdma", "tree"),
+        pytest.param(signal.SIGTERM, "put", "rdma", "tree", marks=pytest.mark.journey),
+        pytest.param(signal.SIGINT, "get", "tcp", "tree", marks=pytest.mark.journey),
+        *(
+            pytest.param(*case, marks=pytest.mark.thorough)
+            for case in (
+                (signal.SIGTERM, "put", "tcp", "file"),
+                (signal.SIGTERM, "get", "rdma", "file"),
+                (signal.SIGHUP, "put", "rdma", "tree"),
+            )
+        ),
     ],
 )
 def test_a_copy_that_is_ended_leaves_nothing_unfinished(
@@ -134,6 +123,7 @@ def test_a_copy_that_is_ended_leaves_nothing_unfinished(
     assert len(files_in(source)) == 3
 
 
+@pytest.mark.thorough
 def test_a_process_that_ignores_interrupts_is_terminated_all_the_same(served: Served, tmp_path: Path) -> None:
     huge_files(tmp_path / "source")
     url = f"{served.urls['rdma']}/copy"
@@ -151,6 +141,7 @@ def test_a_process_that_ignores_interrupts_is_terminated_all_the_same(served: Se
     assert unfinished(served.root) == []
 
 
+@pytest.mark.thorough
 def test_a_second_signal_ends_the_command_at_once(served: Served, tmp_path: Path) -> None:
     """While it waits for a server that does not answer whether the unfinished file is removed."""
     huge_files(tmp_path / "source")
@@ -168,14 +159,16 @@ def test_a_second_signal_ends_the_command_at_once(served: Served, tmp_path: Path
     assert said == "error: aborted; unfinished files were not removed\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.thorough
+@each_case("number", [signal.SIGTERM, signal.SIGINT])
 def test_cat_ends_although_nobody_reads_what_it_prints(served: Served, number: signal.Signals) -> None:
-    huge_files(served.root / "source")
+    if not (served.root / "source").exists():
+        huge_files(served.root / "source")
     with command(served, "cat", f"{served.urls['rdma']}/source/one") as process:
         assert process.stdout is not None
         assert process.stdout.read(1) == b"\0"
         process.send_signal(number)
-        assert process.wait(END_S) == 128 + number
+        assert process.wait(HANG_S) == 128 + number
 
 
 def test_a_signal_leaves_no_loop_open_that_is_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,16 +221,13 @@ def test_a_server_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
     line = ["serve", "--json", "--state-dir", str(tmp_path / "state"), str(tmp_path)]
     line += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
     with CommandProcess(line, ignoring=signal.SIGHUP, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            url = json.loads(process.stdout.readline())["url"]
-            process.send_signal(signal.SIGHUP)
-            assert main(["ping", "-c", "1", url]) == 0
-            process.send_signal(signal.SIGTERM)
-            said = [json.loads(text)["event"] for text in process.stdout]
-            assert process.wait(END_S) == 0
-        finally:
-            process.kill()
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        process.send_signal(signal.SIGHUP)
+        assert main(["ping", "-c", "1", url]) == 0
+        status, events, _ = process.ended(signal.SIGTERM)
+    assert status == 0
+    said = [json.loads(text)["event"] for text in events.splitlines()]
     assert said[-2:] == ["stopping", "stopped"]
 
 
@@ -256,7 +246,7 @@ def test_the_end_of_its_terminal_stops_a_server_in_an_orderly_way(tmp_path: Path
             # The last line that the server prints before it waits.
             assert any(said.startswith(b"hint: clients of rdma:// need --mount-port") for said in screen)
             os.close(theirs)
-        assert process.wait(END_S) == 0
+        assert process.wait(HANG_S) == 0
     finally:
         process.kill()
         process.wait()

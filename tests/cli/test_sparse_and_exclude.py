@@ -33,6 +33,7 @@ def used(path: Path) -> int:
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_holes_survive_a_round_trip(remote: Remote, tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     content = holed(tmp_path / "tree" / "large")
@@ -59,6 +60,7 @@ def test_holes_survive_a_round_trip(remote: Remote, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_a_hole_is_passed_over_in_one_step(remote: Remote, tmp_path: Path) -> None:
     """A terabyte of nothing, which would take minutes to read a block at a time."""
     with (tmp_path / "vast").open("wb") as file:
@@ -74,6 +76,7 @@ def test_a_hole_is_passed_over_in_one_step(remote: Remote, tmp_path: Path) -> No
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_a_tree_goes_on_under_the_name_that_it_was_given(remote: Remote, tmp_path: Path) -> None:
     """Each command is the one that was broken off, word for word."""
     make_tree(tmp_path / "here")
@@ -102,6 +105,7 @@ def test_a_tree_goes_on_under_the_name_that_it_was_given(remote: Remote, tmp_pat
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_hard_links_survive_a_round_trip(remote: Remote, tmp_path: Path) -> None:
     make_tree(tmp_path / "here")
     for name in ("first", "below/second", "below/deep/third"):
@@ -169,6 +173,7 @@ def test_patterns() -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_what_is_excluded_is_not_copied(remote: Remote, tmp_path: Path) -> None:
     make_tree(tmp_path / "here")
     report = remote.done("put", "--json", *EXCLUDE, str(tmp_path / "here"), remote.url("/there")).json
@@ -181,6 +186,7 @@ def test_what_is_excluded_is_not_copied(remote: Remote, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_what_is_excluded_is_not_removed(remote: Remote) -> None:
     make_tree(remote.local / "tree")
     ran = remote.done("rm", "-r", "--exclude", "*.o", "--exclude", "below/deep", remote.url("/tree"))

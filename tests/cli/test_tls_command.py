@@ -19,11 +19,10 @@ from rpcrdma.rpc.auth import AuthStat
 from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES
 from support.cases import each_case
-from support.command_process import run_command
 from support.host_pair import Hosts
 
 if TYPE_CHECKING:
-    from conftest import StartServer
+    from conftest import Command, StartServer
 
 
 def test_choices_are_those_of_the_library() -> None:
@@ -39,7 +38,7 @@ def test_both_names_of_the_certificate_options_mean_the_same(prefix: str) -> Non
     assert (hosts.certificate, hosts.key, hosts.authorities, hosts.names) == (Path("c"), Path("k"), Path("a"), ("n",))
 
 
-@pytest.mark.thorough
+@pytest.mark.journey
 def test_files_go_over_tls_and_exports_ask_for_it(
     start: StartServer, capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
 ) -> None:
@@ -124,7 +123,7 @@ def test_calls_in_the_clear_are_told_what_is_missing() -> None:
     assert describe(AuthError(AuthStat.AUTH_BADCRED))[1] == ""
 
 
-def test_options_of_serve_that_do_not_fit_together_are_refused(hosts: Hosts, tmp_path: Path) -> None:
+def test_options_of_serve_that_do_not_fit_together_are_refused(command: Command, hosts: Hosts, tmp_path: Path) -> None:
     certificate = ["--tls-cert", str(hosts.server)]
     for options, error, hint in (
         (["--xprtsec", "tls"], "TLS takes a certificate of this host", "name its files (--tls-cert, --tls-key)"),
@@ -139,9 +138,8 @@ def test_options_of_serve_that_do_not_fit_together_are_refused(hosts: Hosts, tmp
             f"leave out --listen rdma://, or {NO_TLS_OVER_RDMA.partition('; ')[2]}",
         ),
     ):
-        done = run_command("serve", "--state-dir", str(tmp_path / "state"), *options, str(tmp_path))
-        assert done.returncode == 2
-        assert done.stderr.splitlines() == [f"error: {error}", f"hint: {hint}"]
+        ran = command.run("serve", "--state-dir", str(tmp_path / "state"), *options, str(tmp_path))
+        assert (ran.status, ran.err.splitlines()) == (2, [f"error: {error}", f"hint: {hint}"])
 
 
 def test_by_default_a_server_with_tls_alone_does_not_listen_on_rdma() -> None:

@@ -34,24 +34,19 @@ def generated(text: str, name: str, *, lenient: bool = False, default_limit: int
     return compile_source(text, source_name=name, lenient=lenient, default_limit=default_limit).text
 
 
-def test_compile_writes_beside_the_definition(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("compile", "counter.x") == 0
-    assert (here / "counter.py").read_text() == generated(COUNTER, "counter.x")
-    assert capsys.readouterr() == ("", "")
-
-
-def test_compile_writes_where_it_is_told(here: Path) -> None:
-    assert run("compile", str(here / "counter.x"), "-o", "other.py") == 0
-    assert (here / "other.py").read_text() == generated(COUNTER, "counter.x")
-    assert not (here / "counter.py").exists()
-
-
-def test_compile_reads_and_writes_pipes(
+def test_compile_writes_beside_the_definition_or_where_it_is_told(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert run("compile", str(here / "counter.x"), "-o", "other.py") == 0
+    assert not (here / "counter.py").exists()
+    assert run("compile", "counter.x") == 0
+    assert (here / "counter.py").read_text() == (here / "other.py").read_text() == generated(COUNTER, "counter.x")
+    assert capsys.readouterr() == ("", "")
     monkeypatch.setattr("sys.stdin", io.StringIO(COUNTER))
     assert run("compile", "-") == 0
     assert capsys.readouterr().out == generated(COUNTER, "standard input")
+    assert run("compile", "counter.x", "-o", "none/counter.py") == 1
+    assert capsys.readouterr().err == "error: none/counter.py: no such file or directory\n"
 
 
 def test_check_compares_and_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,17 +79,11 @@ def test_a_default_limit_makes_up_for_missing_ones(here: Path) -> None:
     assert (here / "name.py").read_text() == generated(UNBOUNDED, "name.x", default_limit=16)
 
 
-@each_case("limit", ["-1", "many", "4294967296"])
-def test_a_limit_that_is_none_is_wrong_usage(here: Path, limit: str) -> None:
-    with pytest.raises(SystemExit) as raised:
-        run("compile", "name.x", f"--default-limit={limit}")
-    assert raised.value.code == 2
-
-
-def test_a_missing_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as raised:
-        run()
-    assert raised.value.code == 2
+def test_wrong_usage_has_a_status_of_its_own(here: Path) -> None:
+    for words in ([], *(["compile", "name.x", f"--default-limit={limit}"] for limit in ("-1", "many", "4294967296"))):
+        with pytest.raises(SystemExit) as raised:
+            run(*words)
+        assert raised.value.code == 2
 
 
 def test_the_lenient_dialect_warns(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +100,7 @@ def test_the_definition_is_never_overwritten(here: Path, capsys: pytest.CaptureF
     assert (here / "counter.x").read_text() == COUNTER
 
 
-@pytest.mark.parametrize("command", ["compile", "lint", "extract"])
+@each_case("command", ["compile", "lint", "extract"])
 def test_files_that_cannot_be_read_are_named(here: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
     assert run(command, "none.x") == 1
     (here / "latin.x").write_bytes(b"/* \xe9 */")
@@ -122,24 +111,16 @@ def test_files_that_cannot_be_read_are_named(here: Path, capsys: pytest.CaptureF
     )
 
 
-def test_files_that_cannot_be_written_are_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("compile", "counter.x", "-o", "none/counter.py") == 1
-    assert capsys.readouterr().err == "error: none/counter.py: no such file or directory\n"
-
-
-def test_lint_is_silent_about_good_definitions(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("lint", "counter.x") == 0
-    assert capsys.readouterr() == ("", "")
+def test_lint_reports_on_standard_error_what_is_wrong(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, status, said in (
+        (["counter.x"], 0, ""),
+        (["name.x"], 1, "error: name.x:2:12: name.text has no limit\n"),
+        (["--lenient", "draft.x"], 0, "warning: draft.x:1:12: "),
+    ):
+        assert run("lint", *words) == status
+        out, err = capsys.readouterr()
+        assert (out, err[: len(said)], bool(err)) == ("", said, bool(said))
     assert not (here / "counter.py").exists()
-
-
-def test_lint_reports_on_standard_error(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("lint", "name.x") == 1
-    assert run("lint", "--lenient", "draft.x") == 0
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("error: name.x:2:12: name.text has no limit\n")
-    assert "warning: draft.x:1:12: " in err
 
 
 def test_lint_prints_json(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,10 +159,3 @@ def test_extract_says_when_there_is_nothing(here: Path, capsys: pytest.CaptureFi
         "",
         'error: counter.x has no XDR in it\nhint: specifications mark it with "///" at the start of each line\n',
     )
-
-
-def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as raised:
-        run("--help")
-    assert raised.value.code == 0
-    assert "rpcrdma xdr compile counter.x" in capsys.readouterr().out

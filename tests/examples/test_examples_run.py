@@ -34,7 +34,7 @@ def test_every_example_is_run_by_a_test() -> None:
     assert {str(path.relative_to(EXAMPLES)) for path in programs} - IMPORTED == RUN_HERE | RUN_ELSEWHERE
 
 
-@pytest.mark.thorough
+@pytest.mark.journey
 def test_the_blob_store_moves_a_blob_over_rdma_and_tcp() -> None:
     assert printed("blob_store/run.py") == [
         "rdma: 1024000 octets came back into the caller's own buffer",

@@ -22,7 +22,10 @@ import threading
 from collections.abc import Sequence
 from typing import IO, Any
 
-__all__ = ["CommandProcess", "run_command"]
+__all__ = ["HANG_S", "CommandProcess", "run_command"]
+
+HANG_S = 60.0
+"""No process takes so long on any machine: it hangs."""
 
 _SET_CHILD_SUBREAPER = 36
 """prctl(2): orphaned processes below this one become its children, so that it can wait for them."""
@@ -64,7 +67,8 @@ def _source(through: tuple[str, ...], _of_process: int) -> _Source:
 class CommandProcess(subprocess.Popen[Any]):
     """`rpcrdma` with these arguments; options are those of Popen: stdin, stdout, stderr, text, cwd and env.
 
-    `through` is a command that runs another one, such as `unshare`.
+    `through` is a command that runs another one, such as `unshare`. As a context it kills the process at the end, if it
+    still runs.
     """
 
     def __init__(
@@ -79,8 +83,20 @@ class CommandProcess(subprocess.Popen[Any]):
         self._ignoring = ignoring
         super().__init__([os.fspath(word) for word in arguments], **options)
 
+    def __exit__(self, *error: Any) -> None:
+        self.kill()
+        super().__exit__(*error)
+
+    def ended(self, signal_number: int | None = None) -> tuple[int, Any, Any]:
+        """Its exit status, and what is left of standard output and error, after a signal if one is given."""
+        if signal_number is not None:
+            self.send_signal(signal_number)
+        out, err = self.communicate(timeout=HANG_S)
+        return self.returncode, out, err
+
     def _execute_child(self, args: Any, *others: Any) -> None:
-        # Popen calls this method to start the process.
+        # Popen calls this method to start the process, and tells auditors of it there.
+        sys.audit("subprocess.Popen", "rpcrdma", args, None, None)
         (_, _, _, _, cwd, env, _, _, _, *pipes) = others
         incoming, _, _, outgoing, _, errors = pipes[:6]
         request = {
@@ -97,15 +113,12 @@ class CommandProcess(subprocess.Popen[Any]):
 
 def run_command(*arguments: str | os.PathLike[str], **options: Any) -> subprocess.CompletedProcess[Any]:
     """As `subprocess.run` with `capture_output` does; `input` and `timeout` have its meaning."""
-    sent, timeout = options.pop("input", None), options.pop("timeout", 30)
+    sent, timeout = options.pop("input", None), options.pop("timeout", HANG_S)
     settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
     if sent is not None:
         settings["stdin"] = subprocess.PIPE
     with CommandProcess(arguments, **settings) as process:
-        try:
-            out, err = process.communicate(sent, timeout)
-        finally:
-            process.kill()
+        out, err = process.communicate(sent, timeout)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 

@@ -18,7 +18,6 @@ invalidate its memory (RFC 8797 section 4.1). {"given": "inline_octets"} is the 
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import struct
 from collections import deque
@@ -33,6 +32,7 @@ from rpcrdma.scripted.form import check_conversation
 from rpcrdma.scripted.layouts import LAYOUTS, is_call, is_continued
 from rpcrdma.scripted.matching import difference
 from rpcrdma.scripted.messages import read_rpc
+from rpcrdma.scripted.own_time import within
 from rpcrdma.scripted.peer_interface import Heard, Log, ScriptedPeer
 from rpcrdma.scripted.program_over_tcp import ProgramOverTcp
 from rpcrdma.scripted.served_call import (
@@ -103,7 +103,7 @@ class ServingConversation(LiveConversation):
     async def spoken_version(self) -> str | None:
         """The version of the first message, which a later step hears; None if there is no message."""
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with within(self._timeout_s):
                 heard = await self._awaited()
         except TimeoutError:
             return None
@@ -147,7 +147,7 @@ class ServingConversation(LiveConversation):
         together = number(content.get("together", 0), self._names, f"{where}.together")
         unmet = f"the client made no {together} calls at once" if together else _NO_CALL
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with within(self._timeout_s):
                 if together:
                     await self._serve_together(together, content, where)
                 else:
@@ -230,7 +230,7 @@ class ServingConversation(LiveConversation):
         reply = message[:4] + struct.pack(">5I", 1, 0, 0, 0, 0)
         if self._program is not None:
             try:
-                async with asyncio.timeout(self._timeout_s):
+                async with within(self._timeout_s):
                     reply = await self._program.answer(message)
             except OSError as error:
                 raise LeftCourse("an answer of the program", str(error) or "none", silent=True) from None
@@ -265,7 +265,7 @@ class ServingConversation(LiveConversation):
         """The next message of a call in several ones."""
         expected = f"more messages of call {xid:#x}"
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with within(self._timeout_s):
                 heard = await self._next([])
         except TimeoutError:
             raise LeftCourse(expected, f"nothing for {self._timeout_s:g} s", silent=True) from None
@@ -282,7 +282,7 @@ class ServingConversation(LiveConversation):
         data = bytearray()
         expected = f"an RDMA Read Response of {length} octets"
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with within(self._timeout_s):
                 while True:
                     heard = await super()._awaited()
                     if heard.kind == "message":

@@ -49,6 +49,7 @@ from rpcrdma.scripted.frames import STARTUP_CRC, STARTUP_ENHANCED
 from rpcrdma.scripted.layouts import LAYOUTS
 from rpcrdma.scripted.matching import difference
 from rpcrdma.scripted.messages import make_message, message_words, read_message
+from rpcrdma.scripted.own_time import within
 from rpcrdma.scripted.parts import parts_of
 from rpcrdma.scripted.peer import RawPeer
 from rpcrdma.scripted.peer_interface import Heard, Passage, RawMemory, ScriptedPeer
@@ -72,8 +73,6 @@ _BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
 """RFC 8797: 4096 octets each way, remote invalidation."""
 _HANDLE, _OFFSET = 0x00C0FFEE, 0x1_0000_0000
 _NUDGE_S = 0.1
-_PARTS_OF_A_PAUSE = 5
-"""Where this process gets no processor for longer than a part, other parts are left for an event to be heard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +200,7 @@ async def open_conversation(
         }
     )
     outcome = Outcome()
-    async with asyncio.timeout(target.timeout_s):
+    async with within(target.timeout_s):
         peer = await _connected(target, version, outcome, names)
     live = LiveConversation(peer, names, target.timeout_s, outcome)
     try:
@@ -343,7 +342,7 @@ class LiveConversation:
         heard: Heard | None = None
         with contextlib.suppress(TimeoutError):
             if not quiet or not self._anything_heard or await self._begins_within(timeout_s):
-                async with asyncio.timeout(timeout_s):
+                async with within(timeout_s):
                     heard = await self._next(patterns)
         if heard is None:
             if not quiet:
@@ -398,10 +397,10 @@ class LiveConversation:
     async def _begins_within(self, seconds: float) -> bool:
         """Whether an event comes in this time, which a later step hears."""
         self._begun = self._begun or asyncio.ensure_future(self._peer.next())
-        for _ in range(_PARTS_OF_A_PAUSE):
-            if (await asyncio.wait({self._begun}, timeout=seconds / _PARTS_OF_A_PAUSE))[0]:
-                return True
-        return False
+        with contextlib.suppress(TimeoutError):
+            async with within(seconds):
+                await asyncio.wait({self._begun})
+        return self._begun.done()
 
     async def _be_quiet(self, seconds: float) -> None:
         if not await self._begins_within(seconds):
@@ -416,7 +415,7 @@ class LiveConversation:
         self._begun = task = self._begun or asyncio.ensure_future(self._peer.next())
         if not self._anything_heard and self._peer.started:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_NUDGE_S):
+                async with within(_NUDGE_S):
                     await asyncio.shield(task)
             if not task.done():
                 await self._peer.remind()
