@@ -127,7 +127,7 @@ def test_argument_in_a_read_chunk(version: str, segment_octets_max: int) -> None
         assert pair.server.statistics.calls_read_chunk == pair.client.statistics.calls_read_chunk == 1
 
 
-@pytest.mark.req("V1-26", "V1-28", "V1-29", "V1-45", "V1-12", "NF-7", "V2-24", "V2-25", "V2-45", "V2-15")
+@pytest.mark.req("V1-26", "V1-28", "V1-29", "V1-45", "V1-12", "V1-94", "NF-7", "V2-24", "V2-25", "V2-45", "V2-15")
 @each_case("segment_octets_max", [1 << 20, 999])
 def test_result_in_a_write_chunk(version: str, segment_octets_max: int) -> None:
     for length, given in itertools.product((0, 1, 3, 4, 4999, 5000), (False, True)):

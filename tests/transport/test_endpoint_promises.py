@@ -19,7 +19,6 @@ from rpcrdma.verbs import Access
 from support.cases import each_case
 from support.raw_calls import chunk, header, read_segment, segment
 from support.raw_replies import HeardCall
-from support.raw_replies import chunk as echo
 from support.raw_replies import header as reply_header
 from support.raw_socket import HeardSegment
 
@@ -207,31 +206,3 @@ def test_a_server_fills_the_segments_of_a_write_chunk_without_gaps_in_the_order_
     assert returned == [
         [(region.handle, used, region.offset + at) for (at, _), used in zip(places, filled, strict=True)]
     ]
-
-
-@pytest.mark.req("V1-94")
-@each_case("given", [False, True])
-def test_a_client_joins_the_segments_of_a_write_chunk_in_the_order_of_the_array(given: bool) -> None:
-    peer = BarePeer(Role.CLIENT, TransportConfig(segment_octets_max=1001))
-    into = bytearray(5000)
-    peer.endpoint.call(1, message(1, CALL), ReplyBound(20, (5000,)), (into,) if given else ())
-    peer.run()
-    ((*segments,),) = heard(peer.received[0]).writes
-    assert [length for _, length, _ in segments] == [1001] * 4 + [996]
-    data = bytes(n % 251 for n in range(3500))
-    returned = []
-    at = 0
-    for handle, length, offset in segments:
-        part = data[at : at + length]
-        at += len(part)
-        returned.append((handle, len(part), offset))
-        if part:
-            peer.write(handle, offset, [part])
-    stream = struct.pack(">I", 3500)
-    peer.send(reply_header(1, writes=echo(*returned)) + start(1, REPLY) + stream)
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, ReplyArrived)
-    event.decoder.octets(8, "start")
-    assert bytes(event.decoder.bulk(5000, "item")) == data
-    event.decoder.done("reply")
-    assert not given or bytes(into[:3500]) == data

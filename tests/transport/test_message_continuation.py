@@ -72,6 +72,7 @@ class Pair(EndpointPair):
         event.decoder.done("reply")
         assert all(isinstance(each, ReplySent) for each in self.server_events())
         assert self.client.statistics.registrations == self.server.statistics.registrations == 0
+        assert self.client._outbox.queued == self.server._outbox.queued == 0
 
 
 def sends_of(octets: int, threshold: int) -> int:

@@ -101,6 +101,24 @@ def test_each_send_has_a_header_and_the_rest_is_one_rpc_message_after_another(
     assert ERROR not in {kind for direction, kind in kinds if direction == CALL}
 
 
+@pytest.mark.req("V2-2", "V2-44")
+def test_a_call_that_goes_on_for_want_of_credits_has_no_other_among_its_pieces() -> None:
+    peer = BareMessages(Role.CLIENT, CONTINUED, give=3)
+    for xid in (1, 2):
+        peer.endpoint.call(xid, message(xid, CALL, (bytes([xid]) * 20_000, None)), NOTHING)
+    heard = peer.heard()
+    assert [each.xid for each in heard] == [1, 1, 1]
+    for _ in range(6):
+        peer.send(raw.grant(2))
+        heard += peer.heard()
+    told = [each for each in heard if each.kind == MSG]
+    payloads = {xid: b"".join(each.payload for each in told if each.xid == xid) for xid in (1, 2)}
+    for xid, payload in payloads.items():
+        assert payload == struct.pack(">II", xid, CALL) + bytes([xid]) * 20_000
+    assert [each.xid for each in told] == sorted(each.xid for each in told)
+    assert [bool(each.flags & MORE) for each in told] == ([True] * 4 + [False]) * 2
+
+
 @pytest.mark.req("V2-1", "V2-A12", "V2-A13", "V2-A6")
 def test_each_send_of_the_last_draft_has_the_header_of_its_form(sent: Sent) -> None:
     pair = EndpointPair(CHUNKS, CHUNKS, version="2-07").connect()

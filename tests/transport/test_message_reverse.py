@@ -156,8 +156,8 @@ def test_a_client_that_is_not_called_discards_what_a_responder_refuses(octets: b
         assert peer.endpoint.statistics.discarded == (not reverse)
 
 
-@pytest.mark.req("V2-A9")
-@each_case("version", ["2", "2-07"])
+@pytest.mark.req("BD-10", "V2-A9")
+@each_case("version", ["1", "2", "2-07"])
 def test_a_client_with_nothing_to_ask_keeps_the_connection(version: str) -> None:
     both = Both(version)
     both.client.call(1, message(1, CALL), NOTHING)

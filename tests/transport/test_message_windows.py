@@ -230,6 +230,12 @@ def test_there_is_a_receive_for_a_grant_over_and_above(kind: type[Window]) -> No
     assert window.on_arrival(received(Kind.PROPERTIES, 10))
     assert admitted(window, CALL) is not None
     assert window.receives_wanted == window.outstanding + 1 + SPARE_RECEIVES == 7 + 1 + SPARE_RECEIVES
+    window = kind(2, 1, 3)
+    assert admitted(window, PROPERTIES) is not None
+    assert window.receives_wanted == 2 + 1 + SPARE_RECEIVES
+    window.reserve(3)
+    window.grant_word()
+    assert window.receives_wanted == window.outstanding + 1 + SPARE_RECEIVES == 5 + 1 + SPARE_RECEIVES
 
 
 @pytest.mark.req("V2-4")

@@ -77,27 +77,6 @@ def test_invalidation_by_an_error_counts_for_its_call(raw: Raw, again: bool) -> 
 
 
 @FIRST_DRAFT
-@each_case("how", ["none at all", "zero in every reply"])
-def test_a_server_that_never_grants_gets_no_further_call(raw: Raw, how: str) -> None:
-    peer = Client(raw, give=2)
-    calls = [peer.endpoint.call(xid, message(xid, 0), NOTHING) for xid in range(1, 50)]
-    peer.run()
-    # Of two credits the last one is kept for the answer to the server.
-    assert peer.heard() == []
-    if how == "zero in every reply":
-        peer.reply(give=0)
-        assert isinstance(peer.endpoint_events()[0], ReplyArrived)
-        assert [each.xid for each in peer.heard() if each.xid] == [1]
-    for handle in calls:
-        peer.endpoint.abandon(handle)
-    peer.send(raw.grant(100))
-    assert [each for each in peer.heard() if each.xid] == []
-    peer.qp.abort("gone")
-    peer.run()
-    assert isinstance(peer.endpoint_events()[-1], Closed)
-
-
-@FIRST_DRAFT
 def test_a_flood_of_grants_saturates_and_is_answered_by_none(raw: Raw) -> None:
     peer = Client(raw)
     for _ in range(300):

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from message_server import CALL, REPLY, XID, arrived, assert_ended, assert_works, server
+from message_server import CALL, XID, arrived, assert_ended, assert_works, server
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import CallArrived, Closed, TransportConfig
@@ -35,26 +35,6 @@ def test_messages_beyond_the_grant_end_the_connection(raw: Raw, granted: int) ->
     assert peer.heard() == [], "calls that wait give no credit back"
     peer.send(raw.message(99, struct.pack(">II", 99, 0)))
     assert_ended(peer, "credits")
-
-
-@each_draft(
-    "octets",
-    lambda raw: [
-        raw.message(XID, CALL, MORE),
-        raw.error(XID, raw.SYSTEM),
-        b"x",
-        raw.message(XID, REPLY, RESPONSE),
-        *in_first_draft(raw, lambda: [raw.properties()]),
-    ],
-)
-def test_every_message_but_a_grant_takes_a_credit(raw: Raw, octets: bytes) -> None:
-    peer = server(raw, TransportConfig(credits_granted=4))
-    (told,) = peer.introduced
-    # All of them before the server can give anything back.
-    for _ in range(told.give + 1):
-        peer.post(octets)
-    peer.run()
-    assert_ended(peer, "more messages than credits allow")
 
 
 @pytest.mark.req("V2-7")

@@ -282,7 +282,8 @@ class NoneOverPromises(Promises):
         self._take(messages)
 
 
-@each_case(
+# Each is an item: `make mutate` runs no item of more than two seconds.
+@pytest.mark.parametrize(
     ("mistake", "kinds", "name", "outcome"),
     [
         (CallsUnbounded, WINDOWS, "more calls than credits", Stuck),
