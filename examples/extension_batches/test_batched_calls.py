@@ -23,7 +23,6 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, in_worker
 from rpcrdma.transport import TransportConfig, TransportStatistics
 from rpcrdma.xdr.codec import Decoder, Encoder
-from support.cases import each_case
 
 NUMBER = 0x20CA115E
 BULK_MAX = 1 << 20
@@ -177,29 +176,6 @@ def test_calls_made_at_once_go_together_and_so_do_their_replies(connected: Any) 
     asyncio.run(main())
 
 
-def test_a_call_alone_goes_alone(connected: Any) -> None:
-    async def main() -> None:
-        async with connected() as line:
-            before = line.sends
-            for _ in range(5):
-                await line.many(ECHO, 1)
-            assert line.sends == (before[0] + 5, before[1] + 5)
-            assert line.batches.sent == 0
-
-    asyncio.run(main())
-
-
-@each_case("one_end", ["client", "server", "neither"])
-def test_without_the_extension_at_both_ends_every_call_goes_alone(connected: Any, one_end: str) -> None:
-    async def main() -> None:
-        async with connected(client=one_end == "client", server=one_end == "server") as line:
-            before = line.sends
-            await line.many(ECHO, 16)
-            assert line.sends == (before[0] + 16, before[1] + 16)
-
-    asyncio.run(main())
-
-
 def test_replies_that_handlers_give_later_go_together_where_they_are_given_at_once(connected: Any) -> None:
     async def main() -> None:
         async with connected() as line:
@@ -254,17 +230,6 @@ def test_a_call_that_is_cancelled_before_its_turn_ends_is_never_sent(connected: 
             assert line.small.runs == [b"\0", b"\2", b"\3"]
             assert line.sends == (before[0] + 1, before[1] + 1)
             assert line.statistics.calls_abandoned == 0
-
-    asyncio.run(main())
-
-
-@each_case("credits_", [1, 4])
-def test_few_credits_let_as_many_go_together_as_they_allow(connected: Any, credits_: int) -> None:
-    async def main() -> None:
-        async with connected(transport=TransportConfig(credits_granted=credits_)) as line:
-            before = line.sends
-            await line.many(ECHO, 20)
-            assert line.sends == (before[0] + 20 // credits_, before[1] + 20 // credits_)
 
     asyncio.run(main())
 

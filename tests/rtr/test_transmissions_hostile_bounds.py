@@ -17,7 +17,6 @@ from transmission_peer import (
     BADCONT,
     BADHMT,
     BOTH_DRAFTS,
-    HEAD,
     OCTETS,
     PAGE,
     REPTERR,
@@ -28,7 +27,6 @@ from transmission_peer import (
     XMTRESP,
     TransmissionPeer,
     array,
-    in_segments,
 )
 
 CALL = words(XID, 0)
@@ -213,45 +211,3 @@ def test_the_end_of_a_connection_lets_an_open_group_go(draft: str) -> None:
         assert isinstance(peer.endpoint_events()[-1], Closed)
         assert peer.slabs_in_use == [False]
         assert not peer.endpoint._receives.pool._ahead
-
-
-def filled(peer: TransmissionPeer) -> None:
-    """All slots but one of the first slab have been used, and the next message takes that one."""
-    for xid in range(1, limits.RTR_SLAB_BUFFERS):
-        peer.request(words(xid, 0), in_segments(8, 8 * PAGE, *range(8)), xid=xid, data=bytes(8 * PAGE))
-        peer.endpoint.reply(peer.arrived(), message(xid, 1))
-    peer.heard()
-
-
-@BOTH_DRAFTS
-def test_an_open_group_counts_as_all_of_the_slab_that_it_keeps_others_from(draft: str) -> None:
-    slot = 8 * PAGE
-    room = Room(64 << 20)
-    peer = server(draft, LARGE, buffers=room)
-    filled(peer)
-    assert room.left == room.room
-    for number in range(3):
-        if number:
-            peer.go_on(number, data=bytes(slot))
-        else:
-            peer.request(CALL, count=8, data=bytes(slot))
-        peer.run()
-        pinned = (limits.RTR_SLAB_BUFFERS + number) * slot
-        assert peer.slabs_in_use == [True]
-        assert 0 <= room.room - room.left + limits.RPC_UNCOUNTED_CALL_OCTETS - pinned <= (number + 1) * (HEAD + 8)
-    peer.plain_call(XID)
-    assert peer.reported().code == BADHMT
-    assert room.left == room.room
-    assert peer.slabs_in_use == [False]
-
-
-@BOTH_DRAFTS
-def test_a_group_without_room_for_the_slab_that_it_keeps_is_refused(draft: str) -> None:
-    room = Room(limits.RTR_SLAB_BUFFERS * 4 * PAGE)
-    peer = server(draft, LARGE, buffers=room)
-    filled(peer)
-    peer.request(CALL, count=8, data=bytes(8 * PAGE))
-    (heard,) = peer.heard()
-    assert (heard.xid, heard.kind) == (XID, 4)
-    assert peer.slabs_in_use == [False]
-    assert room.left == room.room

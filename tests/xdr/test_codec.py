@@ -231,10 +231,19 @@ def test_lengths_and_presence_words_stay_in_the_stream_and_padding_leaves_it() -
     one = payload.items[0]
     assert b"".join(payload.gather(item for item in [one])) == UNREDUCED[:8] + UNREDUCED[16:]
     assert b"".join(payload.gather(payload.items[1:])) == UNREDUCED[:28] + UNREDUCED[36:]
+    assert payload.item_octets() == (5, 7)
     # Positions count octets of the unreduced stream.
     assert [(item.position, item.at) for item in payload.items] == [(8, 8), (28, 20)]
     for item, data in zip(payload.items, (first, second), strict=True):
         assert UNREDUCED[item.position : item.position + len(data)] == bytes(data)
+
+
+def test_positions_count_the_padding_of_items_of_any_length() -> None:
+    for length in range(9):
+        encoder = Encoder()
+        encoder.bulk(bytes(length), 9, "first")
+        encoder.bulk(b"second", 9, "second")
+        assert [(item.position, item.at) for item in encoder.items] == [(4, 4), (8 + length + padding(length), 8)]
 
 
 def test_bulk_items_are_never_copied() -> None:
