@@ -39,7 +39,7 @@ __all__ = [
 
 _NO_NAMES = Names()
 _GATHER_OCTETS = 1 << 18
-_GATHERS_MAX = 10_000
+_GATHERS_MAX = 300
 """No test has a queue pair send more gather lists at once: a mistake that makes it send for ever is an assertion."""
 
 NATIVE_PEERS = False
