@@ -1,36 +1,17 @@
-"""The fields of a queue pair that is new, and a bound on the gathers of a sender."""
+"""The fields of a queue pair that is new."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rpcrdma.iwarp.queue_pair import IwarpQueuePair
-from rpcrdma.iwarp.sender import Sender
-from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["assert_new", "bound_gather"]
+__all__ = ["assert_new"]
 
 
 def fields_of(*objects: Any) -> dict[str, Any]:
     """The fields of objects with slots."""
     return {slot: getattr(each, slot) for each in objects for slot in each.__slots__}
-
-
-class _Bounded(list[Buffer]):
-    """A gather list that is looked at so often and no more: a gather that goes on without end fails."""
-
-    looks = 0
-
-    def __len__(self) -> int:
-        self.looks += 1
-        assert self.looks < 2000
-        return super().__len__()
-
-
-def bound_gather(sender: Sender) -> None:
-    """Lets the next gather of `sender` fail if it goes on without end."""
-    if not sender.out.pieces:
-        sender.out.pieces = _Bounded()
 
 
 def assert_new(qp: IwarpQueuePair) -> None:

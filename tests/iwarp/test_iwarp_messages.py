@@ -15,6 +15,7 @@ from rpcrdma.wire.buffers import gather_length
 from rpcrdma.wire.checksum import crc32c
 from support.cases import each_case
 from support.raw_iwarp import (
+    bound_gather,
     completions_of,
     connected,
     end_of,
@@ -131,9 +132,11 @@ def test_each_message_can_be_handed_out_by_itself() -> None:
     raw.qp.post_send(None, [b"x"])
     raw.qp.post_send(None, [b"y"])
     handed = []
+    bound_gather(raw.qp._sender)
     while gather := raw.qp.next_gather(1 << 18):
         handed.append(gather_length(gather))
         raw.qp.bytes_sent(handed[-1])
+        bound_gather(raw.qp._sender)
     assert handed == [2 * 132 + 96, 28, 28]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from iwarp_watch import assert_new, bound_gather
+from iwarp_watch import assert_new
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole, ReadyFrame
 from rpcrdma.iwarp.states import State
@@ -24,7 +24,16 @@ from rpcrdma.verbs import (
 )
 from rpcrdma.verbs.receive_pool import ReceivePool
 from support.cases import each_case
-from support.raw_iwarp import completions_of, events_of, fpdu, read_request, startup_frame, tagged, untagged
+from support.raw_iwarp import (
+    bound_gather,
+    completions_of,
+    events_of,
+    fpdu,
+    read_request,
+    startup_frame,
+    tagged,
+    untagged,
+)
 
 pytestmark = pytest.mark.in_python
 NOW_S = 50.0

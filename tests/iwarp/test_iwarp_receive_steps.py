@@ -568,7 +568,9 @@ def test_memory_is_let_go_of_once_it_is_complete() -> None:
     assert scene.step(frame[100:]) == [IDLE]
     assert (len(direct.target), direct.trailer, direct.left) == (0, 0, 0)
     assert scene.step(frame[:100]) == [4916, IDLE]
+    scene.qp.post_receive("left", memoryview(bytearray(8)))
     scene.qp.abort("enough")
     assert len(direct.target) == 0
     receiver = scene.qp._receiver
     assert (receiver.filled, len(receiver.view), receiver.untagged.shared) == (0, 0, 0)
+    assert not receiver.untagged.receives

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from iwarp_watch import bound_gather
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp.framing import size_mulpdu
 from rpcrdma.iwarp.outbound import ReadResponse
@@ -19,7 +18,7 @@ from rpcrdma.iwarp.terminate import Code, TerminateFault
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.buffers import Buffer
 from support.cases import each_case
-from support.raw_iwarp import fpdu, read_request, tagged, untagged
+from support.raw_iwarp import bound_gather, fpdu, read_request, tagged, untagged
 
 pytestmark = pytest.mark.in_python
 
@@ -581,13 +580,14 @@ def test_a_sender_that_is_stopped_forgets_what_is_built() -> None:
     assert (scene.sender.out.pieces, scene.sender.out.built, scene.sender.out.sent) == ([], 10, 10)
 
 
-def test_a_flush_lets_go_of_a_response_that_is_under_way() -> None:
+def test_a_flush_lets_go_of_a_read_and_a_response_that_are_under_way() -> None:
     scene = Scene()
+    read = scene.read("read")
+    scene.once()
     scene.asked(300)
     scene.once(1)
-    assert scene.sender.under_way
+    assert (scene.sender.under_way, scene.sender.reads) == (True, [read])
     scene.sender.flush()
-    assert not scene.sender.under_way
-    assert scene.sender.responses == []
+    assert (scene.sender.under_way, scene.sender.reads, scene.sender.responses) == (False, [], [])
     scene.sender.open = True
     assert scene.once() == b""

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable
 
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
+from rpcrdma.iwarp.sender import Sender
 from rpcrdma.scripted.frames import make_fpdu, make_segments, make_startup
 from rpcrdma.scripted.marked_frames import Markers
 from rpcrdma.scripted.values import Names
@@ -22,6 +23,7 @@ from support.draws import draws
 
 __all__ = [
     "RawPeer",
+    "bound_gather",
     "completions_of",
     "connected",
     "end_of",
@@ -37,7 +39,7 @@ __all__ = [
 
 _NO_NAMES = Names()
 _GATHER_OCTETS = 1 << 18
-_GATHERS_MAX = 10_000
+_GATHERS_MAX = 300
 """No test has a queue pair send more gather lists at once: a mistake that makes it send for ever is an assertion."""
 
 NATIVE_PEERS = False
@@ -139,6 +141,23 @@ def end_of(qp: IwarpQueuePair) -> Disconnected:
     return event
 
 
+class _Bounded(list[Buffer]):
+    """A gather list that is looked at so often and no more: a gather that goes on without end fails."""
+
+    looks = 0
+
+    def __len__(self) -> int:
+        self.looks += 1
+        assert self.looks < 2000
+        return super().__len__()
+
+
+def bound_gather(sender: Sender) -> None:
+    """Lets the next gather of `sender` fail if it goes on without end."""
+    if not sender.out.pieces:
+        sender.out.pieces = _Bounded()
+
+
 class RawPeer:
     """A queue pair `qp` with its protection domain `pd`, fed with octets by a test; `sent` is all that `qp` sent."""
 
@@ -163,12 +182,14 @@ class RawPeer:
         """The octets that the queue pair has to send now."""
         taken = bytearray()
         gathers = 0
+        bound_gather(self.qp._sender)
         while gather := self.qp.next_gather(_GATHER_OCTETS):
             gathers += 1
             assert gathers <= _GATHERS_MAX, "the queue pair sends without an end"
             data = b"".join(gather)
             self.qp.bytes_sent(len(data))
             taken += data
+            bound_gather(self.qp._sender)
         self.sent += taken
         return bytes(taken)
 
