@@ -113,8 +113,9 @@ def test_what_exists_here_gets_the_servers_mode_if_asked_for(
 
 @each_case("exact", [False, True])
 def test_a_directory_that_exists_at_the_server_keeps_its_mode_and_times(
-    server: Any, mounted: Any, tmp_path: Path, exact: bool
+    new_server: Any, tmp_path: Path, exact: bool
 ) -> None:
+    server, mounted = new_server()
     make_own(top := tmp_path / "own")
     (top / "new").mkdir()
     (top / "new").chmod(0o750)

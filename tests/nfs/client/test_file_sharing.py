@@ -25,7 +25,8 @@ BLOCK = 1 << 16
 
 @each_case("size", [10, BLOCK // 2 + 3, 3 * BLOCK])
 @in_event_loop
-async def test_concurrent_reads_follow_each_other(server: Any, mounted: Any, size: int) -> None:
+async def test_concurrent_reads_follow_each_other(new_server: Any, size: int) -> None:
+    server, mounted = new_server()
     data = pattern(10 * size)
     server.put("/file", data)
     async with await mounted(read_ahead_blocks=2).open("/file") as file:
@@ -80,7 +81,8 @@ async def test_what_is_written_meanwhile_is_not_hidden_by_what_was_read_ahead(se
 
 @each_case("how", ["fails", "is cancelled"])
 @in_event_loop
-async def test_a_read_that_comes_to_nothing_leaves_the_position(server: Any, mounted: Any, how: str) -> None:
+async def test_a_read_that_comes_to_nothing_leaves_the_position(new_server: Any, how: str) -> None:
+    server, mounted = new_server()
     data = pattern(8 * BLOCK)
     server.put("/file", data)
     async with await mounted(read_ahead_blocks=1).open("/file") as file:
@@ -229,7 +231,9 @@ def test_a_writer_whose_close_was_cancelled_says_what_is_lost(server: Any, mount
 
 
 @each_case("end", ["close", "flush", "nothing"])
-def test_a_file_that_loses_nothing_is_dropped_in_silence(server: Any, mounted: Any, end: str) -> None:
+def test_a_file_that_loses_nothing_is_dropped_in_silence(new_server: Any, end: str) -> None:
+    server, mounted = new_server()
+
     async def write(file: Any) -> None:
         if end != "nothing":
             await file.write(b"x")

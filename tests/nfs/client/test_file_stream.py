@@ -42,9 +42,8 @@ def test_what_is_opened_must_exist_and_be_no_directory(server: Any, mounted: Any
     ("mode", "granted", "allowed"),
     [("rb", 0x01, True), ("rb", 0x0C, False), ("ab", 0x0C, True), ("ab", 0x04, False), ("r+b", 0x0C, False)],
 )
-def test_what_will_be_refused_is_refused_when_opening(
-    server: Any, mounted: Any, mode: str, granted: int, allowed: bool
-) -> None:
+def test_what_will_be_refused_is_refused_when_opening(new_server: Any, mode: str, granted: int, allowed: bool) -> None:
+    server, mounted = new_server()
     server.put("/file")
     server.granted = granted
 
@@ -158,7 +157,8 @@ async def test_seeking(server: Any, mounted: Any) -> None:
 
 @each_case("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 7 * BLOCK, 20 * BLOCK + 5])
 @in_event_loop
-async def test_every_way_of_reading_gives_the_same(server: Any, mounted: Any, size: int) -> None:
+async def test_every_way_of_reading_gives_the_same(new_server: Any, size: int) -> None:
+    server, mounted = new_server()
     data = pattern(size)
     server.put("/file", data)
     fs = mounted()
@@ -191,9 +191,8 @@ async def test_every_way_of_reading_gives_the_same(server: Any, mounted: Any, si
 @each_case("at_most", [1000, BLOCK - 1])
 @each_case("eof_exact", [True, False])
 @in_event_loop
-async def test_a_server_that_returns_less_is_asked_again(
-    server: Any, mounted: Any, at_most: int, eof_exact: bool
-) -> None:
+async def test_a_server_that_returns_less_is_asked_again(new_server: Any, at_most: int, eof_exact: bool) -> None:
+    server, mounted = new_server()
     data = pattern(5 * BLOCK + 7)
     server.put("/file", data)
     server.read_at_most = at_most

@@ -106,7 +106,8 @@ def test_what_os_path_calls_false_of_a_path_is_false(new_server: Any, tmp_path: 
         (0x00, os.F_OK, True),
     ],
 )
-def test_access_is_what_the_server_grants(server: Any, mounted: Any, granted: int, mode: int, allowed: bool) -> None:
+def test_access_is_what_the_server_grants(new_server: Any, granted: int, mode: int, allowed: bool) -> None:
+    server, mounted = new_server()
     server.put("/file")
     server.granted = granted
     assert run(mounted().access("/file", mode)) is allowed
@@ -273,7 +274,8 @@ def test_walk_reports_what_cannot_be_read(server: Any, mounted: Any) -> None:
 
 
 @each_case("topdown", [True, False])
-def test_walk_ends_where_a_directory_contains_itself(server: Any, mounted: Any, topdown: bool) -> None:
+def test_walk_ends_where_a_directory_contains_itself(new_server: Any, topdown: bool) -> None:
+    server, mounted = new_server()
     server.put("/a/b/file")
     server.at("/a/b").children["up"] = server.at("/a")
     errors: list[OSError] = []
@@ -357,7 +359,8 @@ def test_an_operation_that_is_put_off_for_ever_fails(server: Any, mounted: Any) 
 
 
 @each_case("status", [status for status in nfsstat3 if status not in (0, JUKEBOX)])
-def test_each_status_reaches_the_caller(server: Any, mounted: Any, status: nfsstat3) -> None:
+def test_each_status_reaches_the_caller(new_server: Any, status: nfsstat3) -> None:
+    server, mounted = new_server()
     server.put("/file")
     server.answers["SETATTR"] = [status]
     with pytest.raises(NfsError) as caught:

@@ -110,7 +110,8 @@ def test_further_names_wait_for_a_copy_that_is_whole(server: Any, mounted: Any, 
 
 
 @each_case("failures", [1, 2, 3])
-def test_where_copying_fails_the_next_name_is_copied(server: Any, mounted: Any, tmp_path: Path, failures: int) -> None:
+def test_where_copying_fails_the_next_name_is_copied(new_server: Any, tmp_path: Path, failures: int) -> None:
+    server, mounted = new_server()
     made_there(server)
     server.answers["READ"] = [nfsstat3.NFS3ERR_IO] * failures
     report = download(mounted, tmp_path / "here")
@@ -121,7 +122,8 @@ def test_where_copying_fails_the_next_name_is_copied(server: Any, mounted: Any, 
 
 
 @each_case("status", [nfsstat3.NFS3ERR_NOTSUPP, nfsstat3.NFS3ERR_XDEV, nfsstat3.NFS3ERR_MLINK, nfsstat3.NFS3ERR_STALE])
-def test_what_the_server_does_not_link_is_copied(server: Any, mounted: Any, tmp_path: Path, status: nfsstat3) -> None:
+def test_what_the_server_does_not_link_is_copied(new_server: Any, tmp_path: Path, status: nfsstat3) -> None:
+    server, mounted = new_server()
     server.answers["LINK"] = [status] * 2
     report = upload(mounted, made_here(tmp_path / "here"))
     whole(report, links=0, lost=2)
@@ -140,8 +142,10 @@ def test_a_copy_with_as_many_links_as_may_be_is_followed_by_another(server: Any,
 
 @each_case("number", [errno.EXDEV, errno.EMLINK, errno.EPERM, errno.ENOTSUP])
 def test_what_this_system_does_not_link_is_copied(
-    server: Any, mounted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    new_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
+    server, mounted = new_server()
+
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -163,7 +167,8 @@ def test_the_first_name_may_be_excluded(server: Any, mounted: Any, tmp_path: Pat
 
 
 @each_case("how", [{}, {"resume": True}])
-def test_separate_files_are_replaced_by_links(server: Any, mounted: Any, tmp_path: Path, how: Any) -> None:
+def test_separate_files_are_replaced_by_links(new_server: Any, tmp_path: Path, how: Any) -> None:
+    server, mounted = new_server()
     thing = made_there(server)
     for name in NAMES:
         path = tmp_path / "here" / name
@@ -219,9 +224,10 @@ def test_numbers_that_are_used_again_make_no_links(server: Any, mounted: Any, tm
 
 @each_case("way", ["file", "symbolic link", "directory"])
 def test_a_name_that_has_become_another_file_is_not_linked(
-    server: Any, mounted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+    new_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """Another user of the directory replaces the first copy, or its directory, before the second name comes."""
+    server, mounted = new_server()
     here, outside = tmp_path / "here", tmp_path / "outside"
     outside.mkdir()
     thing = server.put("/t/d/a", b"one")
@@ -257,9 +263,8 @@ def test_a_name_that_has_become_another_file_is_not_linked(
 
 
 @each_case("bound", ["NFS_COPY_LINKED_FILES_MAX", "NFS_COPY_LINKED_OCTETS_MAX"])
-def test_what_is_held_is_bounded(
-    server: Any, mounted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
-) -> None:
+def test_what_is_held_is_bounded(new_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    server, mounted = new_server()
     monkeypatch.setattr(hard_links, bound, 0)
     made_there(server)
     whole(download(mounted, tmp_path / "here"), links=0, lost=3)
@@ -292,9 +297,10 @@ async def test_files_whose_names_have_all_come_are_forgotten() -> None:
 
 @each_case("there_before", [False, True])
 def test_calls_that_ran_before_a_restart_are_found_to_have_run(
-    server: Any, mounted: Any, tmp_path: Path, there_before: bool
+    new_server: Any, tmp_path: Path, there_before: bool
 ) -> None:
     """Their replies were lost with the server; sent again, they meet the name that they have made."""
+    server, mounted = new_server()
     inner = server.answer_link
 
     def run_twice(args: Any) -> Any:

@@ -73,9 +73,9 @@ def test_a_repeat_that_finds_its_work_done_is_content(
 
 
 @each_case("found", ["nothing", "link", "content"])
-def test_a_temporary_name_that_something_else_has_is_not_taken(
-    server: Any, mounted: Any, tmp_path: Path, found: str
-) -> None:
+def test_a_temporary_name_that_something_else_has_is_not_taken(new_server: Any, tmp_path: Path, found: str) -> None:
+    server, mounted = new_server()
+
     def put_before(name: str, args: Any) -> None:
         if name == "CREATE":
             assert TEMPORARY.fullmatch(args.where.name)
@@ -98,9 +98,10 @@ def test_a_temporary_name_that_something_else_has_is_not_taken(
 @each_case("found", ["nothing", "another file"])
 @each_case("what", ["file", "link"])
 def test_a_name_that_was_not_given_by_us_is_not_taken_for_it(
-    server: Any, mounted: Any, tmp_path: Path, found: str, what: str
+    new_server: Any, tmp_path: Path, found: str, what: str
 ) -> None:
     """The server loses the temporary file, with any object under the name that it was to get."""
+    server, mounted = new_server()
     server.folder("/copy")
     (tmp_path / "tree").mkdir()
     if what == "file":
@@ -136,8 +137,9 @@ def test_files_that_cannot_be_made_keep_no_buffers(server: Any, mounted: Any, tm
 @each_case("name", ["CREATE", "SYMLINK", "WRITE", "SETATTR", "RENAME"])
 @in_event_loop
 async def test_a_copy_cancelled_during_any_call_leaves_nothing_behind(
-    server: Any, mounted: Any, tmp_path: Path, name: str
+    new_server: Any, tmp_path: Path, name: str
 ) -> None:
+    server, mounted = new_server()
     top = tmp_path / "tree"
     top.mkdir()
     if name == "SYMLINK":

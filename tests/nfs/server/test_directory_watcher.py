@@ -311,6 +311,7 @@ def test_directories_that_the_caller_may_not_list_are_not_watched(rig: Rig) -> N
 @AS_ROOT
 @each_case(("mode", "told"), [(0o744, []), (0o711, ["ended ACCES"])])
 def test_permissions_that_are_taken_away_end_what_they_allowed(rig: Rig, mode: int, told: list[str]) -> None:
+    rig.top.chmod(0o777)
     sink = rig.open(uid=1000)
     late = rig.event(CREATED, "a/b/secret")
     rig.top.chmod(mode)
