@@ -359,10 +359,11 @@ async def test_an_idle_connection_is_kept_for_reverse_calls(scheme: str) -> None
         async with connect(r.server.listening[0], options=ConnectOptions(reconnect=False)) as other:
             line: Any = other._present
             await other.call(ADD, 1)
-            while not line.closed:
+            for _ in range(6):
                 set_clock_ahead(5)
                 for _ in range(10):
                     await asyncio.sleep(0)
+            await line.wait_closed()
         assert await r.front.client.call(DOUBLE, 2) == 4
 
 
