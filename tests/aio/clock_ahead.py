@@ -7,10 +7,14 @@ late, as on a machine that was suspended.
 from __future__ import annotations
 
 import asyncio
+from weakref import WeakKeyDictionary
 
 from rpcrdma.simulation.loop import VirtualLoop
 
 __all__ = ["set_clock_ahead"]
+
+_AHEAD: WeakKeyDictionary[asyncio.AbstractEventLoop, list[float]] = WeakKeyDictionary()
+"""Seconds, one number for each loop."""
 
 
 def set_clock_ahead(duration_s: float) -> None:
@@ -18,5 +22,9 @@ def set_clock_ahead(duration_s: float) -> None:
     if isinstance(loop, VirtualLoop):
         loop.jump(duration_s)
         return
-    now_s = loop.time
-    loop.time = lambda: now_s() + duration_s  # type: ignore[method-assign]
+    ahead = _AHEAD.get(loop)
+    if ahead is None:
+        ahead = _AHEAD[loop] = [0.0]
+        now_s = loop.time
+        loop.time = lambda: now_s() + ahead[0]  # type: ignore[method-assign]
+    ahead[0] += duration_s

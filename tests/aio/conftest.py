@@ -170,7 +170,10 @@ class ServerScene(Scene):
 
     async def alone_in_time(self, period_s: float) -> None:
         """Likewise; periods pass in which peers may have met their obligations until then."""
+        periods = 0
         while len(self.server.connections) > 1:
+            assert periods < 20, "none of them has met its obligations since"
+            periods += 1
             set_clock_ahead(period_s)
             for _ in range(10):
                 await asyncio.sleep(0)

@@ -109,30 +109,23 @@ async def test_results_as_large_as_the_definition_says_come(large: ModuleType) -
 
 
 @pytest.mark.versions("1", "2", "2-07")
-async def test_a_call_offers_what_its_arguments_say_and_no_more(large: ModuleType) -> None:
-    async with joined(large) as connection:
-        client = large.LARGE_V1_Client(connection)
-        assert connection.statistics is not None
-        before = connection.statistics.octets_offered
-        await client.large_fetch(large.ask(100_000, 5))
-        assert connection.statistics.octets_offered - before == 100_000
-        # A result that fits inline offers nothing.
-        await client.large_fetch(large.ask(100, 100))
-        assert connection.statistics.octets_offered - before == 100_000
-
-
-@pytest.mark.versions("1", "2", "2-07")
-async def test_memory_of_the_caller_counts_for_more_than_the_cap(large: ModuleType) -> None:
+async def test_a_call_offers_what_its_arguments_or_its_caller_say_and_no_more(large: ModuleType) -> None:
     async with joined(large, reply_octets_max=1 << 16) as connection:
         client = large.LARGE_V1_Client(connection)
-        into = bytearray(MIB)
-        found = await client.large_anything(large.ask(0, MIB), into=into)
-        assert found.data.obj is into
-        # The argument bounds it as well, where both are there.
         assert connection.statistics is not None
-        before = connection.statistics.octets_offered
-        await client.large_fetch(large.ask(80_000, 80_000), into=into)
-        assert connection.statistics.octets_offered - before == 80_000
+
+        async def offered(most: int, made: int, **options: Any) -> int:
+            before = connection.statistics.octets_offered
+            await client.large_fetch(large.ask(most, made), **options)
+            return int(connection.statistics.octets_offered - before)
+
+        assert await offered(60_000, 5) == 60_000
+        # A result that fits inline offers nothing.
+        assert await offered(100, 100) == 0
+        # Memory of the caller counts for more than the cap; where the argument bounds it as well, that counts.
+        into = bytearray(MIB)
+        assert (await client.large_anything(large.ask(0, MIB), into=into)).data.obj is into
+        assert await offered(80_000, 80_000, into=into) == 80_000
 
 
 @pytest.mark.versions("1")

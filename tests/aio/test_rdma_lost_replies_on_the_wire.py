@@ -1,16 +1,12 @@
-"""The memory of calls whose connection was lost, or that cannot be withdrawn."""
+"""The memory of calls whose connection was lost."""
 
 from __future__ import annotations
 
-import struct
-
 import pytest
 
-from client_calls import CONTENT, WRITE, Scenes, assert_works, fails, read_into
-from rpcrdma.errors import LocalProtocolError, TransportClosed
+from client_calls import CONTENT, WRITE, Scenes, read_into
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.verbs import MemoryRegion, SoftwareProtectionDomain
 from support import raw_calls
 from support.cases import each_case
 from support.raw_calls import BOTH_PRIVATE, READ_ARGS, is_null_reply, is_refusal, rpc, segment
@@ -124,42 +120,3 @@ async def test_a_repeat_is_answered_in_its_own_chunks_or_refused_if_they_cannot_
             await peer.send_segments(raw_calls.send(raw_calls.NULL_CALL, 3 + 2 * number))
             assert is_null_reply(await peer.segment())
         assert service.ran == 1
-
-
-@pytest.mark.req("V1-66")
-@each_case("always", [False, True])
-@each_case("refused", [False, True])
-async def test_a_call_whose_memory_cannot_be_invalidated_ends_with_the_connection(
-    client_scene: Scenes, always: bool, refused: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    invalidate = SoftwareProtectionDomain.invalidate
-    stuck: list[MemoryRegion] = []
-
-    def fail(self: SoftwareProtectionDomain, region: MemoryRegion) -> None:
-        if always or not stuck:
-            stuck.append(region)
-            raise LocalProtocolError("the device does not answer")
-        invalidate(self, region)
-
-    async with client_scene() as it:
-        client, peer = await it.pair()
-        await assert_works(client, peer, 1)
-        buffer = bytearray(5000)
-        calling = read_into(client, buffer)
-        call = HeardCall(await peer.segment())
-        ((handle, _, offset),) = call.writes[0]
-        if refused:
-            answer = struct.pack(">IIIII", call.xid, 1, 32, 4, 2)
-        else:
-            answer = header(call.xid, writes=chunk((handle, 5000, offset))) + rpc_reply(call.xid, read_result(5000))
-        with monkeypatch.context() as patch:
-            patch.setattr(SoftwareProtectionDomain, "invalidate", fail)
-            await peer.send_segments(send(answer, 2))
-            error = await fails(calling, TransportClosed)
-            assert "memory cannot be invalidated" in str(error)
-            await client._present.wait_closed()
-            peer.close()
-        if always:
-            (domain,) = [domain for domain in it.domains if domain.regions]
-            for region in list(domain.regions.values()):
-                domain.invalidate(region)

@@ -146,7 +146,7 @@ async def test_silent_connections_end_and_those_that_speak_or_are_owed_an_answer
             await assert_works(speaks, number)
             await it.still_good()
             set_clock_ahead(1)
+            assert number < 30
         assert await ended == b""
-        assert number < 30
         await waits.peer.send_segments(tagged(READ_RESPONSE, waits.handle, waits.offset, CONTENT[:5000]))
         assert (await waits.peer.segment()).opcode == SEND

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
 
@@ -100,6 +101,14 @@ class Scene:
         self.answering = Answering(Dispatcher([service]), self.runner)
 
 
+@asynccontextmanager
+async def serving(get: Any, *settings: Any, **options: Any) -> AsyncIterator[tuple[Scene, Peer]]:
+    scene = Scene(get, *settings, **options)
+    yield scene, Peer(scene)
+    assert scene.pool.lent_octets == 0
+    assert await scene.runner.drain(60)
+
+
 def inline(args: int, context: Any) -> Any:
     return context.buffer(args)
 
@@ -123,78 +132,65 @@ def rest_in_worker(args: int, context: Any) -> Generator[None, None, Any]:
 @each_case("handler", [inline, coroutine, worker, rest_in_worker])
 async def test_any_number_of_calls_of_one_connection_have_memory_for_their_results_in_turn(handler: Any) -> None:
     calls = 25
-    scene = Scene(handler)
-    peer = Peer(scene)
-    for _ in range(calls):
-        peer.call(GET)
-    for number in range(calls):
-        await until(lambda number=number: len(peer.replies) >= min(AT_ONCE, calls - number))  # type: ignore[misc]
-        assert scene.pool.lent_octets <= AT_ONCE * MIB
-        assert peer.result() == MIB
-    assert scene.pool.lent_octets == 0
-    assert await scene.runner.drain(1)
+    async with serving(handler) as (scene, peer):
+        for _ in range(calls):
+            peer.call(GET)
+        for number in range(calls):
+            await until(lambda number=number: len(peer.replies) >= min(AT_ONCE, calls - number))  # type: ignore[misc]
+            assert scene.pool.lent_octets <= AT_ONCE * MIB
+            assert peer.result() == MIB
 
 
 @each_case("handler", [inline, coroutine, worker])
 @each_case("asked", [0, 5000, MIB])
 async def test_memory_that_a_handler_has_not_asked_for_is_free_when_it_ends(handler: Any, asked: int) -> None:
-    scene = Scene(handler, 2 * MIB)
-    peer = Peer(scene)
-    peer.call(GET, asked)
-    await until(lambda: peer.replies and not scene.runner.running)
-    assert scene.pool.lent_octets == {0: 0, 5000: 8192, MIB: MIB}[asked]
-    assert peer.result() == asked
-    assert scene.pool.lent_octets == 0
-    assert await scene.runner.drain(1)
+    async with serving(handler, 2 * MIB) as (scene, peer):
+        peer.call(GET, asked)
+        await until(lambda: peer.replies and not scene.runner.running)
+        assert scene.pool.lent_octets == {0: 0, 5000: 8192, MIB: MIB}[asked]
+        assert peer.result() == asked
 
 
 async def test_a_result_without_a_bound_may_be_larger_than_the_reserved_memory() -> None:
-    scene = Scene(coroutine, ANY_LENGTH)
-    peer = Peer(scene)
-    peer.call(GET, 12 * MIB)
-    peer.call(GET, 12 * MIB)
-    assert scene.pool.lent_octets == 2 * REPLY_OCTETS_MAX
-    await until(lambda: len(peer.replies) == 2)
-    assert peer.result() == 12 * MIB
-    # The memory of one connection is too small for the second one.
-    with pytest.raises(errors.RemoteSystemError):
-        peer.result()
-    # No wait brings more than all.
-    peer.call(GET, 257 * MIB)
-    await until(lambda: peer.replies)
-    with pytest.raises(errors.RemoteSystemError):
-        peer.result()
-    assert scene.pool.lent_octets == 0
-    assert await scene.runner.drain(1)
+    async with serving(coroutine, ANY_LENGTH) as (scene, peer):
+        peer.call(GET, 12 * MIB)
+        peer.call(GET, 12 * MIB)
+        assert scene.pool.lent_octets == 2 * REPLY_OCTETS_MAX
+        await until(lambda: len(peer.replies) == 2)
+        assert peer.result() == 12 * MIB
+        # The memory of one connection is too small for the second one.
+        with pytest.raises(errors.RemoteSystemError):
+            peer.result()
+        # No wait brings more than all.
+        peer.call(GET, 257 * MIB)
+        await until(lambda: peer.replies)
+        with pytest.raises(errors.RemoteSystemError):
+            peer.result()
 
 
 async def test_a_bound_above_all_memory_reserves_all() -> None:
-    scene = Scene(coroutine, 2 * MIB, octets_max=MIB)
-    peer = Peer(scene)
-    peer.call(GET)
-    assert scene.pool.lent_octets == MIB
-    await until(lambda: peer.replies)
-    assert peer.result() == MIB
-    assert await scene.runner.drain(1)
+    async with serving(coroutine, 2 * MIB, octets_max=MIB) as (scene, peer):
+        peer.call(GET)
+        assert scene.pool.lent_octets == MIB
+        await until(lambda: peer.replies)
+        assert peer.result() == MIB
 
 
 async def test_the_arguments_may_bound_the_memory() -> None:
-    scene = Scene(coroutine, lambda args: ReplyBound(4, (args,)))
-    peer = Peer(scene)
-    peer.call(GET, 5000)
-    assert scene.pool.lent_octets == 8192
-    # A result of this size is not counted, and there is room for it at any time.
-    other = scene.pool.share("192.0.2.8")
-    assert other.reserve(256 * MIB - 8192)
-    peer.call(GET, 4096)
-    peer.call(GET, 5000)
-    await until(lambda: len(peer.replies) == 2)
-    assert scene.pool.waited_for
-    assert [peer.result(), peer.result()] == [5000, 4096]
-    other.give_back(256 * MIB - 8192)
-    await until(lambda: peer.replies)
-    assert peer.result() == 5000
-    assert await scene.runner.drain(1)
+    async with serving(coroutine, lambda args: ReplyBound(4, (args,))) as (scene, peer):
+        peer.call(GET, 5000)
+        assert scene.pool.lent_octets == 8192
+        # A result of this size is not counted, and there is room for it at any time.
+        other = scene.pool.share("192.0.2.8")
+        assert other.reserve(256 * MIB - 8192)
+        peer.call(GET, 4096)
+        peer.call(GET, 5000)
+        await until(lambda: len(peer.replies) == 2)
+        assert scene.pool.waited_for
+        assert [peer.result(), peer.result()] == [5000, 4096]
+        other.give_back(256 * MIB - 8192)
+        await until(lambda: peer.replies)
+        assert peer.result() == 5000
 
 
 async def test_a_bound_that_raises_is_a_system_error(caplog: pytest.LogCaptureFixture) -> None:
@@ -216,26 +212,24 @@ async def test_handlers_that_have_all_memory_reserved_may_wait_for_a_call_withou
         await gate.wait()
         return context.buffer(args)
 
-    scene = Scene(gated)
-    peer = Peer(scene)
-    unsent = [peer.results.acquire(MIB) for _ in range(AT_ONCE if crowded else 0)]
-    for _ in range(AT_ONCE + 1):
-        peer.call(GET)
-    peer.call(PUT, 7)
-    for buffer in unsent:
-        assert buffer is not None
-        assert not peer.replies
-        peer.results.release(buffer)
-    await until(lambda: peer.replies)
-    assert peer.result() == 7
-    assert scene.pool.waited_for
-    gate.set()
-    await until(lambda: len(peer.replies) == AT_ONCE)
-    for _ in range(AT_ONCE):
+    async with serving(gated) as (scene, peer):
+        unsent = [peer.results.acquire(MIB) for _ in range(AT_ONCE if crowded else 0)]
+        for _ in range(AT_ONCE + 1):
+            peer.call(GET)
+        peer.call(PUT, 7)
+        for buffer in unsent:
+            assert buffer is not None
+            assert not peer.replies
+            peer.results.release(buffer)
+        await until(lambda: peer.replies)
+        assert peer.result() == 7
+        assert scene.pool.waited_for
+        gate.set()
+        await until(lambda: len(peer.replies) == AT_ONCE)
+        for _ in range(AT_ONCE):
+            assert peer.result() == MIB
+        await until(lambda: peer.replies)
         assert peer.result() == MIB
-    await until(lambda: peer.replies)
-    assert peer.result() == MIB
-    assert await scene.runner.drain(1)
 
 
 async def test_calls_that_wait_for_memory_do_not_run_when_their_connection_ends() -> None:
@@ -248,20 +242,18 @@ async def test_calls_that_wait_for_memory_do_not_run_when_their_connection_ends(
         await gate.wait()
         return context.buffer(args)
 
-    scene = Scene(gated)
-    peer = Peer(scene)
-    for _ in range(AT_ONCE + 3):
-        peer.call(GET)
-    await until(lambda: ran == AT_ONCE)
-    peer.results.close()
-    assert peer.dropped == 3
-    # A repeat may get the results of the others.
-    gate.set()
-    await until(lambda: len(peer.replies) == AT_ONCE)
-    for _ in range(AT_ONCE):
-        assert peer.result() == MIB
-    assert (ran, scene.pool.lent_octets) == (AT_ONCE, 0)
-    assert await scene.runner.drain(1)
+    async with serving(gated) as (scene, peer):
+        for _ in range(AT_ONCE + 3):
+            peer.call(GET)
+        await until(lambda: ran == AT_ONCE)
+        peer.results.close()
+        assert peer.dropped == 3
+        # A repeat may get the results of the others.
+        gate.set()
+        await until(lambda: len(peer.replies) == AT_ONCE)
+        for _ in range(AT_ONCE):
+            assert peer.result() == MIB
+        assert (ran, scene.pool.lent_octets) == (AT_ONCE, 0)
 
 
 async def test_reserved_memory_is_free_when_the_handler_is_cancelled_or_gets_no_thread() -> None:
@@ -295,4 +287,4 @@ async def test_reserved_memory_is_free_when_the_handler_is_cancelled_or_gets_no_
     while peer.replies:
         assert peer.result() == MIB
     assert scene.pool.lent_octets == 0
-    assert await scene.runner.drain(1)
+    assert await scene.runner.drain(60)

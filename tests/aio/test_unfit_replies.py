@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from client_calls import MIB
 from rpcrdma.aio.answering import answering
-from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX
 from rpcrdma.rpc.program import Procedure, Program
@@ -23,8 +24,6 @@ from support.cases import each_case
 from support.programs import decode_word, encode_word
 
 pytestmark = pytest.mark.usefixtures("each_provider")
-
-LISTEN = "rdma://127.0.0.1:0"
 
 
 def encode_opaque(enc: Encoder, value: Any) -> None:
@@ -53,38 +52,40 @@ class Plain(Service):
         return len(args)
 
 
-def test_a_result_that_is_larger_than_expected_names_the_remedy_on_both_sides(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> int:
-        service = Plain()
-        options = ConnectOptions(transport=TransportConfig(reply_octets_max=MIB))
-        async with (
-            serve([service], [LISTEN]) as server,
-            connect(server.listening[0], Plain.PROGRAM, options=options) as client,
-        ):
-            assert client.negotiated is not None
-            # Where a reply may have several messages, or be asked for again, only one over the cap does not come.
-            octets = 70_000 if client.negotiated.version == 1 else 2 * MIB
-            with pytest.raises(ChunkRefused) as raised:
-                await client.call(GIVE, octets)
-            said = str(raised.value)
-            assert ("ERR_CHUNK" in said) == (octets == 70_000)
-            assert "the reply of GIVE could have 65536 octets" in said
-            assert "Procedure.bound" in said
-            assert service.ran == 1
-            assert await client.call(GIVE, 60_000) == bytes(60_000)
-            assert client.reconnects == 0
-            return octets
+@asynccontextmanager
+async def joined(service: Plain, **options: Any) -> AsyncIterator[Connection]:
+    async with (
+        serve([service], ["rdma://127.0.0.1:0"]) as server,
+        connect(server.listening[0], Plain.PROGRAM, options=ConnectOptions(**options)) as client,
+    ):
+        yield client
+        assert client.reconnects == 0
 
-    octets = asyncio.run(main())
+
+async def test_a_result_that_is_larger_than_expected_names_the_remedy_on_both_sides(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    service = Plain()
+    async with joined(service, transport=TransportConfig(reply_octets_max=MIB)) as client:
+        assert client.negotiated is not None
+        # Where a reply may have several messages, or be asked for again, only one over the cap does not come.
+        octets = 70_000 if client.negotiated.version == 1 else 2 * MIB
+        with pytest.raises(ChunkRefused) as raised:
+            await client.call(GIVE, octets)
+        said = str(raised.value)
+        assert ("ERR_CHUNK" in said) == (octets == 70_000)
+        assert "the reply of GIVE could have 65536 octets" in said
+        assert "Procedure.bound" in said
+        assert service.ran == 1
+        assert await client.call(GIVE, 60_000) == bytes(60_000)
     (said,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert said.startswith(
-        f"the reply to GIVE could not be sent: a reply of {octets + 28} octets for a Reply chunk of "
-    )
+    told = f"the reply to GIVE could not be sent: a reply of {octets + 28} octets for a Reply chunk of "
+    assert said.startswith(told)
     assert "Procedure.bound" in said
 
 
 async def test_a_call_whose_chunks_are_refused_names_the_servers_limit() -> None:
-    async with serve([Plain()], [LISTEN]) as server, connect(server.listening[0], Plain.PROGRAM) as client:
+    async with joined(Plain()) as client:
         with pytest.raises((ChunkRefused, CallRefused)) as raised:
             await client.call(TAKE, bytes(2 * MIB))
         assert f"takes {CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max" in str(raised.value)
@@ -99,16 +100,12 @@ async def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_th
     service = Plain()
     # Entries that the cache keeps for long have no part in it.
     monkeypatch.setattr(answering, "ReplyCache", functools.partial(ReplyCache, octets_max=0))
-    async with (
-        serve([service], [LISTEN]) as server,
-        connect(server.listening[0], Plain.PROGRAM) as client,
-    ):
+    async with joined(service) as client:
         for ran in (1, 2):
             assert len(await client.call(GIVE, octets)) == octets
             assert service.ran == ran
         assert client.statistics is not None
         assert client.statistics.resent_larger == 2
-        assert client.reconnects == 0
 
 
 @pytest.mark.versions("2", "2-07", "2-rtr")
@@ -117,10 +114,7 @@ async def test_a_call_whose_reply_was_not_held_for_it_fails_and_does_not_run_aga
 ) -> None:
     service = Plain()
     monkeypatch.setattr(answering, "ReplyCache", functools.partial(ReplyCache, refused_octets_max=2 * MIB))
-    async with (
-        serve([service], [LISTEN]) as server,
-        connect(server.listening[0], Plain.PROGRAM) as client,
-    ):
+    async with joined(service) as client:
         with pytest.raises(CallRefused):
             await client.call(GIVE, 2 * MIB)
         assert service.ran == 1
