@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from local_tcp import without_network
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.errors import CallTimeout
@@ -15,6 +16,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import Call
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.cases import each_case
 from support.loops import asynchronous
 from support.programs import procedure
 from support.simulated import not_simulated
@@ -90,8 +92,7 @@ async def recorded(scheme: str, *orders: tuple[Procedure[bytes, bytes], int]) ->
     return records
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
+@each_case(
     ("asked", "octets", "form"),
     [
         (SMALL, 8, "short"),
@@ -104,7 +105,7 @@ async def recorded(scheme: str, *orders: tuple[Procedure[bytes, bytes], int]) ->
 @not_simulated
 @pytest.mark.versions("1", "2", "2-07")
 @pytest.mark.usefixtures("each_provider")
-@asynchronous
+@without_network
 async def test_a_record_has_the_form_and_the_octets(asked: Procedure[bytes, bytes], octets: int, form: str) -> None:
     for scheme in ("rdma", "tcp"):
         (record,) = await recorded(scheme, (asked, octets))
@@ -113,10 +114,9 @@ async def test_a_record_has_the_form_and_the_octets(asked: Procedure[bytes, byte
         assert 0 <= record.octets_received - octets <= HEADERS_MAX
 
 
-@pytest.mark.thorough
 @not_simulated
 @pytest.mark.usefixtures("each_provider")
-@asynchronous
+@without_network
 async def test_the_octets_are_those_of_the_rpc_messages_on_either_transport() -> None:
     """Transport headers are not counted, so that both transports count the same."""
 

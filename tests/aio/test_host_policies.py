@@ -76,8 +76,8 @@ async def ask(connection: Connection) -> None:
 
 
 @pytest.mark.req("V2-81")
-@pytest.mark.parametrize("client", ["off", "optional", "required"])
-@pytest.mark.parametrize("server", ["off", "optional", "required"])
+@each_case("client", ["off", "optional", "required"])
+@each_case("server", ["off", "optional", "required"])
 @asynchronous
 async def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, client: str, server: str) -> None:
     outcome = OUTCOMES[client, server]

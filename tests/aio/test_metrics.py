@@ -9,8 +9,9 @@ import re
 import socket
 import sys
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,12 +52,21 @@ class Files(v3.NFS_V3_Service):
         return v3.WRITE3res(v3.nfsstat3.NFS3_OK, result)
 
 
-def with_server(work: Callable[[Server], Awaitable[None]], options: ServeOptions | None = None) -> None:
-    async def main() -> None:
-        async with serve([Files()], ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"], options=options) as server:
-            await work(server)
+@asynccontextmanager
+async def serving(options: ServeOptions | None = None) -> AsyncIterator[Server]:
+    async with serve([Files()], ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"], options=options) as server:
+        yield server
 
-    asyncio.run(main())
+
+@asynccontextmanager
+async def exporting(server: Server) -> AsyncIterator[str]:
+    """The URL of the server's metrics."""
+    exporter = MetricsExporter(server)
+    exporter.start("127.0.0.1", 0)
+    try:
+        yield exporter.url
+    finally:
+        await exporter.close()
 
 
 async def use(server: Server) -> int:
@@ -105,8 +115,9 @@ def labels(
 @pytest.mark.thorough
 @pytest.mark.versions("1", "2", "2-07")
 @pytest.mark.usefixtures("each_version")
-def test_a_server_counts_calls_connections_and_procedures() -> None:
-    async def work(server: Server) -> None:
+@asynchronous
+async def test_a_server_counts_calls_connections_and_procedures() -> None:
+    async with serving() as server:
         await use(server)
         await until(lambda: not server.connections)
         statistics = server.statistics()
@@ -119,35 +130,30 @@ def test_a_server_counts_calls_connections_and_procedures() -> None:
         assert statistics.counters.octets_read == statistics.counters.octets_written == OCTETS
         assert (statistics.buffer_octets_lent, statistics.calls_running) == (0, 0)
 
-    with_server(work)
-
 
 @pytest.mark.thorough
 @not_simulated
 @pytest.mark.usefixtures("each_provider")
-def test_a_snapshot_does_not_change_afterwards() -> None:
-    async def work(server: Server) -> None:
-        async with connect(server.listening[0], v3.PROGRAM) as client:
-            await client.call(v3.NULL, None)
-            before = server.statistics()
-            await client.call(v3.NULL, None)
-            assert before.connections[0].counters.calls == before.counters.calls == 1
-            assert server.statistics().counters.calls == 2
-
-    with_server(work)
+@asynchronous
+async def test_a_snapshot_does_not_change_afterwards() -> None:
+    async with serving() as server, connect(server.listening[0], v3.PROGRAM) as client:
+        await client.call(v3.NULL, None)
+        before = server.statistics()
+        await client.call(v3.NULL, None)
+        assert before.connections[0].counters.calls == before.counters.calls == 1
+        assert server.statistics().counters.calls == 2
 
 
 @pytest.mark.thorough
 @not_simulated
 @pytest.mark.versions("1", "2", "2-07")
 @pytest.mark.usefixtures("each_provider")
-def test_prometheus_is_told_what_the_server_counts() -> None:
-    async def work(server: Server) -> None:
-        exporter = MetricsExporter(server)
-        exporter.start("127.0.0.1", 0)
-        try:
+@asynchronous
+async def test_prometheus_is_told_what_the_server_counts() -> None:
+    async with serving() as server:
+        async with exporting(server) as url:
             version = await use(server)
-            samples = await scrape(exporter.url)
+            samples = await scrape(url)
             assert samples["rpcrdma_calls_total", "rdma"] == 4
             assert samples["rpcrdma_calls_total", "tcp"] == 1
             assert samples["rpcrdma_connections_made_total", "rdma"] == 1
@@ -167,12 +173,8 @@ def test_prometheus_is_told_what_the_server_counts() -> None:
             assert samples["rpcrdma_errors_sent_total",] == 0
             assert samples["rpcrdma_buffer_bytes",] == 0
             assert samples["rpcrdma_workers",] == 8
-        finally:
-            await exporter.close()
         with pytest.raises(OSError, match="refused"):
-            await scrape(exporter.url)
-
-    with_server(work)
+            await scrape(url)
 
 
 def status_of(url: str) -> tuple[int, bytes]:
@@ -226,61 +228,53 @@ async def test_health_is_whether_the_server_takes_calls(monkeypatch: pytest.Monk
 
 @pytest.mark.thorough
 @each_case("accept", ["", "application/openmetrics-text; version=1.0.0"])
-def test_a_scrape_gets_the_format_that_it_accepts(accept: str) -> None:
-    async def work(server: Server) -> None:
-        exporter = MetricsExporter(server)
-        exporter.start("127.0.0.1", 0)
+@asynchronous
+async def test_a_scrape_gets_the_format_that_it_accepts(accept: str) -> None:
+    async with serving() as server:
 
-        def get() -> bytes:
+        def get(url: str) -> bytes:
             headers = {"Accept": accept, "Accept-Encoding": "gzip"}
-            with urllib.request.urlopen(urllib.request.Request(exporter.url, headers=headers), timeout=60) as answer:
+            with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=60) as answer:
                 assert answer.headers["Content-Encoding"] == "gzip"
                 assert answer.headers["Content-Type"].startswith("application/openmetrics" if accept else "text/plain")
                 return gzip.decompress(answer.read())
 
         await use(server)
-        page = (await asyncio.to_thread(get)).decode()
-        await exporter.close()
+        async with exporting(server) as url:
+            page = (await asyncio.to_thread(get, url)).decode()
         parse = openmetrics_families if accept else text_string_to_metric_families
         assert "rpcrdma_connections" in {family.name for family in parse(page)}
         assert page.endswith("# EOF\n") == bool(accept)
 
-    with_server(work)
-
 
 @pytest.mark.thorough
-def test_an_address_in_use_is_reported_with_its_remedy() -> None:
-    async def work(server: Server) -> None:
+@asynchronous
+async def test_an_address_in_use_is_reported_with_its_remedy() -> None:
+    async with serving() as server:
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))
             other.listen()
             with pytest.raises(ConnectFailed, match="in use; choose another address"):
                 MetricsExporter(server).start("127.0.0.1", other.getsockname()[1])
 
-    with_server(work)
-
 
 @pytest.mark.thorough
-def test_a_missing_package_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_a_missing_package_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
 
-    async def work(server: Server) -> None:
+    async with serving() as server:
         with pytest.raises(ConnectFailed, match=r"prometheus-client: pip install"):
             MetricsExporter(server).start("127.0.0.1", 0)
 
-    with_server(work)
-
 
 @pytest.mark.thorough
-def test_prometheus_is_told_of_latency_by_procedure() -> None:
-    async def work(server: Server) -> None:
-        exporter = MetricsExporter(server)
-        exporter.start("127.0.0.1", 0)
-        try:
+@asynchronous
+async def test_prometheus_is_told_of_latency_by_procedure() -> None:
+    async with serving(ServeOptions(count_calls=True)) as server:
+        async with exporting(server) as url:
             await use(server)
-            samples = await scrape(exporter.url)
-        finally:
-            await exporter.close()
+            samples = await scrape(url)
         (read,) = [each for each in server.statistics().rdma.operations if each.procedure == v3.READ.name]
         assert samples["rpcrdma_procedure_ops_total", *labels(v3.READ)] == 1
         assert samples["rpcrdma_procedure_ops_total", *labels(v3.NULL, transport="tcp")] == 1
@@ -294,8 +288,6 @@ def test_prometheus_is_told_of_latency_by_procedure() -> None:
             assert len(below) == 23
             assert below == sorted(below)
             assert (below[-1], samples[f"{name}_count", *labels(v3.READ)]) == (1, 1)
-
-    with_server(work, ServeOptions(count_calls=True))
 
 
 @pytest.mark.thorough
@@ -320,10 +312,9 @@ async def test_versions_of_a_program_with_procedures_of_one_name_are_counted_bot
 
 
 @pytest.mark.thorough
-def test_clients_cannot_make_more_series() -> None:
-    async def work(server: Server) -> None:
-        exporter = MetricsExporter(server)
-        exporter.start("127.0.0.1", 0)
+@asynchronous
+async def test_clients_cannot_make_more_series() -> None:
+    async with serving(ServeOptions(count_calls=True)) as server:
 
         async def ask(numbers: range) -> None:
             async with connect(server.listening[0]) as client:
@@ -332,30 +323,28 @@ def test_clients_cannot_make_more_series() -> None:
                         with pytest.raises(RpcError):
                             await client.call(null_procedure(program, version), None)
 
-        try:
+        async with exporting(server) as url:
             await use(server)
             await ask(range(100, 101))
-            before = await scrape(exporter.url)
-            await ask(range(101, 150))
-            after = await scrape(exporter.url)
-        finally:
-            await exporter.close()
+            before = await scrape(url)
+            await ask(range(101, 110))
+            after = await scrape(url)
         assert set(after) == set(before)
-        assert after["rpcrdma_procedure_ops_total", "other", "0", "server", "PROG_UNAVAIL", "rdma", "0"] == 50
-
-    with_server(work, ServeOptions(count_calls=True))
+        assert after["rpcrdma_procedure_ops_total", "other", "0", "server", "PROG_UNAVAIL", "rdma", "0"] == 10
 
 
 @pytest.mark.thorough
-def test_every_metric_of_the_dashboard_is_exported() -> None:
+@asynchronous
+async def test_every_metric_of_the_dashboard_is_exported() -> None:
     """The metrics of servers and clients: names and labels, also the labels of sums."""
     dashboard = json.loads(DASHBOARD.read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    assert len(queries) > 10
     asked = [(name, labels) for query in queries for name, labels in re.findall(r"(rpcrdma_\w+){([^}]*)}", query)]
     asked += [(name, label) for name, label in re.findall(r"label_values\((\w+), (\w+)\)", json.dumps(dashboard))]
     assert {name for query in queries for name in re.findall(r"rpcrdma_\w+", query)} <= {name for name, _ in asked}
 
-    async def work(server: Server) -> None:
+    async with serving(ServeOptions(count_calls=True)) as server:
         await use(server)
         exporter, client_metrics = MetricsExporter(server), ClientMetrics()
         options = ConnectOptions(metrics=client_metrics)
@@ -375,9 +364,6 @@ def test_every_metric_of_the_dashboard_is_exported() -> None:
             (name, *_) = re.findall(r"rpcrdma_\w+", query)
             for by in re.findall(r"sum by \(([^)]*)\)", query):
                 assert set(by.split(", ")) <= labels[name], query
-
-    assert len(queries) > 10
-    with_server(work, ServeOptions(count_calls=True))
 
 
 def test_the_dashboard_has_what_grafana_imports() -> None:

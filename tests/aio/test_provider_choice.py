@@ -24,8 +24,6 @@ from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
 from support.loops import asynchronous
 
-pytestmark = pytest.mark.usefixtures("each_version")
-
 
 class Files(v3.NFS_V3_Service):
     """GETATTR notes who asks."""
