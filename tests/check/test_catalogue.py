@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ledger_guard import read_rows
 from rpcrdma.check import CATALOGUE as SERVERS
 from rpcrdma.check import CLIENT_CATALOGUE, READINGS, STATEMENTS, Statement, answers
@@ -20,6 +18,7 @@ from rpcrdma.check.catalogue.version_2 import DRAFTS, Draft
 from rpcrdma.scripted import peer, segmented
 from rpcrdma.scripted.frames import OPCODES, SEGMENT_MOST, STARTUP_MOST
 from rpcrdma.scripted.layouts import LAYOUTS
+from support.cases import each_case
 
 CATALOGUE = SERVERS + CLIENT_CATALOGUE
 SPECS = Path(__file__).parents[2] / "specs"
@@ -88,7 +87,7 @@ def test_each_field_of_a_header_of_version_1_has_its_mistakes() -> None:
     )
 
 
-@pytest.mark.parametrize("draft", DRAFTS, ids=lambda draft: draft.version)
+@each_case("draft", DRAFTS)
 def test_each_field_of_a_header_of_version_2_has_its_mistakes(draft: Draft) -> None:
     version = draft.version
     kinds = LAYOUTS[version].bodies.keys()

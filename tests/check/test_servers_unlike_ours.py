@@ -91,7 +91,7 @@ def test_each_of_these_servers_differs_by_its_reading() -> None:
     assert found == [{(Verdict.DIFFERS, each.reading, check.id) for check in chosen(*each.patterns)} for each in OTHERS]
 
 
-@pytest.mark.parametrize(("granted", "sent"), [(4, 4), (1000, 64)])
+@each_case(("granted", "sent"), [(4, 4), (1000, 64)])
 def test_as_many_calls_are_sent_as_this_connection_was_granted(granted: int, sent: int) -> None:
     def answer(frame: Frame, received: int) -> bytes | None:
         return null_reply(frame.xid, grant=granted) if received <= 1 + sent else None
@@ -120,8 +120,8 @@ REFUSED = "error.* flags.response-on-a-call invalidate.foreign numbers.* propert
 TAKEN = "give.* invalidate.foreign pool.* properties.long properties.reverse-9 properties.twice xid.*"
 
 
-@pytest.mark.parametrize("draft", DRAFTS, ids=lambda draft: draft.version)
-@pytest.mark.parametrize(("other", "names"), [(Version2.refusal, REFUSED), (as_properties_or_reply, TAKEN)])
+@each_case("draft", DRAFTS)
+@each_case(("other", "names"), [(Version2.refusal, REFUSED), (as_properties_or_reply, TAKEN)])
 def test_where_a_draft_names_no_reaction_a_server_may_refuse_or_go_on(
     draft: Any, other: Callable[[Version2, Frame], bytes], names: str
 ) -> None:

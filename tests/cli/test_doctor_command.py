@@ -21,6 +21,7 @@ from rpcrdma.cli.main import main
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.transport import VERSION_CHOICES
 from rpcrdma.wire.native import DATA_PATH, native
+from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ SUBJECTS = ["software_rnic", "data_path", "rdma_devices", "kernel_modules", "mem
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("version", [choice for choice in VERSION_CHOICES if choice != "auto"])
+@each_case("version", [choice for choice in VERSION_CHOICES if choice != "auto"])
 def test_the_machine_is_examined(tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str) -> None:
     assert main(["doctor", "--json", "--root", str(tmp_path), "--rpcrdma-version", version]) == ExitStatus.DONE
     report = json.loads(capsys.readouterr().out)

@@ -15,6 +15,7 @@ import pytest
 
 from rpcrdma.cli.remote import TOLD_MAX
 from rpcrdma.nfs.client.procedures import NfsProcedures
+from support.cases import each_case
 
 if TYPE_CHECKING:
     from conftest import Remote
@@ -167,35 +168,29 @@ def after_first(patch: pytest.MonkeyPatch, name: str, act: Callable[[], object],
     patch.setattr(NfsProcedures, name, acting)
 
 
-def test_put_of_a_file_that_changes_says_so_and_keeps_the_old_copy(
-    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@each_case("command", ["put", "get"])
+def test_the_copy_of_a_file_that_changes_is_discarded_and_an_old_one_stays(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    large = tmp_path / "large"
-    large.write_bytes(SOME_OCTETS)
-    os.utime(large, (1, 1))
-    (remote.local / "b").write_text("old")
-    after_first(monkeypatch, "write", lambda: large.write_bytes(SOME_OCTETS[::-1]))
-    ran = remote.run("put", str(large), remote.url("/b"))
-    assert ran.status == 1
-    assert ran.err == (
-        f"error: {large}: changed during the copy, which was discarded\n"
-        "hint: copy it again when no program writes to it\n"
+    put, here, there = command == "put", tmp_path / "here", remote.local / command
+    here.mkdir()
+    there.mkdir()
+    source, target = (here, there) if put else (there, here)
+    (source / "large").write_bytes(SOME_OCTETS)
+    os.utime(source / "large", (1, 1))
+    (target / "b").write_text("old")
+    after_first(monkeypatch, "write" if put else "read", lambda: (source / "large").write_bytes(SOME_OCTETS[::-1]))
+    local, url = str(here / ("large" if put else "b")), remote.url(f"/{command}/{'b' if put else 'large'}")
+    ran = remote.run(command, *((local, url) if put else (url, local)))
+    named = local if put else f"/{remote.name}/get/large"
+    assert (ran.status, ran.err.splitlines()) == (
+        1,
+        [
+            f"error: {named}: changed during the copy, which was discarded",
+            "hint: copy it again when no program writes to it",
+        ],
     )
-    assert contents(remote.local) == {"b": b"old"}
-
-
-def test_get_of_a_file_that_changes_says_so_and_keeps_the_old_copy(
-    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    large = remote.local / "large"
-    large.write_bytes(SOME_OCTETS)
-    os.utime(large, (1, 1))
-    (tmp_path / "b").write_text("old")
-    after_first(monkeypatch, "read", lambda: large.write_bytes(SOME_OCTETS[::-1]))
-    ran = remote.run("get", remote.url("/large"), str(tmp_path / "b"))
-    assert ran.status == 1
-    assert ran.err.startswith(f"error: /{remote.name}/large: changed during the copy")
-    assert contents(tmp_path) == {"b": b"old"}
+    assert contents(target) == {"b": b"old"}
 
 
 @pytest.mark.parametrize("command", ["put", "get"])

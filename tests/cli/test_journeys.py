@@ -99,7 +99,7 @@ def test_names_that_are_no_utf_8_go_there_and_back(over: Over, tmp_path: Path) -
 def test_the_exit_status_tells_what_kind_of_failure_it_was(
     server: Served, command: Command, nobody_listens: int, answering: Answering
 ) -> None:
-    with answering(b"\xff\xff\xff\xff") as broken:
+    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n" + bytes(100)) as broken:
         for words, status, kind in (
             (["ping", "-c", "1", server.urls["tcp"]], 0, None),
             (["cat", f"{server.urls['tcp']}/missing"], 1, None),
@@ -115,6 +115,7 @@ def test_the_exit_status_tells_what_kind_of_failure_it_was(
                 error = ran.json_lines[-1]["error"]
                 assert (error["kind"], error["exit_status"]) == (kind, status)
                 assert error.keys() == ERROR
+    assert error["hint"].startswith("check that this is the scheme and port of the server")
 
 
 @BOTH

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-import socket
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +13,9 @@ import pytest
 
 from rpcrdma.cli.main import main
 from support.cases import each_case
-from support.command_process import run_command
 
 if TYPE_CHECKING:
-    from conftest import Remote, Served, StartServer
+    from conftest import Command, Remote, StartServer
 
 KEYS = {"kind", "message", "path", "errno", "hint", "exit_status"}
 
@@ -41,6 +38,8 @@ def test_a_missing_file_is_an_object(remote: Remote, command: str) -> None:
     assert (error["kind"], error["path"], error["errno"], error["exit_status"]) == ("file", path, "ENOENT", 1)
     assert error["message"] == f"{path}: no such file or directory"
     assert ran.err == f"error: {path}: no such file or directory\n"
+    ran = remote.run(command, remote.url("/none/x" if command == "mkdir" else "/none"))
+    assert (ran.status, ran.out) == (1, b""), "without --json errors are talk alone"
 
 
 @pytest.mark.thorough
@@ -93,25 +92,6 @@ def test_wrong_usage_is_an_object(line: str, capsys: pytest.CaptureFixture[str])
     assert said.err.startswith(f"error: {error['message']}\n")
 
 
-@pytest.mark.thorough
-def test_a_protocol_violation_is_an_object(capfd: pytest.CaptureFixture[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def answer() -> None:
-            # One that speaks first and something else, as many do.
-            with listening.accept()[0] as peer:
-                peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" + bytes(100))
-                peer.recv(1 << 16)
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        assert main(["ping", "--json", f"tcp://127.0.0.1:{listening.getsockname()[1]}"]) == 4
-        thread.join()
-    (error,) = errors(capfd.readouterr().out)
-    assert (error["kind"], error["exit_status"]) == ("protocol_violation", 4)
-    assert error["hint"].startswith("check that this is the scheme and port of the server")
-
-
 def test_lint_of_a_file_that_is_not_there_is_an_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["xdr", "lint", "--json", str(tmp_path / "none.x")]) == 1
     said = capsys.readouterr()
@@ -119,14 +99,6 @@ def test_lint_of_a_file_that_is_not_there_is_an_object(tmp_path: Path, capsys: p
     assert error["message"] == f"{tmp_path / 'none.x'}: no such file or directory"
     assert (error["path"], error["errno"]) == (str(tmp_path / "none.x"), "ENOENT")
     assert said.err == f"error: {error['message']}\n"
-
-
-@pytest.mark.thorough
-@pytest.mark.versions("2")
-def test_without_json_errors_are_talk_alone(remote: Remote) -> None:
-    assert remote.run("ls", "--json", remote.url("/none")).out
-    ran = remote.run("ls", remote.url("/none"))
-    assert (ran.status, ran.out) == (1, b"")
 
 
 @pytest.mark.thorough
@@ -193,17 +165,11 @@ def test_names_that_are_no_utf_8_come_back_whole(remote: Remote) -> None:
 
 
 @pytest.mark.thorough
-def test_exports_of_a_tree_name_failures_as_urls_do(start: StartServer, tmp_path: Path) -> None:
+def test_exports_of_a_tree_name_failures_as_urls_do(start: StartServer, command: Command, tmp_path: Path) -> None:
     (tmp_path / "data" / "tree").mkdir(parents=True)
     os.mkfifo(tmp_path / "data" / "tree" / "pipe")
     with start(tmp_path, tmp_path / "state", f"--export=data={tmp_path / 'data'}", named_only=True) as served:
-        report = _run(served, "get", "--json", "/data/tree", str(tmp_path / "copy"))
+        url = f"{served.urls['rdma']}/data/tree?mountport={served.urls['tcp'].rpartition(':')[2]}"
+        report = command.done("get", "--json", url, str(tmp_path / "copy")).json
         assert served.stop() == 0
     assert report["skipped"] == [{"path": "/data/tree/pipe"}]
-
-
-def _run(served: Served, command: str, option: str, path: str, target: str) -> Any:
-    url = f"{served.urls['rdma']}{path}?mountport={served.urls['tcp'].rpartition(':')[2]}"
-    done = run_command(command, option, url, target)
-    assert done.returncode == 0
-    return json.loads(done.stdout)

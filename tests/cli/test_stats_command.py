@@ -173,13 +173,7 @@ def answering(body: bytes, status: int = 200) -> Iterator[str]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the library's
             """Says nothing."""
 
-    with http_server(Handler) as url:
-        yield url
-
-
-@contextlib.contextmanager
-def http_server(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
