@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import jumping_sockets
+from jumping_sockets import jumping
 from local_tcp import with_threads, without_network
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.tcp_server import TcpServer
@@ -217,13 +217,11 @@ async def test_a_failed_connect_names_address_and_cause() -> None:
         await TcpConnection.connect("not a name." + "x" * 70, 1)
 
 
-def test_a_connect_that_nobody_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async def unanswered(*_: object) -> None:
-            await asyncio.Event().wait()
+@jumping
+async def test_a_connect_that_nobody_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unanswered(*_: object) -> None:
+        await asyncio.Event().wait()
 
-        monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", unanswered)
-        with pytest.raises(ConnectFailed, match=r"192\.0\.2\.1:2049 did not answer within 10 s"):
-            await TcpConnection.connect("192.0.2.1", 2049)
-
-    jumping_sockets.run(main)
+    monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", unanswered)
+    with pytest.raises(ConnectFailed, match=r"192\.0\.2\.1:2049 did not answer within 10 s"):
+        await TcpConnection.connect("192.0.2.1", 2049)
