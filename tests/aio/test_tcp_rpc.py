@@ -27,6 +27,7 @@ from support.programs import VOID, WORD, procedure
 from tcp_rig import (
     BLOCK,
     DOUBLE,
+    ECHO,
     FAIL,
     GATED,
     LATER,
@@ -35,7 +36,6 @@ from tcp_rig import (
     MISTYPED,
     NUMBER,
     READ,
-    STORE,
     WHO,
     content,
     serving,
@@ -107,10 +107,10 @@ async def test_a_bulk_result_larger_than_the_given_memory_is_an_error() -> None:
 @without_network
 async def test_bulk_goes_both_ways_at_once() -> None:
     async with serving() as rig, await rig.caller() as caller:
-        rig.service.gate.set()
-        calls = [caller.call(STORE, bytes(MIB)) if n % 2 else caller.call(READ, MIB) for n in range(24)]
+        data = content(MIB)[::-1]
+        calls = [caller.call(ECHO, data) if n % 2 else caller.call(READ, MIB) for n in range(24)]
         results = await asyncio.gather(*calls)
-        assert results[1::2] == [MIB] * 12
+        assert all(result == data for result in results[1::2])
         assert all(result == content(MIB) for result in results[::2])
 
 
