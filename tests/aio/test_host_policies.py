@@ -109,6 +109,7 @@ async def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, clie
             assert of_server.channel_binding == of_client.channel_binding
 
 
+@pytest.mark.thorough
 @pytest.mark.req("V2-80")
 @pytest.mark.versions("2")
 @asynchronous

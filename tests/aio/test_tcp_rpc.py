@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import jumping_sockets
+from jumping_sockets import jumping
 from local_tcp import with_threads, without_network
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.tcp_server import TcpServer
@@ -27,6 +27,7 @@ from support.programs import VOID, WORD, procedure
 from tcp_rig import (
     BLOCK,
     DOUBLE,
+    ECHO,
     FAIL,
     GATED,
     LATER,
@@ -35,7 +36,6 @@ from tcp_rig import (
     MISTYPED,
     NUMBER,
     READ,
-    STORE,
     WHO,
     content,
     serving,
@@ -107,10 +107,10 @@ async def test_a_bulk_result_larger_than_the_given_memory_is_an_error() -> None:
 @without_network
 async def test_bulk_goes_both_ways_at_once() -> None:
     async with serving() as rig, await rig.caller() as caller:
-        rig.service.gate.set()
-        calls = [caller.call(STORE, bytes(MIB)) if n % 2 else caller.call(READ, MIB) for n in range(24)]
+        data = content(MIB)[::-1]
+        calls = [caller.call(ECHO, data) if n % 2 else caller.call(READ, MIB) for n in range(24)]
         results = await asyncio.gather(*calls)
-        assert results[1::2] == [MIB] * 12
+        assert all(result == data for result in results[1::2])
         assert all(result == content(MIB) for result in results[::2])
 
 
@@ -217,13 +217,11 @@ async def test_a_failed_connect_names_address_and_cause() -> None:
         await TcpConnection.connect("not a name." + "x" * 70, 1)
 
 
-def test_a_connect_that_nobody_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async def unanswered(*_: object) -> None:
-            await asyncio.Event().wait()
+@jumping
+async def test_a_connect_that_nobody_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unanswered(*_: object) -> None:
+        await asyncio.Event().wait()
 
-        monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", unanswered)
-        with pytest.raises(ConnectFailed, match=r"192\.0\.2\.1:2049 did not answer within 10 s"):
-            await TcpConnection.connect("192.0.2.1", 2049)
-
-    jumping_sockets.run(main)
+    monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", unanswered)
+    with pytest.raises(ConnectFailed, match=r"192\.0\.2\.1:2049 did not answer within 10 s"):
+        await TcpConnection.connect("192.0.2.1", 2049)
