@@ -381,7 +381,8 @@ async def test_nobody_who_mounts_is_an_error_that_says_where_it_looked(monkeypat
 
 
 @in_event_loop
-async def test_closing_unmounts(tmp_path: Path) -> None:
+async def test_closing_unmounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mount_client, "_UNMOUNT_S", 60)
     service = _Mountd("/data")
     async with serving(tmp_path, "/") as nfs_port, TcpServer(Dispatcher([service])) as server:
         await server.listen()

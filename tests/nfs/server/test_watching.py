@@ -69,11 +69,9 @@ async def test_what_clients_do_is_told_as_well_also_of_a_read_only_export(tmp_pa
             await fs.write_bytes("d/f", b"content")
             await fs.rename("d/f", "g")
         told = await take_until(changes, "renamed d/f g")
-        assert [change for change in told if change != "changed d/f"] == [
-            "created d",
-            "created d/f",
-            "renamed d/f g",
-        ]
+        # The server's own work on a new object is told as well, unless its creation has not been told yet.
+        made = [change for change in told if change.split()[0] not in {"changed", "attributes"}]
+        assert made == ["created d", "created d/f", "renamed d/f g"]
     async with serving(tmp_path, "tcp", read_only=True) as rig, rig.watching() as changes:
         (rig.top / "h").touch()
         assert words(await take(changes, 1)) == ["created h"]
