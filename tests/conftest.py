@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import os
 import signal
 from collections.abc import Generator
@@ -65,6 +66,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.path != _running[0]:
         _running[0] = item.path
         leave_out_what_lives()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a test that is a coroutine function, unless a decorator of `support.loops` or `each_case` does."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}
+    # Fixtures may have `asyncio.run` run in virtual time.
+    asyncio.run(test(**arguments))
+    return True
 
 
 _running = [Path()]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import inspect
 import logging
 import socket
 import threading
@@ -293,15 +292,3 @@ def client_scene_fixture(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[
 def virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test runs in virtual time, without sockets."""
     monkeypatch.setattr(asyncio, "run", run_in_virtual_time)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Runs a test that is a coroutine function in an event loop of its own."""
-    test = pyfuncitem.obj
-    if not inspect.iscoroutinefunction(test):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}
-    # Fixtures may have `asyncio.run` run in virtual time.
-    asyncio.run(test(**arguments))
-    return True

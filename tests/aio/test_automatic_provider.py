@@ -30,7 +30,7 @@ from rpcrdma.limits import SERVER_AGAIN_S
 from rpcrdma.nfs import v3
 from rpcrdma.verbs.device_config import VerbsConfig
 from support.device_in_memory import DeviceInMemory
-from support.loops import asynchronous, in_virtual_time
+from support.loops import in_virtual_time
 from support.waiting import time_passes, until
 
 VERBS, SOFTWARE = ProviderInUse("verbs", "memory0"), ProviderInUse("iwarp")
@@ -156,7 +156,6 @@ class Made:
         self.aborted = reason
 
 
-@asynchronous
 async def test_of_two_connections_at_the_same_time_the_devices_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_to_connect, "_HEAD_START_S", 0.0)
     monkeypatch.setattr(first_to_connect, "RdmaConnection", Made)
@@ -268,7 +267,6 @@ async def test_where_nothing_answers_both_causes_are_named(device: DeviceInMemor
     assert caught.value.refused
 
 
-@asynchronous
 async def test_a_failure_that_both_would_share_ends_the_attempt(
     device: DeviceInMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,7 +305,6 @@ async def test_a_loopback_address_without_a_device_is_not_opened_to_the_network(
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_one_provider_is_enough_where_the_other_cannot_listen(
     device: DeviceInMemory, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from rpcrdma.aio.answering.buffer_pool import BufferPool, BufferShare, OutOfBuffers
 from support.cases import each_case
-from support.loops import asynchronous
 from support.waiting import until
 
 KIB = 1 << 10
@@ -172,7 +171,6 @@ def test_greed_in_turns_ends_in_equal_parts() -> None:
     assert pool.octets_max - pool.lent_octets >= max(held)
 
 
-@asynchronous
 async def test_what_waits_goes_on_in_turns_when_there_is_memory_for_it() -> None:
     pool = BufferPool(octets_max=4 * MIB)
     holder, one, other = pool.share("a"), pool.share("b"), pool.share("c")
@@ -202,7 +200,6 @@ async def test_what_waits_goes_on_in_turns_when_there_is_memory_for_it() -> None
     assert pool.lent_octets == 0
 
 
-@asynchronous
 async def test_turns_go_by_client_and_within_it_by_connection() -> None:
     """Many connections of one client get no more turns than one of another."""
 
@@ -234,7 +231,6 @@ async def test_turns_go_by_client_and_within_it_by_connection() -> None:
     assert order[6:] == ["many 3", "many 0", "many 1", "many 2", "many 3"]
 
 
-@asynchronous
 async def test_the_end_of_a_connection_ends_its_waiting_and_its_client_is_forgotten_with_its_last_buffer() -> None:
     pool = BufferPool(octets_max=MIB)
     share = pool.share("a")

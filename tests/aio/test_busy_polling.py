@@ -17,7 +17,6 @@ from rpcrdma.nfs import v3
 from rpcrdma.verbs.device_config import VerbsConfig
 from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
-from support.loops import asynchronous
 from support.waiting import until
 
 CALLS = 40
@@ -65,7 +64,6 @@ def test_a_connection_that_polls_is_not_woken_by_its_device() -> None:
     assert notifications(1.0) <= CALLS / 10
 
 
-@asynchronous
 async def test_a_connection_polls_for_its_time_and_then_sleeps_and_wakes_again() -> None:
     device = DeviceInMemory()
     serving, connecting = connected(device, 0.005)

@@ -17,7 +17,6 @@ from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import Call
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
-from support.loops import asynchronous
 from support.programs import procedure
 from support.simulated import not_simulated
 
@@ -131,7 +130,6 @@ async def test_the_octets_are_those_of_the_rpc_messages_on_either_transport() ->
         assert 0 <= tcp[1] - rdma[1] < 4
 
 
-@asynchronous
 async def test_calls_without_a_result_have_their_error(scheme: str) -> None:
     records: list[Call] = []
     options = ConnectOptions(on_call=records.append)

@@ -24,7 +24,6 @@ from rpcrdma.cli.main import main as rpcrdma
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
-from support.loops import asynchronous
 
 pytestmark = pytest.mark.thorough
 
@@ -74,7 +73,6 @@ def telling() -> Iterator[ClientMetrics]:
         yield metrics
 
 
-@asynchronous
 async def test_a_client_tells_its_calls_by_server_and_status() -> None:
     with telling() as metrics:
         options = ConnectOptions(metrics=metrics)
@@ -110,7 +108,6 @@ async def test_a_client_tells_its_calls_by_server_and_status() -> None:
 
 
 @each_case("listen", BOTH)
-@asynchronous
 async def test_calls_back_are_told_at_both_ends(listen: str) -> None:
     with telling() as metrics:
         async with serve([CallingBack()], [listen], options=ServeOptions(count_calls=True)) as server:
@@ -157,7 +154,6 @@ def test_both_exporters_have_the_same_names() -> None:
     assert here - there == {"rpcrdma_reconnects"}
 
 
-@asynchronous
 async def test_servers_beyond_the_bound_are_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_metrics, "METRICS_SERVERS_MAX", 2)
 
@@ -199,7 +195,6 @@ def test_a_registry_may_ask_in_the_loop_itself_and_after_its_end() -> None:
         assert found(samples_of(page), "rpcrdma_procedure_ops_total", status="SUCCESS") == [1]
 
 
-@asynchronous
 async def test_a_loop_that_does_not_answer_costs_the_scrape_and_not_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_metrics, "SNAPSHOT_S", 0.05)
 
@@ -219,7 +214,6 @@ async def test_a_loop_that_does_not_answer_costs_the_scrape_and_not_the_counts(m
         assert found(samples, "rpcrdma_procedure_ops_total") == [1]
 
 
-@asynchronous
 async def test_stats_shows_the_calls_of_a_client(capsys: pytest.CaptureFixture[str]) -> None:
     with telling() as metrics:
         async with serve([Files()], BOTH[:1]) as server:
@@ -250,7 +244,6 @@ async def test_stats_shows_the_calls_of_a_client(capsys: pytest.CaptureFixture[s
     assert "handler_us" not in first
 
 
-@asynchronous
 async def test_the_documented_program_tells_of_its_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     document = (Path(__file__).parents[2] / "docs" / "python-api.md").read_text()
     (program,) = (each for each in re.findall(r"```python\n(.*?)```", document, re.DOTALL) if "ClientMetrics" in each)

@@ -11,7 +11,6 @@ import pytest
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.listener import Listener
 from rpcrdma.aio.drivers.sockets import connected_socket, tune
-from support.loops import asynchronous
 
 pytestmark = pytest.mark.thorough
 
@@ -20,7 +19,6 @@ def congestion_control(sock: socket.socket) -> bytes:
     return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
 
 
-@asynchronous
 async def test_neither_end_of_a_connection_within_one_host_paces_its_segments() -> None:
     accepted: asyncio.Queue[socket.socket] = asyncio.Queue()
     listener = Listener(accepted.put_nowait, LimitedLog(logging.getLogger("rpcrdma")))

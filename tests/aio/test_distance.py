@@ -22,7 +22,6 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.testing.far_provider import FarProvider
 from support.cases import each_case
-from support.loops import asynchronous
 
 HANDLE = v3.nfs_fh3(data=b"handle")
 NO_ATTRIBUTES = v3.post_op_attr(False, None)
@@ -72,7 +71,6 @@ async def write_of(connection: Connection) -> tuple[int, int, int]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("provider", [SoftwareRnic, LoopbackProvider], ids=lambda kind: kind.name)
 @pytest.mark.parametrize("extension", ["auto", "off"])
-@asynchronous
 async def test_a_busy_server_is_not_a_far_one(provider: type[SoftwareRnic | LoopbackProvider], extension: str) -> None:
     async with connected(provider(), extension) as connection:
         for _ in range(20):
@@ -92,7 +90,6 @@ async def test_a_busy_server_is_not_a_far_one(provider: type[SoftwareRnic | Loop
         (20e-3, "off", (0, 0, 1)),
     ],
 )
-@asynchronous
 async def test_what_the_driver_tells_decides_how_a_long_argument_goes(
     round_trip_s: float | None, extension: str, takes: tuple[int, int, int]
 ) -> None:

@@ -19,7 +19,6 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
-from support.loops import asynchronous
 from support.raw_calls import (
     HANDLE,
     READ_REQUEST,
@@ -163,7 +162,6 @@ async def test_small_calls_do_not_hide_that_replies_are_left_unread() -> None:
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_1200_unanswered_writes_over_rdma_delay_no_other_of_their_address(scene: Scenes) -> None:
     async with scene() as it:
         for _ in range(38):

@@ -21,7 +21,7 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import ProcedureUnavailable, Service, Surroundings, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload
 from support.cases import each_case
-from support.loops import asynchronous, in_virtual_time
+from support.loops import in_virtual_time
 from support.waiting import time_passes, until
 
 
@@ -131,7 +131,6 @@ def raising(where: str, error: BaseException) -> Any:
         ("worker", SystemExit(3)),
     ],
 )
-@asynchronous
 async def test_whatever_a_handler_raises_is_a_system_error_and_is_logged(
     where: str, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -159,7 +158,6 @@ async def test_failures_that_were_held_back_are_told_of_though_no_more_follow(ca
     await runner.drain(0)
 
 
-@asynchronous
 async def test_a_procedure_that_is_left_out_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     def handler(args: int, context: Any) -> int:
         raise ProcedureUnavailable
@@ -171,7 +169,6 @@ async def test_a_procedure_that_is_left_out_is_no_failure(caplog: pytest.LogCapt
     assert not caplog.records
 
 
-@asynchronous
 async def test_a_handler_that_would_block_is_entered_once_and_goes_on_in_a_thread_with_its_buffers() -> None:
     seen: list[tuple[bool, bool, int]] = []
 
@@ -202,7 +199,6 @@ async def test_a_handler_that_would_block_is_entered_once_and_goes_on_in_a_threa
     assert seen == [(True, False, 16_384), (False, True, 16_384), (False, True, 16_384)]
 
 
-@asynchronous
 async def test_a_handler_that_finds_no_memory_in_its_thread_begins_again_in_the_event_loop_and_knows_it() -> None:
     pool = BufferPool(octets_max=8192)
     seen: list[tuple[bool, bool]] = []
@@ -271,7 +267,6 @@ def test_a_handler_whose_connection_has_ended_is_not_said_to_have_failed_or_been
     assert [record for record in caplog.records if record.name.startswith("rpcrdma")] == []
 
 
-@asynchronous
 async def test_a_fault_is_logged_also_when_the_connection_has_ended(caplog: pytest.LogCaptureFixture) -> None:
     def handler(args: int, context: Any) -> int:
         context.source.results.close()
@@ -283,7 +278,6 @@ async def test_a_fault_is_logged_also_when_the_connection_has_ended(caplog: pyte
     assert [record.getMessage() for record in caplog.records] == ["WORD failed; its connection has ended"]
 
 
-@asynchronous
 async def test_a_small_result_takes_none_of_the_memory_that_is_shared() -> None:
     pool = BufferPool(octets_max=8192)
 
@@ -298,7 +292,6 @@ async def test_a_small_result_takes_none_of_the_memory_that_is_shared() -> None:
     pool.release(whole)
 
 
-@asynchronous
 async def test_what_must_not_run_twice_has_memory_after_its_connection_has_ended() -> None:
     """A repeat of it, on another connection, gets its result."""
     pool = BufferPool()
@@ -362,7 +355,6 @@ def told_within(told: list[str], name: str, error: OSError | None = None) -> Abs
     return surroundings()
 
 
-@asynchronous
 async def test_the_rest_of_a_handler_runs_within_what_it_said_and_no_other_handler_does() -> None:
     told: list[str] = []
     alice = told_within(told, "alice")
@@ -387,7 +379,6 @@ async def test_the_rest_of_a_handler_runs_within_what_it_said_and_no_other_handl
     assert told == ["in alice", "alice's", "alice's", "out alice", "other's"]
 
 
-@asynchronous
 async def test_a_handler_may_change_its_surroundings_and_a_failure_does_not_let_others_into_them() -> None:
     told: list[str] = []
     alice, bob = told_within(told, "alice"), told_within(told, "bob")
@@ -415,7 +406,6 @@ async def test_a_handler_may_change_its_surroundings_and_a_failure_does_not_let_
     assert told == ["in alice", "out alice", "own", "in bob", "out bob", "own"]
 
 
-@asynchronous
 async def test_surroundings_that_cannot_be_entered_are_an_error_at_the_handlers_yield() -> None:
     told: list[str] = []
 
@@ -435,7 +425,6 @@ async def test_surroundings_that_cannot_be_entered_are_an_error_at_the_handlers_
     assert told == []
 
 
-@asynchronous
 async def test_draining_waits_for_what_runs() -> None:
     runner = HandlerRunner()
     gate = asyncio.Event()
@@ -456,7 +445,6 @@ async def test_draining_waits_for_what_runs() -> None:
             _ = Run(runner, late).result
 
 
-@asynchronous
 async def test_draining_cancels_at_its_deadline_and_drops_late_results() -> None:
     release = threading.Event()
     cancelled: list[bool] = []

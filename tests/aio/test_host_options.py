@@ -28,7 +28,6 @@ from rpcrdma.transport import Role
 from rpcrdma.transport.authenticator import HostPolicy
 from support.cases import each_case
 from support.host_pair import Hosts
-from support.loops import asynchronous
 
 
 class Nfs(v3.NFS_V3_Service):
@@ -170,7 +169,6 @@ def test_unfit_names_are_told(hosts: Hosts, name: str) -> None:
     assert "is not the name of a host; write a whole DNS name" in failure(of(hosts, Role.SERVER, names=[name]))
 
 
-@asynchronous
 async def test_over_tcp_it_cannot_be_required(hosts: Hosts) -> None:
     options = ConnectOptions(host_authentication=of(hosts, Role.CLIENT))
     with pytest.raises(HostAuthenticationFailed, match=r"there is none over TCP without TLS; write rdma://127.0.0.1"):
@@ -196,7 +194,6 @@ async def test_a_server_that_requires_it_offers_over_tcp_what_rdma_has_not(hosts
         await connection.call(v3.NULL, None)
 
 
-@asynchronous
 async def test_unfit_files_keep_servers_from_starting_and_clients_from_connecting(hosts: Hosts, tmp_path: Path) -> None:
     unfit = of(hosts, Role.SERVER, key=tmp_path / "none")
     with pytest.raises(HostAuthenticationFailed, match="cannot read"):

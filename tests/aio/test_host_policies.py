@@ -23,7 +23,6 @@ from rpcrdma.transport import TransportConfig, VersionRefused
 from support.cases import each_case
 from support.host_certificates import Authority
 from support.host_pair import Hosts
-from support.loops import asynchronous
 from support.waiting import until
 
 pytestmark = pytest.mark.versions("2", "2-07")
@@ -78,7 +77,6 @@ async def ask(connection: Connection) -> None:
 @pytest.mark.req("V2-81")
 @each_case("client", ["off", "optional", "required"])
 @each_case("server", ["off", "optional", "required"])
-@asynchronous
 async def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, client: str, server: str) -> None:
     outcome = OUTCOMES[client, server]
     options = ConnectOptions(host_authentication=client_of(hosts, client))
@@ -112,7 +110,6 @@ async def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, clie
 @pytest.mark.thorough
 @pytest.mark.req("V2-80")
 @pytest.mark.versions("2")
-@asynchronous
 async def test_a_chain_longer_than_a_message_is_continued(hosts: Hosts, tmp_path: Path, each_provider: str) -> None:
     """Unneeded certificates make it long."""
     other = Authority(tmp_path, "other")
@@ -161,7 +158,6 @@ async def test_the_host_of_the_url_is_the_name_that_is_asked_for(hosts: Hosts) -
             await connect(served.listening[0], v3.PROGRAM, options=options)
 
 
-@asynchronous
 async def test_a_client_that_the_server_does_not_know_is_told_why_and_logged(
     hosts: Hosts, each_provider: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -202,7 +198,6 @@ async def test_version_1_has_none(hosts: Hosts, requiring: str) -> None:
         assert service.seen == []
 
 
-@asynchronous
 async def test_what_is_required_cannot_be_had_in_version_1(hosts: Hosts) -> None:
     with pytest.raises(HostAuthenticationFailed, match="version 1 of RPC-over-RDMA has none; choose another"):
         await connect(

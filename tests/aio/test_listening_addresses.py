@@ -12,7 +12,6 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.nfs import v3
 from support.cases import each_case
-from support.loops import asynchronous
 
 
 class _Nothing(v3.NFS_V3_Service):
@@ -37,7 +36,6 @@ async def answers(url: str) -> bool:
 
 @pytest.mark.thorough
 @pytest.mark.providers("iwarp")
-@asynchronous
 async def test_every_ipv6_address_means_every_ipv4_address_as_well(scheme: str) -> None:
     async with serve([_Nothing()], [f"{scheme}://[::]:0"]) as server:
         (url,) = server.listening
@@ -48,7 +46,6 @@ async def test_every_ipv6_address_means_every_ipv4_address_as_well(scheme: str) 
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_one_ipv6_address_means_itself() -> None:
     async with serve([_Nothing()], ["tcp://[::1]:0"]) as server:
         port = parse_url(server.listening[0]).port
@@ -58,7 +55,6 @@ async def test_one_ipv6_address_means_itself() -> None:
 
 @pytest.mark.thorough
 @each_case("order", [("0.0.0.0", "[::]"), ("[::]", "0.0.0.0")])
-@asynchronous
 async def test_both_families_may_be_named(order: tuple[str, str]) -> None:
     port = free_port()
     urls = [f"tcp://{host}:{port}" for host in order]
@@ -68,7 +64,6 @@ async def test_both_families_may_be_named(order: tuple[str, str]) -> None:
         assert await answers(f"tcp://127.0.0.1:{port}")
 
 
-@asynchronous
 async def test_where_mount_listens_is_not_for_a_server_to_be_told() -> None:
     with pytest.raises(LocalProtocolError, match="mountport is for clients"):
         await serve([_Nothing()], ["tcp://127.0.0.1:0?mountport=5"])

@@ -42,7 +42,6 @@ from rpcrdma.rpc.service import CallContext, Service, in_worker
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused
 from rpcrdma.xdr.codec import Decoder, Encoder
-from support.loops import asynchronous
 from support.programs import procedure
 from support.waiting import until
 
@@ -238,7 +237,6 @@ CUTS = 60
 
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("1", "2-rtr")
-@asynchronous
 async def test_each_call_runs_once_under_60_cuts(scheme: str) -> None:
     choose = random.Random(3)
     numbers = iter(range(1_000_000))
@@ -275,7 +273,6 @@ EXPECTED = {PLACED: (7, b"dcba" * 1000), SLOW: (7, b"dcba" * 1000), LONG: b"dcba
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("1", "2-rtr")
 @pytest.mark.parametrize(("asked", "runs"), [(PLACED, 1), (LONG, 1), (AGAIN, 2)], ids=["placed", "long", "idempotent"])
-@asynchronous
 async def test_a_call_whose_reply_was_lost_is_answered_without_running_again(
     scheme: str, asked: Procedure[Any, Any], runs: int
 ) -> None:
@@ -291,7 +288,6 @@ async def test_a_call_whose_reply_was_lost_is_answered_without_running_again(
 
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("1", "2-rtr")
-@asynchronous
 async def test_a_call_that_still_runs_is_answered_once_on_the_newest_connection(scheme: str) -> None:
     async with ordering(scheme) as (orders, proxy, caller):
         call = asyncio.ensure_future(answered(caller, SLOW, 7))
@@ -308,7 +304,6 @@ async def test_a_call_that_still_runs_is_answered_once_on_the_newest_connection(
 @pytest.mark.req("V1-65")
 @pytest.mark.providers("iwarp")
 @pytest.mark.parametrize("asked", [PLACED, LONG])
-@asynchronous
 async def test_a_repeat_whose_reply_is_not_kept_is_refused_and_does_not_run(
     scheme: str, asked: Procedure[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,7 +324,6 @@ async def test_a_repeat_whose_reply_is_not_kept_is_refused_and_does_not_run(
 
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("2")
-@asynchronous
 async def test_a_connection_counts_over_all_that_it_was(scheme: str) -> None:
     listen = [f"{scheme}://127.0.0.1:0"]
     async with (
@@ -377,7 +371,6 @@ def then(handler: Callable[..., Any], what: list[Callable[[], None]]) -> Callabl
 
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("2")
-@asynchronous
 async def test_changes_of_names_succeed_once_when_their_replies_are_lost(tmp_path: Path, scheme: str) -> None:
     top = tmp_path / "export"
     top.mkdir()
@@ -419,7 +412,6 @@ async def test_changes_of_names_succeed_once_when_their_replies_are_lost(tmp_pat
 
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("2-rtr")
-@asynchronous
 async def test_copies_go_on_when_the_server_is_killed_and_started_again(tmp_path: Path, scheme: str) -> None:
     content = random.Random(5).randbytes(32 << 20)
     (tmp_path / "export").mkdir()

@@ -31,7 +31,6 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure, null_procedure
 from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
-from support.loops import asynchronous
 from support.simulated import not_simulated
 from support.waiting import until
 
@@ -115,7 +114,6 @@ def labels(
 @pytest.mark.thorough
 @pytest.mark.versions("1", "2", "2-07")
 @pytest.mark.usefixtures("each_version")
-@asynchronous
 async def test_a_server_counts_calls_connections_and_procedures() -> None:
     async with serving() as server:
         await use(server)
@@ -134,7 +132,6 @@ async def test_a_server_counts_calls_connections_and_procedures() -> None:
 @pytest.mark.thorough
 @not_simulated
 @pytest.mark.usefixtures("each_provider")
-@asynchronous
 async def test_a_snapshot_does_not_change_afterwards() -> None:
     async with serving() as server, connect(server.listening[0], v3.PROGRAM) as client:
         await client.call(v3.NULL, None)
@@ -148,7 +145,6 @@ async def test_a_snapshot_does_not_change_afterwards() -> None:
 @not_simulated
 @pytest.mark.versions("1", "2", "2-07")
 @pytest.mark.usefixtures("each_provider")
-@asynchronous
 async def test_prometheus_is_told_what_the_server_counts() -> None:
     async with serving() as server:
         async with exporting(server) as url:
@@ -187,7 +183,6 @@ def status_of(url: str) -> tuple[int, bytes]:
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_health_is_whether_the_server_takes_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(Files):
         def __init__(self) -> None:
@@ -228,7 +223,6 @@ async def test_health_is_whether_the_server_takes_calls(monkeypatch: pytest.Monk
 
 @pytest.mark.thorough
 @each_case("accept", ["", "application/openmetrics-text; version=1.0.0"])
-@asynchronous
 async def test_a_scrape_gets_the_format_that_it_accepts(accept: str) -> None:
     async with serving() as server:
 
@@ -248,7 +242,6 @@ async def test_a_scrape_gets_the_format_that_it_accepts(accept: str) -> None:
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_an_address_in_use_is_reported_with_its_remedy() -> None:
     async with serving() as server:
         with socket.socket() as other:
@@ -259,7 +252,6 @@ async def test_an_address_in_use_is_reported_with_its_remedy() -> None:
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_a_missing_package_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
 
@@ -269,7 +261,6 @@ async def test_a_missing_package_is_reported_with_its_remedy(monkeypatch: pytest
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_prometheus_is_told_of_latency_by_procedure() -> None:
     async with serving(ServeOptions(count_calls=True)) as server:
         async with exporting(server) as url:
@@ -291,7 +282,6 @@ async def test_prometheus_is_told_of_latency_by_procedure() -> None:
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_versions_of_a_program_with_procedures_of_one_name_are_counted_both() -> None:
     class Older(v3.NFS_V3_Service):
         PROGRAM = replace(
@@ -312,7 +302,6 @@ async def test_versions_of_a_program_with_procedures_of_one_name_are_counted_bot
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_clients_cannot_make_more_series() -> None:
     async with serving(ServeOptions(count_calls=True)) as server:
 
@@ -334,7 +323,6 @@ async def test_clients_cannot_make_more_series() -> None:
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_every_metric_of_the_dashboard_is_exported() -> None:
     """The metrics of servers and clients: names and labels, also the labels of sums."""
     dashboard = json.loads(DASHBOARD.read_text())

@@ -15,7 +15,6 @@ from rpcrdma.aio.drivers.sockets import connected_socket
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.errors import ConnectFailed, NoAnswer, TransportClosed
 from rpcrdma.nfs import v3
-from support.loops import asynchronous
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -47,7 +46,6 @@ async def failure(url: str, options: ConnectOptions | None = None) -> TransportC
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_what_hangs_up_each_time_is_no_server() -> None:
     async with taking_connections(None) as place:
         error = await failure(f"tcp://{place}")
@@ -61,7 +59,6 @@ async def test_what_hangs_up_each_time_is_no_server() -> None:
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_what_answers_with_something_else_breaks_the_protocol() -> None:
     async with taking_connections(b"HTTP/1.1 400 Bad Request\r\n\r\n") as place:
         error = await failure(f"tcp://{place}")
@@ -69,7 +66,6 @@ async def test_what_answers_with_something_else_breaks_the_protocol() -> None:
         assert error.protocol_error
 
 
-@asynchronous
 async def test_a_server_that_has_answered_is_lost(scheme: str) -> None:
     """Its calls may have run: that must not sound as if nothing could have happened."""
 
@@ -84,7 +80,6 @@ async def test_a_server_that_has_answered_is_lost(scheme: str) -> None:
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_closing_on_this_side_is_no_missing_answer() -> None:
     async with serve([_Nothing()], ["tcp://127.0.0.1:0"]) as server:
         connection = await connect(server.listening[0], v3.PROGRAM)
@@ -95,7 +90,6 @@ async def test_closing_on_this_side_is_no_missing_answer() -> None:
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_a_process_that_ends_looks_names_up_without_its_threads() -> None:
     # As the interpreter leaves it when it ends, before the threads of event loops do.
     ended = ThreadPoolExecutor(1)

@@ -22,7 +22,6 @@ from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from support.cases import each_case
-from support.loops import asynchronous
 
 
 class Files(v3.NFS_V3_Service):
@@ -55,7 +54,6 @@ def agreed(client: Connection) -> tuple[str, bool, int, int]:
     return found.provider, found.crc, found.inbound_reads, found.outbound_reads
 
 
-@asynchronous
 async def test_a_program_brings_its_own_provider() -> None:
     loopback = LoopbackProvider()
     async with serving(loopback) as server, connecting(server.listening[0], loopback) as client:
@@ -68,7 +66,6 @@ async def test_a_program_brings_its_own_provider() -> None:
 
 @pytest.mark.thorough
 @each_case("choice", ["auto", "iwarp", SoftwareRnic()])
-@asynchronous
 async def test_the_software_rnic_goes_by_either_name_and_as_an_object(choice: ProviderChoice) -> None:
     rnic = SoftwareRnic(IwarpConfig(inbound_reads=3, outbound_reads=5))
     async with serving(rnic) as server, connecting(server.listening[0], choice) as client:
@@ -76,7 +73,6 @@ async def test_the_software_rnic_goes_by_either_name_and_as_an_object(choice: Pr
         assert agreed(client) == ("iwarp", True, 5, 3)
 
 
-@asynchronous
 async def test_a_lost_connection_is_made_again_by_the_same_provider() -> None:
     loopback = LoopbackProvider()
     async with serving(loopback) as server, connecting(server.listening[0], loopback) as client:
@@ -90,14 +86,12 @@ async def test_a_lost_connection_is_made_again_by_the_same_provider() -> None:
         assert agreed(client)[0] == "loopback"
 
 
-@asynchronous
 async def test_two_loopbacks_do_not_know_each_other() -> None:
     async with serving(LoopbackProvider()) as server:
         with pytest.raises(ConnectFailed, match=r"127\.0\.0\.1:\d+: connection refused; check that the server"):
             await connecting(server.listening[0], LoopbackProvider())
 
 
-@asynchronous
 async def test_limits_of_a_client_go_by_the_address_that_its_link_has() -> None:
     """Of three connections one has to go: of the client that has two."""
 
@@ -114,7 +108,6 @@ async def test_limits_of_a_client_go_by_the_address_that_its_link_has() -> None:
             await client.close()
 
 
-@asynchronous
 async def test_who_finds_no_place_is_told_so_in_the_providers_words() -> None:
     loopback = LoopbackProvider()
     async with serving(loopback, connections_max=0) as server:
@@ -125,7 +118,6 @@ async def test_who_finds_no_place_is_told_so_in_the_providers_words() -> None:
         assert server.statistics().rdma.connections_refused == 1
 
 
-@asynchronous
 async def test_a_server_that_stops_while_a_link_is_opened_turns_it_away() -> None:
     loopback = LoopbackProvider()
     async with serving(loopback) as server:
@@ -161,7 +153,6 @@ def test_the_loopback_joins_what_runs_in_one_event_loop() -> None:
         thread.join()
 
 
-@asynchronous
 async def test_a_port_below_1024_is_to_be_had_from_any_provider() -> None:
     loopback = LoopbackProvider()
     async with (
@@ -176,7 +167,6 @@ async def test_a_port_below_1024_is_to_be_had_from_any_provider() -> None:
         assert max(ports) < 1024
 
 
-@asynchronous
 async def test_only_the_software_rnics_packets_can_be_captured(tmp_path: Path) -> None:
     capture = PacketCapture(tmp_path / "packets")
     for failing in (
@@ -188,7 +178,6 @@ async def test_only_the_software_rnics_packets_can_be_captured(tmp_path: Path) -
     capture.close()
 
 
-@asynchronous
 async def test_a_port_is_parsed_from_what_the_server_says() -> None:
     loopback = LoopbackProvider()
     async with serving(loopback, "rdma://a:0", "rdma://b:0", "rdma://c:7") as server:

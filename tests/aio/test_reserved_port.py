@@ -19,7 +19,6 @@ from rpcrdma.errors import ConnectFailed, NotPermitted
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client.mount_client import mount_export
 from rpcrdma.rpc.service import CallContext
-from support.loops import asynchronous
 
 pytestmark = pytest.mark.thorough
 
@@ -88,7 +87,6 @@ def run_against_listener(work: Callable[[int], Any]) -> None:
 
 @privileged
 @pytest.mark.providers("iwarp")
-@asynchronous
 async def test_a_client_connects_from_a_reserved_port(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ports: list[int] = []
     take = sockets.take_reserved_port
@@ -112,7 +110,6 @@ async def test_a_client_connects_from_a_reserved_port(scheme: str, monkeypatch: 
 
 
 @privileged
-@asynchronous
 async def test_mounting_comes_from_a_reserved_port() -> None:
     seen: list[int] = []
     async with serve([Mountd()], ["tcp://127.0.0.1:0"]) as server:

@@ -16,7 +16,6 @@ from rpcrdma.errors import CallTimeout, TransportClosed
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import CallContext, Service
 from support.cases import each_case
-from support.loops import asynchronous
 from support.programs import procedure
 from support.waiting import until
 
@@ -85,7 +84,6 @@ async def lose(front: Front, connection: Connection) -> None:
 
 
 @pytest.mark.req("BD-19")
-@asynchronous
 async def test_a_call_waits_for_the_client_to_come_back(scheme: str) -> None:
     async with rig(scheme) as (front, _, connection, client):
         assert await client.call(ADD, 1) == 1
@@ -100,7 +98,6 @@ async def test_a_call_waits_for_the_client_to_come_back(scheme: str) -> None:
         assert await calling == 3
 
 
-@asynchronous
 async def test_a_call_whose_reply_was_lost_runs_once_at_the_client(scheme: str) -> None:
     async with rig(scheme) as (front, back, connection, client):
         back.gate.clear()
@@ -137,7 +134,6 @@ class HalfOpen:
             self.ended += 1
 
 
-@asynchronous
 async def test_calls_move_with_a_client_that_comes_back_on_another_connection() -> None:
     """They keep their XIDs, and have ended on the connection before: nothing of them is exposed there."""
 
@@ -153,7 +149,6 @@ async def test_calls_move_with_a_client_that_comes_back_on_another_connection() 
     assert (after.xids, before.ended) == (before.xids, 2)
 
 
-@asynchronous
 async def test_a_client_that_stays_away_costs_a_call_its_time_out_only(scheme: str) -> None:
     async with rig(scheme) as (front, _, connection, client):
         await lose(front, connection)
@@ -166,7 +161,6 @@ async def test_a_client_that_stays_away_costs_a_call_its_time_out_only(scheme: s
 
 @pytest.mark.req("BD-19")
 @each_case("wait_s", [3600.0, math.inf])
-@asynchronous
 async def test_how_long_a_call_waits_for_the_client_is_set_and_may_have_no_end(scheme: str, wait_s: float) -> None:
     async with rig(scheme) as (front, _, connection, _):
         patient = ReturningClient(front.callers[-1], call_timeout_s=wait_s)
@@ -182,7 +176,6 @@ async def test_how_long_a_call_waits_for_the_client_is_set_and_may_have_no_end(s
         assert sorted(await asyncio.gather(*waiting)) == [1, 2, 3]
 
 
-@asynchronous
 async def test_calls_to_a_client_that_is_not_expected_back_fail(scheme: str) -> None:
     async with rig(scheme) as (front, _, connection, client):
         await lose(front, connection)

@@ -20,7 +20,6 @@ from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.errors import CallTimeout, MessageTooLong, TransportClosed
 from rpcrdma.rpc.record import LAST_FRAGMENT
 from support.cases import each_case
-from support.loops import asynchronous
 from support.waiting import until
 from tcp_rig import ECHO, MIB, REPLY, REQUEST, STORE, Rig, exactly, raw_call, record, send, serving
 
@@ -38,7 +37,6 @@ async def test_a_connection_cut_at_every_octet_of_a_request() -> None:
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_a_connection_reset_at_every_octet_of_a_request() -> None:
     async with serving() as rig:
         for end in range(len(REQUEST) + 1):

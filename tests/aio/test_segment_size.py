@@ -14,7 +14,6 @@ from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AuthNone
 from support.cases import each_case
-from support.loops import asynchronous
 from support.raw_calls import BOTH_PRIVATE
 from support.raw_iwarp import read_request
 from support.raw_replies import HeardCall
@@ -45,7 +44,6 @@ def test_the_segment_size_is_that_of_the_connection(told: int) -> None:
 
 @pytest.mark.req("MPA-28", "MPA-26")
 @each_case("told", SIZES)
-@asynchronous
 async def test_the_frames_of_a_connection_fill_its_segments(told: int) -> None:
     with listening(told) as listener:
         quiet = ConnectOptions(

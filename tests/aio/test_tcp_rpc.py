@@ -22,7 +22,6 @@ from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.service import Service
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
-from support.loops import asynchronous
 from support.programs import VOID, WORD, procedure
 from tcp_rig import (
     BLOCK,
@@ -206,7 +205,6 @@ async def test_only_the_first_bulk_item_is_copied_into_the_callers_memory() -> N
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_a_failed_connect_names_address_and_cause() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

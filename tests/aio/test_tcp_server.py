@@ -22,7 +22,6 @@ from rpcrdma.aio.drivers import listener as listener_module
 from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.dispatch import Dispatcher
-from support.loops import asynchronous
 from support.waiting import until
 from tcp_rig import BLOCK, DOUBLE, GATED, MIB, READ, Sample, serving
 
@@ -171,7 +170,6 @@ async def test_a_flood_of_connections_fills_the_log_with_60_lines_a_minute_of_ea
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_a_server_listens_on_several_addresses() -> None:
     async with TcpServer(Dispatcher([Sample()])) as server:
         await server.listen()
@@ -186,7 +184,6 @@ async def test_a_server_listens_on_several_addresses() -> None:
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_a_server_out_of_files_goes_on_accepting_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -214,7 +211,6 @@ async def test_a_server_out_of_files_goes_on_accepting_later(
 
 
 @pytest.mark.thorough
-@asynchronous
 async def test_a_connection_reset_while_a_call_runs_harms_nobody() -> None:
     service = Sample()
     async with TcpServer(Dispatcher([service])) as server:

@@ -28,7 +28,6 @@ from rpcrdma.nfs.client import FileOptions, NfsFile
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from support.cases import each_case
-from support.event_loop import in_event_loop
 
 pytestmark = pytest.mark.thorough
 
@@ -407,7 +406,6 @@ def test_file_systems_and_open_files_are_pickled(served: Served, protocol: str, 
     fs.close()
 
 
-@in_event_loop
 async def test_coroutines_use_the_loop_that_they_run_in(served: Served, protocol: str, top: Path) -> None:
     (top / "file").write_bytes(LARGE)
     fs = fsspec.filesystem(protocol, **served.options(protocol), asynchronous=True)

@@ -1,4 +1,4 @@
-"""Decorators of asynchronous tests: each names the event loop that the test runs in."""
+"""Decorators of tests that are coroutine functions: each names the event loop that the test runs in."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ def decorator_of(
 
 
 asynchronous = decorator_of(lambda main: asyncio.run(main()))
-"""Real descriptors, threads and time; over the simulated provider `asyncio.run` is one of virtual time."""
+"""As without a decorator; Hypothesis takes no coroutine functions."""
 in_virtual_time = decorator_of(loop.run)
 """`rpcrdma.simulation.loop`: no descriptors and no threads."""

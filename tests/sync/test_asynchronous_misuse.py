@@ -17,7 +17,6 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.client import NfsFile, NfsFilesystem
 from rpcrdma.nfs.client.streams.read_ahead import ReadAhead
 from rpcrdma.sync import background_loop
-from support.event_loop import in_event_loop
 
 if TYPE_CHECKING:
     from conftest import Running
@@ -31,7 +30,6 @@ def fs(running: Running) -> Iterator[NfsFilesystem]:
 
 
 @pytest.mark.thorough
-@in_event_loop
 async def test_synchronous_uses_of_files_and_blocks(running: Running, folder: Path) -> None:
     (folder / "f").write_text("a,b\n")
     remedy = r"is asynchronous: write `async with`, .* rpcrdma\.sync"

@@ -25,7 +25,6 @@ from rpcrdma.rtr.extension import NAME
 from rpcrdma.rtr.receive_slabs import SlabReceives
 from rpcrdma.transport import TransportStatistics
 from rtr_pair import address_of, slab_addresses, slab_memory
-from support.event_loop import in_event_loop
 
 pytestmark = pytest.mark.thorough
 
@@ -88,7 +87,6 @@ class Meter:
 
 
 @SIZES
-@in_event_loop
 async def test_a_read_takes_one_round_trip_and_no_registration(tmp_path: Path, octets: int, transmissions: int) -> None:
     async with mounted(tmp_path, RoundTrip()) as (server, fs):
         expected = (tmp_path / "export" / "data").read_bytes()[:octets]
@@ -116,7 +114,6 @@ async def test_a_read_takes_one_round_trip_and_no_registration(tmp_path: Path, o
 
 
 @SIZES
-@in_event_loop
 async def test_a_write_takes_one_round_trip_and_no_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, octets: int, transmissions: int
 ) -> None:

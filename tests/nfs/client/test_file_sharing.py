@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3
 from support.cases import each_case
-from support.event_loop import in_event_loop
+from support.loops import asynchronous
 from support.octets import pattern
 from support.waiting import until
 
@@ -24,7 +24,6 @@ BLOCK = 1 << 16
 
 
 @each_case("size", [10, BLOCK // 2 + 3, 3 * BLOCK])
-@in_event_loop
 async def test_concurrent_reads_follow_each_other(new_server: Any, size: int) -> None:
     server, mounted = new_server()
     data = pattern(10 * size)
@@ -66,7 +65,6 @@ def test_concurrent_writes_and_iterations_follow_each_other(server: Any, mounted
     run(work())
 
 
-@in_event_loop
 async def test_what_is_written_meanwhile_is_not_hidden_by_what_was_read_ahead(server: Any, mounted: Any) -> None:
     server.put("/file", b"old line\n" * 1000)
     for how in ("read", "readline"):
@@ -80,7 +78,6 @@ async def test_what_is_written_meanwhile_is_not_hidden_by_what_was_read_ahead(se
 
 
 @each_case("how", ["fails", "is cancelled"])
-@in_event_loop
 async def test_a_read_that_comes_to_nothing_leaves_the_position(new_server: Any, how: str) -> None:
     server, mounted = new_server()
     data = pattern(8 * BLOCK)
@@ -107,7 +104,6 @@ async def test_a_read_that_comes_to_nothing_leaves_the_position(new_server: Any,
         await asyncio.gather(*reads, return_exceptions=True)
 
 
-@in_event_loop
 async def test_a_turn_that_is_cancelled_as_it_comes_passes_on(server: Any, mounted: Any) -> None:
     server.put("/file", b"0123456789")
     async with await mounted().open("/file") as file:
@@ -132,7 +128,7 @@ STEPS = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=LINES, end=st.booleans(), steps=STEPS, blocks=st.integers(1, 3))
-@in_event_loop
+@asynchronous
 async def test_lines_agree_with_a_file_in_memory(
     new_server: Any, lines: list[bytes], end: bool, steps: list[tuple[str, int]], blocks: int
 ) -> None:
@@ -162,7 +158,6 @@ async def test_lines_agree_with_a_file_in_memory(
         assert [line async for line in file] == list(model)
 
 
-@in_event_loop
 async def test_lines_are_cut_in_memory(server: Any, mounted: Any) -> None:
     server.put("/file", b"some words of one line\n" * 20_000)
     async with await mounted().open("/file") as file:

@@ -18,7 +18,7 @@ from rpcrdma.nfs.client.streams.direct_calls import LentMemory
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import READ3resok, nfsstat3, post_op_attr
 from support.cases import each_case
-from support.event_loop import in_event_loop
+from support.loops import asynchronous
 from support.octets import pattern
 
 BLOCK = 1 << 16
@@ -87,7 +87,6 @@ def test_writing_replaces_appending_does_not_and_the_file_knows_its_size(server:
 
 
 @each_case("exclusive", [True, False])
-@in_event_loop
 async def test_exclusive_creation(new_server: Any, exclusive: bool) -> None:
     server, mounted = new_server()
     server.exclusive = exclusive
@@ -100,7 +99,6 @@ async def test_exclusive_creation(new_server: Any, exclusive: bool) -> None:
     assert (thing.mode, bytes(thing.data), len(thing.verifier)) == (0o640, b"1", 8 if exclusive else 0)
 
 
-@in_event_loop
 async def test_a_file_does_only_what_it_was_opened_for(server: Any, mounted: Any) -> None:
     server.put("/file", b"123")
     fs = mounted()
@@ -119,7 +117,6 @@ async def test_a_file_does_only_what_it_was_opened_for(server: Any, mounted: Any
             await file.read()
 
 
-@in_event_loop
 async def test_appending_writes_at_the_end_wherever_the_position_is(server: Any, mounted: Any) -> None:
     thing = server.put("/file", b"12")
     async with await mounted().open("/file", "a+b") as file:
@@ -137,7 +134,6 @@ async def test_appending_writes_at_the_end_wherever_the_position_is(server: Any,
     assert bytes(thing.data) == b"1235"
 
 
-@in_event_loop
 async def test_seeking(server: Any, mounted: Any) -> None:
     server.put("/file", b"0123456789")
     async with await mounted().open("/file") as file:
@@ -156,7 +152,6 @@ async def test_seeking(server: Any, mounted: Any) -> None:
 
 
 @each_case("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 7 * BLOCK, 20 * BLOCK + 5])
-@in_event_loop
 async def test_every_way_of_reading_gives_the_same(new_server: Any, size: int) -> None:
     server, mounted = new_server()
     data = pattern(size)
@@ -190,7 +185,6 @@ async def test_every_way_of_reading_gives_the_same(new_server: Any, size: int) -
 
 @each_case("at_most", [1000, BLOCK - 1])
 @each_case("eof_exact", [True, False])
-@in_event_loop
 async def test_a_server_that_returns_less_is_asked_again(new_server: Any, at_most: int, eof_exact: bool) -> None:
     server, mounted = new_server()
     data = pattern(5 * BLOCK + 7)
@@ -232,7 +226,6 @@ def test_reading_ahead_grows_with_sequential_reading(server: Any, mounted: Any) 
 
 @each_case("size", [0, 1, 7, 3 * BLOCK, 40 * BLOCK + 1])
 @each_case("how", ["read", "views"])
-@in_event_loop
 async def test_the_rest_of_a_file_takes_no_more_calls_than_it_has_blocks(new_server: Any, size: int, how: str) -> None:
     server, mounted = new_server()
     server.put("/file", pattern(size))
@@ -261,7 +254,6 @@ def fetched_from(server: Any) -> list[int]:
     return counts
 
 
-@in_event_loop
 async def test_random_reads_fetch_only_the_octets_that_they_ask_for(server: Any, mounted: Any) -> None:
     server.put("/file", pattern(64 * BLOCK))
     counts = fetched_from(server)
@@ -283,7 +275,7 @@ SMALL = 4096
     reads=st.lists(st.tuples(st.none() | st.integers(0, 40 * SMALL), st.integers(1, 3 * SMALL)), max_size=40),
     blocks=st.integers(1, 5),
 )
-@in_event_loop
+@asynchronous
 async def test_of_any_reads_at_most_twice_their_octets_are_fetched(
     new_server: Any, reads: list[tuple[int | None, int]], blocks: int
 ) -> None:
@@ -307,7 +299,7 @@ READS = st.lists(st.tuples(st.sampled_from(["seek", "read", "readinto", "pread",
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(size=OFFSETS, steps=READS, blocks=st.integers(1, 5), at_most=st.integers(1000, SMALL))
-@in_event_loop
+@asynchronous
 async def test_reads_agree_with_a_file_in_memory(
     new_server: Any, size: int, steps: list[tuple[str, int]], blocks: int, at_most: int
 ) -> None:
@@ -369,7 +361,6 @@ def test_a_file_that_grows_or_shrinks_is_read_to_its_present_end(server: Any, mo
     assert run(mounted().read_bytes("/file")) == pattern(3 * BLOCK + 1)
 
 
-@in_event_loop
 async def test_a_read_that_fails_is_raised_and_reading_can_go_on(server: Any, mounted: Any) -> None:
     data = pattern(10 * BLOCK)
     server.put("/file", data)
@@ -381,7 +372,6 @@ async def test_a_read_that_fails_is_raised_and_reading_can_go_on(server: Any, mo
         assert await file.read() == data[2 * BLOCK :]
 
 
-@in_event_loop
 async def test_closing_early_leaves_reads_to_arrive(server: Any, mounted: Any) -> None:
     server.put("/file", pattern(64 * BLOCK))
     fs = mounted()
@@ -405,7 +395,6 @@ async def test_closing_early_leaves_reads_to_arrive(server: Any, mounted: Any) -
     await fs.close()
 
 
-@in_event_loop
 async def test_closing_the_file_system_ends_what_is_on_its_way(server: Any, mounted: Any) -> None:
     server.put("/file", pattern(64 * BLOCK))
     fs = mounted()
@@ -422,7 +411,6 @@ async def test_closing_the_file_system_ends_what_is_on_its_way(server: Any, moun
     assert server.in_flight == 0
 
 
-@in_event_loop
 async def test_jumping_about_while_reads_hang_takes_no_more_buffers(server: Any, mounted: Any) -> None:
     server.put("/file", pattern(64 * BLOCK))
     async with await mounted(read_ahead_blocks=2).open("/file") as file:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3
 from support.cases import each_case
-from support.event_loop import in_event_loop
+from support.loops import asynchronous
 from support.octets import pattern
 
 BLOCK = 1 << 16
@@ -45,7 +45,7 @@ WRITES = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=WRITES, at_most=st.integers(1000, SMALL), memory=st.integers(2, 5), blocks=st.integers(1, 4))
-@in_event_loop
+@asynchronous
 async def test_writes_agree_with_a_file_in_memory_whenever_the_server_restarts(
     new_server: Any, steps: list[tuple[str, int, int]], at_most: int, memory: int, blocks: int
 ) -> None:
@@ -156,7 +156,6 @@ def test_a_restart_loses_nothing(new_server: Any, when: str, call: int, piece: i
     assert bytes(server.at("/file").data) == data
 
 
-@in_event_loop
 async def test_older_data_that_a_restart_loses_is_not_written_over_newer(server: Any, mounted: Any) -> None:
     newer = pattern(9 * BLOCK)
 
@@ -171,7 +170,6 @@ async def test_older_data_that_a_restart_loses_is_not_written_over_newer(server:
     assert bytes(server.at("/file").data) == newer
 
 
-@in_event_loop
 async def test_a_write_of_more_than_the_blocks_in_flight_is_sent_from_the_memory_of_its_caller(
     server: Any, mounted: Any
 ) -> None:
@@ -188,7 +186,6 @@ async def test_a_write_of_more_than_the_blocks_in_flight_is_sent_from_the_memory
     assert sum(len(part) for part in sent if part.obj is data) == len(data)
 
 
-@in_event_loop
 async def test_a_write_that_fails_is_raised_at_the_latest_when_closing(server: Any, mounted: Any) -> None:
     server.put("/file")
     server.answers["WRITE"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_NOSPC]
@@ -212,7 +209,6 @@ async def test_a_write_that_fails_is_raised_at_the_latest_when_closing(server: A
     ],
 )
 @each_case("good", [0, 1])
-@in_event_loop
 async def test_a_file_that_has_failed_takes_nothing_more_and_sends_nothing_more(
     new_server: Any, failing: str, pieces: list[int], good: int
 ) -> None:
@@ -270,7 +266,6 @@ def test_a_file_that_is_dropped_warns_of_a_failure_that_no_call_has_raised(serve
 
 
 @each_case("procedure", ["WRITE", "COMMIT"])
-@in_event_loop
 async def test_a_cancelled_flush_loses_nothing(new_server: Any, procedure: str) -> None:
     server, mounted = new_server()
     data = pattern(3 * BLOCK + 1 if procedure == "COMMIT" else 5)
@@ -290,7 +285,6 @@ async def test_a_cancelled_flush_loses_nothing(new_server: Any, procedure: str) 
     assert bytes(server.at("/file").data) == data
 
 
-@in_event_loop
 async def test_reading_sees_what_has_been_written(server: Any, mounted: Any) -> None:
     server.put("/file", b"0123456789")
     async with await mounted().open("/file", "r+b") as file:
@@ -306,7 +300,6 @@ async def test_reading_sees_what_has_been_written(server: Any, mounted: Any) -> 
         assert await file.read() == b"0123X"
 
 
-@in_event_loop
 async def test_writes_at_the_same_place_do_not_overtake_each_other(server: Any, mounted: Any) -> None:
     async with await mounted().open("/file", "wb") as file:
         await asyncio.gather(*(file.pwrite(bytes([number]) * 100, 50 * number) for number in range(30)))

@@ -19,7 +19,6 @@ from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 from support.cases import each_case
-from support.event_loop import in_event_loop
 from support.octets import pattern
 from support.waiting import closing, once, until
 
@@ -144,7 +143,6 @@ def test_an_upload_that_fails_leaves_the_old_file(new_server: Any, tmp_path: Pat
 
 @each_case("direction", ["download", "upload"])
 @each_case("size", [3, 20 * BLOCK])
-@in_event_loop
 async def test_a_cancelled_copy_leaves_nothing_behind(
     new_server: Any, tmp_path: Path, direction: str, size: int
 ) -> None:

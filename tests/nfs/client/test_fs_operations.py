@@ -15,7 +15,6 @@ import pytest
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
 from support.cases import each_case
-from support.event_loop import in_event_loop
 
 JUKEBOX = nfsstat3.NFS3ERR_JUKEBOX
 
@@ -308,7 +307,6 @@ def test_walk_holds_a_bounded_number_of_names(server: Any, mounted: Any) -> None
     assert [error.errno for error in errors] == [errno.EOVERFLOW] * 3
 
 
-@in_event_loop
 async def test_entries_are_listed_as_they_were_found(server: Any, mounted: Any) -> None:
     server.put("/a/b/file")
     server.at("/a/b").children["up"] = server.at("/a")

@@ -17,7 +17,6 @@ from rpcrdma.nfs.client.trees.hard_links import HardLinks, SharedFile
 from rpcrdma.nfs.client.trees.not_carried import NotCarried
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 from support.cases import each_case
-from support.event_loop import in_event_loop
 from support.waiting import once
 
 BLOCK = 1 << 16
@@ -271,7 +270,6 @@ def test_what_is_held_is_bounded(new_server: Any, tmp_path: Path, monkeypatch: p
     assert files_at(tmp_path / "here") == 3
 
 
-@in_event_loop
 async def test_files_whose_names_have_all_come_are_forgotten() -> None:
     links: HardLinks[str] = HardLinks()
     files = [SharedFile((number,), 3) for number in range(1000)]

@@ -18,7 +18,6 @@ from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.client.trees.copy_source import InOrder, partial_name
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 from support.cases import each_case
-from support.event_loop import in_event_loop
 from support.waiting import closing, once
 
 BLOCK = 1 << 16
@@ -181,7 +180,6 @@ def test_on_a_full_disk_nothing_is_left(
     assert list(server.root.children) == ["file"]
 
 
-@in_event_loop
 async def test_blocks_are_begun_within_a_window_and_none_after_a_failure() -> None:
     order = InOrder(30)
     begun: list[int] = []

@@ -14,7 +14,6 @@ from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
 from rpcrdma.nfs.v3 import ftype3, nfs_fh3, nfsstat3
 from support.cases import each_case
-from support.event_loop import in_event_loop
 from support.waiting import closing, once
 
 BLOCK = 1 << 16
@@ -135,7 +134,6 @@ def test_files_that_cannot_be_made_keep_no_buffers(server: Any, mounted: Any, tm
 
 
 @each_case("name", ["CREATE", "SYMLINK", "WRITE", "SETATTR", "RENAME"])
-@in_event_loop
 async def test_a_copy_cancelled_during_any_call_leaves_nothing_behind(
     new_server: Any, tmp_path: Path, name: str
 ) -> None:

@@ -28,7 +28,6 @@ from rpcrdma.nfs.port_mapper import PORT_MAPPER_V2_Service, mapping
 from rpcrdma.nfs.server import Export, NfsServices, build_services, open_state
 from rpcrdma.rpc.dispatch import Dispatcher
 from support.cases import each_case
-from support.event_loop import in_event_loop
 from support.simulated import not_simulated
 
 pytestmark = pytest.mark.thorough
@@ -95,7 +94,6 @@ def shape(top: Path) -> dict[str, Any]:
 
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("1", "2", "2-rtr")
-@in_event_loop
 async def test_a_tree_goes_there_and_back(tmp_path: Path, scheme: str) -> None:
     make_tree(tmp_path / "tree")
     async with opened(scheme, tmp_path, "/") as fs:
@@ -112,7 +110,6 @@ async def test_a_tree_goes_there_and_back(tmp_path: Path, scheme: str) -> None:
 
 
 @not_simulated
-@in_event_loop
 async def test_memory_is_its_owners_again_when_a_read_returns(tmp_path: Path, scheme: str) -> None:
     """Memory in use by a connection can neither be resized nor freed, and is not given out without a copy."""
     (tmp_path / "export").mkdir()
@@ -124,7 +121,6 @@ async def test_memory_is_its_owners_again_when_a_read_returns(tmp_path: Path, sc
 
 
 @not_simulated
-@in_event_loop
 async def test_every_operation_does_on_the_disk_what_it_says(tmp_path: Path, scheme: str) -> None:
     top = tmp_path / "export"
     async with opened(scheme, tmp_path, "/data") as fs:
@@ -178,7 +174,6 @@ def with_many_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.providers("iwarp")
 @pytest.mark.versions("1", "2-rtr")
-@in_event_loop
 async def test_long_directories(with_many_names: Path, scheme: str) -> None:
     async with opened(scheme, with_many_names, "/") as fs:
         names = await fs.listdir()
@@ -186,7 +181,6 @@ async def test_long_directories(with_many_names: Path, scheme: str) -> None:
         assert sorted([entry.name async for entry in fs.scandir()]) == sorted(names)
 
 
-@in_event_loop
 async def test_the_longest_export_that_the_path_is_in_is_mounted(tmp_path: Path) -> None:
     async with serving(tmp_path, "/", "/data", "/data/deep") as port:
         for path, export, directory in (
@@ -205,7 +199,6 @@ async def test_the_longest_export_that_the_path_is_in_is_mounted(tmp_path: Path)
             assert (mounted.export, mounted.directory, mounted.port) == (export, directory, port), path
 
 
-@in_event_loop
 async def test_a_path_of_no_export_is_not_found(tmp_path: Path) -> None:
     names = [f"/e{number}" for number in range(10)]
     async with serving(tmp_path, *names) as port:
@@ -217,7 +210,6 @@ async def test_a_path_of_no_export_is_not_found(tmp_path: Path) -> None:
             assert error.__notes__ == [f"the server exports {', '.join(names[:8])} and 2 more"]
 
 
-@in_event_loop
 async def test_a_handle_of_another_server_is_told(tmp_path: Path) -> None:
     service = _Mountd("/data")
     async with serving(tmp_path, "/data") as nfs_port, TcpServer(Dispatcher([service])) as mountd:
@@ -233,7 +225,6 @@ async def test_a_handle_of_another_server_is_told(tmp_path: Path) -> None:
             assert await fs.listdir() == []
 
 
-@in_event_loop
 async def test_a_url_may_name_a_file(tmp_path: Path) -> None:
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "file").write_bytes(b"abc")
@@ -276,7 +267,6 @@ class _PortMapper(PORT_MAPPER_V2_Service):
         return self.port if args == mapping(100005, 3, 6, 0) else 0
 
 
-@in_event_loop
 async def test_a_server_that_lists_nothing_is_asked_from_the_longest_path_up() -> None:
     service = _Mountd("/srv/data")
     async with TcpServer(Dispatcher([service])) as server:
@@ -311,7 +301,6 @@ async def test_a_server_that_lists_nothing_is_asked_from_the_longest_path_up() -
         ),
     ],
 )
-@in_event_loop
 async def test_a_refusal_to_mount_has_its_errno_and_tells_whom_the_server_admits(
     status: mountstat3, admitted: list[str], kind: type[OSError], told: str | None
 ) -> None:
@@ -328,7 +317,6 @@ async def test_a_refusal_to_mount_has_its_errno_and_tells_whom_the_server_admits
 
 
 @each_case(("scheme", "host"), [("rdma", "no.such.host.invalid"), ("tcp", "no.such.host.invalid"), ("tcp", "no..host")])
-@in_event_loop
 async def test_a_host_name_without_an_address_is_what_the_error_is_about(
     scheme: str, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,7 +339,6 @@ async def test_a_host_name_without_an_address_is_what_the_error_is_about(
         nfs_open("http://host/")
 
 
-@in_event_loop
 async def test_the_port_mapper_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
     service = _Mountd("/")
     async with TcpServer(Dispatcher([service])) as mountd, TcpServer(Dispatcher([])) as other:
@@ -365,7 +352,6 @@ async def test_the_port_mapper_is_asked_last(monkeypatch: pytest.MonkeyPatch) ->
             assert (await mount_export(url, ConnectOptions())).port == mountd.port
 
 
-@in_event_loop
 async def test_nobody_who_mounts_is_an_error_that_says_where_it_looked(monkeypatch: pytest.MonkeyPatch) -> None:
     async with TcpServer(Dispatcher([])) as other, TcpServer(Dispatcher([_PortMapper(0)])) as mapper:
         await other.listen()
@@ -380,7 +366,6 @@ async def test_nobody_who_mounts_is_an_error_that_says_where_it_looked(monkeypat
             await mount_export(url, ConnectOptions())
 
 
-@in_event_loop
 async def test_closing_unmounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mount_client, "_UNMOUNT_S", 60)
     service = _Mountd("/data")

@@ -7,10 +7,8 @@ import asyncio
 import pytest
 
 from rpcrdma.nfs.client.workers import run_each
-from support.event_loop import in_event_loop
 
 
-@in_event_loop
 async def test_after_a_failure_no_work_begins_and_work_in_progress_is_not_cancelled() -> None:
     begun: list[int] = []
     done: list[int] = []
@@ -33,7 +31,6 @@ async def test_after_a_failure_no_work_begins_and_work_in_progress_is_not_cancel
     assert done
 
 
-@in_event_loop
 async def test_work_in_progress_ends_with_the_task_that_waits_for_it() -> None:
     async def work(_item: int) -> None:
         await asyncio.Event().wait()

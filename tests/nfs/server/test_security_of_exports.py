@@ -27,7 +27,6 @@ from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.gss.flavors import SecurityFlavor
 from rpcrdma.rpc.service import CredentialTooWeak
 from support.cases import each_case
-from support.event_loop import in_event_loop
 from support.fake_gss import FakeMechanism
 
 ALICE = LocalUser(1000, 100, (4, 24))
@@ -73,7 +72,6 @@ async def serving(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("scheme", SCHEMES)
-@in_event_loop
 async def test_a_client_takes_the_first_flavor_of_the_export_for_which_it_has_a_credential(
     scheme: str, tmp_path: Path, mechanism: FakeMechanism
 ) -> None:
@@ -91,7 +89,6 @@ async def test_a_client_takes_the_first_flavor_of_the_export_for_which_it_has_a_
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("scheme", SCHEMES)
-@in_event_loop
 async def test_a_client_that_wants_another_flavor_than_the_export_is_told_those_it_takes(
     scheme: str, tmp_path: Path, mechanism: FakeMechanism
 ) -> None:
@@ -103,7 +100,6 @@ async def test_a_client_that_wants_another_flavor_than_the_export_is_told_those_
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("scheme", SCHEMES)
-@in_event_loop
 async def test_a_handle_is_of_no_use_with_another_flavor_than_its_export_takes(
     scheme: str, tmp_path: Path, mechanism: FakeMechanism, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -131,7 +127,6 @@ async def test_a_handle_is_of_no_use_with_another_flavor_than_its_export_takes(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("scheme", SCHEMES)
-@in_event_loop
 async def test_changes_that_kerberos_does_not_protect_need_the_consent_of_the_client_and_for_krb5p_of_the_server(
     scheme: str, tmp_path: Path, mechanism: FakeMechanism, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -152,7 +147,6 @@ async def test_changes_that_kerberos_does_not_protect_need_the_consent_of_the_cl
 
 
 @pytest.mark.thorough
-@in_event_loop
 async def test_the_list_of_exports_has_the_flavors_in_order(tmp_path: Path, mechanism: FakeMechanism) -> None:
     async with serving(tmp_path, mechanism, home=(KRB5P, KRB5I), pub=(SYS, NONE)) as urls:
         found = await list_exports(parse_url(urls["tcp"].format("")), ConnectOptions())
@@ -189,7 +183,6 @@ def test_a_caller_acts_as_a_local_user_squashed_as_the_export_says(
 @pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
 @pytest.mark.parametrize("scheme", SCHEMES)
-@in_event_loop
 async def test_files_belong_to_the_user_of_the_principal_and_not_to_the_one_of_the_claim(
     scheme: str, tmp_path: Path, mechanism: FakeMechanism
 ) -> None:

@@ -25,7 +25,6 @@ from rpcrdma.nfs.server.export import ANONYMOUS, Export
 from rpcrdma.nfs.server.file_access import Callers, SwitchedCaller
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 from support.cases import each_case
-from support.event_loop import in_event_loop
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
 
@@ -272,7 +271,6 @@ def test_only_what_differs_from_the_servers_identity_is_changed(tree: Path) -> N
 
 @pytest.mark.thorough
 @needs_root
-@in_event_loop
 async def test_a_worker_thread_acts_as_each_caller_though_it_keeps_the_identity_of_the_last(open_place: Path) -> None:
     """One thread runs all calls, and the identity of an earlier caller gives no right to a later one."""
     tree, state_directory = open_place / "export", open_place / "state"

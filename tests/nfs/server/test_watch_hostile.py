@@ -31,7 +31,6 @@ from rpcrdma.nfs.watch import (
 )
 from rpcrdma.rpc.service import CallContext, Service
 from support.cases import each_case
-from support.event_loop import in_event_loop
 from support.watch_rig import Replica, Scripted, hostile, serving, status, subscription, take, until, words
 
 # Reverse calls of each version have tests of their own.
@@ -40,7 +39,6 @@ over_both = pytest.mark.providers("iwarp")
 
 
 @over_both
-@in_event_loop
 async def test_who_never_acknowledges_costs_a_bounded_number_of_calls(
     tmp_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,7 +92,6 @@ async def test_who_never_acknowledges_costs_a_bounded_number_of_calls(
 
 @over_both
 @each_case("answer", [lambda batch: batch.first + 1000, lambda batch: batch.first - 2, lambda _: 1 // 0])
-@in_event_loop
 async def test_an_answer_that_cannot_be_ends_that_subscription_alone(
     tmp_path: Path, scheme: str, answer: Callable[[watch_batch], int]
 ) -> None:
@@ -109,7 +106,6 @@ async def test_an_answer_that_cannot_be_ends_that_subscription_alone(
 
 
 @over_both
-@in_event_loop
 async def test_a_client_that_offers_nothing_is_told_nothing(tmp_path: Path, scheme: str) -> None:
     options = ConnectOptions(services=[Service.__new__(type("Other", (WATCHER_V1_Service,), {}))], reconnect=False)
     async with serving(tmp_path, scheme) as rig, connect(rig.url, WATCH_V1, options=options) as connection:
@@ -118,7 +114,6 @@ async def test_a_client_that_offers_nothing_is_told_nothing(tmp_path: Path, sche
         await until(lambda: rig.watch.subscriptions == 0)
 
 
-@in_event_loop
 async def test_places_are_dealt_out_by_client_and_by_connection_and_those_away_give_way(tmp_path: Path) -> None:
     async with serving(tmp_path, "tcp") as rig, AsyncExitStack() as stack:
         numbers = itertools.count(1)
@@ -158,7 +153,6 @@ async def test_places_are_dealt_out_by_client_and_by_connection_and_those_away_g
         await again.call(UNSUBSCRIBE, (5).to_bytes(16, "big"))
 
 
-@in_event_loop
 async def test_when_all_places_are_taken_who_is_away_longest_gives_way_to_another_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,7 +173,6 @@ async def test_when_all_places_are_taken_who_is_away_longest_gives_way_to_anothe
             assert {each.identifier[-1] for each in subscriptions} == {away[1], 3}
 
 
-@in_event_loop
 async def test_nobody_goes_on_with_the_subscription_of_another(tmp_path: Path) -> None:
     async with (
         serving(tmp_path, "tcp") as rig,
@@ -197,7 +190,6 @@ async def test_nobody_goes_on_with_the_subscription_of_another(tmp_path: Path) -
 
 
 @each_case("number", [17, 0])
-@in_event_loop
 async def test_numbers_that_were_never_told_lead_to_a_rescan(tmp_path: Path, number: int) -> None:
     async with (
         serving(tmp_path, "tcp") as rig,
@@ -255,7 +247,6 @@ async def listen(liar: Liar) -> tuple[list[str], str]:
     return heard, ""
 
 
-@in_event_loop
 async def test_a_client_knows_by_the_numbers_what_it_has_missed() -> None:
     a, b = told(watch_kind.WATCH_CREATED, "a"), told(watch_kind.WATCH_CREATED, "b")
     liar = Liar([(1, [a]), (1, [a, b]), (5, [a]), (9, [told(watch_kind.WATCH_RESCAN, ""), b])])
@@ -263,7 +254,6 @@ async def test_a_client_knows_by_the_numbers_what_it_has_missed() -> None:
     assert liar.answers == [1, 2, 5, 10]
 
 
-@in_event_loop
 async def test_a_server_that_tells_of_what_cannot_be_is_heard_no_more() -> None:
     good, bad = told(watch_kind.WATCH_CREATED, "a"), told(watch_kind.WATCH_CREATED, "../../etc")
     assert await listen(Liar([(1, [good, bad]), (3, [good])])) == (["created a"], "RemoteProtocolError")

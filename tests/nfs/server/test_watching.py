@@ -21,7 +21,6 @@ from rpcrdma.nfs.server import change_journal, directory_watcher, inotify_thread
 from rpcrdma.nfs.server.watch_service import WatchService
 from rpcrdma.nfs.watch import SUBSCRIBE, WATCH_V1
 from rpcrdma.transport import TransportConfig
-from support.event_loop import in_event_loop
 from support.waiting import until
 from support.watch_rig import Replica, build, hostile, reconnected, serving, subscription, take, take_until, words
 
@@ -39,7 +38,6 @@ def _halves_find_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @over_both
 @pytest.mark.usefixtures("_halves_find_each_other")
-@in_event_loop
 async def test_changes_arrive_in_order_with_renamings_in_one(tmp_path: Path, scheme: str) -> None:
     async with serving(tmp_path, scheme) as rig, rig.watching() as changes:
         (rig.top / "a").write_text("content")
@@ -61,7 +59,6 @@ async def test_changes_arrive_in_order_with_renamings_in_one(tmp_path: Path, sch
 
 
 @pytest.mark.usefixtures("_halves_find_each_other")
-@in_event_loop
 async def test_what_clients_do_is_told_as_well_also_of_a_read_only_export(tmp_path: Path) -> None:
     async with serving(tmp_path, "tcp") as rig, rig.watching(recursive=True) as changes:
         async with nfs_open(f"{rig.url}/", mount_port=rig.mount_port) as fs:
@@ -103,7 +100,6 @@ def disturb(top: Path, outside: Path, choose: random.Random) -> None:
 
 # In each version: the two tests behind this one.
 @pytest.mark.parametrize("scheme", ["rdma-iwarp-1", "tcp"], indirect=True)
-@in_event_loop
 async def test_a_replica_that_follows_the_changes_is_right_whatever_is_cut(tmp_path: Path, scheme: str) -> None:
     choose = random.Random(11)
     (tmp_path / "outside").mkdir()
@@ -130,7 +126,6 @@ async def test_a_replica_that_follows_the_changes_is_right_whatever_is_cut(tmp_p
 
 @over_both
 @pytest.mark.usefixtures("_halves_find_each_other")
-@in_event_loop
 async def test_what_happens_while_the_connection_is_away_is_told_afterwards(tmp_path: Path, scheme: str) -> None:
     told: list[int] = []
     async with serving(tmp_path, scheme) as rig, rig.watching(on_reconnected=lambda: told.append(1)) as changes:
@@ -149,7 +144,6 @@ async def test_what_happens_while_the_connection_is_away_is_told_afterwards(tmp_
 
 
 @over_both
-@in_event_loop
 async def test_a_server_that_was_started_again_asks_for_a_rescan(tmp_path: Path, scheme: str) -> None:
     async with serving(tmp_path, scheme) as rig, rig.watching() as changes:
         (rig.top / "a").touch()
@@ -172,7 +166,6 @@ async def test_a_server_that_was_started_again_asks_for_a_rescan(tmp_path: Path,
 
 
 @pytest.mark.usefixtures("each_version")
-@in_event_loop
 async def test_more_changes_than_are_kept_become_a_rescan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_journal.ChangeJournal.__init__, "__kwdefaults__", {"entries_max": 5, "octets_max": 9999})
     async with serving(tmp_path, "rdma") as rig, rig.watching() as changes:
@@ -187,7 +180,6 @@ async def test_more_changes_than_are_kept_become_a_rescan(tmp_path: Path, monkey
         assert words(await take(changes, 1)) == ["created a"]
 
 
-@in_event_loop
 async def test_what_the_server_or_the_program_cannot_keep_becomes_a_rescan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -238,7 +230,6 @@ def flood(top: Path) -> None:
 
 
 @pytest.mark.usefixtures("each_version")
-@in_event_loop
 async def test_long_paths_travel_or_become_a_rescan(tmp_path: Path) -> None:
     async with serving(tmp_path, "rdma") as rig, rig.watching(recursive=True) as changes:
         deep = rig.top
@@ -257,7 +248,6 @@ async def test_long_paths_travel_or_become_a_rescan(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("each_version")
-@in_event_loop
 async def test_the_end_of_a_directory_is_an_error_to_who_watches_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,7 +262,6 @@ async def test_the_end_of_a_directory_is_an_error_to_who_watches_it(
         await until(lambda: rig.watch.subscriptions == 0)
 
 
-@in_event_loop
 async def test_what_cannot_be_watched_says_why(tmp_path: Path) -> None:
     async with serving(tmp_path, "tcp") as rig:
         (rig.top / "file").touch()
@@ -292,7 +281,6 @@ async def test_what_cannot_be_watched_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("each_version")
-@in_event_loop
 async def test_leaving_the_block_ends_the_subscription_and_its_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,7 +299,6 @@ async def test_leaving_the_block_ends_the_subscription_and_its_connection(
 
 
 @over_both
-@in_event_loop
 async def test_a_caller_knows_how_much_fits_without_chunks(tmp_path: Path, scheme: str) -> None:
     async with (
         serving(tmp_path, scheme) as rig,
