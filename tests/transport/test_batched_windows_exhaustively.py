@@ -10,7 +10,6 @@ from __future__ import annotations
 import pytest
 
 from rpcrdma.transport.message import Outgoing
-from support.cases import each_case
 from window_space import (
     GROUP,
     NESTED,
@@ -24,6 +23,7 @@ from window_space import (
     print_sizes,
 )
 
+# Each case is an item: `make mutate` runs no item of more than two seconds.
 pytestmark = pytest.mark.thorough
 
 BATCHES = {
@@ -38,8 +38,8 @@ BATCHES = {
 
 
 @pytest.mark.req("V2-4", "V2-7", "V2-44")
-@each_case("kind", WINDOWS)
-@each_case("name", BATCHES)
+@pytest.mark.parametrize("kind", WINDOWS)
+@pytest.mark.parametrize("name", BATCHES)
 def test_every_interleaving_of_batches_comes_to_its_end(name: str, kind: type[Window]) -> None:
     assert BATCHES[name].space(kind).explore() > 200
 
@@ -53,7 +53,7 @@ class OnePaid:
         return self.admit(first)
 
 
-@each_case("kind", WINDOWS)
+@pytest.mark.parametrize("kind", WINDOWS)
 def test_calls_that_are_not_counted_are_found(kind: type[Window]) -> None:
     with pytest.raises(Stuck):
         explore_mistaken(OnePaid, kind, BATCHES["calls together"])

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from rpcrdma.rtr.requests import Promises
 from rpcrdma.transport.message import Inbound, Kind
-from support.cases import each_case
 from window_space import (
     DROPPED,
     ERROR,
@@ -38,6 +37,7 @@ from window_space import (
     print_sizes,
 )
 
+# Each case is an item: `make mutate` runs no item of more than two seconds.
 pytestmark = pytest.mark.thorough
 
 SCENARIOS = {
@@ -91,15 +91,15 @@ def small_windows(*calls: tuple[Call, ...]) -> Iterator[Scenario]:
 
 
 @pytest.mark.req("V2-4", "V2-7", "V2-44")
-@each_case("kind", WINDOWS)
-@each_case("name", SCENARIOS)
+@pytest.mark.parametrize("kind", WINDOWS)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_every_interleaving_comes_to_its_end(name: str, kind: type[Window]) -> None:
     floor = 50 if "drop" in name else 200
     assert SCENARIOS[name].space(kind).explore() > floor
 
 
 @pytest.mark.req("V2-4", "V2-7", "V2-44")
-@each_case("kind", WINDOWS)
+@pytest.mark.parametrize("kind", WINDOWS)
 def test_small_windows_of_every_size_come_to_their_end(kind: type[Window]) -> None:
     count = 0
     for scenario in small_windows((Call(1, 2, nested=True),), (Call(3, 1),)):
@@ -108,8 +108,8 @@ def test_small_windows_of_every_size_come_to_their_end(kind: type[Window]) -> No
 
 
 @pytest.mark.req("V2-4", "V2-7", "RT-3")
-@each_case("kind", WINDOWS)
-@each_case("name", GROUPS)
+@pytest.mark.parametrize("kind", WINDOWS)
+@pytest.mark.parametrize("name", GROUPS)
 def test_groups_that_go_when_all_their_credits_are_there_come_to_their_end(name: str, kind: type[Window]) -> None:
     assert GROUPS[name].space(kind).explore() >= 20
 
@@ -282,7 +282,6 @@ class NoneOverPromises(Promises):
         self._take(messages)
 
 
-# Each is an item: `make mutate` runs no item of more than two seconds.
 @pytest.mark.parametrize(
     ("mistake", "kinds", "name", "outcome"),
     [
