@@ -11,7 +11,7 @@ from rpcrdma.aio.drivers.effects import Effects
 from rpcrdma.simulation.workers import SimulatedWorkerPool
 from support.loops import decorator_of
 
-__all__ = ["JumpingLoop", "jumping", "now_s", "run", "time_passes"]
+__all__ = ["JumpingLoop", "jumping", "now_s", "run"]
 
 T = TypeVar("T")
 
@@ -60,12 +60,6 @@ def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 def now_s() -> float:
     return asyncio.get_running_loop().time()
-
-
-async def time_passes(duration_s: float) -> None:
-    """Lets the clock of a `JumpingLoop` go on."""
-    assert isinstance(asyncio.get_running_loop(), JumpingLoop)
-    await asyncio.sleep(duration_s)
 
 
 jumping = decorator_of(run)

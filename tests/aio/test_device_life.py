@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 
-from jumping_sockets import jumping, time_passes
+from jumping_sockets import jumping
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.client.connection import Connection
 from rpcrdma.aio.drivers import verbs_devices, verbs_listening, verbs_manager
@@ -33,7 +33,7 @@ from rpcrdma.verbs.binding import DeviceEventKind, ManagerEvent, ManagerEventKin
 from support.cases import each_case
 from support.device_in_memory import DeviceInMemory
 from support.programs import procedure
-from support.waiting import until
+from support.waiting import time_passes, until
 
 NUMBER = 0x20BADBEE
 ECHO, SLOW = procedure(NUMBER, 1, "echo"), procedure(NUMBER, 2, "slow")

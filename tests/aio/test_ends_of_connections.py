@@ -15,6 +15,7 @@ from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.verbs import SoftwareProtectionDomain
 from support.cases import each_case
 from support.raw_iwarp import startup_frame
+from support.waiting import time_passes
 
 
 async def taken() -> None:
@@ -44,7 +45,7 @@ async def ended_after(far: socket.socket, near: socket.socket, chatter_s: float 
     while chatter_s is not None and now_s() - begun_s < last_s and not closed.done():
         far.send(b"\0")
         await taken()
-        await asyncio.sleep(chatter_s)
+        await time_passes(chatter_s)
     return await closed - begun_s
 
 
@@ -69,7 +70,7 @@ def test_a_peer_that_ends_its_stream_is_not_awaited() -> None:
         with near, far:
 
             async def end() -> None:
-                await asyncio.sleep(0.1)
+                await time_passes(0.1)
                 far.shutdown(socket.SHUT_WR)
                 await taken()
 

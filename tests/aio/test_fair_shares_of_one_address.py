@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import local_tcp
-from jumping_sockets import now_s, time_passes
+from jumping_sockets import now_s
 from local_tcp import without_network
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.tcp_server import TcpServer
@@ -31,7 +31,7 @@ from support.raw_calls import (
     write_call,
 )
 from support.raw_socket import RawSocketPeer
-from support.waiting import until
+from support.waiting import time_passes, until
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20

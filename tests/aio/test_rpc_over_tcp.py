@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import local_tcp
-from jumping_sockets import now_s, time_passes
+from jumping_sockets import now_s
 from local_tcp import LocalSocket, received_until_closed, without_network
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.connections import tcp_calls_taken
@@ -20,7 +20,7 @@ from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.errors import CallTimeout, MessageTooLong, TransportClosed
 from rpcrdma.rpc.record import LAST_FRAGMENT
 from support.cases import each_case
-from support.waiting import until
+from support.waiting import time_passes, until
 from tcp_rig import ECHO, MIB, REPLY, REQUEST, STORE, Rig, exactly, raw_call, record, send, serving
 
 BULK = raw_call(STORE, bytes(MIB - 1000))

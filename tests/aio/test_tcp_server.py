@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import local_tcp
-from jumping_sockets import now_s, time_passes
+from jumping_sockets import now_s
 from local_tcp import with_threads, without_network
 from rpcrdma.aio.answering.answering import HandlerRunner
 from rpcrdma.aio.answering.buffer_pool import BufferPool
@@ -22,7 +22,7 @@ from rpcrdma.aio.drivers import listener as listener_module
 from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.dispatch import Dispatcher
-from support.waiting import until
+from support.waiting import time_passes, until
 from tcp_rig import BLOCK, DOUBLE, GATED, MIB, READ, Sample, serving
 
 

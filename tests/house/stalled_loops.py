@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from rpcrdma.simulation.loop import VirtualLoop
+from support.waiting import has_own_clock
 
 _random = random.Random()
 _run_once = asyncio.BaseEventLoop._run_once  # type: ignore[attr-defined]
@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     share, length_s = map(float, config.getoption("--stalls").split(":"))
 
     def stalled_run_once(loop: asyncio.BaseEventLoop) -> None:
-        if not isinstance(loop, VirtualLoop) and _random.random() < share:
+        if not has_own_clock(loop) and _random.random() < share:
             time.sleep(length_s)
         _run_once(loop)
 
