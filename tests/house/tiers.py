@@ -17,6 +17,9 @@ _PROCESSES = {"os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subproces
 _ADDRESSES = {"socket.bind", "socket.connect"}
 _FAMILIES = {socket.AF_INET, socket.AF_INET6}
 
+JOURNEYS_MAX = 40
+"""What all of them take is a quarter of the minute of `make test`."""
+
 _reached_out: set[str] = set()
 """The events by which the running test has left its process."""
 
@@ -28,6 +31,12 @@ def _notice(event: str, details: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_notice)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    journeys = sum(any(item.iter_markers("journey")) for item in items)
+    if journeys > JOURNEYS_MAX:
+        raise pytest.UsageError(f"{journeys} journeys: {JOURNEYS_MAX} at most, the others are `thorough`")
 
 
 @pytest.hookimpl(tryfirst=True)
