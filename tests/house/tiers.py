@@ -17,6 +17,9 @@ _PROCESSES = {"os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subproces
 _ADDRESSES = {"socket.bind", "socket.connect"}
 _FAMILIES = {socket.AF_INET, socket.AF_INET6}
 
+_ELSEWHERE = {"thorough", "journey", "interop", "scale", "data_tools"}
+"""The marks of tests that may leave their process."""
+
 JOURNEYS_MAX = 40
 """What all of them take is a quarter of the minute of `make test`."""
 
@@ -48,6 +51,6 @@ def pytest_runtest_setup() -> None:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Fails a test of the wrong tier."""
     result = yield
-    if _reached_out and not any(item.iter_markers("thorough")) and not any(item.iter_markers("journey")):
+    if _reached_out and not any(mark.name in _ELSEWHERE for mark in item.iter_markers()):
         pytest.fail(f"mark the test `thorough`, or have it stay in its process: it caused {sorted(_reached_out)}")
     return result
