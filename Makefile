@@ -106,15 +106,15 @@ test: $(DEV_STAMP)
 test-all: $(DEV_STAMP)
 	$(PYTEST) -m '$(SUITE)' --ledger 'make test-all'
 
-# `make test-stalled SEED=7 STALLS='0.02:0.08' BUSY=0`: probability and seconds of a stall, a run of all tests for each;
-# then `make test` beside so many busy processes.
+# `make test-stalled SEED=7 STALLS='0.02:0.08' TESTS=tests/aio BUSY=0`: probability and seconds of a stall, a run of all
+# tests, or of those in some folders, for each; then `make test` beside so many busy processes.
 test-stalled: STALLS := 0.02:0.08 0.002:1
 test-stalled: SEED := 1
 test-stalled: BUSY := 4
 test-stalled: $(DEV_STAMP)
 	@set -e; for stalls in $(STALLS); do \
 		echo "== stalls $$stalls, seed $(SEED)"; \
-		$(PYTEST) --stalls $$stalls --stall-seed $(SEED) -m '$(SUITE)'; \
+		$(PYTEST) --stalls $$stalls --stall-seed $(SEED) -m '$(SUITE)' $(TESTS); \
 	done
 	@test $(BUSY) = 0 || { echo '== beside $(BUSY) busy processes'; trap 'kill $$busy' EXIT; \
 		for number in $$(seq $(BUSY)); do $(BIN)/python -c 'while True: pass' & busy="$$busy $$!"; done; \

@@ -9,15 +9,16 @@ import os
 import stat
 import tracemalloc
 from asyncio import run
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rpcrdma.nfs.client import FileChanged
+from rpcrdma.nfs.client import FileChanged, FileOptions
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.errors import NfsError
-from rpcrdma.nfs.v3 import nfsstat3, nfstime3
+from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
 from support.cases import each_case
 from support.octets import pattern
 from support.waiting import closing, once, until
@@ -351,3 +352,21 @@ def test_a_large_upload_takes_little_memory(server: Any, mounted: Any, tmp_path:
     assert got == size
     assert server.calls["COMMIT"] >= 2
     assert peak < 24 << 20
+
+
+@each_case("size", [1 << 40, 1 << 63, (1 << 64) - 1])
+def test_a_download_ends_with_the_data_whatever_size_the_server_says(
+    new_server: Any, tmp_path: Path, size: int
+) -> None:
+    server, mounted = new_server()
+    server.put("/file", b"abc")
+    honest = server.fattr
+
+    def lying(thing: Any) -> Any:
+        attributes = honest(thing)
+        return replace(attributes, size=size) if thing.type == ftype3.NF3REG else attributes
+
+    server.fattr = lying
+    assert run(once(mounted(), "download", "/file", tmp_path)) == 3
+    assert (tmp_path / "file").read_bytes() == b"abc"
+    assert server.calls["READ"] <= FileOptions().direct_calls

@@ -228,8 +228,14 @@ class FileTransfer:
         begin = max(0, min(file.size, attributes.size) - window) // block * block
         order = InOrder(window)
         self.count(begin)
-        starts = iter(range(begin, attributes.size, block))
         end: int | None = None
+
+        def starts() -> Iterator[int]:
+            # The size is the server's claim: what the server has ends before it does.
+            start = begin
+            while start < attributes.size and (end is None or start < end):
+                yield start
+                start += block
 
         async def fetch_range(start: int, octets: int) -> None:
             nonlocal end
@@ -247,15 +253,13 @@ class FileTransfer:
             self.count(got)
 
         async def fetch(start: int) -> None:
-            if end is not None and start >= end:
-                return
             # No more than the file has: the buffer is exposed for as many octets as are asked for, and analysers
             # of captures take a Write chunk that is not filled for a damaged one.
             async with order.turn(start) if self.resume else contextlib.nullcontext():
                 await fetch_range(start, min(block, attributes.size - start))
 
         try:
-            await run_each(min(self._volume.options.direct_calls, -(-attributes.size // block)), starts, fetch)
+            await run_each(min(self._volume.options.direct_calls, -(-attributes.size // block)), starts(), fetch)
             # The file may have grown since its size was asked for.
             start = attributes.size
             while end is None:
