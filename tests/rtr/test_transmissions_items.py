@@ -421,6 +421,16 @@ def test_the_range_with_all_arguments_is_for_the_results(
     assert answered(peer) == items
 
 
+@pytest.mark.req("RT-9")
+@each_case(("more", "item"), [(0, PLACED), (-1, NOTHING), (-PAGE, NOTHING)])
+def test_positions_count_the_items_that_the_request_has_elsewhere(more: int, item: tuple[int, int]) -> None:
+    peer = TransmissionPeer(Role.SERVER)
+    start = END + 4
+    asked = directions((0, start + PAGE + more))
+    peer.request(CALL + words(PAGE - 3), in_segments(start, PAGE - 3, 0), directions=asked, data=bytes(PAGE - 3))
+    assert answered(peer) == [item]
+
+
 @pytest.mark.req("RT-7")
 @each_case(("begin", "written"), [(START, True), (END, False)])
 def test_memory_of_a_range_without_the_arguments_is_not_written(begin: int, written: bool) -> None:
