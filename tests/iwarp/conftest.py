@@ -13,8 +13,7 @@ from support import raw_iwarp
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.get_closest_marker("in_python") is None:
-        natively = pytest.param("natively", marks=pytest.mark.thorough)
-        metafunc.parametrize("receiving", ["in Python", natively], indirect=True)
+        metafunc.parametrize("receiving", ["in Python", "natively"], indirect=True)
 
 
 @pytest.fixture(autouse=True)
