@@ -79,7 +79,6 @@ def without_cuts(stream: bytes, crc: bool) -> list[tuple[bytes, bytes]]:
     return messages
 
 
-@pytest.mark.thorough
 @given(st.data(), st.booleans(), st.sampled_from([1460, 9000, 65_000]))
 def test_both_senders_send_the_same_messages(data: st.DataObject, crc: bool, emss: int) -> None:
     streams: list[bytes] = []
