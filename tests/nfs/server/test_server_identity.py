@@ -439,6 +439,13 @@ def test_a_private_directory_is_entered_and_listed_by_its_owner_only(server: Any
     assert not entry.name_handle.handle_follows
 
 
+@needs_root
+def test_mounting_below_an_export_takes_the_right_to_get_there(server: Any, tree: Path) -> None:
+    own(tree / "a", 1000, 1000, 0o700)
+    assert server.call("mnt", "/a/b", as_=ALICE).fhs_status.name == "MNT3_OK"
+    assert server.call("mnt", "/a/b", as_=BOB).fhs_status.name == "MNT3ERR_ACCES"
+
+
 AS_A_USER = """
 import json, os, sys
 sys.path.insert(0, sys.argv[1])
