@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from rpcrdma.aio.drivers.effects import Effects
+from rpcrdma.simulation.loop import VirtualLoop
 from rpcrdma.simulation.workers import SimulatedWorkerPool
 from support.loops import decorator_of
 
@@ -40,17 +41,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self.selector.now_s
 
-    def run_in_executor(  # type: ignore[override]
-        self, executor: object, func: Callable[..., T], *args: Any
-    ) -> asyncio.Future[T]:
-        """Runs the function at once, in no time."""
-        del executor
-        future: asyncio.Future[T] = self.create_future()
-        try:
-            future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 - the caller's, as of a thread
-            future.set_exception(error)
-        return future
+    run_in_executor = VirtualLoop.run_in_executor
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:

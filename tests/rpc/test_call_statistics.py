@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from rpcrdma.limits import CALL_OUTCOMES_MAX, CALL_STATUSES_MAX
 from rpcrdma.nfs import mount, v3
-from rpcrdma.rpc import call_statistics
 from rpcrdma.rpc.call_statistics import (
     CANCELLED,
     CONNECTION_LOST,
@@ -30,10 +28,12 @@ from rpcrdma.rpc.call_statistics import (
     in_order,
     together,
 )
-from rpcrdma.rpc.histogram import Histogram, bucket_of
+from rpcrdma.rpc.histogram import Histogram
 from rpcrdma.rpc.program import Procedure, null_procedure
 from rpcrdma.transport import Call
 from support.cases import each_case
+
+pytestmark = pytest.mark.usefixtures("bounded_looks")
 
 MS = 1_000_000
 PLACE = (v3.READ.program, v3.READ.version, v3.READ.name)
@@ -175,18 +175,6 @@ def test_results_with_a_status_are_counted_by_it() -> None:
         ("MOUNTPROC3_MNT", SUCCESS),
         ("MOUNTPROC3_MNT", "MNT3ERR_ACCES"),
     ]
-
-
-@pytest.fixture(autouse=True)
-def _bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counting comes to an end: 3000 looks for a bucket are more than any test here needs."""
-    looks = itertools.count(1)
-
-    def look(duration_ns: int) -> int:
-        assert next(looks) < 3000
-        return bucket_of(duration_ns)
-
-    monkeypatch.setattr(call_statistics, "bucket_of", look)
 
 
 def counts() -> CallCounts:

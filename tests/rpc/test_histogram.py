@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -13,24 +12,14 @@ from rpcrdma.rpc.call_statistics import Durations
 from rpcrdma.rpc.histogram import BUCKETS, UNIT_BITS, UNIT_NS, Histogram, bucket_of, bucket_start_ns
 from support.cases import each_case
 
+pytestmark = pytest.mark.usefixtures("bounded_looks")
+
 STARTS = [
     unit << power
     for power, units in [(8, range(8)), *((power, range(4, 8)) for power in range(9, 39))]
     for unit in units
 ]
 """Four to each power of two, from eight units of 256 ns on."""
-
-
-@pytest.fixture(autouse=True)
-def _bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counting comes to an end: 3000 looks for a bucket are more than any test here needs."""
-    looks = itertools.count(1)
-
-    def look(duration_ns: int) -> int:
-        assert next(looks) < 3000
-        return bucket_of(duration_ns)
-
-    monkeypatch.setattr(call_statistics, "bucket_of", look)
 
 
 def test_buckets_are_four_to_each_power_of_two() -> None:
