@@ -42,15 +42,15 @@ DUMPS = {
 
 
 @pytest.mark.thorough
-@each_case("name", DUMPS)
-@each_case("length", [1, 15, 16, 17, 100, 1000])
-def test_dumps_of_other_programs(name: str, length: int) -> None:
+@pytest.mark.parametrize("name", DUMPS)
+def test_dumps_of_other_programs(name: str) -> None:
     command = DUMPS[name]
     if shutil.which(command[0]) is None:
         pytest.skip(reason=f"needs {command[0]}")
-    octets = random.Random(length).randbytes(length)
-    text = subprocess.run(command, input=octets, capture_output=True, check=True).stdout.decode("ascii", "replace")
-    assert read_hex(text).octets == octets
+    for length in (1, 15, 16, 17, 100, 1000):
+        octets = random.Random(length).randbytes(length)
+        text = subprocess.run(command, input=octets, capture_output=True, check=True).stdout.decode("ascii", "replace")
+        assert read_hex(text).octets == octets
 
 
 XXD = """\

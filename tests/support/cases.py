@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.client import connect
+
 __all__ = ["each_case"]
 
 
@@ -36,11 +38,15 @@ def each_case(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[Cal
         @functools.wraps(test)
         def run(*instance: Any, **fixtures: Any) -> None:
             for number, row in enumerate(rows):
+                # As before each item: a case meets its servers for the first time.
+                connect._KNOWN_SERVERS.clear()
                 with ExitStack() as stack:
                     try:
                         outcome = test(*instance, **_renewed(fixtures, number, stack), **row)
                         if inspect.iscoroutine(outcome):
                             asyncio.run(outcome)
+                    except pytest.skip.Exception as reason:
+                        raise AssertionError(f"a case would skip those after it: parametrize ({reason})") from None
                     except BaseException as error:
                         error.add_note("case: " + ", ".join(f"{name}={value!r}"[:300] for name, value in row.items()))
                         raise
