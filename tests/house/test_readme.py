@@ -200,7 +200,7 @@ def test_certificates_made_as_documented_authenticate_hosts(directory: Path) -> 
 IMPORTING = "\n".join(path.read_text() for path in PAGES if path.name != RUN_WHOLE)
 
 
-@each_case("body", [body for _, body in blocks("python", IMPORTING)])
+@pytest.mark.parametrize("body", [body for _, body in blocks("python", IMPORTING)])
 def test_python_imports_what_exists(body: str) -> None:
     tree = ast.parse(body)
     for tool in DATA_TOOLS & {
