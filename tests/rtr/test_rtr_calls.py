@@ -395,11 +395,8 @@ def test_arguments_that_no_request_holds_are_read_where_results_are_directed() -
 
 
 def test_calls_of_the_same_sizes_have_one_plan() -> None:
-    carrier = calls()
-    bounds = limits()
-
-    # A plan that is gone could leave its address to the next one.
-    plans: list[object] = []
+    carrier, bounds = calls(), limits()
+    plans: list[object] = []  # kept: one that is gone could leave its address to the next
 
     def plan(sent: Payload, results: Sequence[int] = (), **options: Any) -> int:
         plans.append(taken(carrier, call(sent, results, bounds=bounds, **options)).plan)
