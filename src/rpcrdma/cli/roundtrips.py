@@ -190,7 +190,8 @@ def _print(args: argparse.Namespace, model: FabricModel, table: Iterable[Row]) -
         f"profile {args.profile}"
     )
     for operation, same in itertools.groupby(table, key=lambda row: row.operation):
-        console.data(f"\n{operation}")
+        console.data("")
+        console.data(operation)
         together = list(same)
         lines = [[row.variant, *cells(row.account)] for row in together]
         console.table(lines, right=range(1, 1 + len(COLUMNS)), headings=["variant", *COLUMNS])
