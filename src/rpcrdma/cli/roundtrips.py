@@ -142,7 +142,7 @@ def _cannot_plot(file: Path) -> tuple[str, str] | None:
     if file.suffix != ".svg":
         return f"{file}: plots are SVG files", "choose a name that ends in .svg"
     if importlib.util.find_spec("matplotlib") is None:
-        return "--plot needs the package matplotlib", "install it: pip install 'rpcrdma[plots]'"
+        return "--plot needs the package matplotlib", "install it: pip install matplotlib"
     return None
 
 
