@@ -34,6 +34,7 @@ from rpcrdma.iwarp import untagged as untagged_messages
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.tagged import TaggedMessages
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.server.data import DataProcedures
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rtr import extension, groups, layout
 from rpcrdma.scripted import Outcome, run_conversation
@@ -243,6 +244,17 @@ def with_padded_lengths(lists: Any) -> Any:
     return lists._replace(writes=writes)
 
 
+def other_data_stored(patch: pytest.MonkeyPatch) -> None:
+    right = DataProcedures._write
+
+    def write(self: DataProcedures, *of: Any) -> Any:
+        args = of[-1]
+        args.data = bytes(args.data)[:-1] + b"\x77"
+        return right(self, *of)
+
+    patch.setattr(DataProcedures, "_write", write)
+
+
 def padding_written(patch: pytest.MonkeyPatch) -> None:
     right = IwarpQueuePair.post_write
 
@@ -388,6 +400,9 @@ MUTATIONS = {
         chunks(with_padded_lengths), ("v1.read.5-into-8", "v1.read.1-into-1", "v1.read.10-into-segments-1-2-3-4")
     ),
     "writes padding": Mutation(padding_written, ("v1.read.5-into-8", "v1.read.1-into-1")),
+    "stores other data": Mutation(
+        other_data_stored, ("v1.write.[1-5]", "v1.write.[135]-padded*", "v2.write.5", "v2.rtr.write.*t")
+    ),
     "invalidates uninvited": Mutation(always_invalidating, ("v1.invalidation.n*", "v1.invalidation.other-version")),
     "reduces attributes": Mutation(reduced_whole(v3.GETATTR), ("v1.getattr.write-chunk",)),
     "reduces a union": Mutation(reduced_whole(v3.READ), ("v1.read.5001-into-8192",)),
@@ -424,6 +439,37 @@ def test_a_mistake_in_our_server_is_caught(judge: Judge, monkeypatch: pytest.Mon
     # The first answers of a version 1 that is broken may be wrong, too.
     met = ["1"] if all(check.id.startswith("v1.") for check in checks) else []
     assert caught(judge(checks, versions=versions, write=".", met=met, timeout_s=1.0)) == {check.id for check in checks}
+
+
+class _Unpadded(Payload):
+    """Its item stands in the stream without padding."""
+
+    def gather(self, leave_out: Iterable[BulkItem] = ()) -> list[Any]:
+        (item,) = self.items
+        at = item.at
+        return super().gather(leave_out) if [*leave_out] else [self.reduced[:at], item.data, self.reduced[at:]]
+
+
+def test_padding_as_of_ganesha_is_blamed_alone(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to 9.14 it has `size % 4` octets, which are not zero and also stand in the Write chunk of a READ."""
+    right = answering.ServerCall.success
+
+    def success(self: answering.ServerCall, result: Any) -> Payload:
+        reply = right(self, result)
+        if not reply.items:
+            return reply
+        (item,) = reply.items
+        data = bytes(item.data)
+        return _Unpadded(reply.reduced, [BulkItem(item.at, item.position, data + b"\xee" * (len(data) % 4))])
+
+    monkeypatch.setattr(answering.ServerCall, "success", success)
+    # Where the chunk has no room for its padding, ganesha leaves it out.
+    padded = ["5-into-8", "7-into-64", "5001-into-8192", "10-into-segments-4-4-4-4", "10-into-segments-3-0-16"]
+    ids = [f"v1.read.{name}" for name in ("inline", *padded)]
+    results = judge(chosen(*ids, "v1.write.*", "v1.invalidation.*"), write=".", met=["1"])
+    blamed = {r.check.id: (r.verdict, *r.statements) for r in results if r.verdict is not Verdict.CONFORMS}
+    assert blamed.pop("v1.read.inline") == (Verdict.VIOLATES, "V1-86")
+    assert blamed == dict.fromkeys(ids[1:], (Verdict.VIOLATES, "V1-28"))
 
 
 def test_a_server_that_continues_no_reply_conforms_with_the_resources_that_it_tells(

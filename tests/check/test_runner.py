@@ -6,19 +6,21 @@ import asyncio
 import struct
 from collections.abc import Collection, Mapping
 from typing import Any
+from unittest import mock
 
 import pytest
 from fake_servers import OBLIGING, FakeServer, Frame, Version2, closing, null_reply, serving
 
 from rpcrdma.check import CATALOGUE, Result, Verdict, run_checks, runner, spoken_versions
 from rpcrdma.check.catalogue.version_2 import DRAFTS
+from rpcrdma.check.runner import Witness
 from rpcrdma.errors import RpcError
-from rpcrdma.scripted import Outcome, run_conversation
+from rpcrdma.scripted import Failure, Outcome, RawTarget, run_conversation
 from rpcrdma.scripted.own_time import within
-from rpcrdma.simulation.loop import VirtualLoop
-from rpcrdma.simulation.loop import run as in_virtual_time
+from rpcrdma.simulation import loop as virtual
 from support import raw_replies
 from support.cases import each_case
+from support.loops import in_virtual_time
 from support.raw_iwarp import fpdu
 
 pytestmark = pytest.mark.thorough
@@ -144,7 +146,7 @@ def test_a_check_that_waits_for_a_call_which_does_not_come_ends_no_run() -> None
 def test_a_stall_of_the_judge_is_no_silence_of_the_server() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
+        assert isinstance(loop, virtual.VirtualLoop)
         answered = asyncio.Event()
         loop.call_later(0.01, loop.jump, 5.0)
         loop.call_later(0.3, answered.set)
@@ -156,7 +158,7 @@ def test_a_stall_of_the_judge_is_no_silence_of_the_server() -> None:
                 await asyncio.Event().wait()
         assert loop.time() - begun_s == pytest.approx(1.0)
 
-    in_virtual_time(main)
+    virtual.run(main)
 
 
 # The other connection
@@ -175,7 +177,7 @@ def test_another_connection_has_a_call_in_flight_when_a_check_begins() -> None:
     assert len(heard) > ours + 2
 
 
-def test_a_wrong_answer_elsewhere_after_a_mistake_is_a_violation_of_its_own() -> None:
+def test_a_wrong_answer_elsewhere_after_a_mistake_is_harm_and_breaks_no_statement_of_the_check() -> None:
     mistakes: list[int] = []
 
     def answer(frame: Frame, _received: int) -> bytes:
@@ -184,7 +186,7 @@ def test_a_wrong_answer_elsewhere_after_a_mistake_is_a_violation_of_its_own() ->
         return accepted(5 if mistakes and frame.xid >= OTHERS else 0, frame.xid)
 
     (result,) = checked(FakeServer(answer), "v1.null")
-    assert (result.verdict, result.others_ended) == (Verdict.VIOLATES, True)
+    assert (result.verdict, result.others_ended, result.statements) == (Verdict.HARMS, True, ())
     assert result.cause.startswith("another connection is answered wrong after this: expected accepted 0; found")
 
 
@@ -208,17 +210,80 @@ def test_a_server_that_always_answers_elsewhere_wrong_is_not_judged_by_it() -> N
     assert (result.verdict, result.cause) == (Verdict.CONFORMS, "")
 
 
-def test_the_end_of_another_connection_is_a_violation() -> None:
+@each_case(("ends", "found"), [(9, (Verdict.HARMS, "another connection ended after this, twice")),
+                               (1, (Verdict.CONFORMS, ""))])  # fmt: skip
+def test_the_end_of_another_connection_is_harm_if_the_check_does_it_again(
+    ends: int, found: tuple[Verdict, str]
+) -> None:
+    """Connections end for other causes as well."""
     mistakes: list[int] = []
 
     def answer(frame: Frame, received: int) -> bytes | None:
         if frame.xid < OTHERS:
             mistakes.append(frame.xid)
             return null_reply(frame.xid)
-        return None if mistakes and received > 2 else null_reply(frame.xid)
+        if mistakes and received > 2 and len(ended) < ends:
+            ended.append(frame.xid)
+            mistakes.clear()
+            return None
+        return null_reply(frame.xid)
 
+    ended: list[int] = []
     (result,) = checked(FakeServer(answer), "v1.null")
-    assert (result.verdict, result.cause) == (Verdict.VIOLATES, "another connection ended after this")
+    assert (result.verdict, result.cause) == found
+
+
+@each_case(("absent", "told", "gone"), [
+    (9, "the server answered no connection after this, and does again", False),
+    (10_000, "the server answers no connection any more after this", True),
+])  # fmt: skip
+@in_virtual_time
+async def test_the_run_waits_for_a_server_that_is_started_again(
+    monkeypatch: pytest.MonkeyPatch, absent: int, told: str, gone: bool
+) -> None:
+    tried: list[object] = []
+
+    async def refused(*of: Any) -> Any:
+        tried.append(of)
+        if 1 < len(tried) <= absent:
+            raise ConnectionRefusedError
+        live = mock.AsyncMock(outcome=Outcome())
+        live.run.side_effect = lambda *_, **__: len(tried) != 1 or live.run.await_count <= 3
+        return live
+
+    monkeypatch.setattr(runner, "open_conversation", refused)
+    witness = Witness(RawTarget(host="", port=0), "1", {}, 0)
+    assert await witness.begin()
+    assert (await witness.fate(), witness.gone) == (told, gone)
+
+
+def test_a_crash_of_which_the_second_try_is_refused_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes: list[Any] = [Outcome(failure=Failure(1, "an answer", "nothing", silent=True)), ConnectionRefusedError()]
+    monkeypatch.setattr(runner, "run_conversation", mock.AsyncMock(side_effect=outcomes))
+    (result,) = checked(OBLIGING, "v1.null")
+    assert (result.verdict, result.cause) == (Verdict.VIOLATES, "expected an answer; found nothing")
+
+
+@each_case(("status", "found"), [
+    (20, (Verdict.INCONCLUSIVE, "the server answered NOTDIR, which is about a file and not about the message")),
+    (22, (Verdict.VIOLATES, "expected RDMA_MSG, accepted 0; found RDMA_MSG")),
+])  # fmt: skip
+def test_a_status_of_the_file_judges_no_message(status: int, found: tuple[Verdict, str]) -> None:
+    def answer(frame: Frame, received: int) -> bytes:
+        plain = frame.is_plain_call(received)
+        return null_reply(frame.xid) + (b"" if plain else struct.pack(">2I", status, 0))
+
+    given = {**GIVEN, "program": 100_003, "file": b"handle"}
+    (result,) = checked(FakeServer(answer), "v1.getattr.write-chunk", met={"1", "nfs", "file"}, given=given)
+    assert (result.verdict, result.cause[: len(found[1])]) == found
+
+
+def test_whether_a_mistake_is_refused_is_no_matter_of_what_refusals_invalidate() -> None:
+    (result,) = checked(OBLIGING, "v1.invalidation.errors")
+    assert (result.verdict, result.cause) == (
+        Verdict.NOT_SEEN,
+        "the server has sent no RDMA_ERROR for a header that does not decode",
+    )
 
 
 def test_a_connection_that_has_ended_between_checks_is_replaced() -> None:
@@ -241,11 +306,13 @@ def test_a_connection_that_has_ended_between_checks_is_replaced() -> None:
 
 
 def test_another_connection_makes_calls_while_a_check_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "_BUSY_S", 0.001)
+    monkeypatch.setattr(runner, "_BUSY_S", 0.0)
     calls: list[int] = []
     enough = asyncio.Event()
 
     def answer(frame: Frame, _received: int) -> bytes:
+        if frame.segment[0] & 0x80:
+            return b""  # the reminder, an RDMA Write of no octets, after a stall of this machine
         calls.append(frame.xid)
         if len(calls) == 6:
             enough.set()

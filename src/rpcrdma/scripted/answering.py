@@ -133,9 +133,9 @@ class ServingConversation(LiveConversation):
         await self._say({"header": {**told, **refusal}}, "version")
 
     async def _step(self, step: Mapping[str, Any], where: str) -> None:
-        if step.keys() == {"serve"}:
+        if "serve" in step:
             await self._serve(step["serve"], f"{where}.serve")
-        elif step.keys() == {"answer"}:
+        elif "answer" in step:
             await self._answer(step["answer"], f"{where}.answer")
             refused = self._planned[1].refused_octets if self._planned is not None else 0
             if refused and self._peer.version == "1":

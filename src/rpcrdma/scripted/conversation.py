@@ -29,6 +29,9 @@ A conversation is a mapping with these keys, of which only "steps" must be there
   {"repeat": {"times": NUMBER, "steps": STEPS}}: {"given": "index"} counts from zero.
   {"quiet": {"milliseconds": NUMBER}}: nothing comes for so long.
   {"end": {}}: the own direction of the stream ends.
+  Beside the key of a step may be
+  "aside": TEXT: the step only shows the result of another one, and its failure is no mistake of the other side;
+  "breaks": the step's failure breaks this statement of the ledger.
 
 {"given": "messages"} is the number of messages that have come.
 """
@@ -67,6 +70,8 @@ __all__ = [
     "run_conversation",
 ]
 
+_BESIDE_STEP = frozenset({"aside", "breaks"})
+"""Keys of a step beside its kind."""
 _BESIDE_KIND = frozenset({"reading", "as", "last", "unmet", "breaks", "parts"})
 """Keys of a pattern beside its kind."""
 _BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
@@ -99,7 +104,8 @@ class Failure:
 
     `silent`: nothing came until the time was over; `ended`: the connection did. `unmet`: the condition that the other
     side lacks, in words; empty if it has broken the course. `statement` of the ledger is the one that a mistake in the
-    frames breaks, which may be `recommended` only; it is empty for other mistakes.
+    frames breaks, which may be `recommended` only, or the one that the conversation names; it is empty for other
+    mistakes. `aside`: the step only shows the result of another one, in words. `heard`: the fields of the message.
     """
 
     step: int
@@ -110,6 +116,8 @@ class Failure:
     unmet: str = ""
     statement: str = ""
     recommended: bool = False
+    aside: str = ""
+    heard: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -129,7 +137,7 @@ class Outcome:
 class LeftCourse(Exception):
     """The conversation has left its course: by silence, by the end of the connection, or by another event.
 
-    `unmet`, `statement` and `recommended` are those of `Failure`.
+    `unmet`, `statement`, `recommended` and `heard` are those of `Failure`.
     """
 
     def __init__(
@@ -142,6 +150,7 @@ class LeftCourse(Exception):
         unmet: str = "",
         statement: str = "",
         recommended: bool = False,
+        heard: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(expected, found)
         self.expected = expected
@@ -151,12 +160,13 @@ class LeftCourse(Exception):
         self.unmet = unmet
         self.statement = statement
         self.recommended = recommended
+        self.heard = heard or {}
 
-    def at(self, step: int) -> Failure:
-        """The failure of this step."""
-        return Failure(
-            step, self.expected, self.found, self.silent, self.ended, self.unmet, self.statement, self.recommended
-        )
+    def at(self, number: int, step: Mapping[str, Any]) -> Failure:
+        """The failure of this step, which has this number."""
+        statement = self.statement or step.get("breaks", "")
+        told = (self.expected, self.found, self.silent, self.ended, self.unmet, statement, self.recommended)
+        return Failure(number, *told, step.get("aside", ""), self.heard)
 
 
 class _Over(Exception):
@@ -254,7 +264,7 @@ class LiveConversation:
             except _Over:
                 pass
             except LeftCourse as left:
-                self.outcome.failure = left.at(at)
+                self.outcome.failure = left.at(at, steps[at])
             except BaseException:
                 await self.close()
                 raise
@@ -292,10 +302,10 @@ class LiveConversation:
             await self._say({"startup": fields}, "startup")
             await self._hear([{"startup": {"rejected": 0, "enhanced": 1}}], "startup")
         except LeftCourse as left:
-            self.outcome.failure = left.at(-1)
+            self.outcome.failure = left.at(-1, {})
 
     async def _step(self, step: Mapping[str, Any], where: str) -> None:
-        ((kind, content),) = step.items()
+        ((kind, content),) = ((name, value) for name, value in step.items() if name not in _BESIDE_STEP)
         where = f"{where}.{kind}"
         if kind == "say":
             await self._say(content, where)
@@ -383,7 +393,8 @@ class LiveConversation:
         told = _heard_words(self._peer.version, heard) + "".join(f"; {miss}" for miss in misses[:1])
         fault = heard.fields if heard.kind == "broken" else {}
         why = {name: fault[name] for name in ("statement", "recommended") if name in fault}
-        raise LeftCourse(expected, told, ended=heard.kind == "end", **why)
+        message = heard.fields if heard.kind == "message" else {}
+        raise LeftCourse(expected, told, ended=heard.kind == "end", heard=message, **why)
 
     async def _next(self, patterns: Sequence[Mapping[str, Any]]) -> Heard:
         # A pattern's type may also be a condition.

@@ -29,6 +29,7 @@ from rpcrdma.check import (
     recalled_delegations,
     run_checks,
     spoken_versions,
+    void_verdicts,
 )
 from rpcrdma.check.export_files import prepared_export
 from rpcrdma.check.reports import as_html, as_json, as_junit, summary_lines
@@ -118,6 +119,8 @@ async def _judge_server(
                 await run_checks(checks, target, given, met, on_result, first_xid=first_xid, fresh_files=fresh_files)
             except asyncio.CancelledError as error:
                 interrupted = error
+    if abilities.file_changed:
+        void_verdicts(results)
     left = checks[len(results) :]
     results += [Result(check=check, verdict=Verdict.NOT_SEEN, cause=_INTERRUPTED) for check in left]
     status = _report(args, files, str(args.url), list(versions), abilities.notes, results)
@@ -264,7 +267,7 @@ def _report(
     finally:
         # Also where the reader of standard output has gone.
         _write(files, as_junit(url, results), as_html(report))
-    violated = any(result.verdict is Verdict.VIOLATES for result in results)
+    violated = any(result.verdict in {Verdict.VIOLATES, Verdict.HARMS} for result in results)
     return ExitStatus.FAILED if violated else ExitStatus.DONE
 
 
