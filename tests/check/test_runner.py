@@ -14,8 +14,10 @@ from fake_servers import OBLIGING, FakeServer, Frame, Version2, closing, null_re
 from rpcrdma.check import CATALOGUE, Result, Verdict, run_checks, runner, spoken_versions
 from rpcrdma.check.catalogue.version_2 import DRAFTS
 from rpcrdma.check.runner import Witness
+from rpcrdma.check.verdicts import PassageBudget
 from rpcrdma.errors import RpcError
-from rpcrdma.scripted import Failure, Outcome, RawTarget, run_conversation
+from rpcrdma.limits import CHECK_PASSAGES_MAX, RAW_PASSAGES_MAX
+from rpcrdma.scripted import Failure, Outcome, Passage, RawTarget, run_conversation
 from rpcrdma.scripted.own_time import within
 from rpcrdma.simulation import loop as virtual
 from support import raw_replies
@@ -88,6 +90,24 @@ def test_a_terminate_that_may_have_been_lost_is_awaited_once_more() -> None:
     for server, broken in ((FakeServer(closing), "RD-15"), (TerminateLostOnce(closing), "")):
         (result,) = checked(server, "ddp.queue.3", given=given)
         assert (result.verdict, result.broken) == (Verdict.VIOLATES if broken else Verdict.CONFORMS, broken)
+
+
+def test_a_report_keeps_the_passages_that_it_shows_and_no_more_than_its_bound() -> None:
+    """Of many checks that a peer answers with endless messages the later ones have their first and last messages."""
+    budget, kept = PassageBudget(), 0
+    passages = [Passage(0.0, ours=False, text=f"{number}", octets=bytes(5000)) for number in range(RAW_PASSAGES_MAX)]
+    for verdict in (
+        Verdict.CONFORMS,
+        Verdict.NOT_SEEN,
+        *[Verdict.VIOLATES] * 2 * (CHECK_PASSAGES_MAX // len(passages)),
+    ):
+        result = Result(check=CATALOGUE[0], verdict=verdict, passages=passages)
+        budget.shorten(result)
+        kept += len(result.passages)
+        assert bool(result.passages) == (verdict is Verdict.VIOLATES)
+    assert CHECK_PASSAGES_MAX <= kept < 2 * CHECK_PASSAGES_MAX
+    assert [each.text for each in result.passages][7:9] == ["7", f"{RAW_PASSAGES_MAX - 8}"]
+    assert {(len(each.octets), each.left) for each in result.passages} == {(512, 4488)}
 
 
 def test_a_version_is_tried_again_after_silence() -> None:

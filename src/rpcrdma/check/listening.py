@@ -13,8 +13,9 @@ from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import Link, LinkListener, Provider
 from rpcrdma.check.entry import Check
 from rpcrdma.check.readings import READINGS
-from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, Result, Verdict
+from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.limits import CHECK_CONNECTIONS_MAX
 from rpcrdma.scripted import (
     Outcome,
     PeerMaker,
@@ -89,6 +90,7 @@ class ClientTrial:
         self._without_check = 0
         self._failure: LocalProtocolError | None = None
         self._held: set[asyncio.Task[None]] = set()
+        self._budget = PassageBudget()
 
     @property
     def left(self) -> int:
@@ -116,6 +118,10 @@ class ClientTrial:
             live = ServingConversation(make_peer, timeout_s=options.timeout_s, program=program, given=given)
         except ConnectFailed as error:
             self.log.log(logging.ERROR, "accept", "cannot accept a connection: %s", error)
+            return
+        if len(self._held) > CHECK_CONNECTIONS_MAX:
+            self.log.log(logging.WARNING, "many", "ended a connection beyond %d at once", CHECK_CONNECTIONS_MAX)
+            await live.close()
             return
         ordinary = not self._without_check and any(_kind(check) in {"1", *self.versions} for check in self._left)
         check = None if ordinary else self._taken({"startup"})
@@ -176,6 +182,7 @@ class ClientTrial:
         self._settle(result)
 
     def _settle(self, result: Result) -> None:
+        self._budget.shorten(result)
         self._met[result.check.id] = result
         self._on_result(result)
         if not self._left:

@@ -10,12 +10,11 @@ from xml.sax.saxutils import escape, quoteattr
 from rpcrdma.check.statements import STATEMENTS
 from rpcrdma.check.verdicts import Result, Verdict, judged
 from rpcrdma.dissect.ladder import LadderShape, Rung, ladder_head, ladder_line
+from rpcrdma.limits import CHECK_SHOWN_OCTETS_MAX
 from rpcrdma.scripted import Passage
 
 __all__ = ["as_html", "as_json", "as_junit", "ladder_lines", "summary_lines"]
 
-_HEX_OCTETS_MAX = 512
-"""Octets of a message that reports show."""
 _SHAPE = LadderShape(ends=2, margin=11, first=2, step=92)
 
 
@@ -76,8 +75,8 @@ def _passage(passage: Passage, judged_side: str) -> dict[str, Any]:
         "at_us": at_us,
         "sender": "check" if passage.ours else judged_side,
         "text": passage.text,
-        "bytes": len(passage.octets),
-        "hex": passage.octets[:_HEX_OCTETS_MAX].hex(),
+        "bytes": len(passage.octets) + passage.left,
+        "hex": passage.octets[:CHECK_SHOWN_OCTETS_MAX].hex(),
     }
 
 

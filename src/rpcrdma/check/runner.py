@@ -11,7 +11,7 @@ from rpcrdma.check.catalogue.back_channel import RELEASE, TRIAL
 from rpcrdma.check.catalogue.reverse import WATCH
 from rpcrdma.check.entry import Check
 from rpcrdma.check.readings import READINGS
-from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, Result, Verdict
+from rpcrdma.check.verdicts import FRAMES_NOT_SEEN, PassageBudget, Result, Verdict
 from rpcrdma.errors import LocalProtocolError, RpcError
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.scripted import Failure, LiveConversation, Outcome, RawTarget, open_conversation, run_conversation
@@ -271,6 +271,7 @@ async def run_checks(
     version = next((name for name in ("1", "2", "2-07") if name in met), "1")
     witness = Witness(target, version, given, first_xid ^ 1 << 31)
     refused = 0
+    budget = PassageBudget()
     try:
         for number, check in enumerate(checks):
             xid = (first_xid + _XIDS * number) & 0xFFFFFFFF
@@ -279,6 +280,7 @@ async def run_checks(
                 own = {**given, "xid": xid}
                 result = await _result(check, target, own, witness, files if "recall" in check.needs else None)
                 refused = refused + 1 if result.refused else 0
+            budget.shorten(result)
             results.append(result)
             on_result(result)
         if any("recall" in result.check.needs and result.verdict is not Verdict.NOT_SEEN for result in results):

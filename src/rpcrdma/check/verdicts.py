@@ -7,13 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rpcrdma.check.entry import Check, sections_of
+from rpcrdma.limits import CHECK_PASSAGES_MAX, CHECK_SHOWN_OCTETS_MAX
 from rpcrdma.scripted import Passage
 
-__all__ = ["FAILURES", "FRAMES_NOT_SEEN", "Result", "Verdict", "judged", "void_verdicts"]
+__all__ = ["FAILURES", "FRAMES_NOT_SEEN", "PassageBudget", "Result", "Verdict", "judged", "void_verdicts"]
 
 
 FRAMES_NOT_SEEN = "it judges the frames of iWARP, and the device makes them; leave out --provider verbs"
 """The cause why a check of frames has no verdict over an RDMA device."""
+
+
+_ENDS = 8
+"""First and last passages of a check in a report that has too many."""
 
 
 class Verdict(enum.Enum):
@@ -64,6 +69,23 @@ class Result:
     def sections(self) -> tuple[str, ...]:
         """The sections of these statements."""
         return sections_of(self.statements)
+
+
+class PassageBudget:
+    """The passages that a report may still have."""
+
+    def __init__(self) -> None:
+        self._left = CHECK_PASSAGES_MAX
+
+    def shorten(self, result: Result) -> None:
+        """Keeps the passages that a report shows: none of a check that conforms, and few where too many are kept."""
+        passages = result.passages
+        if result.verdict in {Verdict.CONFORMS, Verdict.NOT_SEEN}:
+            passages = ()
+        elif len(passages) > max(self._left, 2 * _ENDS):
+            passages = [*passages[:_ENDS], *passages[-_ENDS:]]
+        self._left -= len(passages)
+        result.passages = [each.shortened(CHECK_SHOWN_OCTETS_MAX) for each in passages]
 
 
 def void_verdicts(results: Sequence[Result]) -> None:
