@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import threading
@@ -84,7 +85,9 @@ def test_violations_end_with_1_and_show_cause_section_and_messages(command: Comm
     ran = command.run("check", broken, "--only", "v1.type.5", "--only", "v1.null", "--details")
     assert ran.status == 1
     assert "1 conforms, 1 violates a MUST" in ran.text
-    assert "v1.type.5: An unknown type is refused\n    RFC 8166 4.5.2 (V1-60)\n    expected RDMA_ERROR" in ran.text
+    statement = "RFC 8166 4.5.2 (V1-60, MUST): A header of a known version that does not decode gets ERR_CHUNK."
+    title = "v1.type.5: An unknown type is refused"
+    assert f"{title}\n    {statement}\n    expected RDMA_ERROR with ERR_CHUNK; found" in ran.text
     assert ran.text.count(">|") == 2, "the start-up and the call"
     assert "00000001 00000020 00000005" in ran.text.replace("\n" + " " * 19, " ")
     reached = ran.text.partition("\nstatements:\n")[2]
@@ -109,12 +112,16 @@ def test_the_report_as_json_junit_and_html(command: Command, broken: str, tmp_pa
     failures = sum(verdict == "violates a MUST" for verdict in verdicts.values())
     assert (suite.get("tests"), suite.get("failures")) == (str(len(verdicts)), str(failures))
     assert len(suite.findall("testcase/failure")) == failures
+    quoted = f"RFC 8166 4.5.2 (V1-60, MUST): {row['statement_texts']['V1-60']}"
+    assert any((each.text or "").startswith(f"{quoted}\n") for each in suite.findall("testcase/failure"))
     text = page.read_text()
-    assert "v1.type.5" in text
-    row = '<td>V1-69<td>RFC 8166 4.6.1<td class="v1">ignores a SHOULD<td>ignores a SHOULD: v1.type.msgp'
+    facts = 'data-check="v1.type.5" data-verdict="violates a MUST" data-statements="V1-60" data-failed="yes"'
+    assert f"<article {facts}>" in text
+    assert f"<blockquote>{quoted}</blockquote>" in text
+    row = '<td>V1-69<td>RFC 8166 4.6.1<td class="v2">ignores a SHOULD<td>ignores a SHOULD: v1.type.msgp'
     assert row in text.partition("<h2>Statements</h2>")[2]
-    assert "<script" not in text
-    assert "http" not in text, "one file of its own"
+    assert 'name="viewport"' in text, "it fits a narrow screen"
+    assert not re.search(r"https?://| src=|<link", text), "one file of its own"
 
 
 def test_checks_are_chosen_by_pattern_and_listed(command: Command) -> None:

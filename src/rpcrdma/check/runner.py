@@ -375,7 +375,7 @@ def _judged(check: Check, outcome: Outcome) -> Result:
             result.cause = f"{failure.aside} was answered otherwise: {result.cause}"
         elif status := _file_status(failure.heard.get("rpc", {})):
             result.verdict = Verdict.INCONCLUSIVE
-            result.cause = f"the server answered {status}, which is about a file and not about the message"
+            result.cause = f"expected {failure.expected}, got its refusal {status}, which is about a file"
     elif outcome.readings:
         result.verdict = Verdict.DIFFERS
         result.cause = "; ".join(f"{READINGS[name].text} ({READINGS[name].citation})" for name in outcome.readings)
