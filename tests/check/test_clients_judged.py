@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fnmatch
+import io
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from broken_clients import (
@@ -31,6 +33,7 @@ from broken_clients import (
 )
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.provider import Provider
 from rpcrdma.aio.drivers.verbs_provider import VerbsProvider
 from rpcrdma.aio.server.serve import serve
@@ -38,6 +41,9 @@ from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.check import CLIENT_CATALOGUE, Check, ClientTrial, Result, TrialOptions, Verdict, listening
 from rpcrdma.check.entry import check
 from rpcrdma.check.verdicts import FRAMES_NOT_SEEN
+from rpcrdma.dissect.capture_dissector import CaptureDissector
+from rpcrdma.dissect.capture_file import MAGIC_OCTETS, read_packets
+from rpcrdma.dissect.connection import Settings
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import Service
@@ -263,6 +269,23 @@ def test_connections_without_a_check_do_not_end_the_check_of_another_one() -> No
         return trial.results()[0].verdict
 
     assert asyncio.run(main()) is Verdict.CONFORMS
+
+
+@pytest.mark.thorough
+async def test_a_capture_tells_the_mistakes_of_the_check_from_those_of_the_client(tmp_path: Path) -> None:
+    file = tmp_path / "trial.pcap"
+    capture = PacketCapture(file)
+    checks = [each for each in CLIENT_CATALOGUE if each.id == "client.reply.unknown-type"]
+    trial = ClientTrial(checks, TrialOptions(timeout_s=60.0, pause_s=0.0, capture=capture))
+    async with listening(trial, "127.0.0.1", 0) as (host, port):
+        await BrokenClient(NULL).connect(host, port)
+        await trial.done.wait()
+    capture.close()
+    data = io.BytesIO(file.read_bytes())
+    messages = list(CaptureDissector(Settings()).messages(read_packets(data, data.read(MAGIC_OCTETS))))
+    server = f"{host}:{port}"
+    assert {message.source == server for message in messages} == {True, False}
+    assert all(("deliberate" in message.facts) == (message.source == server) for message in messages)
 
 
 def test_a_client_that_stays_away_is_not_judged() -> None:

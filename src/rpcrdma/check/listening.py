@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.provider import Link, LinkListener, Provider
 from rpcrdma.check.entry import Check
@@ -24,6 +25,7 @@ from rpcrdma.scripted import (
     RawPeer,
     ServingConversation,
 )
+from rpcrdma.scripted.recorded_stream import serve_recorded
 
 __all__ = ["ClientTrial", "TrialOptions", "listening"]
 
@@ -50,6 +52,8 @@ class TrialOptions:
     behind: tuple[str, int] | None = None
     """Host and port of a server over TCP, which answers the calls."""
     risky: bool = False
+    capture: PacketCapture | None = None
+    """Records the connections over TCP."""
     provider: Provider | None = None
     """Carries the connections, in the place of the peer's own octets over TCP; then no frame can be said."""
 
@@ -243,7 +247,7 @@ async def listening(trial: ClientTrial, host: str, port: int) -> AsyncIterator[t
 
     listener: asyncio.Server | LinkListener
     if options.provider is None:
-        listener = await asyncio.start_server(over_tcp, host, port)
+        listener = await serve_recorded(over_tcp, host, port, options.capture)
         address = listener.sockets[0].getsockname()
     else:
         listener = options.provider.listener(over_link, trial.log)

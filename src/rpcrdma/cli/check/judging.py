@@ -194,6 +194,7 @@ async def _judge_client(args: argparse.Namespace, checks: Sequence[Check], files
         crc=not args.no_crc,
         behind=None if args.behind is None else (args.behind.host, args.behind.port),
         risky=args.risky,
+        capture=args.capture,
         provider=_device(args),
     )
     trial = ClientTrial(checks, options, lambda result: console.talk(f"{result.check.id}: {result.verdict.value}"))
