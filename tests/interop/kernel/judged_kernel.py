@@ -1,4 +1,4 @@
-"""`rpcrdma check` judges the kernel's NFS server and client, and our client over rxe: see docs/check-linux.md."""
+"""`rpcrdma check` judges the kernel's NFS server and client, and our client over rxe: see docs/judged-servers.md."""
 
 from __future__ import annotations
 
