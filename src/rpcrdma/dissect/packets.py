@@ -7,7 +7,7 @@ import struct
 from typing import NamedTuple
 
 from rpcrdma import file_limits
-from rpcrdma.wire.capture_marks import DELIBERATE
+from rpcrdma.wire import DELIBERATE_END
 
 __all__ = ["LINK_TYPES", "RoceDatagram", "TcpSegment", "address_text", "transport_unit"]
 
@@ -153,7 +153,7 @@ def _tcp(packet: bytes, at: int, end: int, source: bytes, destination: bytes) ->
     data = packet[start:end]
     acknowledged = number if flags & _ACK else None
     missing = max(end - start - len(data), 0)
-    marked = bool(flags & _SYN) and DELIBERATE in packet[at + 20 : start]
+    marked = bool(flags & _SYN) and DELIBERATE_END in packet[at + 20 : start]
     return TcpSegment((source, port), (destination, to_port), sequence, acknowledged, flags, data, missing, marked)
 
 

@@ -14,8 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from rpcrdma.wire.buffers import Buffer
-from rpcrdma.wire.capture_marks import DELIBERATE
+from rpcrdma.wire import DELIBERATE_END, Buffer
 
 __all__ = ["CapturedStream", "PacketCapture"]
 
@@ -121,7 +120,7 @@ class CapturedStream:
         self._closed = False
         first, second = (self._sent, self._received) if active else (self._received, self._sent)
         first.sequence = second.sequence = 0
-        own, none = DELIBERATE if deliberate else b"", b""
+        own, none = DELIBERATE_END if deliberate else b"", b""
         self._packet(first, second, _SYN, b"", own if active else none)
         first.sequence = 1
         self._packet(second, first, _SYN | _ACK, b"", none if active else own)
