@@ -503,6 +503,25 @@ RAW_MESSAGE_OCTETS_MAX = 1 << 20
 """Octets of an untagged message that a scripted peer joins from its segments: four times the largest inline threshold
 that private data can tell. A longer one is a mistake of the other side, whatever buffers it was promised."""
 
+RAW_PASSAGES_MAX = 1024
+"""Passages of a scripted conversation that are kept, the first quarter and the last ones: a check sends and hears some
+600 at most. A peer may write 24 octets in each of a million RDMA Writes."""
+
+RAW_PASSAGE_OCTETS_MAX = 1 << 15
+"""Octets of a passage that are kept: eight times the usual size of a message."""
+
+RAW_WAITING_MAX = 1024
+"""Messages that a scripted peer holds for later steps, and messages of one call: four times what a check asks for."""
+
+CHECK_SHOWN_OCTETS_MAX = 512
+"""Octets of a message that reports of checks show: 16 lines of hex."""
+
+CHECK_PASSAGES_MAX = 1 << 14
+"""Passages in one report, some 15 MB: twenty for each check of a server. Then a check has its first and last ones."""
+
+CHECK_CONNECTIONS_MAX = 64
+"""Connections that `check --listen` serves at once: a client under trial makes one or a few."""
+
 PROXY_DELAYED_OCTETS_MAX = 64 << 20
 """Octets of one direction that a proxy holds until their delay has passed: 0.1 s at 5 Gbit/s. The proxy reads no
 further ones meanwhile."""
