@@ -206,7 +206,7 @@ def test_a_malformed_frame_closes_without_an_answer(role: MpaRole, frames: list[
         assert_broken(raw, reason)
 
 
-@pytest.mark.req("MPA-36", "MPA-38", "MPA-31")
+@pytest.mark.req("MPA-36", "MPA-38")
 @each_case("answered", [False, True])
 def test_octets_behind_a_request_before_the_reply_break_the_rules(answered: bool) -> None:
     raw = peer(MpaRole.RESPONDER)

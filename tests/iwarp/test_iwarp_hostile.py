@@ -193,8 +193,9 @@ def test_reads_of_what_may_not_be_read(name: str, chunking: Chunking) -> None:
 
 @pytest.mark.req("RD-13", "RD-8", "DDP-18", "V1-89", "RD-6")
 @each_case("agreed", [0, 2])
-def test_more_reads_than_agreed(agreed: int) -> None:
-    victim = Victim(depth=agreed)
+@cuts
+def test_more_reads_than_agreed(agreed: int, chunking: Chunking) -> None:
+    victim = Victim(chunking, depth=agreed)
     requests = [read_request(n, 5, 6, 10, READABLE, START) for n in range(1, agreed + 2)]
     victim.give(b"".join(map(fpdu, requests)))
     assert_terminated(victim, terminate(0x0207, requests[agreed]))
@@ -415,7 +416,6 @@ def test_a_flaw_in_any_octet_is_found() -> None:
             assert victim.take() == terminate(0x2002)
 
 
-@pytest.mark.req("MPA-47")
 @each_case(
     ("segment", "length"), [*((tagged(0, 0, 0), n) for n in (0, 1, 13)), *((untagged(3, 0, 1), n) for n in (14, 17))]
 )

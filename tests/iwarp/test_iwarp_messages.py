@@ -184,7 +184,7 @@ def test_sends_are_delivered_whole_and_in_order_however_the_stream_is_cut(chunki
 
 
 @pytest.mark.thorough
-@pytest.mark.req("DDP-7", "DDP-16", "RD-5", "MPA-29")
+@pytest.mark.req("DDP-7", "DDP-16", "RD-5", "MPA-29", "MPA-51")
 @cuts
 @each_case("crc", [True, False])
 @each_case("segment", [1, 5, 1428, 2100, 5000, 64754])
@@ -225,7 +225,7 @@ def test_a_send_with_invalidate_and_no_other_ends_the_handle_at_delivery(opcode:
     assert completions_of(raw.qp) == [Completion("in", Verb.RECEIVE, Status.SUCCESS, 5001, told)]
 
 
-@pytest.mark.req("RD-1", "DDP-4", "MPA-8")
+@pytest.mark.req("RD-1", "MPA-8")
 def test_reserved_bits_and_padding_are_not_looked_at() -> None:
     raw = connected(MpaRole.RESPONDER)
     buffer = bytearray(8)
@@ -246,7 +246,7 @@ def test_the_handle_of_an_empty_write_is_not_checked() -> None:
     assert events_of(raw.qp) == []
 
 
-@pytest.mark.req("DDP-11", "RD-12")
+@pytest.mark.req("RD-12")
 def test_untagged_segments_may_stand_within_a_tagged_message() -> None:
     raw = connected(MpaRole.RESPONDER)
     memory = bytearray(6000)

@@ -160,7 +160,7 @@ def test_result_in_a_write_chunk(version: str, segment_octets_max: int) -> None:
         assert pair.server.statistics.rdma_writes == -(-length // segment_octets_max)
 
 
-@pytest.mark.req("V1-31", "V1-32", "V1-35", "V1-41", "V2-28", "V2-31", "V2-45")
+@pytest.mark.req("V1-31", "V1-32", "V1-41", "V2-28", "V2-31", "V2-45")
 @each_case("length", [4064, 10_000, 200_000])
 @each_case("segment_octets_max", [1 << 20, 5000])
 def test_long_call(version: str, length: int, segment_octets_max: int) -> None:

@@ -35,12 +35,12 @@ def form(octets: bytes) -> tuple[int, bool, bool]:
 
 
 def called(peer: BarePeer, xid: int, plain: int, results: int = 0) -> bytes:
-    """The messages of the client under test for a call with `plain` octets of arguments, which is then answered."""
+    """The call of the client under test with `plain` octets of arguments, which is answered in 1024 octets."""
     before = len(peer.received)
     peer.endpoint.call(xid, message(xid, CALL, (bytes(plain), None)), ReplyBound(results))
     peer.run()
     (octets,) = peer.received[before:]
-    peer.send(header(xid) + struct.pack(">II", xid, REPLY))
+    peer.send(header(xid) + struct.pack(">II", xid, REPLY) + bytes(1024 - START))
     assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
     return octets
 

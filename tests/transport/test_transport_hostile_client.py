@@ -221,7 +221,7 @@ def test_read_list_in_any_order_with_segments_of_one_position_apart() -> None:
     decoder.done("call")
 
 
-@pytest.mark.req("V1-35", "V1-92")
+@pytest.mark.req("V1-92")
 def test_position_zero_chunk_in_many_segments_with_another_chunk_in_its_midst() -> None:
     peer = server()
     stream = CALL + struct.pack(">I", 5) + b"next"
