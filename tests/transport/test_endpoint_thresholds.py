@@ -97,7 +97,10 @@ def test_a_server_whose_client_says_nothing_keeps_to_1024_octets_each_way(said: 
 
 @pytest.mark.req("V1-90")
 def test_nothing_that_a_server_sends_changes_the_thresholds_of_a_client() -> None:
-    peer = BarePeer(Role.CLIENT, TransportConfig(inline_send_octets=2048, inline_receive_octets=3072))
+    told = TransportConfig(inline_send_octets=3072).private_data()
+    peer = BarePeer(
+        Role.CLIENT, TransportConfig(inline_send_octets=2048, inline_receive_octets=8192), private_data=told
+    )
 
     def hold(xid: int) -> None:
         assert (peer.endpoint.inline_send_octets, peer.endpoint.inline_receive_octets) == (2048, 3072)
@@ -107,12 +110,12 @@ def test_nothing_that_a_server_sends_changes_the_thresholds_of_a_client() -> Non
         assert form(called(peer, xid + 3, 0, 3072 - ALLOWANCE + 4)) == (MSG, False, True)
 
     hold(1)
-    # The start of a longer call, a padded message with its threshold, and short and long messages that answer nothing.
+    # A padded message with its threshold, and messages that answer nothing, of which one is longer than was agreed.
     for octets in (
         header(99, MSGP, 4, 512, 0) + bytes(8),
         header(99, DONE)[:16],
         header(99) + struct.pack(">II", 99, REPLY),
-        header(99) + struct.pack(">II", 99, REPLY) + bytes(3072 - START),
+        header(99) + struct.pack(">II", 99, REPLY) + bytes(4096 - START),
         header(99, ERROR, 1, 1, 9),
     ):
         assert peer.send(octets) == []
