@@ -157,6 +157,7 @@ cuts = each_case("chunking", [whole, byte_by_byte, in_random_sizes])
     "DDP-11",
     "RD-1",
     "RD-2",
+    "DDP-3",
 )
 @each_case(("kind", "name"), [(kind, name) for kind in SEGMENTS for name in SEGMENTS[kind]])
 @cuts

@@ -200,6 +200,7 @@ def test_long_call_with_items_in_chunks_of_their_own_and_small_ones_in_the_strea
     assert nothing_is_exposed(pair)
 
 
+@pytest.mark.req("V1-92")
 def test_items_beyond_the_chunks_allowed_are_segments_of_the_stream_and_not_copied(version: str) -> None:
     pair = connected(version, TransportConfig(read_chunks_max=1))
     items = [bytearray(pattern(3000 + n, n)) for n in range(3)]

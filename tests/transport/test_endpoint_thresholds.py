@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from rpcrdma.testing.endpoint_pair import BarePeer, message
-from rpcrdma.transport import CallArrived, IncomingCall, ReplyArrived, ReplyBound, Role, TransportConfig
+from rpcrdma.transport import CallArrived, CallFailed, IncomingCall, ReplyArrived, ReplyBound, Role, TransportConfig
 from support.cases import each_case
 
 CALL, REPLY = 0, 1
@@ -119,6 +119,10 @@ def test_nothing_that_a_server_sends_changes_the_thresholds_of_a_client() -> Non
         header(99, ERROR, 1, 1, 9),
     ):
         assert peer.send(octets) == []
+    # Nor does the refusal of a call.
+    peer.endpoint.call(98, message(98, CALL), ReplyBound(0))
+    assert len(peer.send(struct.pack(">IIIII", 98, 1, 32, ERROR, 2))) == 1
+    assert [type(event) for event in peer.endpoint_events()] == [CallFailed]
     hold(10)
     # The data of RFC 8797 has no meaning behind the start of a connection.
     peer.send(header(99) + bytes.fromhex("f6ab0e18 01010000"))
