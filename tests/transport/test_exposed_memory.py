@@ -160,7 +160,7 @@ def test_memory_is_invalidated_before_the_reply_is_reported(version: str) -> Non
     assert kinds(pair.client_events()) == [ReplyArrived]
 
 
-@pytest.mark.req("V2-64")
+@pytest.mark.req("V2-64", "V1-77")
 @each_case("version", ["1", "2", "2-07"])
 def test_each_chunk_is_open_to_what_it_is_for(version: str) -> None:
     pair = EndpointPair(SMALL_CHUNKS, SMALL_CHUNKS, version=version).connect()

@@ -171,7 +171,7 @@ def chunk(*lengths: int) -> WriteChunk:
 INLINE, LONG = ReplyForm.INLINE, ReplyForm.LONG
 
 
-@pytest.mark.req("V1-34", "V1-45", "V1-46", "V1-48", "V1-50", "V1-52", "NF-6", "NF-7", "NF-8", "NF-10")
+@pytest.mark.req("V1-34", "V1-45", "V1-46", "V1-48", "V1-50", "V1-52", "NF-6", "NF-7", "NF-8", "NF-10", "V1-31")
 @each_case(
     ("reduced", "items", "writes", "reply", "expected"),
     [
