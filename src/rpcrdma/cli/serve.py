@@ -317,7 +317,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
             return console.error(message, hint)
         if hosts.certificate is not None:
             renew_on_hang_up(lambda: _renew(args, server), lambda: on_signal(signal.SIGHUP))
-        _announce(args, exports, server, metrics)
+        _announce(args, exports, server, metrics, as_callers=services.nfs.backend.callers.switches)
         await _wait(stop, services)
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
         await watch.close()
@@ -419,7 +419,12 @@ async def _wait(stop: asyncio.Event, services: NfsServices) -> None:
 
 
 def _announce(
-    args: argparse.Namespace, exports: list[Exported], server: Server, metrics: MetricsExporter | None
+    args: argparse.Namespace,
+    exports: list[Exported],
+    server: Server,
+    metrics: MetricsExporter | None,
+    *,
+    as_callers: bool,
 ) -> None:
     for url in server.listening:
         used = server.providers[url]
@@ -434,7 +439,6 @@ def _announce(
             args.events.put({"event": "metrics", "url": metrics.url})
         else:
             console.data(f"metrics at {metrics.url}")
-    is_root = os.geteuid() == 0
     for export in exports:
         directory = str(export.directory.absolute())
         mode = "read-only" if _is_read_only(args, export) else "read-write"
@@ -448,12 +452,12 @@ def _announce(
                 "directory": directory,
                 "mode": mode,
                 "security": security,
-                "acts_as_caller": is_root,
-                "root_squash": is_root and not args.no_root_squash,
+                "acts_as_caller": as_callers,
+                "root_squash": as_callers and not args.no_root_squash,
                 "xprtsec": asked_for(args, export),
             },
             f"exporting {directory} as {export.name}, {mode}{_proof(security)}{_in_tls(args, export)}; "
-            f"{_acting(args, is_root=is_root)}",
+            f"{_acting(args, as_callers=as_callers)}",
         )
     if hosts_of(args, exports).wanted.value == "required" and not args.json:
         console.talk("hosts have to authenticate themselves: over TCP there is MOUNT and nothing else")
@@ -483,8 +487,8 @@ def _proof(security: list[str]) -> str:
     return "" if security == ["sys"] else f", sec={':'.join(security)}"
 
 
-def _acting(args: argparse.Namespace, *, is_root: bool) -> str:
-    if not is_root:
+def _acting(args: argparse.Namespace, *, as_callers: bool) -> str:
+    if not as_callers:
         return f"everybody acts as user {os.geteuid()}"
     return f"callers act as themselves, root {'too' if args.no_root_squash else 'as nobody'}"
 

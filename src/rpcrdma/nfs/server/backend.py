@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import resource
 import stat
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import TypeAlias
 
@@ -42,6 +42,7 @@ __all__ = [
 DOTS = {b".", b".."}
 """Names that every directory has for itself and for the directory above."""
 
+_LOGGER = logging.getLogger("rpcrdma.server")
 _LOCKS = 256
 """Locks of all objects: two objects rarely share one."""
 _UMASK = re.compile(rb"^Umask:\s*([0-7]+)$", re.MULTILINE)
@@ -94,10 +95,12 @@ class Backend:
         self.files = OpenFiles(max(16, min(NFS_FILES_OPEN_MAX, descriptors // 8)))
         self.listings = DirectoryListings(name_digest(state.key))
         self.umask = _umask()
+        self._told_of_sync = False
         self.admission = HostAdmission()
         self.trees: dict[bytes, ObjectTree] = {}
         locks = [threading.RLock() for _ in range(_LOCKS)]
         for export in exports:
+            self.callers.try_out(export)
             tree = ObjectTree(export, self.seal, state.places, self.nodes, locks)
             if tree.identity in self.trees:
                 raise ValueError(f"two exports have the name {export.name}: give each its own")
@@ -177,13 +180,23 @@ class Backend:
             if file is not None:
                 os.fsync(file.fd)
                 continue
-            # fsync takes a descriptor opened for reading, which the serving user may not be allowed to open.
-            with suppress(PermissionError):
+            try:
                 fd = os.open(node.link, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-                try:
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
+            except PermissionError:
+                # fsync takes a descriptor opened for reading, which the serving user may not be allowed to open.
+                if not self._told_of_sync:
+                    self._told_of_sync = True
+                    _LOGGER.warning(
+                        "this server may not open all that it changes, so that it puts whole file systems on the disk, "
+                        "which takes longer: with CAP_DAC_READ_SEARCH it may (first case: export %s)",
+                        tree.export.name,
+                    )
+                tree.sync_file_system()
+                continue
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
 
     def removed(self, node: HeldNode) -> None:
         """Notes that an object has lost a name."""

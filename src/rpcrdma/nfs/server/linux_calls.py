@@ -17,12 +17,15 @@ from typing import NamedTuple, TypeAlias
 
 __all__ = [
     "AT_EMPTY_PATH",
+    "CAP_SETGID",
+    "CAP_SETUID",
     "UTIME_NOW",
     "UTIME_OMIT",
     "KernelHandle",
     "ThreadChange",
     "birth_and_mount",
     "change_thread",
+    "effective_capabilities",
     "faccess_as_caller",
     "file_clock_ns",
     "lives_in_memory",
@@ -31,9 +34,11 @@ __all__ = [
     "open_by_handle",
     "open_cached",
     "set_file_times",
+    "sync_file_system",
     "to_capabilities",
     "to_group",
     "to_groups",
+    "to_keep_capabilities",
     "to_user",
     "user_decides_capabilities",
 ]
@@ -41,6 +46,8 @@ __all__ = [
 AT_FDCWD = -100
 AT_EACCESS = 0x200
 AT_EMPTY_PATH = 0x1000
+CAP_SETGID = 6
+CAP_SETUID = 7
 UTIME_NOW = (1 << 30) - 1
 UTIME_OMIT = (1 << 30) - 2
 
@@ -58,6 +65,7 @@ _SYS_SETGROUPS, _SYS_SETRESUID, _SYS_SETRESGID = {
     "ppc64le": (81, 164, 169),
     "s390x": (206, 208, 210),
 }.get(platform.machine(), (None, None, None))
+_PR_SET_KEEPCAPS = 8
 _PR_GET_SECUREBITS = 27
 _SECBIT_NO_SETUID_FIXUP = 4
 
@@ -99,6 +107,9 @@ _statx.restype = ctypes.c_int
 _fstatfs = _waiting.fstatfs64
 _fstatfs.argtypes = (ctypes.c_int, ctypes.c_void_p)
 _fstatfs.restype = ctypes.c_int
+_syncfs = _waiting.syncfs
+_syncfs.argtypes = (ctypes.c_int,)
+_syncfs.restype = ctypes.c_int
 _clock_gettime = _instant.clock_gettime
 _clock_gettime.argtypes = (ctypes.c_int, ctypes.c_void_p)
 _clock_gettime.restype = ctypes.c_int
@@ -196,6 +207,16 @@ def lives_in_memory(fd: int) -> bool:
     return kind & 0xFFFFFFFF in _MEMORY_FILE_SYSTEMS
 
 
+def sync_file_system(fd: int) -> None:
+    """Puts everything of the file system of `fd` on its disk; `fd` must not be O_PATH.
+
+    Raises:
+        OSError: EIO, ENOSPC or EDQUOT: some of it is lost.
+    """
+    if _syncfs(fd):
+        raise _failure()
+
+
 def open_cached(directory: int, name: bytes) -> int:
     """As `os.open(name, O_PATH | O_NOFOLLOW)` beneath `directory`, but never waits.
 
@@ -270,9 +291,9 @@ def change_thread(changes: Iterable[ThreadChange]) -> None:
             raise _failure()
 
 
-def to_user(uid: int) -> ThreadChange:
-    """Gives the thread an effective user, and with it the one for file systems; the saved user stays root."""
-    return _bare_call(_SYS_SETRESUID, ctypes.c_int(-1), ctypes.c_uint(uid), ctypes.c_uint(0))
+def to_user(uid: int, *, saved: int) -> ThreadChange:
+    """Gives the thread an effective user, and with it the one for file systems; it may come back to the saved one."""
+    return _bare_call(_SYS_SETRESUID, ctypes.c_int(-1), ctypes.c_uint(uid), ctypes.c_uint(saved))
 
 
 def to_group(gid: int) -> ThreadChange:
@@ -300,11 +321,22 @@ def to_capabilities(*, effective: bool) -> ThreadChange:
     return functools.partial(_capset, _CAPABILITIES_OF_ADDRESS, held)
 
 
+def to_keep_capabilities() -> ThreadChange:
+    """Lets the thread keep its capabilities, though not in effect, when it was root for a while and is so no more."""
+    return functools.partial(_instant.prctl, _PR_SET_KEEPCAPS, 1, 0, 0, 0)
+
+
+def effective_capabilities() -> int:
+    """The capabilities in effect for the calling thread, a bit for each."""
+    effective, _, _, more, _, _ = _CAPABILITIES.unpack(_capabilities().raw)
+    return int(effective) | int(more) << 32
+
+
 def user_decides_capabilities() -> bool:
     """Whether a change of the user from root takes away all capabilities in effect, and the way back restores them."""
     effective, permitted, _, more_effective, more_permitted, _ = _CAPABILITIES.unpack(_capabilities().raw)
     fixed_up = not _instant.prctl(_PR_GET_SECUREBITS, 0, 0, 0, 0) & _SECBIT_NO_SETUID_FIXUP
-    return fixed_up and (effective, more_effective) == (permitted, more_permitted)
+    return os.geteuid() == 0 and fixed_up and (effective, more_effective) == (permitted, more_permitted)
 
 
 def _capabilities() -> ctypes.Array[ctypes.c_char]:

@@ -33,7 +33,13 @@ from rpcrdma.nfs.server.file_handle import (
     kernel_handle,
     object_identity,
 )
-from rpcrdma.nfs.server.linux_calls import birth_and_mount, lives_in_memory, open_by_handle, open_cached
+from rpcrdma.nfs.server.linux_calls import (
+    birth_and_mount,
+    lives_in_memory,
+    open_by_handle,
+    open_cached,
+    sync_file_system,
+)
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.server.state import DELETED, PlaceIndex
 from rpcrdma.nfs.server.tree_search import TreeSearch
@@ -307,6 +313,22 @@ class ObjectTree:
             raise Refused(nfsstat3.NFS3ERR_STALE)
         self._cache.put(node)
         return node
+
+    def sync_file_system(self) -> None:
+        """Puts everything of the export's file system on the disk.
+
+        Raises:
+            OSError: some of it is lost.
+        """
+        try:
+            fd = os.open(self.root.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except PermissionError:
+            os.sync()
+            return
+        try:
+            sync_file_system(fd)
+        finally:
+            os.close(fd)
 
     def drop_idle(self) -> None:
         """Drops the results of the last search if they are not asked for."""
