@@ -8,9 +8,10 @@ import re
 import resource
 import stat
 import threading
+from collections import defaultdict
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from rpcrdma.limits import NFS_FILES_OPEN_MAX, NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs import v3
@@ -44,7 +45,7 @@ DOTS = {b".", b".."}
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _LOCKS = 256
-"""Locks of all objects: two objects rarely share one."""
+"""Locks of all objects of a file system: two objects rarely share one."""
 _UMASK = re.compile(rb"^Umask:\s*([0-7]+)$", re.MULTILINE)
 _TYPES = {
     stat.S_IFREG: v3.ftype3.NF3REG,
@@ -98,13 +99,28 @@ class Backend:
         self._told_of_sync = False
         self.admission = HostAdmission()
         self.trees: dict[bytes, ObjectTree] = {}
-        locks = [threading.RLock() for _ in range(_LOCKS)]
+        locks: defaultdict[bytes, list[threading.RLock]] = defaultdict(
+            lambda: [threading.RLock() for _ in range(_LOCKS)]
+        )
         for export in exports:
             self.callers.try_out(export)
             tree = ObjectTree(export, self.seal, state.places, self.nodes, locks)
             if tree.identity in self.trees:
                 raise ValueError(f"two exports have the name {export.name}: give each its own")
             self.trees[tree.identity] = tree
+        self._file_systems = len({tree.file_system for tree in self.trees.values()})
+
+    def waits_for(self, args: Any) -> bytes | None:
+        """The file system that a call has to wait for, by the handle that its arguments begin with.
+
+        None where all exports are on one.
+        """
+        if self._file_systems == 1:
+            return None
+        while not isinstance(args, bytes):
+            args = getattr(args, args.__slots__[0])
+        tree = self.trees.get(self.seal.export_in(args))
+        return None if tree is None else tree.file_system
 
     def locate_at_once(self, handle: bytes, context: CallContext, *, at_once: bool = True) -> HeldNode | None:
         """The object of a handle if it is held open and still in its export; never blocks.

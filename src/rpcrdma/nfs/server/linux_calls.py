@@ -28,6 +28,7 @@ __all__ = [
     "effective_capabilities",
     "faccess_as_caller",
     "file_clock_ns",
+    "file_system_of",
     "lives_in_memory",
     "name_to_handle",
     "open_beneath",
@@ -196,6 +197,16 @@ def birth_and_mount(fd: int) -> tuple[int, int]:
     (mount,) = struct.unpack_from("=Q", out, 144)
     birth = seconds * 1_000_000_000 + nanoseconds if mask & _STATX_BTIME else 0
     return birth, mount if mask & _STATX_MNT_ID else os.fstat(fd).st_dev
+
+
+def file_system_of(mount: int) -> bytes:
+    """The file system of a mount, the same for all mounts and subvolumes of it; empty where it is not known."""
+    with open("/proc/self/mountinfo", "rb") as mounts:
+        for line in mounts:
+            number, _, device, _ = line.split(b" ", 3)
+            if int(number) == mount:
+                return device
+    return b""
 
 
 def lives_in_memory(fd: int) -> bool:

@@ -20,7 +20,7 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
@@ -35,6 +35,7 @@ from rpcrdma.nfs.server.file_handle import (
 )
 from rpcrdma.nfs.server.linux_calls import (
     birth_and_mount,
+    file_system_of,
     lives_in_memory,
     open_by_handle,
     open_cached,
@@ -170,7 +171,10 @@ class ObjectCache(Generic[C]):
 
 
 class ObjectTree:
-    """Thread-safe. All trees of a server share `locks`, so that an object in two exports has one lock.
+    """Thread-safe.
+
+    All trees of a server share `locks`, so that an object in two exports has one lock. Each file system has its own, so
+    that a change that waits for one disk keeps no change on another disk waiting.
 
     Raises:
         OSError: the directory cannot be exported.
@@ -182,10 +186,9 @@ class ObjectTree:
         seal: HandleSeal,
         places: PlaceIndex,
         cache: ObjectCache[HeldNode],
-        locks: Sequence[threading.RLock],
+        locks: Mapping[bytes, Sequence[threading.RLock]],
     ) -> None:
         self.export = export
-        self.locks = locks
         self.identity = export_identity(export.name)
         self.fsid = int.from_bytes(self.identity, "big")
         self._seal = seal
@@ -194,6 +197,8 @@ class ObjectTree:
         self._search_lock = threading.Lock()
         fd = os.open(export.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._mount = object_identity(fd)[1]
+        self.file_system = file_system_of(self._mount)
+        self.locks = locks[self.file_system]
         self.in_memory = lives_in_memory(fd)
         """Whether reading and writing files never waits for a disk."""
         self._search = TreeSearch(fd, self._mount)
