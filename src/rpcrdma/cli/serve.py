@@ -87,6 +87,7 @@ in TLS, for clients with a certificate of the authority:
 a Linux client mounts it:
   mount -t nfs -o vers=3,nolock,proto=tcp,port=20048,mountport=20048 HOST:/ /mnt
 """
+_LOGGER = logging.getLogger("rpcrdma.server")
 _NFS_PORT = 2049
 """The port of NFS over TCP: rpc.gssd makes contexts there, for mounts over RDMA as well (RFC 8166 section 8.2.2.1)."""
 _WORKERS = 8
@@ -96,8 +97,6 @@ _MEMORY_MIN = 8 << 20
 """Room for a few calls of the largest size."""
 _DRAIN_S = 10.0
 """How long calls in progress may take once the server was told to stop."""
-_OTHER_FILES = 64
-"""Open files beside connections: standard streams, listeners, the state's database."""
 _SWITCH_S = 0.0005
 """After how long a thread that computes makes way for another one. A call waits for that after each system call that
 blocks, behind all threads that compute: Python's own 5 ms make tenths of a second of it."""
@@ -261,6 +260,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     from rpcrdma.aio.security_options import KerberosKeys  # noqa: PLC0415
+    from rpcrdma.aio.server.admission import descriptors_for  # noqa: PLC0415
     from rpcrdma.aio.server.rdma_server import RdmaServerConfig  # noqa: PLC0415
     from rpcrdma.aio.server.serve import ServeOptions, serve  # noqa: PLC0415
     from rpcrdma.aio.server.tcp_server import TcpServerConfig  # noqa: PLC0415
@@ -268,11 +268,15 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     from rpcrdma.nfs.server.watch_service import WatchService  # noqa: PLC0415
     from rpcrdma.verbs.device_config import VerbsConfig  # noqa: PLC0415
 
-    if _raise_file_limit(args.connections) < args.connections > RPC_CONNECTIONS_MAX:
-        return console.error(
-            f"too few open files are allowed for {args.connections} connections",
-            f"raise the hard limit: ulimit -Hn {args.connections * 2}",
-        )
+    if (fitting := _raise_file_limit(args.connections)) < args.connections:
+        limit = f"ulimit -Hn {descriptors_for(args.connections)}"
+        if args.connections > RPC_CONNECTIONS_MAX:
+            return console.error(
+                f"too few open files are allowed for {args.connections} connections of RDMA and of TCP each",
+                f"raise the hard limit: {limit}",
+            )
+        _LOGGER.warning("%d connections of RDMA and of TCP each, as few files may be open (%s)", fitting, limit)
+        args.connections = fitting
     sys.setswitchinterval(_SWITCH_S)
     stop = asyncio.Event()
     on_signal = _stop_on_signals(stop)
@@ -333,19 +337,19 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
 
 
 def _raise_file_limit(connections: int) -> int:
-    """Raises the limit of open files so that `connections` fit beside other files, as far as the system allows.
+    """Raises the limit of open files so that `connections` of RDMA and of TCP each fit, as far as the system allows.
 
     Returns the number of connections that fit.
     """
+    from rpcrdma.aio.server.admission import connections_that_fit, descriptors_for  # noqa: PLC0415
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return connections
-    # The NFS server keeps up to three eighths of all descriptors for objects and files.
-    wanted = (connections + _OTHER_FILES) * 8 // 5
-    if soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return min(connections, soft * 5 // 8 - _OTHER_FILES)
+    wanted = descriptors_for(connections)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+        )
+    return connections_that_fit(connections)
 
 
 async def _start_metrics(args: argparse.Namespace, server: Server) -> MetricsExporter | None:
@@ -507,7 +511,7 @@ def _event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:
     if args.json:
         args.events.put(event)
     else:
-        logging.getLogger("rpcrdma.server").info("%s", text)
+        _LOGGER.info("%s", text)
 
 
 def _renew(args: argparse.Namespace, server: Server) -> None:
