@@ -52,7 +52,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--program",
         dest="numbers",
-        type=_program_number,
+        type=program_number,
         action="append",
         default=[],
         metavar="NUMBER",
@@ -68,7 +68,12 @@ def add_arguments(parser: CommandParser) -> None:
     add_json(parser)
 
 
-def _program_number(text: str) -> int:
+def program_number(text: str) -> int:
+    """The number of a program, decimal or with 0x.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is none.
+    """
     try:
         number = int(text, 0)
     except ValueError:

@@ -125,24 +125,30 @@ def add_arguments(parser: CommandParser) -> None:
         f"end of rdma:// goes before --provider; may be repeated (default: {' and '.join(DEFAULT_LISTEN)}; with "
         "--xprtsec the latter alone)",
     )
-    add("--read-only", action="store_true", help="export read-only")
-    add(
-        "--async",
-        dest="asynchronous",
-        action="store_true",
-        help="answer before new names and attributes are on the disk: faster, but lost if the machine fails",
-    )
-    add(
-        "--no-root-squash",
-        action="store_true",
-        help="grant root's rights to callers with UID 0 (default: those of the user nobody)",
-    )
     add(
         "--allow",
         action="append",
         default=[],
         metavar="HOST/NET",
         help="let only these addresses, networks or hosts mount; may be repeated (default: all)",
+    )
+    add("--read-only", action="store_true", help="export read-only")
+    add(
+        "--no-root-squash",
+        action="store_true",
+        help="grant root's rights to callers with UID 0 (default: those of the user nobody)",
+    )
+    add(
+        "--state-dir",
+        type=Path,
+        metavar="DIR",
+        help="where to keep the key of the file handles (default: $XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root)",
+    )
+    add(
+        "--async",
+        dest="asynchronous",
+        action="store_true",
+        help="answer before new names and attributes are on the disk: faster, but lost if the machine fails",
     )
     add(
         "--sec",
@@ -156,12 +162,6 @@ def add_arguments(parser: CommandParser) -> None:
         type=Path,
         metavar="FILE",
         help="keys of the Kerberos principal nfs/HOST (default: the system's, /etc/krb5.keytab)",
-    )
-    add(
-        "--state-dir",
-        type=Path,
-        metavar="DIR",
-        help="where to keep the key of the file handles (default: $XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root)",
     )
     add_provider(parser)
     add_busy_poll(parser)
