@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_json, connect_options, positive_count, seconds, service_url
-from rpcrdma.cli.programs import program_number
+from rpcrdma.cli.options import (
+    CommandParser,
+    add_json,
+    connect_options,
+    positive_count,
+    program_number,
+    seconds,
+    service_url,
+)
 from rpcrdma.errors import CallTimeout
 from rpcrdma.wire.native import DATA_PATH
 
