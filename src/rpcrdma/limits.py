@@ -65,7 +65,12 @@ RPC_RECORD_STEP_OCTETS = RPC_RECORD_OCTETS_MAX
 """Octets that a fragment header alone makes us allocate; more only as the data arrives."""
 
 RPC_CONNECTIONS_MAX = 1024
-"""Connections to one listener's server: as many as the usual limit of open files allows."""
+"""Connections of RDMA to one server, and of TCP: fewer where the limit of open files does not allow both beside the
+files that an NFS server opens."""
+
+CONNECTIONS_KEPT_PARTS = 8
+"""The last of so many parts of the places for connections is not for one address: even if all of its connections are
+in use, so that none may be ended, others find a place."""
 
 RDMA_STARTING_MAX = 256
 """Connections of one listener that may be in their start-up: each takes a few round trips, so this is thousands a

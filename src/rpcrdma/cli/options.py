@@ -45,6 +45,7 @@ __all__ = [
     "octets",
     "port_number",
     "positive_count",
+    "program_number",
     "seconds",
     "seconds_or_never",
     "service_url",
@@ -459,6 +460,21 @@ def host_and_port(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT: write 127.0.0.1:9400 or [::1]:9400")
     return host, int(port)
+
+
+def program_number(text: str) -> int:
+    """The number of a program, decimal or with 0x.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is none.
+    """
+    try:
+        number = int(text, 0)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 1 << 32:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a program number")
+    return number
 
 
 def positive_count(text: str) -> int:

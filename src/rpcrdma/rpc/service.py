@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
@@ -170,6 +170,9 @@ class Service:
     ANY_SECURITY: ClassVar[bool] = False
     """Whether calls with every security flavor are answered, also where the server asks for certain ones: for programs
     that tell clients which, as MOUNT does."""
+    WAITS_FOR: Callable[[Any], Hashable] | None = None
+    """From the arguments of a call to what it may have to wait for in a worker thread, such as one of several file
+    systems; None: nothing in particular. Calls that wait for one and the same thing never occupy all threads."""
 
 
 def in_worker(handler: H) -> H:
