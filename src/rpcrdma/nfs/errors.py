@@ -104,7 +104,8 @@ class NfsError(ServerPathError):
         self.status = status
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return nfs_error, (self.status, self.path, self.filename2)
+        notes = {"__notes__": list(self.__notes__)} if hasattr(self, "__notes__") else None
+        return nfs_error, (self.status, self.path, self.filename2), notes
 
 
 class NfsNotFound(NfsError, FileNotFoundError):

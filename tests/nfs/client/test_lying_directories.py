@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from lying_files import Liar, liar
+from lying_files import SHUT, Liar, liar
+from rpcrdma.nfs.client import procedures
 
 pytestmark = pytest.mark.thorough
 
@@ -139,5 +141,22 @@ def test_what_can_be_no_name_or_target_is_told_and_the_rest_goes_on(tmp_path: Pa
         assert removed.status == 1
         assert it.files.calls["REMOVE"] == 5
         assert it.files.calls["RMDIR"] == 0
+
+    against(test)
+
+
+def test_one_refused_entry_is_named_and_does_not_hide_the_others(tmp_path: Path) -> None:
+    async def test(it: Liar) -> None:
+        it.files.odd = [("shut", SHUT)]
+        refused = ["error: /odd/shut: permission denied", f"hint: {procedures._NOT_OF_IDENTITY}"]
+        listed = await it.run("ls", "-l", it.url("odd"))
+        assert (listed.status, listed.err) == (1, refused)
+        rows = [line.split() for line in listed.out.decode().splitlines()]
+        assert [(row[0], row[-1]) for row in rows] == [("-rwxr-xr-x", "good"), ("??????????", "shut")]
+        told = await it.run("ls", "--json", it.url("odd"))
+        assert {"path": "/odd/shut", "type": "unknown"} in map(json.loads, told.out.splitlines())
+        got = await it.run("get", it.url("odd"), str(tmp_path / "copy"))
+        assert (got.status, got.err) == (1, refused)
+        assert [path.name for path in (tmp_path / "copy").iterdir()] == ["good"]
 
     against(test)

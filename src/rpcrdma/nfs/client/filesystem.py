@@ -236,7 +236,8 @@ class NfsFilesystem:
         """The entries of a directory with their attributes, page by page as the server lists them.
 
         A directory that another `scandir` has yielded is listed by its handle, without looking its path up again; so a
-        walk that goes on in that way notices a directory that lies inside itself.
+        walk that goes on in that way notices a directory that lies inside itself. An entry that the server refuses to
+        describe comes with its `refusal`, which its methods raise.
 
         Raises:
             RemoteProtocolError: the server lists an entry whose name cannot be one (unless that goes to `onerror` and
@@ -267,7 +268,8 @@ class NfsFilesystem:
 
         Symbolic links are not followed. With `topdown` the caller may remove names of directories from the list.
         Errors go to `onerror`, or are ignored: of directories that cannot be read, that lie inside themselves or too
-        deep, and of entries with invalid names.
+        deep, of entries with invalid names, and of entries that the server refuses to describe, which stand among the
+        other names.
         """
         absolute = self._resolver.absolute(top)
         async for found in walk_tree(self._volume, absolute, topdown=topdown, onerror=onerror):

@@ -57,6 +57,8 @@ async def entry_pages(
 ) -> AsyncIterator[list[DirEntry]]:
     """The entries of `directory` with attributes; attributes that the listing lacks are looked up.
 
+    An entry whose look-up is refused comes all the same, with its `refusal`.
+
     Raises: see `name_pages`.
     """
     procedures = volume.procedures
@@ -217,6 +219,9 @@ async def _look_up(
             node = await procedures.lookup(directory, name)
         except NfsNotFound:
             return  # removed since it was listed
+        except NfsError as error:
+            found[index] = DirEntry(name, directory, None, None, error)
+            return
         assert node.attributes is not None, "lookup() sees to it"
         found[index] = DirEntry(name, directory, node.handle, node.attributes)
 
