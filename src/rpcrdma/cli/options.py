@@ -72,6 +72,7 @@ _DEFAULTS: dict[str, Any] = {
     "sec": None,
     "no_crc": False,
     "timeout": None,
+    "connect_timeout": None,
     "pcap": None,
     "client_metrics": None,
     "log_level": None,
@@ -221,7 +222,13 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
         "--timeout",
         type=seconds,
         metavar="SECONDS",
-        help="how long to wait for the connection and for each reply (default: 10 and 60)",
+        help="how long to wait for each reply (default: 60); after 3 s without any a warning is printed",
+    )
+    add(
+        "--connect-timeout",
+        type=seconds,
+        metavar="SECONDS",
+        help="how long to wait for the connection (default: 10, or what --timeout says)",
     )
     add(
         "--pcap",
@@ -411,6 +418,8 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     options["services_in_clear"] = getattr(args, "changes_in_clear", False)
     if args.timeout is not None:
         options["connect_timeout_s"] = options["call_timeout_s"] = args.timeout
+    if args.connect_timeout is not None:
+        options["connect_timeout_s"] = args.connect_timeout
     return ConnectOptions(**options)
 
 

@@ -208,6 +208,13 @@ class ConnectionKeeper:
             f"{call.procedure.name}: no reply within the call's deadline; the connection was lost: {self._trouble}"
         )
 
+    @property
+    def state(self) -> str:
+        """What this side does for calls that wait."""
+        if self._usable is not None:
+            return "the connection has not ended"
+        return f"the connection was lost ({self._trouble}) and is made again if the server is back"
+
     async def wait_reconnected(self, count: int) -> None:
         """Waits until `reconnects` is more than `count`.
 
