@@ -57,7 +57,7 @@ class _Listing:
     def head(self, shown_as: str) -> None:
         """Prints the line before the names of a directory, where several are listed."""
         if self.headed and not self.args.json:
-            console.data(("" if self.first else "\n") + console.shown(shown_as) + ":")
+            console.write(("" if self.first else "\n") + console.shown(shown_as) + ":\n")
         self.first = False
 
 
@@ -248,20 +248,16 @@ def _print(args: argparse.Namespace, rows: Sequence[_Row]) -> None:
         for row in rows:
             console.json_line(_json(row))
     elif args.long:
-        console.table([[*_columns(row), _shown(row)] for row in rows], right=range(1, 5))
+        console.table([_columns(row) for row in rows], right=range(1, 5), names=[6])
     else:
         console.names([row.name for row in rows])
 
 
 def _columns(row: _Row) -> list[str]:
+    name = row.name if row.target is None else f"{row.name} -> {row.target}"
     if row.attributes is not None:
-        return long_columns(row.attributes)
-    return [("?" if row.refused else "d") + "?" * 9, *"?????"]
-
-
-def _shown(row: _Row) -> str:
-    name = console.shown(row.name)
-    return name if row.target is None else f"{name} -> {console.shown(row.target)}"
+        return [*long_columns(row.attributes), name]
+    return [("?" if row.refused else "d") + "?" * 9, *"?????", name]
 
 
 def _json(row: _Row) -> dict[str, Any]:
