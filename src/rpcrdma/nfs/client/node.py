@@ -8,7 +8,7 @@ from typing import NoReturn, TypeAlias
 
 from rpcrdma.nfs.client.attributes import Stat, stat_from
 from rpcrdma.nfs.client.paths import join
-from rpcrdma.nfs.errors import NfsError
+from rpcrdma.nfs.errors import ExportPath, NfsError
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3
 
 __all__ = ["DirEntry", "LazyPath", "Node", "path_of"]
@@ -54,7 +54,10 @@ def path_of(place: LazyPath) -> str:
         directory, name = place
         names.append(name)
         place = directory.place
-    return join(place, "/".join(reversed(names))) if names else place
+    if not names:
+        return place
+    path = join(place, "/".join(reversed(names)))
+    return place.with_text(path) if isinstance(place, ExportPath) else path
 
 
 class DirEntry:
