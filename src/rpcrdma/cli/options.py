@@ -41,6 +41,7 @@ __all__ = [
     "listening_url",
     "local_name",
     "microseconds",
+    "no_url",
     "octal_mode",
     "octets",
     "port_number",
@@ -138,6 +139,15 @@ class CommandParser(argparse.ArgumentParser):
         self.epilog = f"examples:\n{examples.rstrip()}"
         add_shared_options(self, connects=connects, shown=self.shows_shared)
         self.set_defaults(run=run)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001 - has no other name
+            from difflib import get_close_matches  # noqa: PLC0415
+
+            near = get_close_matches(value, action.choices, 1)
+            hint = f"did you mean {self.prog} {near[0]}?" if near else f"{self.prog} --help lists the commands"
+            self.exit(console.error(f"there is no command {value!r}", hint, status=ExitStatus.USAGE))
+        super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
         self.exit(console.error(message, f"{self.prog} --help shows how to use it", status=ExitStatus.USAGE))
@@ -426,6 +436,13 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
 def is_url(text: str) -> bool:
     """Whether `text` is the URL of a server, not a local path."""
     return text.startswith(("rdma://", "tcp://"))
+
+
+def no_url(text: str) -> ExitStatus:
+    """Prints that an argument is no URL, and what to write."""
+    from rpcrdma.aio.urls import url_form  # noqa: PLC0415
+
+    return console.error(f"{text} is not a URL", url_form(text), status=ExitStatus.USAGE)
 
 
 def local_name(text: str) -> str:
