@@ -25,7 +25,7 @@ pytestmark = pytest.mark.journey
 
 FILES = {"large": bytes(range(250)) * 1200, "few": b"few\n", "empty": b"", "below/deeper/last": b"last" * 1500}
 BOTH = pytest.mark.parametrize("scheme", ["rdma", "tcp"])
-ERROR = {"message", "hint", "kind", "exit_status", "errno", "path"}
+ERROR = {"message", "hint", "kind", "exit_status", "errno", "path", "url"}
 
 
 def make_tree(top: Path) -> Path:
