@@ -157,6 +157,18 @@ def test_every_command_that_connects_records_its_packets(remote: Remote, tmp_pat
         assert f"warning: {capture} is empty: --pcap records RDMA connections" in ran.err
 
 
+@pytest.mark.thorough
+def test_an_error_is_not_preceded_by_the_warning_of_an_empty_capture(
+    command: Command, tmp_path: Path, nobody_listens: int
+) -> None:
+    """Over a device nothing is recorded, which the error says."""
+    (tmp_path / "file").touch()
+    words = ["put", "--provider", "verbs", "--pcap", str(tmp_path / "a.pcap"), "--mount-port", str(nobody_listens)]
+    ran = command.run(*words, str(tmp_path / "file"), "rdma://127.0.0.1:1/x")
+    assert ran.status == 2
+    assert ran.err.startswith("error: only the software RNIC's packets can be captured")
+
+
 def test_a_capture_that_cannot_be_written_is_told(command: Command, tmp_path: Path) -> None:
     ran = command.run("ls", "--pcap", str(tmp_path / "no" / "a.pcap"), "rdma://127.0.0.1:1")
     assert ran.status == 1

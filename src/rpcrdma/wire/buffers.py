@@ -93,7 +93,7 @@ class Reader:
 
     def short(self, field: str, need: int) -> DecodeError:
         """The error of a field that needs `need` octets where fewer are left at the cursor."""
-        return DecodeError(field, self.pos - self.start, f"{need} octets", f"{self.end - self.pos}")
+        return DecodeError(field, self.pos - self.start, f"{need} octets", f"{max(0, self.end - self.pos)}")
 
     def take(self, layout: struct.Struct, field: str) -> tuple[Any, ...]:
         """A run of fixed-size fields in one step."""

@@ -19,6 +19,7 @@ from rpcrdma.errors import DecodeError, InternalError, LocalProtocolError
 from rpcrdma.wire.buffers import Buffer, Reader, as_view
 
 __all__ = [
+    "PADDING_MAX",
     "BulkItem",
     "Decoder",
     "Encoder",
@@ -34,6 +35,9 @@ __all__ = [
 T = TypeVar("T")
 
 _U32 = struct.Struct(">I")
+PADDING_MAX = 3
+"""Octets of padding behind an item (RFC 4506 section 3)."""
+
 _PAD = (b"", b"\0\0\0", b"\0\0", b"\0")
 _OCTETS = {"i": 4, "I": 4, "q": 8, "Q": 8, "f": 4, "d": 8}
 _UNFIT = (struct.error, OverflowError, TypeError)
@@ -282,6 +286,9 @@ class ReducedIneligibleItem(DecodeError):
 class Placed(Protocol):
     """Items that arrived outside the stream being decoded."""
 
+    padded: bool
+    """Whether an item that was taken came with padding, where the rule is that none is placed."""
+
     def take(self, position: int, length: int, field: str) -> memoryview | None:
         """The item of `length` octets at `position` of the unreduced stream; None if it is inline in the stream.
 
@@ -301,6 +308,8 @@ class PlacedByPosition:
     """The Read chunks of a call by Position; one may include its item's padding (RFC 8166 section 3.4.5.2)."""
 
     __slots__ = ("_chunks", "taken")
+
+    padded = False
 
     def __init__(self, chunks: Mapping[int, memoryview]) -> None:
         self._chunks = dict(chunks)
@@ -337,15 +346,17 @@ class PlacedInOrder:
     """The Write chunks of a reply, one for each eligible result in stream order; None stands for an empty chunk.
 
     With `offered`, the whole memory of each chunk, a result that is longer than that comes inline, and its chunk is
-    unused.
+    unused. A chunk with up to three octets of padding behind the result, against RFC 8166 section 3.4.6.2, sets
+    `padded`.
     """
 
-    __slots__ = ("_chunks", "_next", "_offered")
+    __slots__ = ("_chunks", "_next", "_offered", "padded")
 
     def __init__(self, chunks: Sequence[memoryview | None], offered: Sequence[memoryview | None] | None = None) -> None:
         self._chunks = chunks
         self._next = 0
         self._offered = offered
+        self.padded = False
 
     def take(self, position: int, length: int, field: str) -> memoryview | None:
         index = self._next
@@ -356,6 +367,9 @@ class PlacedInOrder:
         if not chunk and self._offered is not None and length > len(self._offered[index] or b""):
             return None
         if chunk is not None and len(chunk) != length:
+            if length < len(chunk) <= length + PADDING_MAX:
+                self.padded = True
+                return chunk[:length]
             raise DecodeError(
                 field, position, f"a Write chunk with {length} octets", f"{len(chunk)}", rfc="8166 3.4.6.2"
             )
