@@ -196,15 +196,14 @@ def test_memory_that_a_request_names_is_exposed_by_it() -> None:
     assert answer._frames_max == 3
 
 
-@each_case(("end", "followed"), [(15, range(0)), (16, range(2)), (17, range(2))])
-def test_directions_are_followed_for_a_range_with_the_whole_call(end: int, followed: range) -> None:
+def test_arguments_end_behind_the_items_that_a_request_has_elsewhere() -> None:
     """The stream has four octets, the items seven and their padding, and four."""
     here = End()
     items = (Item(4, 7, Explicit(segments(2))), Item(12, 4, Explicit(segments(1))))
-    here.request(items=items, directions=(DirectionSet(0, end, (ResultDirection(1, Way.SEGMENTS),) * 2),))
+    here.request(items=items, directions=(DirectionSet(0, 16, (ResultDirection(1, Way.SEGMENTS),) * 2),))
     ((*_, incoming),) = here.take()
     assert isinstance(incoming.reply, DirectedReply)
-    assert incoming.reply._followed == followed
+    assert incoming.reply._arguments == (0, 16)
 
 
 @each_case(

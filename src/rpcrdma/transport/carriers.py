@@ -118,8 +118,8 @@ class ResponseGroup(NamedTuple):
 class CarriedReply(Protocol):
     """The way in which the reply to a call of the peer has to travel."""
 
-    def refusal(self, payload: Payload) -> ReplyPlan | None:
-        """Says why the reply can never be sent; None if it can. Called before `plan`."""
+    def refusal(self, payload: Payload, begun: Sequence[int] | None) -> ReplyPlan | None:
+        """Says why the reply can never be sent; None if it can. Called before `plan`; `begun` as in `Decoder`."""
 
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
         """Plans the reply in at most `room` messages; None if it has to wait for more credits."""
