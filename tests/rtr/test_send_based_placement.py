@@ -51,6 +51,39 @@ def test_items_go_in_sends_alone_within_one_round_trip(version: str, length: int
     assert not pair.client_pd.regions
 
 
+@BOTH_DRAFTS
+@pytest.mark.req("RT-34")
+@each_case("settings", [(SERVER, ALWAYS), (ALWAYS, ALWAYS)])
+def test_calls_of_both_directions_use_the_extension_by_the_preference_of_their_caller(
+    version: str, settings: tuple[RoundTripConfig, RoundTripConfig]
+) -> None:
+    pair = RtrPair(*settings, version=version, reverse=True)
+    pair.server.allow_reverse()
+    argument, result = octets(65536), octets(200_001, 2)
+    for forwards in range(3):
+        # Promises of one direction leave the credits of the other as they are.
+        for _ in range(forwards):
+            assert pair.exchange(argument, result, placement="rtr") == (argument, result)
+        assert pair.exchange(argument, None, backwards=True).argument == argument
+        assert pair.exchange(None, result, backwards=True).result == result
+        assert pair.exchange(argument, result, backwards=True) == (argument, result)
+    ends = pair.client.statistics, pair.server.statistics
+    assert [end.registrations for end in ends] == [end.rdma_reads for end in ends] == [0, 0]
+    assert [(end.items_sent_in_segments, end.items_in_segments, end.items_joined) for end in ends] == [(9, 9, 0)] * 2
+    assert pair.exchange(argument, result, placement="rdma", backwards=True) == (argument, result)
+    assert (ends[0].rdma_writes, ends[0].items_in_segments, ends[1].items_in_segments) == (1, 9, 9)
+
+
+@pytest.mark.req("RT-34")
+def test_calls_to_a_client_that_takes_no_requests_of_the_extension_go_as_without() -> None:
+    without = RoundTripConfig(support=Support.RESPONSE | Support.CONTINUE)
+    pair = RtrPair(without, ALWAYS, reverse=True)
+    pair.server.allow_reverse()
+    data = octets(65536)
+    assert pair.exchange(data, data, backwards=True) == (data, data)
+    assert pair.server.statistics.groups_sent == 0
+
+
 @each_case("length", [8192, 65536])
 def test_an_item_is_handed_over_where_it_arrived(length: int) -> None:
     pair = RtrPair(ALWAYS, SERVER)
@@ -177,14 +210,17 @@ def test_a_call_for_which_credits_are_short_goes_by_rdma() -> None:
 
 
 @pytest.mark.req("RT-17")
-def test_promised_receives_are_posted_and_given_back() -> None:
-    pair = RtrPair(ALWAYS, SERVER)
+@each_case("backwards", [False, True])
+def test_promised_receives_are_posted_and_given_back(backwards: bool) -> None:
+    pair = RtrPair(ALWAYS, ALWAYS, reverse=True)
+    pair.server.allow_reverse()
     data = octets(65536)
-    base = pair.client_qp.receives_posted
+    caller, receiving = (pair.server, pair.server_qp) if backwards else (pair.client, pair.client_qp)
+    base = receiving.receives_posted
     for _ in range(300):
-        pair.exchange(None, data)
-    assert pair.client_qp.receives_posted <= base + 4
-    assert pair.client.statistics.items_in_segments == 300
+        pair.exchange(None, data, backwards=backwards)
+    assert receiving.receives_posted <= base + 4
+    assert caller.statistics.items_in_segments == 300
 
 
 def test_memory_of_the_caller_is_filled_although_the_item_came_elsewhere() -> None:

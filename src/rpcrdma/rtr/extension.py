@@ -57,7 +57,6 @@ from rpcrdma.transport import (
     Kind,
     PropertyRow,
     ReadChunk,
-    Role,
     TransportConfig,
     WriteChunk,
     check_extensions,
@@ -149,7 +148,7 @@ class RoundTrip:
         link.state = connection = _Connection(self, link)
         if isinstance(link.receives, SlabReceives):
             link.receives.prefix_octets = link.prefix_octets
-        if link.role is Role.CLIENT and connection.peer.takes_requests:
+        if connection.peer.takes_requests:
             config = self.config
             peer = connection.peer
             link.carry(RequestCarrier(link, self.own, peer, config.preference, config.costs, config.promises_max))

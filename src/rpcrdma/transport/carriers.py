@@ -1,8 +1,9 @@
 """The interfaces by which an extension carries calls and replies in messages of its own.
 
-The requester asks a `Carrier` about each call of the forward direction that has bulk items or long results. A call that
-the carrier takes goes out as a group: one or more `Transmission`s without any other message between them. A group waits
-until there is a credit for each of its messages, so the peer never receives half a group.
+The requester asks a `Carrier` about each call that has bulk items or long results; in the reverse direction, if calls
+there may have chunks. A call that the carrier takes goes out as a group: one or more `Transmission`s without any other
+message between them. A group waits until there is a credit for each of its messages, so the peer never receives half
+a group.
 
 The extension hands an arrived call or reply to the responder or the requester, with the items that came with it:
 `IncomingItems` or `CarriedResults`.

@@ -275,8 +275,8 @@ class ExtensionLink:
         return self.asked.end(xid, value)
 
     def carry(self, carrier: Carrier) -> None:
-        """Offers calls of the forward direction to `carrier` from here on."""
-        if self._hub.requester is not None and self.role is Role.CLIENT:
+        """Offers the calls of this side to `carrier` from here on, in the direction that it calls in."""
+        if self._hub.requester is not None:
             self._hub.requester.carrier = carrier
 
     def batch(self, batcher: Batcher) -> None:
