@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import mmap
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import Preference, RoundTripConfig
 from rpcrdma.rtr.properties import Support
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.transport import ReplyArrived, TransportConfig
+from rpcrdma.transport import CallArrived, ReplyArrived, ReplySent, TransportConfig
 from rtr_pair import RtrPair, address_of, slab_memory
 from support.cases import each_case
 
@@ -72,6 +73,39 @@ def test_calls_of_both_directions_use_the_extension_by_the_preference_of_their_c
     assert [(end.items_sent_in_segments, end.items_in_segments, end.items_joined) for end in ends] == [(9, 9, 0)] * 2
     assert pair.exchange(argument, result, placement="rdma", backwards=True) == (argument, result)
     assert (ends[0].rdma_writes, ends[0].items_in_segments, ends[1].items_in_segments) == (1, 9, 9)
+
+
+@pytest.mark.req("RT-34")
+@each_case("granted", [1, 2, 16])
+@each_case("promises", [0, 8, 256])
+def test_calls_of_both_directions_at_once_end_with_few_credits_and_with_many(granted: int, promises: int) -> None:
+    config = TransportConfig(credits_granted=granted, reverse_credits_granted=granted)
+    pair = RtrPair(*[replace(ALWAYS, promises_max=promises)] * 2, transport=config, reverse=True)
+    pair.server.allow_reverse()
+    ends = [(pair.client, pair.client_events), (pair.server, pair.server_events)]
+    sizes = (None, 9000, 65_536, 2000, 200_001)
+    for xid in range(1, 11):
+        for end, _ in ends:
+            item = sizes[xid % 5]
+            bound = ReplyBound(12, (200_001,))
+            end.call(xid, message(xid, 0, (b"argument", None if item is None else octets(item, xid))), bound)
+    ended = 0
+    while ended < 20:
+        pair.run()
+        events = [(end, event) for end, take in ends for event in take()]
+        assert events, f"{ended} calls have ended"
+        for end, event in reversed(events):
+            if isinstance(event, CallArrived):
+                xid = event.incoming.xid
+                item = sizes[(xid + 2) % 5]
+                end.reply(event.incoming, message(xid, 1, (b"response", b"" if item is None else octets(item, xid))))
+            elif isinstance(event, ReplyArrived):
+                xid = event.call.xid
+                event.decoder.octets(16, "start")
+                assert event.decoder.bulk(1 << 24, "item") == octets(sizes[(xid + 2) % 5] or 0, xid)
+                ended += 1
+            else:
+                assert isinstance(event, ReplySent), event
 
 
 @pytest.mark.req("RT-34")
