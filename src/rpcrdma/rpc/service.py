@@ -73,10 +73,12 @@ class ReverseCaller(Caller, Protocol):
         into: Buffer | None = None,
         timeout_s: float | None = None,
         xid: int | None = None,
+        placement: str = "",
     ) -> R:
         """See `Caller.call`; `timeout_s=None` waits for ever.
 
         `xid`: the XID of the call, for a repeat, or where the program numbers its calls across connections itself.
+        `placement`: see `rpcrdma.Connection.call`; "" as `RdmaServerConfig.extension` says.
         """
 
     def ready(self, credential: Credential | None = None) -> None:

@@ -70,16 +70,16 @@ class RoundTripConfig:
     """The settings of a client or server. `support` is the set of header types that this side takes."""
 
     preference: Preference = Preference.AUTO
-    """Client: the placement of bulk data in calls that do not choose one."""
+    """The placement of bulk data in calls of this side that do not choose one, in either direction."""
     support: Support = Support.REQUEST | Support.RESPONSE | Support.CONTINUE
     segment_octets: int = 4096
     """The length of a placeable segment: a page, so that its data can be passed on as pages. 0 for no such segments."""
     requests_max: int = RTR_TRANSMISSIONS_MAX
-    """Server: the transmissions of the longest request that it takes."""
+    """The transmissions of the longest request that this side takes."""
     responses_max: int = RTR_TRANSMISSIONS_MAX
-    """Server: the transmissions of the longest response that it sends."""
+    """The transmissions of the longest response that this side sends."""
     promises_max: int = 256
-    """Client: receives for replies beyond the first one of each, at any time."""
+    """Receives of this side for replies beyond the first one of each, at any time."""
     costs: Costs = field(default_factory=Costs)
 
     def __post_init__(self) -> None:

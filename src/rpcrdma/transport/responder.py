@@ -313,7 +313,7 @@ class Responder:
             items = payload.item_octets() if payload.items else ()
             plan = None
             if incoming.carried is not None and incoming.carried.reply is not None:
-                plan = incoming.carried.reply.refusal(payload) or _CARRIED
+                plan = incoming.carried.reply.refusal(payload, incoming.decoder.begun) or _CARRIED
                 if plan.refusal is not None:
                     incoming.refusal = plan.reason
                     self._refuse_call(incoming, plan.refusal)

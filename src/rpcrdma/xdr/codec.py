@@ -12,7 +12,7 @@ item before it looks inline.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from rpcrdma.errors import DecodeError, InternalError, LocalProtocolError
@@ -92,13 +92,20 @@ class BulkItem:
 
 
 class Payload:
-    """An encoded RPC message: its reduced stream and the bulk items taken out of it, in stream order."""
+    """An encoded RPC message: its reduced stream and the bulk items taken out of it, in stream order.
 
-    __slots__ = ("items", "reduced")
+    `begun`: for each element of a result that belongs to an element of the arguments (`pragma pairs`), the number of
+    items before it; None for a message without such elements.
+    """
+
+    __slots__ = ("begun", "items", "reduced")
+
+    begun: list[int] | None
 
     def __init__(self, reduced: bytes | bytearray, items: Sequence[BulkItem] = ()) -> None:
         self.reduced = reduced
         self.items = items
+        self.begun = None
 
     @property
     def length(self) -> int:
@@ -162,6 +169,7 @@ class Encoder(Payload):
     def __init__(self) -> None:
         self.reduced = bytearray()
         self.items = []
+        self.begun = None
         self.removed = 0
 
     def put(self, layout: struct.Struct, *values: Any) -> None:
@@ -189,6 +197,15 @@ class Encoder(Payload):
         if value > limit:
             raise LocalProtocolError(f"{field}: {value} elements, the limit is {limit}")
         self.reduced += _U32.pack(value)
+
+    def paired(self, values: Sequence[T]) -> Iterator[T]:
+        """Notes in `begun` where each element of an array begins; only the first such array of a message counts."""
+        begun: list[int] = []
+        if self.begun is None:
+            self.begun = begun
+        for value in values:
+            begun.append(len(self.items))
+            yield value
 
     def numbers(self, code: str, values: Sequence[float], field: str) -> None:
         """The elements of an array of numbers, which `code` names as `struct` does."""
@@ -384,15 +401,22 @@ class PlacedInOrder:
 
 
 class Decoder(Reader):
-    """Reads XDR items; every variable-length item names its limit."""
+    """Reads XDR items; every variable-length item names its limit.
 
-    __slots__ = ("placed", "removed")
+    `begun`: the Position at which each element begins to which an element of the result belongs (`pragma pairs`); None
+    without such elements.
+    """
+
+    __slots__ = ("begun", "placed", "removed")
+
+    begun: list[int] | None
 
     def __init__(self, data: Buffer, start: int = 0, end: int | None = None, *, placed: Placed | None = None) -> None:
         self.data = data
         self.start = self.pos = start
         self.end = len(data) if end is None else end
         self.placed = placed
+        self.begun = None
         self.removed = 0
 
     @property
@@ -413,6 +437,15 @@ class Decoder(Reader):
         if value > limit:
             raise DecodeError(field, self.pos - 4 - self.start, f"at most {limit}", str(value))
         return value
+
+    def paired(self, count: int) -> Iterator[int]:
+        """Counts the elements of an array, noting in `begun` where each begins; only the first such array counts."""
+        begun: list[int] = []
+        if self.begun is None:
+            self.begun = begun
+        for index in range(count):
+            begun.append(self.position)
+            yield index
 
     def numbers(self, code: str, count: int, field: str) -> list[Any]:
         """The elements of an array of numbers, which `code` names as `struct` does."""

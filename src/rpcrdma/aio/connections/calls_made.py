@@ -33,6 +33,7 @@ from rpcrdma.rpc.errors import (
     RpcVersionMismatch,
 )
 from rpcrdma.rpc.program import Procedure
+from rpcrdma.rtr import Preference
 from rpcrdma.transport import Call, CallRefused, ChunkRefused, VersionRefused
 from rpcrdma.wire.buffers import Buffer
 
@@ -248,9 +249,12 @@ class CallsMade(ABC):
         into: Buffer | None = None,
         timeout_s: float | None = None,
         xid: int | None = None,
+        placement: str = "",
     ) -> R:
         """See `rpcrdma.rpc.service.ReverseCaller.call`."""
-        call = Call(procedure, args, into, timeout_s)
+        if placement:
+            Preference(placement)
+        call = Call(procedure, args, into, timeout_s, placement)
         call.xid = self._next_xid() if xid is None else xid
         if timeout_s is not None:
             call.deadline_s = self._loop.time() + timeout_s

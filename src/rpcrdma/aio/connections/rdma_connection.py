@@ -164,6 +164,7 @@ class RdmaConnection(CallsMade):
         self._small_results = transport.reply_octets_max if link.active else -1
         for link_of_extension in self._endpoint.extensions.values():
             link_of_extension.wake = self._flush_posted
+            link_of_extension.asked.new_future = self._loop.create_future
         timer.watch(self._endpoint)
         timer.watch(self)
         driver.flush()
