@@ -26,7 +26,7 @@ IDS = {
     "private-data.toml": numbered("PD-", 10),
     "bidirection.toml": numbered("BD-", 23),
     "v2.toml": numbered("V2-", 99) + numbered("V2-A", 18),
-    "rtrext.toml": numbered("RT-", 33),
+    "rtrext.toml": numbered("RT-", 34),
     "mpa.toml": numbered("MPA-", 51),
     "enhanced-mpa.toml": numbered("EM-", 16),
     "ddp.toml": numbered("DDP-", 20),
