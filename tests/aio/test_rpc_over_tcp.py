@@ -170,6 +170,16 @@ def test_the_caller_passes_over_replies_that_are_not_its_own() -> None:
         local_tcp.run(another)
 
 
+@without_network
+async def test_a_caller_that_is_idle_at_a_deadline_keeps_no_memory_for_replies() -> None:
+    async with serving() as rig, await rig.caller() as caller:
+        reply = await caller.call(ECHO, bytes(100_000), timeout_s=20)
+        assert caller._messages._octets >= 100_000
+        await time_passes(40)
+        assert caller._messages._octets == 0
+        assert reply == bytes(100_000)
+
+
 def cut_reply(end: int) -> Answer:
     return lambda xid: reply_to(xid)[:end]
 
