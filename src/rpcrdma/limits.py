@@ -328,8 +328,9 @@ RECEIVE_BUFFERS_KEPT_MAX = 256
 9 MiB of the size that versions with transport properties offer."""
 
 RESULT_OCTETS_KEPT_MAX = 16 << 20
-"""Octets that a connection keeps for further results: as many as 16 calls of 1 MiB have in flight. A connection that is
-idle at a deadline of its timer, such as that of the keep-alive call, gives them up."""
+"""Octets that a client's connection keeps for further results, or a server for further calls over TCP: as many as 16
+calls of 1 MiB have in flight. A client's connection that is idle at a deadline of its timer, such as that of the
+keep-alive call, gives them up."""
 
 GRANTED_OCTETS_MAX = 4 << 20
 """Octets of receive buffers that the credits of one connection stand for, if messages can be large: 113 buffers of the

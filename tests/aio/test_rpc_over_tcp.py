@@ -191,6 +191,16 @@ def test_a_reply_that_ends_within_its_data_or_long_behind_it_fails_the_call(octe
         local_tcp.run(answered_by(lambda xid: record(xid + REPLY[8:28] + b"\0\0\0\5" + octets.encode())))
 
 
+@without_network
+async def test_a_caller_that_is_idle_at_a_deadline_keeps_no_memory_for_replies() -> None:
+    async with serving() as rig, await rig.caller() as caller:
+        reply = await caller.call(ECHO, bytes(100_000), timeout_s=20)
+        assert caller._messages._octets >= 100_000
+        await time_passes(40)
+        assert caller._messages._octets == 0
+        assert reply == bytes(100_000)
+
+
 def cut_reply(end: int) -> Answer:
     return lambda xid: reply_to(xid)[:end]
 

@@ -26,7 +26,7 @@ IDS = {
     "private-data.toml": numbered("PD-", 10),
     "bidirection.toml": numbered("BD-", 23),
     "v2.toml": numbered("V2-", 105) + numbered("V2-A", 18),
-    "rtrext.toml": numbered("RT-", 34),
+    "rtrext.toml": numbered("RT-", 35),
     "mpa.toml": numbered("MPA-", 51),
     "enhanced-mpa.toml": numbered("EM-", 16),
     "ddp.toml": numbered("DDP-", 20),

@@ -26,9 +26,9 @@ from rpcrdma.transport import (
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.exposure import Exposure
 from rpcrdma.transport.plan_call import CallPlan
-from rpcrdma.transport.result_memory import ResultMemory
 from rpcrdma.verbs import Access, MemoryRegion
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from rpcrdma.wire.bulk_memory import ResultMemory
 from support.cases import each_case
 
 CALL, REPLY = 0, 1

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from mmap import PAGESIZE
 
 from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, Support
@@ -92,7 +93,10 @@ class RoundTripConfig:
             raise ValueError("promises_max must be from 0 to 4096")
 
     def structure(self, octets: int) -> BufferStructure:
-        """Describes receive buffers of so many octets: one segment for headers, the rest in pages."""
+        """Describes receive buffers of so many octets: one segment for headers, the rest for data.
+
+        The segments of `SlabReceives` begin at multiples of their length, or of a page if they are longer.
+        """
         count = max(0, octets - _HEAD_OCTETS_MIN) // self.segment_octets if self.segment_octets else 0
         if not count:
             return BufferStructure.plain(octets)
@@ -101,7 +105,7 @@ class RoundTripConfig:
             octets,
             (
                 (1, SegmentKind(head, 0, placeable=False)),
-                (count, SegmentKind(self.segment_octets, self.segment_octets, placeable=True)),
+                (count, SegmentKind(self.segment_octets, min(self.segment_octets, PAGESIZE), placeable=True)),
             ),
         )
 

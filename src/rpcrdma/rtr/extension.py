@@ -139,7 +139,8 @@ class RoundTrip:
     def _receives(self, octets: int) -> SlabReceives:
         """Makes the receive buffers of one connection: of the announced structure, or longer if others need that."""
         head = self.structure.segments[0][1]
-        slot = max(self.structure.octets, octets) - head
+        align = self.structure.groups[-1][1].align or 1
+        slot = -(-(max(self.structure.octets, octets) - head) // align) * align
         if self._store is None or self._store.slot_octets != slot:
             self._store = SlabStore(head, slot)
         return SlabReceives(self._store)

@@ -30,9 +30,9 @@ from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.plan_call import PLAIN, REPLY_ALLOWANCE_OCTETS, plan_call
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import error_of
-from rpcrdma.transport.result_memory import ResultMemory
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.bulk_memory import ResultMemory
 from rpcrdma.xdr.codec import Payload
 
 __all__ = ["Requester"]

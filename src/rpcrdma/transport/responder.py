@@ -28,6 +28,7 @@ from rpcrdma.transport.session import Session
 from rpcrdma.verbs.memory import Access
 from rpcrdma.verbs.queue_pair import Status
 from rpcrdma.wire.buffers import Buffer, as_view
+from rpcrdma.wire.bulk_memory import bulk
 from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition
 
 __all__ = ["BufferSource", "PlainBuffers", "Responder"]
@@ -64,7 +65,7 @@ class PlainBuffers:
     __slots__ = ()
 
     def acquire(self, length: int) -> memoryview:
-        return memoryview(bytearray(length))
+        return bulk(length)
 
     def release(self, view: memoryview) -> None:
         """Does nothing: Python frees the memory after the last reference."""

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 
-__all__ = ["Buffer", "PooledMemory", "Reader", "as_view", "gather_length"]
+__all__ = ["Buffer", "Reader", "as_view", "gather_length"]
 
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
@@ -64,15 +64,6 @@ def _without_octets(buffer: object, name: str, error: Exception) -> Exception:
 def gather_length(gather: Iterable[Buffer]) -> int:
     """Octets in a gather list."""
     return sum(map(len, gather))
-
-
-class PooledMemory(bytearray):
-    """Memory that its owner uses for many calls, so that an RDMA device keeps it registered until it is freed.
-
-    Its length must not change: a `bytearray` moves when it grows, and the device would go on with the old place.
-    """
-
-    __slots__ = ("__weakref__",)
 
 
 class Reader:

@@ -74,8 +74,8 @@ class TcpConnection(CallsMade):
 
     __slots__ = (
         "_active", "_active_at", "_called", "_encoder", "_end", "_end_error", "_finishing", "_idle", "_idle_s",
-        "_in_flight", "_in_flight_max", "_on_ended", "_pending", "_queue", "_ready", "_record_octets_max", "_setting",
-        "_stream", "_tls", "calls_taken", "host", "host_identity", "name", "xprtsec",
+        "_in_flight", "_in_flight_max", "_messages", "_on_ended", "_pending", "_queue", "_ready",
+        "_record_octets_max", "_setting", "_stream", "_tls", "calls_taken", "host", "host_identity", "name", "xprtsec",
     )  # fmt: skip
 
     def __init__(
@@ -130,6 +130,7 @@ class TcpConnection(CallsMade):
             record_octets_max=record_octets_max,
             on_answered=on_answered,
         )
+        self._messages = arguments.messages
         self._tls = tls
         self.host_identity: HostIdentity | None = None
         """See `ReverseCaller.host_identity`."""
@@ -144,6 +145,7 @@ class TcpConnection(CallsMade):
             peer=self.name,
             record_octets_max=record_octets_max,
             setting=self._setting,
+            memory=self._messages,
             on_too_long=self._on_too_long,
             on_record=self._on_record if tls is None else self._on_clear_record,
             on_lost=self._lost,
@@ -388,6 +390,12 @@ class TcpConnection(CallsMade):
             self._on_reply(message)
         else:
             self.calls_taken.on_call(message)
+
+    def on_time(self, now_s: float) -> None:
+        super().on_time(now_s)
+        if self._active and not self._pending:
+            # A client that is idle keeps no memory for replies.
+            self._messages.clear()
 
     def _on_clear_record(self, message: Buffer) -> None:
         """A message that reached a server which has TLS in the clear."""

@@ -20,6 +20,7 @@ from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.transport.host_authentication import proved_host, refusal_of
 from rpcrdma.transport.host_refusals import HostCause, refused
 from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.bulk_memory import bulk
 
 __all__ = ["ALPN", "TlsSocket"]
 
@@ -61,7 +62,7 @@ class TlsSocket:
             self._incoming, self._outgoing, server_side=server_side, server_hostname=None if server_side else host
         )
         if not hasattr(_SHARED, "buffer"):
-            _SHARED.buffer = memoryview(bytearray(_CIPHERTEXT_OCTETS))
+            _SHARED.buffer = bulk(_CIPHERTEXT_OCTETS)
         self.buffer: memoryview = _SHARED.buffer
         """For encrypted octets that arrive."""
         self._unsent = memoryview(b"")
