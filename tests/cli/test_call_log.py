@@ -108,14 +108,15 @@ def test_it_goes_to_standard_error(server: Served, option: str, level: str) -> N
 
 
 @pytest.mark.thorough
+@pytest.mark.versions("2")
 def test_calls_without_an_answer_are_shown(remote: Remote, caplog: pytest.LogCaptureFixture) -> None:
+    if remote.base.startswith("tcp"):
+        pytest.skip(reason="TCP at an RDMA port is what leaves calls without an answer")
     caplog.set_level(logging.DEBUG, "rpcrdma")
-    remote.run("ping", "-c", "1", "--timeout", "0.000001", remote.base)
     remote.run("ls", "--timeout", "300", f"tcp://{remote.base.partition('://')[2]}/")
+    # Three connections in a row end without an answer.
     ends = [match["end"] for match in calls(caplog) if match["received"] == "0"]
-    if remote.base.startswith("rdma"):
-        # TCP at an RDMA port, where three connections in a row end without an answer.
-        assert sum("failed: " in end for end in ends) >= 3
+    assert sum("failed: " in end for end in ends) >= 3
 
 
 def test_nobody_is_told_where_nobody_asks(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,7 +15,7 @@ from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.exchange_page import exchange_page
 from rpcrdma.dissect.exchange_text import exchange_lines
 from rpcrdma.dissect.exchanges import Exchange, Exchanges
-from rpcrdma.dissect.fields import Field, Message
+from rpcrdma.dissect.fields import Field, FieldFault, Message
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
 from support.cases import each_case
@@ -234,3 +234,16 @@ def test_arguments_that_rpcsec_gss_may_wrap_are_not_read() -> None:
         conversation.send(0, words(7, 1, 32, 0, 0, 0, 0) + rpc, message)
         assert message.facts["procedure"] == "P_V1 TRY"
         assert any(group.name.endswith("arguments") for group in message.groups) is read
+
+
+def test_a_page_holds_no_characters_that_act_on_a_reader() -> None:
+    hostile = "\x1b]0;\x07\x9b\udcff<script>'\"&\u202e"
+    fault = FieldFault(hostile, 0, hostile, hostile)
+    fields = [Field(hostile, 0, 4, hostile, hostile, hostile, hostile)]
+    groups = [Field(f"{hostile} arguments", 0, 4, fields=fields), Field(hostile, 0, 4, fields=fields)]
+    facts = {"xid": 1, "message": "call", "procedure": hostile, "version": hostile, "error": hostile, "octets": 9}
+    message = Message("roce", hostile, 1, 0.0, hostile, "b", 1, groups, [fault], [hostile], facts, bytes(9))
+    text = exchange_page(hostile, Exchanges().each([message])).text
+    assert not [each for each in text if not each.isprintable() and each != "\n"]
+    assert text.count("<script") == exchange_page("", []).text.count("<script")
+    assert "'\"&\\u202e" not in text

@@ -57,7 +57,7 @@ class _Listing:
     def head(self, shown_as: str) -> None:
         """Prints the line before the names of a directory, where several are listed."""
         if self.headed and not self.args.json:
-            console.data(("" if self.first else "\n") + console.shown(shown_as) + ":")
+            console.write(("" if self.first else "\n") + console.shown(shown_as) + ":\n")
         self.first = False
 
 
@@ -240,16 +240,18 @@ def _print(args: argparse.Namespace, rows: Sequence[_Row]) -> None:
     elif args.long:
         unknown = ["d?????????", "?", "?", "?", "?", "?"]
         console.table(
-            [[*(long_columns(row.attributes) if row.attributes else unknown), _shown(row)] for row in rows],
+            [
+                [
+                    *(long_columns(row.attributes) if row.attributes else unknown),
+                    row.name if row.target is None else f"{row.name} -> {row.target}",
+                ]
+                for row in rows
+            ],
             right=range(1, 5),
+            names=[len(unknown)],
         )
     else:
         console.names([row.name for row in rows])
-
-
-def _shown(row: _Row) -> str:
-    name = console.shown(row.name)
-    return name if row.target is None else f"{name} -> {console.shown(row.target)}"
 
 
 def _json(row: _Row) -> dict[str, Any]:

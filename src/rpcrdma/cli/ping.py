@@ -202,7 +202,7 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
         console.data("round trip in µs: " + ", ".join(f"{name} {value:g}" for name, value in report["rtt_us"].items()))
         _print_histogram(outcome.round_trips_us)
     told = f" as {report['principal']}" if report["principal"] else ""
-    console.data(f"security: {report['security']}{console.printable(told)}")
+    console.data(f"security: {report['security']}{told}")
     if report["version"] is None:
         in_tls = report["xprtsec"] != "none"
         console.data(f"RPC over TCP{' in TLS' if in_tls else ''}")
@@ -241,7 +241,7 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
 def _print_host(report: dict[str, Any]) -> None:
     host = report["host_identity"]
     told = f"{', '.join(host['names'])} ({host['subject']})" if host else "not authenticated"
-    console.data(f"host: {console.printable(told)}")
+    console.data(f"host: {told}")
 
 
 def _worded(value: int | str | bool) -> str:

@@ -263,10 +263,10 @@ def _print(rows: list[dict[str, Any]]) -> None:
             str(row["program"]),
             "-" if row["version"] is None else str(row["version"]),
             row["name"] or "-",
-            console.printable(row["netid"]),
-            console.printable(row["address"] or "-") if row["port"] is None else str(row["port"]),
+            row["netid"],
+            row["address"] or "-" if row["port"] is None else str(row["port"]),
             "yes" if row["registered"] else "no",
-            words[row["answers"]] + (f": {console.printable(row['error'])}" if row["error"] else ""),
+            words[row["answers"]] + (f": {row['error']}" if row["error"] else ""),
         )
         for row in rows
     ]

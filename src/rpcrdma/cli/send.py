@@ -155,7 +155,7 @@ async def _known(
             if abilities.fresh_files:
                 abilities.given["fresh"] = abilities.fresh_files.pop()
             for note in abilities.notes:
-                console.talk(console.printable(f"note: {note}"))
+                console.talk(f"note: {note}")
         if wanted - abilities.given.keys() - _OF_EXPORT:
             with connecting(target):
                 abilities.add_spoken(await spoken_versions(replace(target, capture=None), abilities.given))

@@ -360,7 +360,7 @@ def _load() -> Binding:
 
 def find(load: Callable[[], Binding] = _load) -> tuple[Binding | None, str]:
     """The module, or None with the reason and its remedy."""
-    remedy = "install it with: pip install 'rpcrdma[native]'"
+    remedy = "install it from a checkout of rpcrdma: pip install ./native"
     try:
         module = load()
     except ModuleNotFoundError:

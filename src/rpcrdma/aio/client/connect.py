@@ -39,7 +39,6 @@ from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.gss.flavors import SecurityFlavor, security_flavor
-from rpcrdma.rpc.host_identity import printable
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
 from rpcrdma.rpc.xprtsec import XPRTSEC_CHOICES, XprtSec
@@ -52,6 +51,7 @@ from rpcrdma.transport import (
 )
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.verbs.device_config import VerbsConfig
+from rpcrdma.wire.peer_text import printable
 
 __all__ = ["ConnectOptions", "Connection", "connect", "own_credential", "tls_of"]
 

@@ -29,9 +29,9 @@ from rpcrdma.limits import (
 )
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.host_identity import printable
 from rpcrdma.rpc.xprtsec import XprtSec
 from rpcrdma.transport import Role
+from rpcrdma.wire.peer_text import printable
 
 __all__ = ["TcpServer", "TcpServerConfig"]
 

@@ -107,11 +107,7 @@ class _Teller:
             console.json_line(event)
             return
         words = ", ".join(decision.words)
-        console.data(
-            console.printable(
-                f"{at_s:.6f} connection {connection}, {side}: {words}: #{message.number} {message.summary}"
-            )
-        )
+        console.data(f"{at_s:.6f} connection {connection}, {side}: {words}: #{message.number} {message.summary}")
 
     def unreachable(self, connection: int, error: OSError) -> None:
         """Tells that a connection ends, as the server cannot be reached."""
@@ -120,7 +116,7 @@ class _Teller:
             event = {"event": "unreachable", "connection": connection, "url": self._server, "cause": cause}
             console.json_line(event)
             return
-        console.talk(console.printable(f"connection {connection} ends: cannot connect to {self._server}: {cause}"))
+        console.talk(f"connection {connection} ends: cannot connect to {self._server}: {cause}")
 
     def unmet(self) -> list[str]:
         """The rules that no message has met."""

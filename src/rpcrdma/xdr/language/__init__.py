@@ -16,8 +16,9 @@ The lenient dialect takes malformed definitions of drafts whose meaning is clear
 without "=" or with a type, a missing "{" or final ";", typedefs the wrong way round, repeated member names
 and several declarations in an arm of a union, a ";" between type and name, `long`, and an undefined type of
 a discriminant whose cases are constants. Of the additions of rpcgen: enumerators without a value, constants that are
-texts (left out), `typedef struct T T;`, `string` as an argument or result, and types of C such as `char`, `bool_t`,
-`uint8_t` and `netobj`.
+texts (left out), `typedef struct T T;`, `string` as an argument or result, names of arguments, and types of C such as
+`char`, `bool_t`, `uint8_t`, `rpcprog_t` and `netobj`. Of other compilers: comments after `//`, unions with a default
+alone, and `namespace NAME { ... }`, whose name is left out.
 
 Generated functions of types that contain themselves (other than as linked lists) stop at 64 levels.
 """

@@ -26,6 +26,9 @@ _OF_RPCGEN: dict[str, tuple[str, model.Type]] = {
     **dict.fromkeys(
         ("u_char", "u_short", "u_long", "uint8_t", "uint16_t", "u_int32_t"), ("unsigned int", model.UNSIGNED_INT)
     ),
+    **dict.fromkeys(
+        ("rpcprog_t", "rpcvers_t", "rpcproc_t", "rpcprot_t", "rpcport_t"), ("unsigned int", model.UNSIGNED_INT)
+    ),
     **dict.fromkeys(("quad_t", "longlong_t"), ("hyper", model.Number("q"))),
     **dict.fromkeys(("u_quad_t", "u_longlong_t", "u_int64_t"), ("unsigned hyper", model.Number("Q"))),
     "bool_t": ("bool", model.Boolean()),
@@ -339,12 +342,12 @@ class Resolver:
                     return -(1 << 40) - len(symbols.errors)
             else:
                 value = symbols.evaluate(label)
-            if value not in self._values[kind.name]:
+            if value not in self._values[kind.name] and symbols.is_defined(value):
                 symbols.error(label.place, f"enum {kind.name} has no value {_words(label)}")
             return value
         value = symbols.evaluate(label)
         low, high = (0, _MAX_U32) if kind == model.UNSIGNED_INT else (-(1 << 31), (1 << 31) - 1)
-        if not low <= value <= high:
+        if symbols.exceeds(value, low, high):
             symbols.error(label.place, f"{value} is out of the discriminant's range, {low} to {high}")
         return value
 
@@ -400,9 +403,9 @@ class Resolver:
         """The length or the limit of a declaration."""
         if declaration.size is not None:
             value = self.symbols.evaluate(declaration.size)
-            if not 0 <= value <= _MAX_U32:
+            if self.symbols.exceeds(value, 0, _MAX_U32):
                 self.symbols.error(declaration.size.place, f"{value} is not a size: 0 to {_MAX_U32}")
-            return value
+            return max(value, 0)
         if key in self.symbols.limits:
             return 0
         if self.default_limit is not None:

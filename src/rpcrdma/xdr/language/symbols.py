@@ -13,6 +13,9 @@ from rpcrdma.xdr.language.names import enumerator_name
 
 __all__ = ["PREDEFINED", "Symbols", "TypeDefinition"]
 
+_UNDEFINED = -(1 << 64)
+"""Numbers below it stand for undefined constants, each for one use: no type has such numbers."""
+
 PREDEFINED = {
     "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
     "int32_t": "i", "uint32_t": "I", "int64_t": "q", "uint64_t": "Q",
@@ -87,7 +90,7 @@ class Symbols:
         value = -1
         for enumerator in body.enumerators:
             value = value + 1 if enumerator.value is None else self.evaluate(enumerator.value)
-            if not -(1 << 31) <= value < 1 << 31:
+            if self.exceeds(value, -(1 << 31), (1 << 31) - 1):
                 place = (enumerator.value or enumerator.name).place
                 self.error(place, f"{value} does not fit a signed 32-bit integer")
             spelt = enumerator_name(enumerator.name.name)
@@ -103,7 +106,7 @@ class Symbols:
         return self._enumerations[owner]
 
     def evaluate(self, value: syntax.Value) -> int:
-        """The number that a value stands for; an unknown name is an error and counts as 1."""
+        """Returns the number that a value stands for; for an unknown name, which is an error, a number of its own."""
         if isinstance(value, syntax.Number):
             return value.value
         if value.name in self._unevaluated:
@@ -113,7 +116,16 @@ class Symbols:
         if value.name in self.enumerators:
             return self.enumerators[value.name]
         self.unknown("constant", value.name, value.place, itertools.chain(self.constants, self.enumerators))
-        return 1
+        return _UNDEFINED - 1 - len(self.errors)
+
+    @staticmethod
+    def is_defined(value: int) -> bool:
+        """Returns whether a value from `evaluate` is that of a number or of a known name."""
+        return value >= _UNDEFINED
+
+    def exceeds(self, value: int, low: int, high: int) -> bool:
+        """Returns whether a value is out of a range; an undefined one is not, since its name is an error already."""
+        return self.is_defined(value) and not low <= value <= high
 
     def unknown(self, what: str, name: str, place: SourceSpan, known: Iterable[str]) -> None:
         """Notes the use of a name that nothing defines."""
@@ -200,7 +212,7 @@ class Symbols:
                 self.ddp[key] = item
             else:
                 limit = self.evaluate(item.value)
-                if not 0 <= limit <= 0xFFFFFFFF:
+                if self.exceeds(limit, 0, 0xFFFFFFFF):
                     self.error(item.value.place, f"{limit} is not a limit: 0 to 4294967295")
                 self.limits[key] = (item, limit)
 
