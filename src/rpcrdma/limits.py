@@ -285,6 +285,14 @@ TLS_HANDSHAKE_OCTETS_MAX = 128 << 10
 """Octets of TLS records of a peer before its handshake is finished: HOST_AUTHENTICATION_OCTETS_MAX of certificates, and
 what comes along with its last message."""
 
+TLS_TURN_RECORDS_MAX = 64
+"""TLS records of one connection that are decrypted in a turn of the event loop: a change of keys takes 25 microseconds,
+so these are CONNECTION_TURN_S. 64 KiB of data, which are read at once, come in as few as four."""
+
+TLS_UNSENT_OCTETS_MAX = 256 << 10
+"""Octets of TLS that wait for the socket before the connection ends: 82 KiB of data that are encrypted at once, and the
+answers to 6,000 changes of keys that the peer has left unread. A change is needed once in 2^24 records."""
+
 RTR_ITEMS_MAX = 16
 """Items of one message that are placed by the round-trip extension; so many directions for the response, too, and sets
 of them. As many as chunks of either kind."""

@@ -200,10 +200,13 @@ class RecordStream:
 
     def _on_hang_up(self) -> None:
         """The connection is dead; earlier octets are read to the end, also where the loop does not ask for it."""
+        until_s = self._clock() + CONNECTION_TURN_S
         for _ in range(_HUNG_UP_READS):
             if self._paused or self.closed:
                 break
             self._on_readable()
+            if self._clock() > until_s:
+                break
         if not self.closed:
             self._dead.due_s = self._loop.time() + _HUNG_UP_AGAIN_S
             self.timer.look()
