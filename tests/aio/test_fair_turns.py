@@ -19,6 +19,7 @@ from rpcrdma.aio.drivers.record_stream import RecordStream
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
+from rpcrdma.wire.bulk_memory import ResultMemory
 from support.cases import each_case
 
 BURST = 30
@@ -106,6 +107,7 @@ async def test_octets_without_a_message_end_a_turn_as_well(slow: bool) -> None:
         on_too_long=Mock(),
         on_record=Mock(),
         on_lost=lost,
+        memory=ResultMemory(),
     )
     stream._receiver = Mock(next_buffers=queue_pair.next_buffers, too_long=(), expected_octets=0, mid_record=True)
     stream._receiver.next_record.return_value = None
