@@ -60,7 +60,6 @@ from rpcrdma.rpc.gss.flavors import SecurityFlavor
 if TYPE_CHECKING:
     from rpcrdma.aio.server.metrics import MetricsExporter
     from rpcrdma.aio.server.serve import Server
-    from rpcrdma.cli.event_lines import EventLines
     from rpcrdma.nfs.server import NfsServices, ServerState
 
 __all__ = ["add_arguments", "run"]
@@ -251,11 +250,10 @@ def run(args: argparse.Namespace) -> int:
         )
     if not args.json:
         return run_async(_serve(args, exports))
-    args.events = _events()
-    try:
+    from rpcrdma.cli.event_lines import server_events  # noqa: PLC0415
+
+    with server_events() as args.events:
         return run_async(_serve(args, exports))
-    finally:
-        args.events.end()
 
 
 async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
@@ -581,19 +579,3 @@ def _at_eof() -> bool:
         return False
     except OSError:
         return True
-
-
-def _events() -> EventLines:
-    from rpcrdma.cli.event_lines import EventLines  # noqa: PLC0415
-
-    sys.stdout.flush()
-    lines = EventLines(sys.stdout.fileno())
-    logger = logging.getLogger("rpcrdma.server")
-    logger.setLevel(logging.INFO)
-    logger.addHandler(lines)
-    # Records that have become a line of data are not printed a second time.
-    root = logging.getLogger()
-    for handler in root.handlers:
-        handler.setLevel(root.level)
-        handler.addFilter(lambda record: not hasattr(record, "event"))
-    return lines
