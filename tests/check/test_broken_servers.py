@@ -37,7 +37,7 @@ from rpcrdma.iwarp.tagged import TaggedMessages
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server.data import DataProcedures
 from rpcrdma.rpc.program import Procedure
-from rpcrdma.rtr import extension, groups, layout
+from rpcrdma.rtr import answers, extension, groups, layout
 from rpcrdma.scripted import Outcome, run_conversation
 from rpcrdma.transport import responder
 from rpcrdma.transport.assembly import Assembly
@@ -347,7 +347,11 @@ def errors_without_response(patch: pytest.MonkeyPatch) -> None:
 
 
 def directions_of_any_range(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(extension, "directed", lambda sets, *_: range(sum(len(each.results) for each in sets)))
+    def directed(sets: Any, _arguments: Any, payload: Any, _begun: Any) -> list[int | None]:
+        left = iter(range(len(payload.items)))
+        return [next(left, None) for each in sets for _ in each.results]
+
+    patch.setattr(answers, "directed", directed)
 
 
 def padding_of_ones(patch: pytest.MonkeyPatch) -> None:
