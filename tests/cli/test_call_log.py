@@ -88,7 +88,7 @@ def test_long_replies_are_shown_as_such(remote: Remote, tmp_path: Path, caplog: 
 def test_connections_and_mounts_are_shown(remote: Remote, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "rpcrdma")
     remote.done("stat", remote.url())
-    mounted, connected = [record.getMessage() for record in caplog.records if record.name == "rpcrdma.client"]
+    connected, mounted = [record.getMessage() for record in caplog.records if record.name == "rpcrdma.client"]
     if remote.base.startswith("rdma"):
         octets = 4096 if remote.version == "1" else TransportConfig().offered_send_octets
         how = f"RPC-over-RDMA version {remote.version}, provider iwarp, inline {octets}/{octets} octets, "

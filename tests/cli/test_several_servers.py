@@ -12,13 +12,12 @@ import pytest
 from rpcrdma.aio.client import connect
 from rpcrdma.aio.urls import DEFAULT_PORTS, parse_url
 from rpcrdma.cli.main import main
-from rpcrdma.nfs.client import mount_client
 from support.cases import each_case
 
 if TYPE_CHECKING:
     from conftest import Remote, Served, StartServer
 
-REMEDY = "name the TCP port of the server's MOUNT with ?mountport=PORT in the URL, or with --mount-port"
+REMEDY = "name the TCP port of the server's MOUNT with ?mountport=PORT at the end of the URL"
 
 
 @pytest.fixture
@@ -42,7 +41,6 @@ def in_url(served: Served, scheme: str, path: str) -> str:
 def test_a_mount_service_of_another_server_is_named(
     start: StartServer,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     one_state: bool,
 ) -> None:
@@ -52,37 +50,19 @@ def test_a_mount_service_of_another_server_is_named(
     states = [tmp_path / "state", tmp_path / ("state" if one_state else "other")]
     with start(tmp_path / "first", states[0]) as first, start(tmp_path / "second", states[1]) as second:
         first_port, second_port = (parse_url(served.urls["tcp"]).port for served in (first, second))
-        # As if the first one were at the port where MOUNT is looked for.
-        monkeypatch.setattr(mount_client, "MOUNT_PORT", first_port)
         url = second.urls["rdma"]
-        assert main(["ls", f"{url}/d"]) == 3
+        assert main(["ls", "--mount-port", str(first_port), f"{url}/d"]) == 3
         complaint, advice = capfd.readouterr().err.splitlines()
         assert complaint == (
             f"error: the NFS server at {parse_url(url).authority} does not know the handle of / that MOUNT at "
             f"127.0.0.1:{first_port} gave: MOUNT and NFS are not one server"
         )
         assert advice == f"hint: {REMEDY}"
-        assert main(["ls", f"{url}/d?mountport={second_port}"]) == 0
+        assert main(["ls", f"{url}/d"]) == 0, "each server answers MOUNT itself"
         assert main(["ls", "--mount-port", str(second_port), f"{url}/d"]) == 0
         # An option in the URL has precedence over one before it.
         assert main(["ls", "--mount-port", str(first_port), f"{url}/d?mountport={second_port}"]) == 0
         assert capfd.readouterr().out.split() == ["in-second"] * 3
-
-
-@pytest.mark.thorough
-def test_an_export_that_another_server_lacks_names_who_was_asked(
-    named: Served, server: Served, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    port = parse_url(named.urls["tcp"]).port
-    monkeypatch.setattr(mount_client, "MOUNT_PORT", port)
-    asked = parse_url(server.urls["rdma"]).authority
-    assert main(["ls", f"{server.urls['rdma']}/d"]) == 1
-    complaint, advice = capfd.readouterr().err.splitlines()
-    assert complaint == f"error: {server.urls['rdma']}/d: no such file or directory"
-    assert advice == (
-        "hint: the server exports /data, /team/a, /team/b; "
-        f"MOUNT was answered by 127.0.0.1:{port}; if {asked} is another server, {REMEDY}"
-    )
 
 
 @pytest.mark.thorough

@@ -213,8 +213,8 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
         "--mount-port",
         type=port_number,
         metavar="PORT",
-        help="TCP port of the MOUNT service (default: the URL's port for tcp://; else 20048, or the port that rpcbind "
-        "names)",
+        help="TCP port of the MOUNT service (default: the address of NFS; if refused there, 20048, or the port "
+        "that rpcbind names)",
     )
     add(
         "--sec",

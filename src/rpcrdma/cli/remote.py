@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
 from rpcrdma.cli.options import connect_options
-from rpcrdma.errors import ConnectFailed
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import Connection, ConnectOptions
@@ -123,10 +122,8 @@ class Servers:
             UserAuthenticationFailed: the export asks for another flavor than `--sec`, or for a ticket.
             NfsError: the server refuses to mount.
         """
-        from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
-        from rpcrdma.nfs import v3  # noqa: PLC0415
         from rpcrdma.nfs.client.connecting import mount_over  # noqa: PLC0415
-        from rpcrdma.nfs.client.mount_client import mount_export  # noqa: PLC0415
+        from rpcrdma.nfs.client.mount_client import connect_nfs, mount_export, unproved  # noqa: PLC0415
         from rpcrdma.nfs.client.security_choice import secured  # noqa: PLC0415
 
         self._failures.export, self._failures.url = "", url
@@ -135,16 +132,11 @@ class Servers:
         async def connected(options: ConnectOptions) -> Connection:
             kind = server, str(options.security)
             if kind not in self._connections:
-                connecting = connect(str(server), v3.PROGRAM, options=options)
-                self._connections[kind] = await self._stack.enter_async_context(connecting)
+                self._connections[kind] = await self._stack.enter_async_context(await connect_nfs(server, options))
             return self._connections[kind]
 
-        try:
-            mounted = await mount_export(url, self._options, mount_port=self._args.mount_port)
-        except ConnectFailed:
-            # If NFS does not answer either, that error matters more than MOUNT's.
-            await (await connected(self._options)).call(v3.NULL, None)
-            raise
+        asking = unproved(self._options)
+        mounted = await mount_export(url, asking, await connected(asking), mount_port=self._args.mount_port)
         options = await secured(self._options, mounted)
         connection = await connected(options)
         key = server, mounted.export, str(options.security)

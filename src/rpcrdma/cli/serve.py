@@ -462,8 +462,7 @@ def _announce(
             f"{_acting(args, as_callers=as_callers)}",
         )
     if hosts_of(args, exports).wanted.value == "required" and not args.json:
-        console.talk("hosts have to authenticate themselves: over TCP there is MOUNT and nothing else")
-    _tell_mount_port(args, server.listening)
+        console.talk("hosts have to authenticate themselves: over TCP there is nothing without --xprtsec mtls")
     proved = any(flavor.service is not None for export in exports for flavor in _security(args, export))
     over_rdma = any(url.startswith("rdma://") for url in server.listening)
     at_nfs_port = any(url.startswith("tcp://") and url.endswith(f":{_NFS_PORT}") for url in server.listening)
@@ -472,8 +471,7 @@ def _announce(
             f"hint: Linux clients of rdma:// prove users over TCP at port {_NFS_PORT}: add --listen tcp://HOST"
         )
     if not any(url.startswith("tcp://") for url in server.listening):
-        console.talk("warning: nothing listens on tcp://, so that clients cannot mount")
-        console.talk("hint: add --listen tcp://127.0.0.1:20048")
+        console.talk("hint: Linux clients ask MOUNT over TCP alone: add --listen tcp://HOST:20048")
     sys.stdout.flush()
 
 
@@ -493,16 +491,6 @@ def _acting(args: argparse.Namespace, *, as_callers: bool) -> str:
     if not as_callers:
         return f"everybody acts as user {os.geteuid()}"
     return f"callers act as themselves, root {'too' if args.no_root_squash else 'as nobody'}"
-
-
-def _tell_mount_port(args: argparse.Namespace, listening: list[str]) -> None:
-    """Prints the MOUNT port if it is not the registered one, at which clients of rdma:// look for it."""
-    from rpcrdma.nfs.client.mount_client import MOUNT_PORT  # noqa: PLC0415
-
-    ports = [url.rpartition(":")[2] for url in listening if url.startswith("tcp://")]
-    if not args.json and ports and str(MOUNT_PORT) not in ports and len(ports) < len(listening):
-        port = ports[0]
-        console.talk(f"hint: clients of rdma:// need --mount-port {port}, or ?mountport={port} at the end of the URL")
 
 
 def _event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:

@@ -164,7 +164,7 @@ class Service:
 
     PROGRAM: ClassVar[Program]
     OVER_RDMA: ClassVar[bool] = True
-    """Whether the program is offered on RDMA listeners; MOUNT is not (RFC 8267 section 5.1)."""
+    """Whether the program is offered on RDMA listeners."""
     IDEMPOTENT: ClassVar[frozenset[int]] = frozenset()
     """Numbers of the procedures that do no harm when a call runs again because its reply was lost: their replies are
     not remembered. Calls of the others run at most once while the server lives. Procedure 0 always counts as

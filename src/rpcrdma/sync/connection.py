@@ -68,6 +68,11 @@ class Connection(Waits[asynchronous.Connection]):
         return self._asynchronous.statistics
 
     @property
+    def lost(self) -> bool:
+        """Whether the connection has ended and is not made again yet."""
+        return self._asynchronous.lost
+
+    @property
     def reconnects(self) -> int:
         """How often a lost connection was made again."""
         return self._asynchronous.reconnects

@@ -19,14 +19,23 @@ from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.aio.urls import Url, parse_url
-from rpcrdma.errors import ConnectFailed, HostNotFound, LocalProtocolError
+from rpcrdma.errors import (
+    CallTimeout,
+    ConnectFailed,
+    HostNotFound,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RpcError,
+    TransportClosed,
+)
 from rpcrdma.nfs.client import FileOptions, NfsFilesystem, mount_client, nfs_open
-from rpcrdma.nfs.client.mount_client import NoSuchExport, mount_export, mount_with
+from rpcrdma.nfs.client.mount_client import Mount, NoSuchExport, mount_export, mount_with, unmount
 from rpcrdma.nfs.errors import NfsError
-from rpcrdma.nfs.mount import MOUNT_V3_Service, exportnode, groupnode, mountres3, mountres3_ok, mountstat3
+from rpcrdma.nfs.mount import MOUNT_V3, MOUNT_V3_Service, exportnode, groupnode, mountres3, mountres3_ok, mountstat3
 from rpcrdma.nfs.port_mapper import PORT_MAPPER_V2_Service, mapping
 from rpcrdma.nfs.server import Export, NfsServices, build_services, open_state
 from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.errors import ProgramMismatch, ProgramUnavailable, RemoteSystemError
 from support.cases import each_case
 from support.simulated import not_simulated
 
@@ -61,12 +70,13 @@ async def serving(tmp_path: Path, *names: str) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def opened(scheme: str, tmp_path: Path, name: str) -> AsyncIterator[NfsFilesystem]:
-    """The export `name` of tmp_path/export, mounted over TCP for each carrier of the calls."""
+    """The export `name` of tmp_path/export, at one address."""
     with offered(tmp_path, name) as services:
-        async with serve(services, [f"{scheme}://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
-            first, second = server.listening
-            async with nfs_open(f"{first}{name}?mountport={parse_url(second).port}") as fs:
-                yield fs
+        async with (
+            serve(services, [f"{scheme}://127.0.0.1:0"]) as server,
+            nfs_open(f"{server.listening[0]}{name}") as fs,
+        ):
+            yield fs
 
 
 def make_tree(top: Path) -> None:
@@ -162,6 +172,102 @@ async def test_every_operation_does_on_the_disk_what_it_says(tmp_path: Path, sch
     assert names_in(top / "a") == ["b", "hard", "soft"]
 
 
+@pytest.mark.providers("iwarp")
+@pytest.mark.versions("1", "2-rtr")
+async def test_a_long_list_of_exports_comes_from_the_address_of_nfs(tmp_path: Path, scheme: str) -> None:
+    """Over RDMA as a long reply."""
+    names = [f"/a/long/name/of/an/export/{number}" for number in range(300)]
+    with offered(tmp_path, *names) as services:
+        async with (
+            serve(services, [f"{scheme}://127.0.0.1:0"]) as server,
+            nfs_open(f"{server.listening[0]}{names[-1]}") as fs,
+        ):
+            assert (fs.export, fs.listed_exports) == (names[-1], set(names))
+
+
+@not_simulated
+async def test_a_server_of_nfs_alone_is_asked_for_mount_at_its_usual_port(
+    tmp_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with offered(tmp_path, "/data") as services:
+        mounting = [service for service in services if service is not services.nfs]
+        async with (
+            serve([services.nfs], [f"{scheme}://127.0.0.1:0"]) as server,
+            serve(mounting, ["tcp://127.0.0.1:0"]) as mountd,
+        ):
+            monkeypatch.setattr(mount_client, "MOUNT_PORT", parse_url(mountd.listening[0]).port)
+            async with nfs_open(f"{server.listening[0]}/data") as fs:
+                assert await fs.listdir() == []
+            with pytest.raises(FileNotFoundError) as caught:
+                await nfs_open(f"{server.listening[0]}/other")
+            assert caught.value.__notes__[-1].startswith(
+                f"MOUNT was answered by {parse_url(mountd.listening[0]).authority}; if "
+            )
+
+
+class _Nfs:
+    """A connection whose calls of MOUNT, and with `down` all, fail with `refusal`."""
+
+    lost = True
+
+    def __init__(self, refusal: Exception, *, down: bool = False) -> None:
+        self.refusal = refusal
+        self.down = down
+        self.asked: list[str] = []
+
+    async def call(self, procedure: Any, args: Any, **options: Any) -> None:
+        self.asked.append(procedure.name)
+        if self.down or procedure.program == MOUNT_V3.number:
+            raise self.refusal
+
+
+@each_case(
+    "refusal",
+    [
+        ProgramUnavailable(),
+        ProgramMismatch(1, 1),
+        RemoteSystemError(),
+        RemoteProtocolError("ERR_CHUNK"),
+        TransportClosed("the peer closed the connection"),
+        CallTimeout("no reply"),
+    ],
+)
+async def test_any_refusal_of_mount_by_a_server_that_answers_nfs_leads_to_other_ports(
+    monkeypatch: pytest.MonkeyPatch, refusal: Exception
+) -> None:
+    nfs: Any = _Nfs(refusal)
+    async with TcpServer(Dispatcher([_Mountd("/")])) as mountd:
+        await mountd.listen()
+        monkeypatch.setattr(mount_client, "MOUNT_PORT", mountd.port)
+        url = Url(scheme="rdma", host="127.0.0.1", port=1, path="/")
+        assert (await mount_export(url, ConnectOptions(), nfs)).port == mountd.port
+        assert nfs.asked[0] == "MOUNTPROC3_NULL", "a list without a bound is not what a stranger is asked for first"
+        if not isinstance(refusal, RpcError):
+            down: Any = _Nfs(refusal, down=True)
+            with pytest.raises(type(refusal), match=str(refusal)):
+                await mount_export(url, ConnectOptions(), down)
+
+
+@not_simulated
+async def test_a_server_that_is_down_is_what_the_error_is_about(scheme: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        nobody_listens = listening.getsockname()[1]
+    async with TcpServer(Dispatcher([_Mountd("/data")])) as mountd:
+        await mountd.listen()
+        for port in (None, mountd.port):
+            with pytest.raises(ConnectFailed, match=f"127.0.0.1:{nobody_listens}: connection refused") as caught:
+                await nfs_open(f"{scheme}://127.0.0.1:{nobody_listens}/data", mount_port=port)
+            assert "MOUNT" not in str(caught.value)
+            assert "--" not in str(caught.value)
+
+
+async def test_a_lost_connection_is_not_waited_for_in_order_to_unmount() -> None:
+    nfs: Any = _Nfs(AssertionError("called"))
+    mounted = Mount(export="/", handle=b"", directory="/")
+    await unmount(Url(scheme="rdma", host="127.0.0.1", port=1), mounted, ConnectOptions(), nfs)
+    assert nfs.asked == []
+
+
 @pytest.fixture(scope="module")
 def with_many_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory whose `export` has 2,000 names, more than a reply holds, for tests that change nothing."""
@@ -195,7 +301,8 @@ async def test_the_longest_export_that_the_path_is_in_is_mounted(tmp_path: Path)
             ("//data//sub/", "/data", "/sub/"),
             ("/data/.", "/data", "/."),
         ):
-            mounted = await mount_export(Url(scheme="tcp", host="127.0.0.1", port=port, path=path), ConnectOptions())
+            url = Url(scheme="tcp", host="127.0.0.1", port=port, path=path)
+            mounted = await mount_export(url, ConnectOptions(), mount_port=port)
             assert (mounted.export, mounted.directory, mounted.port) == (export, directory, port), path
 
 
@@ -311,7 +418,7 @@ async def test_a_refusal_to_mount_has_its_errno_and_tells_whom_the_server_admits
     async with TcpServer(Dispatcher([Mountd(status=status)])) as server:
         await server.listen()
         with pytest.raises(kind) as caught:
-            await nfs_open("rdma://127.0.0.1/data", mount_port=server.port)
+            await nfs_open(f"tcp://127.0.0.1:{server.port}/data")
         assert caught.value.filename == "/data"
         assert told is None or caught.value.__notes__ == [told]
 
@@ -372,7 +479,7 @@ async def test_closing_unmounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     async with serving(tmp_path, "/") as nfs_port, TcpServer(Dispatcher([service])) as server:
         await server.listen()
         url = f"tcp://127.0.0.1:{nfs_port}/data"
-        service.handle = (await mount_export(parse_url(f"tcp://127.0.0.1:{nfs_port}/"), ConnectOptions())).handle
+        service.handle = (await mount_export(parse_url(url), ConnectOptions(), mount_port=nfs_port)).handle
         async with nfs_open(url, mount_port=server.port, options=ConnectOptions(), files=FileOptions()):
             assert service.left == []
         assert service.left == ["/data"]

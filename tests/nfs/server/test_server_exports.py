@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.nfs import v3
-from rpcrdma.nfs.server import Export, MountService, NfsService, build_services, parse_network
+from rpcrdma.aio.client.connect import connect
+from rpcrdma.aio.server.serve import serve
+from rpcrdma.nfs import mount, v3
+from rpcrdma.nfs.server import Export, build_services, open_state, parse_network
 from support.cases import each_case
 
 
@@ -20,10 +22,19 @@ def mount_status(server: Any, path: str, **options: Any) -> str:
     return str(server.call("mnt", path, **options).fhs_status.name)
 
 
+@pytest.mark.thorough
 @pytest.mark.req("NF-3")
-def test_mount_is_for_tcp_and_nfs_for_both() -> None:
-    assert NfsService.OVER_RDMA
-    assert not MountService.OVER_RDMA
+async def test_mount_is_offered_wherever_nfs_is(tmp_path: Path) -> None:
+    """Over TCP for all clients, and over RDMA for ours."""
+    state = open_state(tmp_path / "state", bytes)
+    services = build_services([export("/", tmp_path)], state=state)
+    async with serve(services, ["tcp://127.0.0.1:0", "rdma://127.0.0.1:0"]) as server:
+        for url in server.listening:
+            async with connect(url) as connection:
+                for null in (v3.NULL, mount.NULL):
+                    await connection.call(null, None)
+    services.nfs.close()
+    state.close()
 
 
 def test_mounting_gives_the_root_and_the_flavors(server: Any, tree: Path) -> None:

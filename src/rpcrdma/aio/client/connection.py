@@ -245,6 +245,11 @@ class Connection:
         return self._present.extension(name)
 
     @property
+    def lost(self) -> bool:
+        """Whether the connection has ended and is not made again yet."""
+        return self._present.closed
+
+    @property
     def reconnects(self) -> int:
         """How often a lost connection was made again."""
         return self._keeper.reconnects

@@ -190,7 +190,9 @@ class Server:
         """
         target = parse_url(url, listens=True)
         if target.mount_port is not None:
-            raise LocalProtocolError(f"{url!r}: mountport is for clients, a server answers MOUNT wherever it has TCP")
+            raise LocalProtocolError(
+                f"{url!r}: mountport is for clients, a server answers MOUNT wherever it answers NFS"
+            )
         if target.scheme == "rdma" and self._options.tcp.xprtsec != "none":
             raise LocalProtocolError(f"{url}: {NO_TLS_OVER_RDMA}")
         try:

@@ -127,11 +127,10 @@ async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> 
         provider=args.provider,
     )
     async with serving as server:
-        mount_port = parse_url(server.tcp_url).port
         async with Servers(args) as servers:
-            source, _ = await servers.locate(parse_url(f"{server.rdma_url}/source?mountport={mount_port}"))
+            source, _ = await servers.locate(parse_url(f"{server.rdma_url}/source"))
             get_s = await _copy(source, places.fetched, size, outward=True)
-            copy, _ = await servers.locate(parse_url(f"{server.rdma_url}/copy?mountport={mount_port}"))
+            copy, _ = await servers.locate(parse_url(f"{server.rdma_url}/copy"))
             put_s = await _copy(copy, places.fetched, size, outward=False)
             negotiated, statistics = copy.connection.negotiated, copy.connection.statistics
         # Before it stops, the server reports the end of the connection with its counters.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.client.connect import Connection, ConnectOptions
 from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.aio.urls import Url, parse_url
-from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
-from rpcrdma.nfs.client.mount_client import Mount, confirm_root, mount_export, unmount
+from rpcrdma.nfs.client.mount_client import Mount, confirm_root, connect_nfs, mount_export, unmount, unproved
 from rpcrdma.nfs.client.paths import Path
 from rpcrdma.nfs.client.security_choice import secured
 from rpcrdma.nfs.client.volume import FileOptions
@@ -78,11 +78,13 @@ class MountedFilesystem(NfsFilesystem):
         )
 
     async def close(self) -> None:
-        """Ends the work in the background, closes the connection if `nfs_open` made it, and unmounts."""
-        await super().close()
-        if self._owns_connection:
-            await self.connection.close()
-        await unmount(self._target, self._mounted, self._options)
+        """Ends the work in the background, unmounts, and closes the connection if `nfs_open` made it."""
+        try:
+            await super().close()
+            await unmount(self._target, self._mounted, self._options, self.connection)
+        finally:
+            if self._owns_connection:
+                await self.connection.close()
 
 
 async def mount_over(
@@ -130,19 +132,21 @@ class _Opening:
 
     async def _open(self) -> MountedFilesystem:
         url, options = self._url, self._options
-        try:
-            mounted = await mount_export(url, options, mount_port=self._mount_port)
-        except ServerPathError as error:
-            error.found_at(url)
-            raise
-        options = await secured(options, mounted)
-        server = str(Url(scheme=url.scheme, host=url.host, port=url.port))
-        connection = await connect(server, v3.PROGRAM, options=options)
-        try:
-            return await mount_over(connection, url, mounted, options, self._files, owns_connection=True)
-        except BaseException:
-            await connection.close()
-            raise
+        async with AsyncExitStack() as stack:
+            asking = unproved(options)
+            connection = await stack.enter_async_context(await connect_nfs(url, asking))
+            try:
+                mounted = await mount_export(url, asking, connection, mount_port=self._mount_port)
+            except ServerPathError as error:
+                error.found_at(url)
+                raise
+            options = await secured(options, mounted)
+            if options != asking:
+                await stack.aclose()
+                connection = await stack.enter_async_context(await connect_nfs(url, options))
+            filesystem = await mount_over(connection, url, mounted, options, self._files, owns_connection=True)
+            stack.pop_all()
+            return filesystem
 
 
 def nfs_open(
@@ -154,9 +158,9 @@ def nfs_open(
 ) -> _Opening:
     """Mounts the directory that `url` names: `rdma://HOST[:PORT]/EXPORT[/PATH]`, or tcp://.
 
-    `async with nfs_open("rdma://server/data") as fs:` or `fs = await nfs_open(...)`. The file handle comes from the
-    server's MOUNT service over TCP, at the port that the URL names (`?mountport=PORT`), at `mount_port`, or at the
-    usual ports.
+    `async with nfs_open("rdma://server/data") as fs:` or `fs = await nfs_open(...)`. The file handle comes from
+    MOUNT, which the server is asked for on the connection to NFS; a server that refuses it there is asked at the usual
+    TCP ports. `mount_port`, or `?mountport=PORT` at the end of the URL, names another TCP port of MOUNT.
 
     Raises:
         LocalProtocolError: `url` is no such URL.

@@ -1,8 +1,9 @@
-"""The MOUNT protocol, by which a client gets its first file handle (RFC 1813 appendix I); over TCP alone.
+"""The MOUNT protocol, by which a client gets its first file handle (RFC 1813 appendix I).
 
-The service is looked for at the port that the URL or the caller names; else, for tcp:// servers, at the NFS port
-itself; else at 20048, where Linux servers put it; else at the port that the server's port mapper names. A machine may
-run several servers, so the MOUNT service that answers need not belong to the NFS server: its handle has to be tried.
+The service is looked for at the TCP port that the URL or the caller names; else on the connection to the NFS server,
+where servers of this library answer; if MOUNT is refused there in any way while NFS answers, at TCP port 20048, where
+Linux servers put it, and at the port that the port mapper names. A machine may run several servers, so a MOUNT service
+at another port need not belong to the NFS server: its handle has to be tried.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from rpcrdma.aio.client.connect import ConnectOptions, tls_of
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect, tls_of
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url
 from rpcrdma.errors import (
+    CallTimeout,
     ConnectFailed,
     HostAuthenticationFailed,
     HostNotFound,
+    MessageTooLong,
     NotPermitted,
+    RemoteAccessError,
+    RemoteProtocolError,
     RpcError,
     RpcRdmaError,
     TransportClosed,
@@ -38,16 +43,20 @@ __all__ = [
     "Mount",
     "NoSuchExport",
     "confirm_root",
+    "connect_nfs",
     "list_exports",
     "mount_export",
     "mount_with",
     "unmount",
+    "unproved",
 ]
 
 T = TypeVar("T")
 
 _LOGGER = logging.getLogger("rpcrdma.client")
-_REMEDY = "name the TCP port of the server's MOUNT with ?mountport=PORT in the URL, or with --mount-port"
+_REMEDY = "name the TCP port of the server's MOUNT with ?mountport=PORT at the end of the URL"
+_REFUSALS = (RpcError, RemoteProtocolError, RemoteAccessError, TransportClosed, CallTimeout, MessageTooLong)
+"""The errors of a call that a server without MOUNT may bring about: an RPC refusal, a transport's, or silence."""
 _SHOWN_MAX = 8
 _UNMOUNT_S = 1.0
 """Closing a file system waits no longer than this for MOUNT: no data depends on UMNT."""
@@ -64,7 +73,7 @@ class Mount:
     handle: bytes
     directory: str
     port: int = 0
-    """The port of the MOUNT service."""
+    """The TCP port of the MOUNT service; 0: it has answered on the connection to the NFS server."""
     listed: frozenset[str] = frozenset()
     """The exports that the server lists; it may have others."""
     flavors: tuple[int, ...] = ()
@@ -97,22 +106,46 @@ class NoSuchExport(NfsNotFound):
         return type(self), (self.path, self.exports)
 
 
-async def mount_export(url: Url, options: ConnectOptions, *, mount_port: int | None = None) -> Mount:
+def unproved(options: ConnectOptions) -> ConnectOptions:
+    """The options of a connection that asks MOUNT which flavors an export takes.
+
+    MOUNT itself takes no proof of users (RFC 2623 section 2.7). The server's calls are not answered there, since a
+    flavor may have to protect them.
+    """
+    return replace(options, security="sys", services=())
+
+
+async def connect_nfs(url: Url, options: ConnectOptions) -> Connection:
+    """A connection to the NFS server at `url`, for calls of MOUNT as well.
+
+    Raises: see `rpcrdma.connect`.
+    """
+    connection = await connect(str(replace(url, path="", mount_port=None)), v3.PROGRAM, options=options)
+    # The NULL calls that ask for a sign of life stay those of NFS.
+    connection.program = None
+    return connection
+
+
+async def mount_export(
+    url: Url, options: ConnectOptions, nfs: Caller | None = None, *, mount_port: int | None = None
+) -> Mount:
     """Mounts the export that holds `url.path`; `mount_port` is for URLs that name no MOUNT port.
+
+    `nfs` is a connection to the NFS server at `url`, as `connect_nfs` makes it; without it MOUNT is looked for at TCP
+    ports alone.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
-        HostNotFound: the host name has no address.
         ConnectFailed: no MOUNT service answers; the message names the ports that were tried.
         NfsError: the server refuses; FileNotFoundError if no export holds that path.
     """
 
     async def mounted(caller: Caller, port: int) -> Mount:
         found = await mount_with(caller, url.path or "/", timeout_s=options.connect_timeout_s)
-        _LOGGER.info("mounted %s: MOUNT at %s", found.export, authority(url.host, port))
+        _LOGGER.info("mounted %s: MOUNT at %s", found.export, authority(url.host, port or url.port))
         return replace(found, port=port)
 
-    return await _at_mount_service(url, options, mount_port, mounted)
+    return await _at_mount_service(url, options, nfs, mount_port, mounted)
 
 
 async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | None = None) -> list[Exported]:
@@ -120,8 +153,7 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
 
     Raises:
         NotPermitted: this process may not take a reserved port.
-        HostNotFound: the host name has no address.
-        ConnectFailed: no MOUNT service answers; the message names the ports that were tried.
+        ConnectFailed: NFS does not answer, or no MOUNT service; the message names the ports that were tried.
     """
 
     async def listed(caller: Caller, _port: int) -> list[Exported]:
@@ -135,15 +167,33 @@ async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | N
             found.append(Exported(node.ex_dir, tuple(group.gr_name for group in node.ex_groups), flavors))
         return found
 
-    return await _at_mount_service(url, options, mount_port, listed)
+    if url.mount_port or mount_port:
+        return await _at_mount_service(url, options, None, mount_port, listed)
+    async with await connect_nfs(url, unproved(options)) as nfs:
+        return await _at_mount_service(url, options, nfs, None, listed)
 
 
 async def _at_mount_service(
-    url: Url, options: ConnectOptions, mount_port: int | None, work: Callable[[Caller, int], Awaitable[T]]
+    url: Url,
+    options: ConnectOptions,
+    nfs: Caller | None,
+    mount_port: int | None,
+    work: Callable[[Caller, int], Awaitable[T]],
 ) -> T:
-    """Calls `work` with the first MOUNT service that answers and its port; the result of `work`."""
+    """Calls `work` with the first MOUNT service that answers, and its port, see `Mount`; the result of `work`."""
     tried: list[str] = []
     mount_port = url.mount_port or mount_port
+    if mount_port is None and nfs is not None:
+        try:
+            # An empty call comes first: a list of exports has no bound, and the memory that is offered for it over RDMA
+            # might offend a server that does not offer MOUNT there.
+            await nfs.call(mount.NULL, None, timeout_s=options.connect_timeout_s)
+            return await work(nfs, 0)
+        except _REFUSALS as error:
+            if not isinstance(error, RpcError):
+                # If NFS does not answer either, that error matters more than MOUNT's.
+                await nfs.call(v3.NULL, None, timeout_s=options.connect_timeout_s)
+            tried.append(f"{url.scheme}://{url.authority}: {_cause(error, url.host, url.port)}")
     async for port in _ports(url, mount_port, options, tried):
         try:
             async with await _connected(url, port, options) as caller:
@@ -154,12 +204,12 @@ async def _at_mount_service(
         except HostAuthenticationFailed as error:
             if error.cause == "absent":
                 error.add_note(
-                    f"MOUNT at port {port} offers no TLS, as that of Linux: --mount-in-clear asks it in the clear, and "
-                    "NFS in TLS"
+                    f"MOUNT at port {port} offers no TLS, as that of Linux; with mount_in_clear it is asked in the "
+                    "clear, and NFS in TLS"
                 )
             raise
         except NfsError as error:
-            if mount_port is None and port != url.port != DEFAULT_PORTS[url.scheme]:
+            if mount_port is None and url.port != DEFAULT_PORTS[url.scheme]:
                 answered = authority(url.host, port)
                 error.add_note(f"MOUNT was answered by {answered}; if {url.authority} is another server, {_REMEDY}")
             raise
@@ -191,7 +241,7 @@ async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
     if reply.status in {nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_BADHANDLE}:
         raise ConnectFailed(
             f"the NFS server at {url.authority} does not know the handle of {mounted.export} that MOUNT at "
-            f"{authority(url.host, mounted.port)} gave: MOUNT and NFS are not one server; {_REMEDY}"
+            f"{authority(url.host, mounted.port or url.port)} gave: MOUNT and NFS are not one server; {_REMEDY}"
         )
 
 
@@ -242,9 +292,16 @@ def _why_refused(export: str, admitted: Sequence[str]) -> str:
     return f"the server exports {export} to {shown} alone"
 
 
-async def unmount(url: Url, mounted: Mount, options: ConnectOptions) -> None:
-    """Tells the server that the export is no longer used; failures have no effect, and are ignored."""
+async def unmount(url: Url, mounted: Mount, options: ConnectOptions, nfs: Connection) -> None:
+    """Tells the server that the export is no longer used; failures have no effect, and are ignored.
+
+    `nfs` is the connection to the NFS server. One that is lost is not waited for.
+    """
     with contextlib.suppress(RpcRdmaError):
+        if not mounted.port:
+            if not nfs.lost:
+                await nfs.call(mount.UMNT, mounted.export, timeout_s=_UNMOUNT_S)
+            return
         async with await _connected(url, mounted.port, options, timeout_s=_UNMOUNT_S) as caller:
             await caller.call(mount.UMNT, mounted.export, timeout_s=_UNMOUNT_S)
 
@@ -262,8 +319,6 @@ async def _ports(url: Url, mount_port: int | None, options: ConnectOptions, trie
     if mount_port is not None:
         yield mount_port
         return
-    if url.scheme == "tcp":
-        yield url.port
     if url.scheme != "tcp" or url.port != MOUNT_PORT:
         yield MOUNT_PORT
     try:

@@ -46,11 +46,11 @@ _BY_REFUSAL = {
 class MountService(MOUNT_V3_Service):
     """Hands out the roots of exports, and directories below them that the caller may reach.
 
-    MOUNT itself asks for no security flavor, and tells clients those of the export (RFC 2623 section 2.7). The list of
-    mounts holds the reports of clients. It is bounded and grants nothing.
+    It is offered wherever NFS is, so that a client needs one address. It asks for no security flavor itself, and tells
+    clients those of the export (RFC 2623 section 2.7). The list of mounts holds the reports of clients. It is bounded
+    and grants nothing.
     """
 
-    OVER_RDMA = False
     ANY_SECURITY = True
     IDEMPOTENT = frozenset(MOUNT_V3_Service.PROGRAM.procedures)
 
