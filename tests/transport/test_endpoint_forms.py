@@ -177,7 +177,7 @@ def test_long_call(version: str, length: int, segment_octets_max: int) -> None:
     assert pair.server.statistics.calls_long == pair.client.statistics.calls_long == 1
 
 
-@pytest.mark.req("V1-33", "V1-35", "V1-30", "V2-29", "V2-31", "V2-45", "V1-18", "V1-20")
+@pytest.mark.req("V1-33", "V1-35", "V1-30", "V2-29", "V2-31", "V2-45", "V1-18", "V1-20", "V2-19", "V2-21")
 @each_case("tail", [1, 2, 3, 4])
 def test_long_call_with_items_in_chunks_of_their_own_and_small_ones_in_the_stream(version: str, tail: int) -> None:
     pair = connected(version)
@@ -230,6 +230,7 @@ def test_long_reply(version: str, length: int, segment_octets_max: int) -> None:
     assert pair.server.statistics.replies_long == pair.client.statistics.replies_long == 1
 
 
+@pytest.mark.req("V2-1")
 @each_case("length", [0, 1, 100, 128])
 def test_small_result_comes_inline_and_still_lands_in_the_callers_buffer(version: str, length: int) -> None:
     pair = connected(version)
@@ -262,7 +263,7 @@ def test_what_is_exposed_for_a_result_is_the_most_it_can_have_and_no_padding(ver
         decoder.done("reply")
 
 
-@pytest.mark.req("V1-25", "V1-47")
+@pytest.mark.req("V1-25", "V1-47", "V2-23")
 def test_write_chunk_is_no_larger_than_the_callers_buffer() -> None:
     pair = EndpointPair().connect()
     memory = bytearray(6000)

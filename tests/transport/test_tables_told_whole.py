@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
@@ -315,6 +317,7 @@ def test_the_reaction_to_each_cause() -> None:
     }
 
 
+@pytest.mark.req("V2-88")
 @each_case(
     ("cause", "chunk", "needed", "following"),
     [
