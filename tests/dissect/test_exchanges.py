@@ -236,6 +236,27 @@ def test_arguments_that_rpcsec_gss_may_wrap_are_not_read() -> None:
         assert any(group.name.endswith("arguments") for group in message.groups) is read
 
 
+@each_case(("deliberate", "of_client", "of_both"), [(False, ["wrong"], 2), (True, ["deliberate"], 1)])
+def test_the_deliberate_mistakes_of_a_checker_are_told_from_those_of_the_server(
+    tmp_path: Path, *, deliberate: bool, of_client: list[str], of_both: int
+) -> None:
+    """Captures of `rpcrdma check` and `send` mark their own end."""
+    file = tmp_path / "capture.pcap"
+    with HandMadeCapture(file, deliberate=deliberate) as capture:
+        capture.send(CLIENT, call(7, lists=words(2, 0, 0)))
+        capture.send(SERVER, reply(7)[:16] + words(0, 2, 0) + reply(7)[28:])
+    data = io.BytesIO(file.read_bytes())
+    dissector = CaptureDissector(Settings("2", ProgramNames([v3.PROGRAM])))
+    found = list(Exchanges().each(dissector.messages(read_packets(data, data.read(MAGIC_OCTETS)))))
+    lines = [line for one in found for line in exchange_lines(one)]
+    kinds = [kind for line in lines for kind in ("wrong", "deliberate") if f"{kind}: " in line]
+    assert kinds == [*of_client, "wrong"]
+    assert sum(len(one.faults) for one in found) == of_both
+    assert sum(len(one.deliberate_faults) for one in found) == 2 - of_both
+    page = exchange_page("x", found).text
+    assert (", deliberate: " in page, page.count("<div class='fault'>")) == (deliberate, of_both)
+
+
 def test_a_page_holds_no_characters_that_act_on_a_reader() -> None:
     hostile = "\x1b]0;\x07\x9b\udcff<script>'\"&\u202e"
     fault = FieldFault(hostile, 0, hostile, hostile)

@@ -96,6 +96,7 @@ def test_short_call_and_short_reply(version: str) -> None:
     "V1-44",
     "V1-12",
     "V1-14",
+    "V2-101",
     "V2-16",
     "V2-19",
     "V2-20",

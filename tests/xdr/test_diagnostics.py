@@ -119,6 +119,10 @@ ERRORS: list[tuple[str, ...]] = [
     ("struct s { int d; };\npragma limit s.«d» 1;", "d is not of variable length"),
     ("struct s { opaque d<4>; };\npragma limit s.d «-1»;", "-1 is not a limit: 0 to 4294967295"),
     (
+        "struct s { int d<4>; };\npragma pairs s.d s.«d»;",
+        "d is no array<> of structures or unions, whose elements can be paired",
+    ),
+    (
         "struct s { int d; };\npragma ddp s.«d»;",
         "s.d cannot be placed directly",
         "only members of type opaque<> or string<> can",

@@ -181,7 +181,7 @@ def error(
     if _error_object is not None and not in_report:
         if facts is None:
             kind = "usage" if status is ExitStatus.USAGE else "failed"
-            facts = {"kind": kind, "message": message, "path": None, "errno": None, "hint": hint or None}
+            facts = {"kind": kind, "message": message, "path": None, "url": None, "errno": None, "hint": hint or None}
             facts |= {"exit_status": int(status)}
         # It may be standard output itself that has failed.
         with contextlib.suppress(OSError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.console import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_json, connect_options, port_number, service_url
+from rpcrdma.cli.options import CommandParser, add_json, connect_options, port_number, program_number, service_url
 from rpcrdma.errors import CallTimeout, ConnectFailed, RpcError, RpcRdmaError
 from rpcrdma.limits import PROBED_PROGRAMS_MAX, PROBED_VERSIONS_MAX
 
@@ -52,7 +52,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--program",
         dest="numbers",
-        type=_program_number,
+        type=program_number,
         action="append",
         default=[],
         metavar="NUMBER",
@@ -66,16 +66,6 @@ def add_arguments(parser: CommandParser) -> None:
         help="TCP port of the port mapper (default: %(default)s)",
     )
     add_json(parser)
-
-
-def _program_number(text: str) -> int:
-    try:
-        number = int(text, 0)
-    except ValueError:
-        number = -1
-    if not 0 <= number < 1 << 32:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a program number")
-    return number
 
 
 @dataclass(frozen=True, slots=True)

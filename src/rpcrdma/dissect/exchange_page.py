@@ -87,6 +87,8 @@ def _section(exchange: Exchange, *, is_open: bool) -> Iterator[str]:
     yield _body("Results", exchange.body("results"))
     for message, fault in exchange.faults:
         yield f"<div class='fault'>#{message.number}: {page_text(str(fault))}</div>"
+    for message, fault in exchange.deliberate_faults:
+        yield f"<div class='body'>#{message.number}, deliberate: {page_text(str(fault))}</div>"
     yield "</div></details>"
 
 
@@ -104,7 +106,7 @@ def _ladder(exchange: Exchange) -> str:
             step.bulk,
             step.since,
             str(step.message.number),
-            bool(step.message.faults),
+            bool(step.message.faults) and not step.message.facts.get("deliberate"),
         )
         for step in shown_messages(exchange)
     ]
@@ -148,6 +150,7 @@ def _panel(message: Message) -> dict[str, Any]:
         room = max(room - len(rows), 0)
         groups.append({"name": group.name, "base": _base(group, message), "fields": rows})
     octets = message.facts.get("octets", len(message.octets))
+    deliberate = message.facts.get("deliberate", False)
     place = "" if message.time_s is None else f"{message.time_s:.6f} s"
     if message.source:
         place += f", {message.source} to {message.destination}"
@@ -155,7 +158,7 @@ def _panel(message: Message) -> dict[str, Any]:
         "title": message.summary,
         "place": place,
         "notes": message.notes,
-        "faults": [str(fault) for fault in message.faults],
+        "faults": [f"deliberate: {fault}" if deliberate else str(fault) for fault in message.faults],
         "octets": octets,
         "hex": message.octets[: file_limits.EXPLAINED_PAGE_OCTETS_MAX].hex(),
         "groups": groups,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import unicodedata
-
 __all__ = ["page_text", "printable"]
 
 _RAW_OCTETS = range(0xDC80, 0xDD00)
@@ -25,10 +22,14 @@ def printable(text: str) -> str:
 
 def page_text(text: str) -> str:
     """Returns `text` for HTML, SVG and XML: as `printable` makes it, with entities for markup and for both quotes."""
+    import html  # noqa: PLC0415 - commands that write no page start sooner without it
+
     return html.escape(printable(text))
 
 
 def _escaped(character: str) -> str:
+    import unicodedata  # noqa: PLC0415 - most text is printable as it is
+
     # Spaces other than the ASCII one count as unprintable, but do no harm.
     if character.isprintable() or unicodedata.category(character) == "Zs":
         return character

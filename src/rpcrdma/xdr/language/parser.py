@@ -451,6 +451,9 @@ class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
         target, octets, argument = items
         return syntax.BoundPragma(target, octets is not None, argument)
 
+    def pairs_pragma(self, items: list[Any]) -> syntax.PairsPragma:
+        return syntax.PairsPragma(*items)
+
     def limit_pragma(self, items: list[Any]) -> syntax.LimitPragma:
         target, value = items
         return syntax.LimitPragma(target, value)

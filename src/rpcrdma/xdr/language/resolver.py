@@ -49,6 +49,7 @@ class Resolver:
         self._resolving: list[str] = []
         self._limits_used: set[tuple[str, str]] = set()
         self._ddp_used: set[tuple[str, str]] = set()
+        self._pairs_used: set[tuple[str, str]] = set()
         self._enums: dict[str, model.EnumRef] = {}
         self._members: dict[str, dict[str, int]] = {}
         """The values of each enumeration by name, by its name in the module."""
@@ -78,6 +79,9 @@ class Resolver:
         for key, ddp in self.symbols.ddp.items():
             if key not in self._ddp_used:
                 self._no_target(ddp.target, "is not a member")
+        for key, target in self.symbols.pairs.items():
+            if key not in self._pairs_used:
+                self._no_target(target, "is no array<> of structures or unions, whose elements can be paired")
 
     def _no_target(self, target: syntax.Target, otherwise: str) -> None:
         definition = self.symbols.definitions.get(target.type.name)
@@ -421,6 +425,10 @@ class Resolver:
         ):
             self._limits_used.add(key)
             stripped = replace(stripped, limit=self.symbols.limits[key][1])
+            kind = model.AliasRef(kind.name, stripped) if isinstance(kind, model.AliasRef) else stripped
+        if key in self.symbols.pairs and isinstance(stripped, model.VariableArray) and model.class_in(stripped):
+            self._pairs_used.add(key)
+            stripped = replace(stripped, paired=True)
             kind = model.AliasRef(kind.name, stripped) if isinstance(kind, model.AliasRef) else stripped
         ddp = self.symbols.ddp.get(key)
         if ddp is not None:

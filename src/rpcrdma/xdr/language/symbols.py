@@ -36,6 +36,7 @@ class Symbols:
         self.definitions: dict[str, TypeDefinition] = {}
         self.limits: dict[tuple[str, str], tuple[syntax.LimitPragma, int]] = {}
         self.ddp: dict[tuple[str, str], syntax.DdpPragma] = {}
+        self.pairs: dict[tuple[str, str], syntax.Target] = {}
         self.bounds: list[syntax.BoundPragma] = []
         self.enumerators: dict[str, int] = {}
         self._enumerations: dict[str, tuple[tuple[str, int], ...]] = {}
@@ -202,6 +203,9 @@ class Symbols:
                 if len(self.bounds) == XDR_BOUND_PRAGMAS_MAX + 1:
                     message = f"there are more than {XDR_BOUND_PRAGMAS_MAX} bounds"
                     self.error(item.target.type.place, message)
+            if isinstance(item, syntax.PairsPragma):
+                for target in (item.target, item.argument):
+                    self.pairs[target.type.name, target.member.name if target.member else ""] = target
             if not isinstance(item, syntax.DdpPragma | syntax.LimitPragma):
                 continue
             target = item.target

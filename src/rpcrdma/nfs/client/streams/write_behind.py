@@ -17,7 +17,7 @@ from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.streams.direct_calls import stability, write_direct, write_whole
 from rpcrdma.nfs.v3 import stable_how
-from rpcrdma.wire.buffers import PooledMemory
+from rpcrdma.wire.bulk_memory import PooledMemory
 
 __all__ = ["WriteBehind"]
 
