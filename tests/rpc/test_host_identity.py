@@ -36,7 +36,7 @@ def test_what_is_no_name(text: str) -> None:
         host_name(text)
 
 
-@pytest.mark.req("TLS-33")
+@pytest.mark.req("TLS-33", "TLS-35")
 @each_case(
     ("presented", "wanted", "same"),
     [

@@ -68,7 +68,7 @@ def echoed(
 WRITES = (chunk(3), chunk(8, handle=5))
 
 
-@pytest.mark.req("V1-26", "V1-41", "V1-44", "V1-53", "V2-67")
+@pytest.mark.req("V1-26", "V1-41", "V1-44", "V1-53", "V2-67", "V2-30")
 @each_case(
     ("returned", "long", "fault"),
     [

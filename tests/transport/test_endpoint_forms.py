@@ -215,7 +215,7 @@ def test_items_beyond_the_chunks_allowed_are_segments_of_the_stream_and_not_copi
     decoder.done("call")
 
 
-@pytest.mark.req("V1-34", "V1-51", "V1-53", "V2-30", "V1-41")
+@pytest.mark.req("V1-34", "V1-51", "V1-53", "V2-30", "V1-41", "V2-31", "V2-45")
 @each_case("length", [4048, 10_000, 60_000])
 @each_case("segment_octets_max", [1 << 20, 5000])
 def test_long_reply(version: str, length: int, segment_octets_max: int) -> None:
@@ -223,11 +223,17 @@ def test_long_reply(version: str, length: int, segment_octets_max: int) -> None:
     pair.client.call(XID, message(XID, CALL), ReplyBound(60_000))
     (incoming,) = pair.arrived()
     plain = pattern(length)
-    _, decoder = answer(pair, incoming, message(XID, REPLY, (plain, None)))
+    _, decoder = answer(pair, incoming, message(XID, REPLY, (plain, pattern(5))))
     decoder = opened(decoder, REPLY)
     assert decoder.octets(length, "result") == plain
+    assert decoder.bulk(5, "padded item") == pattern(5)
     decoder.done("reply")
     assert nothing_is_exposed(pair)
+    # A short reply leaves its chunk unused.
+    pair.server_events()
+    pair.client.call(XID, message(XID, CALL), ReplyBound(60_000))
+    (incoming,) = pair.arrived()
+    answer(pair, incoming, message(XID, REPLY))
     assert pair.server.statistics.replies_long == pair.client.statistics.replies_long == 1
 
 

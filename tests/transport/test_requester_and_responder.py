@@ -402,15 +402,11 @@ def test_as_many_calls_go_together_as_their_message_has_room_for(
 @pytest.mark.req("V2-4")
 def test_calls_that_go_together_wait_for_a_credit() -> None:
     pair, batcher = ready_to_batch()
-    outbox, window = pair.client._outbox, pair.client._session.window
-    credits_, window.balance = window.balance, 0
-    for xid in (2, 3):
+    window = pair.client._session.window
+    for xid, window.balance, together in ((2, 0, []), (3, 0, []), (4, 1, [[2, 3, 4]])):
         pair.client.call(xid, message(xid, CALL), ReplyBound(8))
-    outbox.send_held()
-    assert (batcher.calls, outbox.queued) == ([], 2)
-    window.balance = credits_
-    outbox.send_held()
-    assert (batcher.calls, outbox.queued) == ([[2, 3]], 0)
+        pair.client._outbox.send_held()
+        assert batcher.calls == together
 
 
 def test_calls_of_version_1_have_messages_of_their_own() -> None:
