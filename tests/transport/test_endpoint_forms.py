@@ -223,10 +223,11 @@ def test_long_reply(version: str, length: int, segment_octets_max: int) -> None:
     pair.client.call(XID, message(XID, CALL), ReplyBound(60_000))
     (incoming,) = pair.arrived()
     plain = pattern(length)
-    _, decoder = answer(pair, incoming, message(XID, REPLY, (plain, pattern(5))))
+    _, decoder = answer(pair, incoming, message(XID, REPLY, (plain, pattern(5)), (b"next", None)))
     decoder = opened(decoder, REPLY)
     assert decoder.octets(length, "result") == plain
     assert decoder.bulk(5, "padded item") == pattern(5)
+    assert decoder.octets(4, "next") == b"next"
     decoder.done("reply")
     assert nothing_is_exposed(pair)
     # A short reply leaves its chunk unused.
