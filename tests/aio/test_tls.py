@@ -37,7 +37,6 @@ from rpcrdma.rpc.errors import AuthError
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service
 from rpcrdma.rpc.xprtsec import XprtSec
-from rpcrdma.transport.config import Role
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.cases import each_case
 from support.host_certificates import CLIENT_USE, SERVER_USE, Authority
@@ -242,21 +241,6 @@ def test_another_host_is_refused_by_its_names(hosts: Hosts) -> None:
         "urn:host:server, not other.example); check the address, or, if it is the right host, allow one of its names "
         "(--tls-name)"
     )
-
-
-@pytest.mark.req("TLS-33")
-@without_network
-async def test_the_host_of_the_url_is_the_name_that_the_server_must_have(hosts: Hosts) -> None:
-    for name, accepted in (("localhost", True), ("localhost.example", False), (SERVER_NAME, False)):
-        async with serving(hosts, certificate=hosts.authority.issue(name, subject="localhost")) as server:
-            url = server.listening[0].replace("127.0.0.1", "localhost")
-            connecting_ = connect(url, PROGRAM, options=options_of(hosts, names=()))
-            if accepted:
-                async with connecting_ as connection:
-                    assert await answer(connection) == b"data"
-            else:
-                with pytest.raises(HostAuthenticationFailed, match="the peer is another host"):
-                    await connecting_
 
 
 @pytest.mark.req("TLS-35")
@@ -484,14 +468,6 @@ def test_options_that_cannot_serve_are_refused_with_the_remedy(hosts: Hosts) -> 
         with pytest.raises(HostAuthenticationFailed) as failed:
             local_tcp.run(work())
         assert words in str(failed.value)
-
-
-@pytest.mark.req("TLS-11", "TLS-13")
-def test_a_server_needs_a_certificate_and_for_mutual_tls_authorities(hosts: Hosts) -> None:
-    with pytest.raises(HostAuthenticationFailed, match="there is no certificate of this host"):
-        HostAuthentication(authorities=hosts.authority.path).tls(Role.SERVER, "tls")
-    with pytest.raises(HostAuthenticationFailed, match="there are no authorities"):
-        HostAuthentication(certificate=hosts.server).tls(Role.SERVER, "mtls")
 
 
 @each_case(("xprtsec", "offered"), [("none", 0), ("mtls", 1)])
