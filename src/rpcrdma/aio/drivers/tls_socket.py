@@ -328,7 +328,7 @@ def _ended(reason: str) -> ConnectionError:
     return ConnectionResetError(errno.ECONNRESET, reason)
 
 
-def _names_protocols(records: bytes) -> bool:
+def _names_protocols(records: bytes | bytearray) -> bool:
     """Whether the ClientHello with which the records begin has the extension ALPN (RFC 8446 4.1.2, RFC 7301 3.1)."""
     hello, at = bytearray(), 0
     while records[at : at + 1] == _HANDSHAKE:
