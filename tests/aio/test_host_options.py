@@ -206,3 +206,11 @@ def test_users_find_it_in_the_package() -> None:
     assert rpcrdma.HostAuthentication is HostAuthentication
     assert rpcrdma.HostAuthenticationFailed is HostAuthenticationFailed
     assert rpcrdma.HostIdentity.__name__ == "HostIdentity"
+
+
+@pytest.mark.req("TLS-11", "TLS-13")
+def test_a_server_needs_a_certificate_and_for_mutual_tls_authorities(hosts: Hosts) -> None:
+    with pytest.raises(HostAuthenticationFailed, match="there is no certificate of this host"):
+        HostAuthentication(authorities=hosts.authority.path).tls(Role.SERVER, "tls")
+    with pytest.raises(HostAuthenticationFailed, match="there are no authorities"):
+        HostAuthentication(certificate=hosts.server).tls(Role.SERVER, "mtls")

@@ -118,7 +118,7 @@ LENGTHS = [
 ]
 
 
-@pytest.mark.req("V1-23", "V1-24")
+@pytest.mark.req("V1-23", "V1-24", "V2-22", "V2-45")
 async def test_a_read_chunk_as_long_as_neither_its_item_nor_item_and_padding_is_refused(scene: Any) -> None:
     async with scene() as it:
         peer = await it.connected()
@@ -137,7 +137,7 @@ async def test_a_read_chunk_as_long_as_neither_its_item_nor_item_and_padding_is_
                 assert it.files.written.pop() == CONTENT[:said]
 
 
-@pytest.mark.req("V1-62", "V1-60", "V1-57")
+@pytest.mark.req("V1-62", "V1-60", "V1-57", "V2-67")
 async def test_an_ineligible_argument_in_a_chunk_is_answered_with_err_chunk_and_not_run(scene: Scenes) -> None:
     """A file handle; the octets of the same call without a chunk are served."""
     arguments = file_handle(b"the file") + struct.pack(">I", 0x3F)

@@ -160,7 +160,7 @@ async def test_the_octets_of_a_good_session(hosts: Hosts) -> None:
         raw.sock.close()
 
 
-@pytest.mark.req("TLS-23", "TLS-18", "TLS-21", "TLS-39")
+@pytest.mark.req("TLS-23", "TLS-18", "TLS-21", "TLS-39", "TLS-17")
 @without_network
 async def test_the_server_names_sunrpc_alone_and_offers_the_usual_suites(hosts: Hosts) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

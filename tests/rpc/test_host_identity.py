@@ -36,6 +36,7 @@ def test_what_is_no_name(text: str) -> None:
         host_name(text)
 
 
+@pytest.mark.req("TLS-33", "TLS-35")
 @each_case(
     ("presented", "wanted", "same"),
     [
@@ -60,6 +61,7 @@ def test_dns_names_in_certificates(presented: str, wanted: str, same: bool) -> N
     assert is_named(identity("other.example", presented), [host_name(wanted)]) is same
 
 
+@pytest.mark.req("TLS-33", "TLS-35")
 def test_each_kind_of_name_is_compared_with_its_own_kind() -> None:
     peer = identity("a.example", addresses=("2001:db8::1",), uris=("urn:a",))
     for name in ("a.example", "2001:db8:0::1", "urn:a"):

@@ -100,6 +100,7 @@ def test_a_client_goes_on_only_after_an_accepted_reply_with_starttls() -> None:
         denial(AuthStat.AUTH_REJECTEDCRED),
         changed(OFFER, 3, 1),
         changed(OFFER, 6, int.from_bytes(b"TLZ!", "big")),
+        changed(OFFER, 4, 12) + bytes(4),
     ):
         assert not offers_tls(reply, XID), reply.hex()
 

@@ -132,7 +132,7 @@ def _places(case: Case, numbers: int) -> Iterator[int] | None:
 PAGES = ((1, SegmentKind(4096, 0, placeable=False)), (8, SegmentKind(4096, 4096, placeable=True)))
 
 
-@pytest.mark.req("RT-5", "RT-12", "RT-1")
+@pytest.mark.req("RT-5", "RT-12", "RT-1", "RT-31")
 @given(case=cases())
 @example(Case(BufferStructure(36864, PAGES), 100, (65536,), 36864, 8))
 @example(Case(BufferStructure(36864, PAGES), 5000, (4096, 100, 70000), 36864, 4))

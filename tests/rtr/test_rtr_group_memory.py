@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import pytest
+
 from rpcrdma.rtr.groups import Arrived, Group, Placement, check_positions, take_payload
 from rpcrdma.rtr.messages import (
     XMTREQ,
@@ -280,6 +282,7 @@ def placed(*items: tuple[int, int]) -> list[Item]:
     return [Item(position, length, InSegments(0, ())) for position, length in items]
 
 
+@pytest.mark.req("RT-24")
 @each_case(
     ("items", "stream_octets"),
     [
@@ -299,6 +302,7 @@ def test_items_stand_one_after_another_in_the_stream(items: list[tuple[int, int]
     check_positions(placed(*items), stream_octets)
 
 
+@pytest.mark.req("RT-24")
 @each_case(
     ("items", "stream_octets", "words"),
     [

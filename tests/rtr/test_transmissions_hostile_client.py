@@ -285,7 +285,7 @@ def test_what_stands_before_items_is_zero() -> None:
 
 
 @BOTH_DRAFTS
-@pytest.mark.req("RT-2", "RT-12", "RT-13")
+@pytest.mark.req("RT-2", "RT-12", "RT-13", "RT-31")
 def test_the_payloads_of_a_group_are_joined_wherever_they_are(draft: str) -> None:
     """In a short transmission, across segments, in none, and behind nothing but a header."""
     peer = server(draft)

@@ -307,6 +307,30 @@ def test_a_response_that_is_no_such_message_fails_its_call(body: bytes) -> None:
     assert_calls(peer)
 
 
+@pytest.mark.req("RT-17")
+@each_case("end", ["refused", "reported", "faulty", "abandoned"])
+def test_receives_that_were_promised_are_free_again_as_soon_as_their_call_does_not_need_them(end: str) -> None:
+    peer = client()
+    promises = peer.endpoint.requester.carrier.promises
+    free = promises.left
+    handle = peer.call(ONE, result=20_000)
+    assert kinds(peer.heard()) == [XMTREQ]
+    assert promises.left < free
+    match end:
+        case "refused":
+            peer.put(ONE, 4, words(10), response=True)
+        case "reported":
+            peer.put(ONE, REPTERR, words(ONE, 0, 0, 0, BADCONT))
+            assert kinds(peer.heard()) == [0], "the call goes out again, without the extension"
+        case "faulty":
+            peer.put(ONE, XMTRESP, b"", response=True)
+        case "abandoned":
+            peer.endpoint.abandon(handle)
+    assert promises.left == free
+    if end in {"refused", "faulty"}:
+        assert [xid for xid, _ in peer.ended()] == [ONE]
+
+
 @pytest.mark.req("RT-11", "RT-17")
 def test_what_comes_for_a_call_that_was_abandoned_is_dropped_and_gives_everything_back() -> None:
     peer = client(preference=Preference.CHOICE)

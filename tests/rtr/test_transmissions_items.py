@@ -61,7 +61,7 @@ def pages(heard: list[HeardTransmission], numbers: list[int]) -> bytes:
 
 @BOTH_DRAFTS
 @pytest.mark.req("RT-5", "RT-24")
-@each_case("lengths", [(5000, 6000), (20_000, 1024, 9000), (1024, 50, 4096)])
+@each_case("lengths", [(5000, 6000), (20_001, 1025, 9002), (1024, 50, 4096)])
 def test_each_argument_is_named_in_order_by_its_position_and_segments(draft: str, lengths: tuple[int, ...]) -> None:
     peer = TransmissionPeer(Role.CLIENT, draft, EXACT)
     data = [DATA[1000 * n :][:length] for n, length in enumerate(lengths)]
@@ -309,7 +309,7 @@ COMBINATIONS = [
 
 
 @BOTH_DRAFTS
-@pytest.mark.req("RT-7", "RT-8", "RT-25")
+@pytest.mark.req("RT-7", "RT-8", "RT-25", "RT-24")
 @each_case(("way", "length", "kind"), COMBINATIONS)
 def test_a_result_is_located_as_its_direction_and_its_length_say(
     draft: str, way: int, length: int | None, kind: int
@@ -333,6 +333,14 @@ def test_a_result_is_located_as_its_direction_and_its_length_say(
     elif kind == TBSN:
         numbers = [number for number in item.where if isinstance(number, int)]
         assert pages(heard, numbers)[:length] == DATA[:length]
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-24")
+def test_each_result_is_named_by_its_position_in_the_whole_response(draft: str) -> None:
+    asked = Asked(draft, (1, TBSN, 0), (1, EXRW, 5000), (1, TBSN, 0))
+    sent = Sent(asked.reply(DATA[:4097], DATA[5000:9001], DATA[:30])[0])
+    assert [(item.position, item.length) for item in sent.items] == [(12, 4097), (4116, 4001), (8124, 30)]
 
 
 @pytest.mark.req("RT-3")

@@ -187,6 +187,7 @@ def test_versions_before_this_one_are_refused_as_later_ones_are() -> None:
         assert decode(words(7, version, 9, 0)) == [Inbound(Kind.UNREADABLE, 7, 9, version, refusal=refusal)]
 
 
+@pytest.mark.req("V2-47")
 def test_a_grant_with_an_xid_or_a_handle_is_none() -> None:
     assert decode(words(7, 2, 9, 1, 0, 0, 0, 0, 0)) == [refused(Cause.HEADER)]
     assert decode(words(0, 2, 9, 1, 0, 1, 0, 0, 0)) == [refused(Cause.HEADER, xid=0)]

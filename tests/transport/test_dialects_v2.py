@@ -115,8 +115,8 @@ def draft(request: pytest.FixtureRequest) -> Draft:
 
 @pytest.mark.req("V2-37", "V2-40", "V2-A2", "V2-68", "V2-84")
 def test_errors_repeat_xid_and_version(draft: Draft) -> None:
-    for cause, version in itertools.product(set(Cause) - {Cause.VERSION}, (1, 2, 3)):
-        error = OutgoingError(7, version, Refusal(cause, 1, 2, limit=3), answers_call=True)
+    for cause, version, answers_call in itertools.product(set(Cause) - {Cause.VERSION}, (1, 2, 3), (True, False)):
+        error = OutgoingError(7, version, Refusal(cause, 1, 2, limit=3), answers_call=answers_call)
         start = words(7, version, 9, 4, *draft.error_start)
         assert draft.dialect().encode(error, 9).startswith(start), cause
 
@@ -138,6 +138,7 @@ def test_private_data_of_the_peer_change_nothing(draft: Draft, allowed: bool) ->
 # Received messages
 
 
+@pytest.mark.req("V2-78")
 @each_case("xid", [0, 1, 7])
 @each_case("ends", [0, 1])
 def test_calls_with_every_shape_of_lists_are_what_the_long_course_says(draft: Draft, xid: int, ends: int) -> None:
@@ -223,7 +224,7 @@ FAULTY_CALLS: dict[str, Callable[[Draft], bytes]] = {
 }
 
 
-@pytest.mark.req("V2-52", "V2-38", "V2-A10", "V2-A12")
+@pytest.mark.req("V2-52", "V2-38", "V2-A10", "V2-A12", "V2-28")
 @each_case("fault", FAULTY_CALLS)
 def test_a_faulty_call_is_refused(draft: Draft, fault: str) -> None:
     assert draft.decode(FAULTY_CALLS[fault](draft)) == [refused(Cause.HEADER)]

@@ -37,6 +37,7 @@ def test_octets_fill_the_segments_in_order(rooms: tuple[int, ...]) -> None:
                 returned_length(chunk(*rooms), chunk(*lengths), "chunk")
 
 
+@pytest.mark.req("V2-24")
 @each_case("count", [0, 1, 3])
 def test_as_many_segments_come_back_as_were_offered(count: int) -> None:
     with pytest.raises(RemoteProtocolError, match=f"chunk: 2 segments were offered, {count} returned"):
@@ -67,7 +68,7 @@ def echoed(
 WRITES = (chunk(3), chunk(8, handle=5))
 
 
-@pytest.mark.req("V1-26", "V1-41", "V1-44", "V1-53")
+@pytest.mark.req("V1-26", "V1-41", "V1-44", "V1-53", "V2-67", "V2-30")
 @each_case(
     ("returned", "long", "fault"),
     [

@@ -178,7 +178,7 @@ def test_long_call(version: str, length: int, segment_octets_max: int) -> None:
     assert pair.server.statistics.calls_long == pair.client.statistics.calls_long == 1
 
 
-@pytest.mark.req("V1-33", "V1-35", "V1-30", "V2-29", "V2-31", "V2-45", "V1-18", "V1-20")
+@pytest.mark.req("V1-33", "V1-35", "V1-30", "V2-29", "V2-31", "V2-45", "V1-18", "V1-20", "V2-19", "V2-21")
 @each_case("tail", [1, 2, 3, 4])
 def test_long_call_with_items_in_chunks_of_their_own_and_small_ones_in_the_stream(version: str, tail: int) -> None:
     pair = connected(version)
@@ -215,7 +215,7 @@ def test_items_beyond_the_chunks_allowed_are_segments_of_the_stream_and_not_copi
     decoder.done("call")
 
 
-@pytest.mark.req("V1-34", "V1-51", "V1-53", "V2-30", "V1-41")
+@pytest.mark.req("V1-34", "V1-51", "V1-53", "V2-30", "V1-41", "V2-31", "V2-45")
 @each_case("length", [4048, 10_000, 60_000])
 @each_case("segment_octets_max", [1 << 20, 5000])
 def test_long_reply(version: str, length: int, segment_octets_max: int) -> None:
@@ -223,14 +223,22 @@ def test_long_reply(version: str, length: int, segment_octets_max: int) -> None:
     pair.client.call(XID, message(XID, CALL), ReplyBound(60_000))
     (incoming,) = pair.arrived()
     plain = pattern(length)
-    _, decoder = answer(pair, incoming, message(XID, REPLY, (plain, None)))
+    _, decoder = answer(pair, incoming, message(XID, REPLY, (plain, pattern(5)), (b"next", None)))
     decoder = opened(decoder, REPLY)
     assert decoder.octets(length, "result") == plain
+    assert decoder.bulk(5, "padded item") == pattern(5)
+    assert decoder.octets(4, "next") == b"next"
     decoder.done("reply")
     assert nothing_is_exposed(pair)
+    # A short reply leaves its chunk unused.
+    pair.server_events()
+    pair.client.call(XID, message(XID, CALL), ReplyBound(60_000))
+    (incoming,) = pair.arrived()
+    answer(pair, incoming, message(XID, REPLY))
     assert pair.server.statistics.replies_long == pair.client.statistics.replies_long == 1
 
 
+@pytest.mark.req("V2-1")
 @each_case("length", [0, 1, 100, 128])
 def test_small_result_comes_inline_and_still_lands_in_the_callers_buffer(version: str, length: int) -> None:
     pair = connected(version)
@@ -263,7 +271,7 @@ def test_what_is_exposed_for_a_result_is_the_most_it_can_have_and_no_padding(ver
         decoder.done("reply")
 
 
-@pytest.mark.req("V1-25", "V1-47")
+@pytest.mark.req("V1-25", "V1-47", "V2-23")
 def test_write_chunk_is_no_larger_than_the_callers_buffer() -> None:
     pair = EndpointPair().connect()
     memory = bytearray(6000)

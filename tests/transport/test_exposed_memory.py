@@ -177,6 +177,13 @@ def test_each_chunk_is_open_to_what_it_is_for(version: str) -> None:
     pair.run()
     assert kinds(pair.client_events()) == [CallFailed]
     assert not pair.client_pd.regions
+    # A whole call, and the memory into which the responder reads it.
+    pair.client.call(2, message(2, CALL, (bytes(9001), None)), ReplyBound(8))
+    assert {region.access & remote for region in pair.client_pd.regions.values()} == {Access.REMOTE_READ}
+    while not pair.server_pd.regions:
+        pair.client_qp.progress(1)
+        pair.server.progress()
+    assert {region.access & remote for region in pair.server_pd.regions.values()} == {Access.REMOTE_WRITE}
 
 
 @pytest.mark.req("V2-96")

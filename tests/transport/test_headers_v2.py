@@ -43,7 +43,7 @@ def test_header_decodes(module: ModuleType, vector: dict[str, Any]) -> None:
     assert module.decode_header(octets_of(vector)) == header_of(vector, module)
 
 
-@pytest.mark.req("V2-35")
+@pytest.mark.req("V2-35", "V2-58")
 @each("header")
 def test_header_encodes(module: ModuleType, vector: dict[str, Any]) -> None:
     assert module.encode_header(header_of(vector, module)) == octets_of(vector)
@@ -71,7 +71,7 @@ def test_only_a_payload_may_follow(module: ModuleType, vector: dict[str, Any]) -
             module.decode_header(octets_of(vector) + bytes(4))
 
 
-@pytest.mark.req("V2-A10", "V2-A12", "V2-A13")
+@pytest.mark.req("V2-A10", "V2-A12", "V2-A13", "V2-52", "V2-68")
 @each("malformed")
 def test_malformed_header_does_not_decode(module: ModuleType, vector: dict[str, Any]) -> None:
     with pytest.raises(DecodeError) as caught:
@@ -159,6 +159,7 @@ SEGMENT = Segment(1, 1, 1)
 SEGMENTS = (SEGMENT,) * (limits.CHUNK_SEGMENTS_MAX + 1)
 
 
+@pytest.mark.req("V2-57")
 @each_case(
     ("chunks", "cause", "limit"),
     [

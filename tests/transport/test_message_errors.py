@@ -180,6 +180,17 @@ def test_more_read_chunks_than_a_server_takes_come_again_as_one_at_position_zero
     assert not pair.client_pd.regions
 
 
+@pytest.mark.req("V2-54")
+def test_a_call_at_position_zero_that_is_refused_for_its_read_chunks_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair()
+    monkeypatch.setattr(limits, "READ_CHUNKS_MAX", 0)
+    call = message(XID, CALL, *((b"head", pattern(5000 + n)) for n in range(3)))
+    failed = pair.fails(call, message(XID, REPLY), ReplyBound(8))
+    assert isinstance(failed.error, ChunkRefused)
+    assert failed.error.refusal.cause is Cause.READ_CHUNKS
+    assert (pair.server.statistics.errors_sent, pair.client.statistics.resent_long) == (2, 1)
+
+
 # 6: Write chunks
 
 
@@ -232,7 +243,7 @@ def uncontinued(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(responder_module, "CONTINUED_OCTETS_MAX", 0)
 
 
-@pytest.mark.req("V2-58", "V2-62", "V2-88", "V2-89")
+@pytest.mark.req("V2-58", "V2-62", "V2-88", "V2-89", "V2-24")
 @pytest.mark.usefixtures("uncontinued")
 @each_case("which", [0, 1, 2])
 def test_a_result_larger_than_its_write_chunk_succeeds_at_the_second_try(which: int) -> None:
@@ -332,7 +343,7 @@ def test_a_form_that_cannot_be_sent_fails_the_call() -> None:
     assert peer.endpoint.calls_in_flight == 0
 
 
-@pytest.mark.req("V2-61")
+@pytest.mark.req("V2-61", "V2-46")
 @each_case("bound", [ReplyBound(8), ReplyBound(8, (5000,)), ReplyBound(20_000)])
 def test_a_reply_that_fits_nothing_that_was_offered_is_continued(bound: ReplyBound) -> None:
     pair = Pair()

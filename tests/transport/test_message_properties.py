@@ -219,8 +219,8 @@ def test_a_call_lets_its_reply_invalidate_one_of_its_own_handles_or_none(raw: An
     peer = client(raw, config=config)
     for xid, (payload, bound) in enumerate(
         [
-            (message(1, CALL), NOTHING),
-            (message(2, CALL, (b"", bytes(5000))), NOTHING),
+            (message(1, CALL, (b"", bytes(5000))), NOTHING),
+            (message(2, CALL), NOTHING),
             (message(3, CALL), ReplyBound(9000)),
             (message(4, CALL), ReplyBound(0, (5000, 6000))),
             (message(5, CALL, (bytes(9000), None)), NOTHING),

@@ -28,7 +28,7 @@ from support.raw_messages import (
 # Invalidation
 
 
-@pytest.mark.req("PD-6")
+@pytest.mark.req("PD-6", "V2-78")
 def test_invalidation_of_a_handle_that_was_not_named_ends_the_connection(raw: Raw) -> None:
     peer = Client(raw, ReplyBound(9000, (5000,)))
     (call,) = peer.calls

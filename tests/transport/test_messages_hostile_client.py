@@ -157,7 +157,9 @@ def test_version_2_on_a_connection_of_version_1_is_refused_and_not_run(raw: Raw)
     version_1 = struct.pack(">IIIIIII", XID, 1, 32, 0, 0, 0, 0) + CALL
     peer.send(version_1)
     assert [type(event) for event in peer.endpoint_events()] == [Ready, CallArrived]
-    for octets in (raw.properties(xid=XID), raw.message(XID, CALL)):
+    # The last one would be a call if its version were 1.
+    of_neither = version_1[:7] + b"\2" + version_1[8:]
+    for octets in (raw.properties(xid=XID), raw.message(XID, CALL), of_neither):
         (answer,) = peer.send(octets)
         assert struct.unpack(">II4xIIII", answer) == (XID, 2, 4, 1, 1, 1)
         assert peer.endpoint_events() == []

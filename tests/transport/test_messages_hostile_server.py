@@ -76,6 +76,7 @@ def refusals_of_the_first_message(raw: Raw) -> list[tuple[bytes, str]]:
     ]
 
 
+@pytest.mark.req("V2-14")
 @each_draft(
     ("octets", "reason", "versions"),
     lambda raw: [(*case, versions) for case in refusals_of_the_first_message(raw) for versions in offers(raw)],
@@ -149,6 +150,7 @@ def test_properties_that_come_after_a_lone_grant_are_taken_once(raw: Raw) -> Non
 # Messages that answer nothing
 
 
+@pytest.mark.req("V2-48")
 @each_draft(
     "octets",
     lambda raw: [
@@ -198,7 +200,7 @@ def test_message_that_answers_nothing_is_discarded(raw: Raw, octets: bytes) -> N
 # Replies
 
 
-@pytest.mark.req("V2-48")
+@pytest.mark.req("V2-48", "V2-24")
 @each_draft(
     "octets",
     lambda raw: [

@@ -311,7 +311,7 @@ THRESHOLDS = (1024, 4096, 65536)
 
 
 @pytest.mark.thorough
-@pytest.mark.req("V1-27", "V1-47", "V1-51")
+@pytest.mark.req("V1-27", "V1-47", "V1-51", "V2-23")
 @each_case(("send", "receive"), list(itertools.product(THRESHOLDS, THRESHOLDS)))
 def test_every_plan_keeps_within_both_thresholds(send: int, receive: int) -> None:
     limits = OF_VERSION_1._replace(

@@ -11,6 +11,7 @@ from rpcrdma.transport.chunks import ChunkLists, Segment, WriteChunk
 from rpcrdma.transport.dialects import v2_00, v2_07
 from rpcrdma.transport.dialects.dialect import LAST_PIECE_OCTETS_MIN
 from rpcrdma.transport.dialects.v1 import GEOMETRY
+from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.transport.plan_reply import ReplyForm, plan_reply
 from support.cases import each_case
 
@@ -51,6 +52,13 @@ def test_a_result_without_a_write_chunk_looks_for_none(items: tuple[int, ...], c
 
     plan = plan_reply(100, items, ChunkLists((), Listed([chunk(10)] * chunks)), 4096, GEOMETRY)
     assert plan.placed == tuple(index if index < len(items) else None for index in range(chunks))
+
+
+@pytest.mark.req("V2-58", "V2-88")
+def test_the_first_write_chunk_that_is_too_short_is_named() -> None:
+    offered = offer(chunk(2000), chunk(1000, 1000), chunk(2000))
+    plan = plan_reply(100, (2000, 2001, 2003), offered, 4096, GEOMETRY)
+    assert plan.refusal == Refusal(Cause.WRITE_RESOURCE, 2, 2001)
 
 
 SIZES = (0, 1, 4, 1023, 1024, 3900, 4020, 4021, 4044, 4048, 4049, 4068, 4069, 10_000)

@@ -69,7 +69,7 @@ def test_a_value_may_be_longer_than_it_needs_to_be(octets: tuple[int, bytes]) ->
 
 
 @pytest.mark.req("V2-33")
-@each_case("octets", ENCODED)
+@each_case("octets", [*ENCODED, (HOST_AUTHENTICATION, word(8) + bytes(8))])
 def test_a_value_that_is_too_short_does_not_decode(octets: tuple[int, bytes]) -> None:
     number, value = octets
     for length in range(1, len(value)):

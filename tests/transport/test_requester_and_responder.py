@@ -113,7 +113,7 @@ def test_a_message_holds_all_of_the_buffer_that_it_came_in() -> None:
     assert _held_by(memoryview(bytearray(100))[:10]) == 100
 
 
-@pytest.mark.req("V1-38")
+@pytest.mark.req("V1-38", "V2-52")
 @each_case(
     ("start", "taken"),
     [
@@ -397,6 +397,16 @@ def test_as_many_calls_go_together_as_their_message_has_room_for(
     assert outbox.queued == 0
     alone = len(lengths) - len(together)
     assert outbox.posted == sent + bool(together) + alone
+
+
+@pytest.mark.req("V2-4")
+def test_calls_that_go_together_wait_for_a_credit() -> None:
+    pair, batcher = ready_to_batch()
+    window = pair.client._session.window
+    for xid, window.balance, together in ((2, 0, []), (3, 0, []), (4, 1, [[2, 3, 4]])):
+        pair.client.call(xid, message(xid, CALL), ReplyBound(8))
+        pair.client._outbox.send_held()
+        assert batcher.calls == together
 
 
 def test_calls_of_version_1_have_messages_of_their_own() -> None:

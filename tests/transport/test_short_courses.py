@@ -183,6 +183,7 @@ def test_unusual_messages_of_version_1_are_the_same_by_either_course(
         assert one == other, octets.hex(" ", 4)
 
 
+@pytest.mark.req("V2-38")
 @each_case("number", range(len(V2_00)))
 def test_unusual_messages_of_version_2_are_the_same_by_either_course(number: int) -> None:
     kind, _, _, header = V2_00[number]
@@ -233,7 +234,7 @@ def test_no_octets_make_a_dialect_raise(version: Any) -> None:
                     assert found is None or type(found) is Inbound, (octets.hex(" ", 4), cut)
 
 
-@pytest.mark.req("V1-21")
+@pytest.mark.req("V1-21", "V2-21")
 @each_case("position", [1, 2, 3, 5, 6, 7, 0xFFFFFFFF])
 def test_positions_are_multiples_of_four(position: int) -> None:
     read = words(1, position, *NAMED, 0, 0, 0, XID, 0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
@@ -351,6 +353,13 @@ def test_the_form_after_each_refusal(cause: Cause, chunk: int, needed: int, foll
         if "bound" not in following:
             assert expected is not None
             assert form_after(refusal, expected, into, 1000, 777) is None
+
+
+@pytest.mark.req("V2-88")
+def test_the_only_write_chunk_needs_no_index() -> None:
+    form = FORM._replace(bound=ReplyBound(100, (10,)))
+    grown = form_after(Refusal(Cause.WRITE_RESOURCE, 0, 50), form, (), 1000, 777)
+    assert grown == form._replace(attempts=2, bound=ReplyBound(100, (50,)))
 
 
 @each_case("chunk", [0, 1])

@@ -304,7 +304,7 @@ def test_placed_items_are_found_by_position_or_in_order(inline: tuple[int, ...],
     decoder.done("message")
 
 
-@pytest.mark.req("V1-29")
+@pytest.mark.req("V1-29", "V2-25")
 @each_case(
     ("placed", "message"),
     [
