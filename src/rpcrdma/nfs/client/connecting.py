@@ -38,6 +38,7 @@ class MountedFilesystem(NfsFilesystem):
         owns_connection: bool,
     ) -> None:
         super().__init__(connection, mounted.handle, directory=mounted.directory, options=files)
+        self._volume.server = url.host
         self.connection = connection
         self.url = str(url)
         self.export = mounted.export
