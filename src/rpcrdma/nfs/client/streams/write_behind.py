@@ -50,8 +50,8 @@ class _Extent:
 class WriteBehind:
     """Writes to one file in blocks of `block` octets, `blocks` in flight, in at most `octets_max` octets of memory.
 
-    `start` makes a task of a coroutine; `server` is for `append_turn`. A WRITE or COMMIT that fails ends the writing: the
-    data that the server does not have is dropped, and every later call raises the same error. Methods may be called
+    `start` makes a task of a coroutine; `server` is for `append_turn`. A WRITE or COMMIT that fails ends the writing:
+    the data that the server does not have is dropped, and every later call raises the same error. Methods may be called
     concurrently.
     """
 
