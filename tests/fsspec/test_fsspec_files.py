@@ -15,6 +15,7 @@ import pickle
 import secrets
 import shutil
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import pytest
 from fsspec.callbacks import Callback
 
 from fsspec_server import Served
-from rpcrdma import ConnectOptions
+from rpcrdma import ConnectOptions, sync
 from rpcrdma.fsspec import BufferedNfsFile, HeldFile, RdmaFileSystem
 from rpcrdma.nfs.client import FileOptions, NfsFile
 from rpcrdma.nfs.client.node import Node
@@ -48,6 +49,30 @@ def top(served: Served) -> Path:
 
 def at(top: Path, name: str = "") -> str:
     return f"/data/{top.name}/{name}".rstrip("/")
+
+
+@pytest.mark.parametrize("protocol", ["nfstcp"], indirect=True)
+def test_threads_and_event_loops_append_to_one_file_in_turns(fs: Any, top: Path) -> None:
+    def append(file: Any, name: bytes) -> None:
+        with file:
+            for number in range(50):
+                file.write(b"%s %d\n" % (name, number))
+                file.flush()
+
+    url = fs.unstrip_protocol(at(top))
+    with sync.nfs_open(url.replace("nfstcp", "tcp")) as other:
+        files = [fs.open(at(top, "log"), "ab"), fs.open(at(top, "log"), "ab"), other.open("log", "ab")]
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(append, files, (b"a", b"b", b"c")))
+    lines = (top / "log").read_bytes().splitlines()
+    for name in (b"a", b"b", b"c"):
+        assert [line for line in lines if line.startswith(name)] == [b"%s %d" % (name, n) for n in range(50)]
+    assert len(lines) == 150
+    with fs.open(at(top, "log"), "ab") as file:
+        (top / "log").write_bytes(b"short")
+        file.write(b"er")
+        file.flush()
+        assert file.tell() == 7
 
 
 @each_case("count", [4, 1 << 20])

@@ -230,6 +230,8 @@ class BufferedNfsFile(AbstractBufferedFile):
         if self.writable():
             self._send()
             self._await(self._file.flush)
+            # Appended data may have got another place than expected.
+            self.loc = self._file.tell()
 
     def close(self) -> None:
         """Sends the rest, and ends the use of the file, which it does also where it raises that writing has failed."""
