@@ -15,6 +15,8 @@ import pickle
 import secrets
 import shutil
 import stat
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ import pytest
 from fsspec.callbacks import Callback
 
 from fsspec_server import Served
-from rpcrdma import ConnectOptions
+from rpcrdma import ConnectOptions, sync
 from rpcrdma.fsspec import BufferedNfsFile, HeldFile, RdmaFileSystem
 from rpcrdma.nfs.client import FileOptions, NfsFile
 from rpcrdma.nfs.client.node import Node
@@ -48,6 +50,30 @@ def top(served: Served) -> Path:
 
 def at(top: Path, name: str = "") -> str:
     return f"/data/{top.name}/{name}".rstrip("/")
+
+
+@pytest.mark.parametrize("protocol", ["nfstcp"], indirect=True)
+def test_threads_and_event_loops_append_to_one_file_in_turns(fs: Any, top: Path) -> None:
+    def append(file: Any, name: bytes) -> None:
+        with file:
+            for number in range(50):
+                file.write(b"%s %d\n" % (name, number))
+                file.flush()
+
+    url = fs.unstrip_protocol(at(top))
+    with sync.nfs_open(url.replace("nfstcp", "tcp")) as other:
+        files = [fs.open(at(top, "log"), "ab"), fs.open(at(top, "log"), "ab"), other.open("log", "ab")]
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(append, files, (b"a", b"b", b"c")))
+    lines = (top / "log").read_bytes().splitlines()
+    for name in (b"a", b"b", b"c"):
+        assert [line for line in lines if line.startswith(name)] == [b"%s %d" % (name, n) for n in range(50)]
+    assert len(lines) == 150
+    with fs.open(at(top, "log"), "ab") as file:
+        (top / "log").write_bytes(b"short")
+        file.write(b"er")
+        file.flush()
+        assert file.tell() == 7
 
 
 @each_case("count", [4, 1 << 20])
@@ -430,13 +456,55 @@ def test_files_are_copied_between_file_systems(served: Served, top: Path) -> Non
     assert (top / "copy").read_bytes() == LARGE
 
 
-@each_case("mode", ["w+b", "r+b", "a+b", "x+b", "r+", "b"])
-def test_a_mode_that_is_none_of_fsspecs_harms_nothing(fs: Any, top: Path, mode: str) -> None:
+@each_case("mode", ["rw", "rwb", "b", "r+wb"])
+def test_a_mode_that_is_none_harms_nothing(fs: Any, top: Path, mode: str) -> None:
     (top / "file").write_bytes(b"123")
     for name in ("file", "new"):
-        with pytest.raises(ValueError, match="opened with rb, wb, ab or xb"):
+        with pytest.raises(ValueError, match="use rb, wb, xb or ab"):
             fs.open(at(top, name), mode)
     assert [path.read_bytes() for path in top.iterdir()] == [b"123"]
+
+
+def test_files_are_updated_in_place(fs: Any, top: Path) -> None:
+    path = at(top, "new/archive.zip")
+    with fs.open(path, "w+b") as file, zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("one", b"1" * 1000)
+        assert archive.read("one") == b"1" * 1000
+    before = fs.info(path)["size"]
+    with fs.open(path, "r+b") as file, zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("two", b"2")
+        assert archive.namelist() == ["one", "two"]
+        assert file.full_name == fs.unstrip_protocol(path)
+        assert file.info()["size"] == (top / "new" / "archive.zip").stat().st_size
+    assert fs.info(path)["size"] > before
+    with zipfile.ZipFile(top / "new" / "archive.zip") as archive:
+        assert archive.read("two") == b"2"
+    with fs.open(path, "rb") as file:
+        assert file.read() == (top / "new" / "archive.zip").read_bytes()
+    with fs.open(at(top, "text"), "x+") as text:
+        text.write("one\ntwo\n")
+        text.seek(0)
+        assert text.readlines() == ["one\n", "two\n"]
+    with fs.open(at(top, "text"), "wb") as file, pytest.raises(io.UnsupportedOperation, match=r"open it with w\+b"):
+        file.seek(0)
+    # Errors are those of other files.
+    with fs.open(path, "r+b") as file:
+        with pytest.raises(ValueError, match="negative seek position"):
+            file.seek(-1)
+        with pytest.raises(TypeError, match="cannot pickle"):
+            pickle.dumps(file)
+    with pytest.raises(ValueError, match="closed file"):
+        file.read()
+    with pytest.raises(FileNotFoundError):
+        fs.open(at(top, "none"), "r+b")
+    with pytest.raises(FileExistsError):
+        fs.open(path, "x+b")
+    with fs.transaction, pytest.raises(io.UnsupportedOperation, match=r"of mode wb, not w\+b"):
+        fs.open(path, "w+b")
+    left = fs.open(at(top, "left"), "a+b")
+    left.write(b"left open")
+    fs.close()
+    assert (top / "left").read_bytes() == b"left open"
 
 
 def test_moving_renames_files_whose_names_look_like_patterns_too_and_none_onto_itself(fs: Any, top: Path) -> None:

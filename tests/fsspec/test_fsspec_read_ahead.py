@@ -110,7 +110,7 @@ class Reading:
 
 def opened(tail: int) -> tuple[BufferedNfsFile, Reading]:
     reading = Reading()
-    volume: Any = SimpleNamespace(options=FileOptions(), procedures=reading, start=asyncio.ensure_future)
+    volume: Any = SimpleNamespace(server="", options=FileOptions(), procedures=reading, start=asyncio.ensure_future)
     sizes = TransferSizes(read_max=BLOCK, read=BLOCK, write_max=BLOCK, write=BLOCK, listing=PAGE, names=PAGE)
     file = NfsFile(volume, Node(v3.nfs_fh3(b"file"), None, "/file"), parse_open_mode("rb"), sizes, len(FILE))
     system: Any = SimpleNamespace(loop=get_loop())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +52,20 @@ def test_what_fails_is_raised_by_close_and_logged_for_what_was_dropped(
         drop_removed(fs, f"{folder.name}/gone")
     (record,) = caplog.records
     assert "/gone was not closed, and the data written to it last may be lost: " in record.getMessage()
+
+
+def test_log_handlers_of_one_file_do_not_overwrite_each_other(running: Running, folder: Path) -> None:
+    path = f"{folder.name}/log"
+    with sync.nfs_open(running.url) as one, sync.nfs_open(running.url) as other:
+        handlers = [logging.StreamHandler(io.TextIOWrapper(fs.open(path, "ab"))) for fs in (one, other, one)]
+        for number in range(9):
+            record = logging.LogRecord("", 0, "", 0, f"{number}", None, None)
+            handlers[number % 3].emit(record)
+            with (folder / "log").open("a") as local:
+                local.write("local\n")
+        for handler in handlers:
+            handler.stream.close()
+    assert (folder / "log").read_text().split() == [word for number in range(9) for word in (f"{number}", "local")]
 
 
 def drop_removed(fs: sync.NfsFilesystem, path: str) -> None:

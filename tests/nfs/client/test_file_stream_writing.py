@@ -14,11 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rpcrdma.nfs.client.streams.append_turns import append_turn
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3
 from support.cases import each_case
-from support.loops import asynchronous
+from support.loops import asynchronous, in_virtual_time
 from support.octets import pattern
+from support.waiting import time_passes
 
 BLOCK = 1 << 16
 
@@ -307,3 +309,98 @@ async def test_writes_at_the_same_place_do_not_overtake_each_other(server: Any, 
     for number in range(30):
         expected[50 * number : 50 * number + 100] = bytes([number]) * 100
     assert bytes(server.at("/file").data) == bytes(expected)
+
+
+async def test_appended_data_goes_behind_what_others_have_appended_since(server: Any, mounted: Any) -> None:
+    thing = server.put("/file", b"0")
+    async with await mounted().open("/file", "ab") as first, await mounted().open("/file", "a+b") as second:
+        await first.write(b"A")
+        assert first.tell() == 2
+        await first.flush()
+        await second.write(b"B")
+        await second.flush()
+        assert (second.tell(), second.size) == (3, 3)
+        await second.write(b"D")
+        thing.data += b"C"
+        await first.write(b"E" * 9 * BLOCK)
+        assert await second.pread(5, 0) == b"0ABCE"
+        assert second.tell() == second.size == 5 + 9 * BLOCK
+        server.calls.clear()
+        await first.write(b"F")
+        await first.flush()
+        assert server.calls == {"GETATTR": 1, "WRITE": 1}
+        # As other writes do, one at an offset comes behind what was appended before it.
+        await first.write(b"G")
+        await first.pwrite(b"1", 0)
+        await first.write(b"H")
+    assert bytes(thing.data) == b"1ABC" + b"E" * 9 * BLOCK + b"DFGH"
+
+
+@in_virtual_time
+async def test_an_append_that_is_given_up_leaves_its_turn_to_the_next(server: Any, mounted: Any) -> None:
+    thing = server.put("/file", b"0")
+    server.hold["WRITE"] = asyncio.Event()
+    files = [await mounted().open("/file", "ab") for _ in range(3)]
+
+    async def append(file: Any, data: bytes) -> None:
+        await file.write(data)
+        await file.flush()
+
+    # The first is under way, and the second, of the caller's own memory, waits for its turn.
+    given_up = [asyncio.create_task(append(*each)) for each in zip(files, [b"A", b"B" * 9 * BLOCK], strict=False)]
+    await time_passes(1)
+    last = asyncio.create_task(append(files[2], b"C"))
+    await time_passes(1)
+    for each in given_up:
+        each.cancel()
+    await time_passes(1)
+    server.hold.pop("WRITE").set()
+    await last
+    for file in files:
+        await file.close()
+    assert bytes(thing.data) == b"0AC"
+
+
+LENGTHS = st.integers(0, 9 * SMALL)
+APPENDS = st.lists(st.tuples(st.sampled_from(["write", "flush", "tell", "other", "restart"]), LENGTHS), max_size=25)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(APPENDS, min_size=2, max_size=3), memory=st.integers(2, 9), blocks=st.integers(1, 4))
+@asynchronous
+async def test_what_several_files_append_at_once_is_all_there_whenever_the_server_restarts(
+    new_server: Any, steps: list[list[tuple[str, int]]], memory: int, blocks: int
+) -> None:
+    server, mount = new_server()
+    thing = server.put("/file", b"\0")
+    server.read_max = server.write_max = SMALL
+    # Two of them over one client.
+    clients = [mount(write_behind_blocks=blocks, uncommitted_octets_max=memory * SMALL) for _ in range(2)]
+    clients.append(clients[0])
+    written: dict[int, bytearray] = {number: bytearray() for number in range(4)}
+    written[3] += b"\0"
+
+    async def append(number: int, steps: list[tuple[str, int]]) -> None:
+        async with await clients[number].open("/file", "a+b") as file:
+            for count, (what, length) in enumerate(steps):
+                if what == "write":
+                    data = bytes([64 * (number + 1) + count]) * length
+                    await file.write(data)
+                    written[number] += data
+                elif what == "flush":
+                    await file.flush()
+                    assert thing.data[file.tell() - 1] or not file.tell() - 1
+                elif what == "tell":
+                    assert file.tell() == file.size
+                elif what == "other":
+                    # Another host's, which nothing keeps from writing at the same moment: that is promised to nobody.
+                    async with append_turn("", server.handle(thing).data):
+                        thing.data += bytes([count]) * length
+                    written[3] += bytes([count]) * length
+                elif what == "restart":
+                    server.restart()
+
+    await asyncio.gather(*(append(number, each) for number, each in enumerate(steps)))
+    for number, data in written.items():
+        found = [octet for octet in thing.data if octet // 64 == (number + 1) % 4]
+        assert bytes(found) == data

@@ -363,7 +363,7 @@ class NfsFilesystem:
         """Opens a regular file: "rb", "wb", "xb" or "ab", each also with "+"; a new file gets `permissions`.
 
         Asks the server for the current attributes (close-to-open consistency) and whether the caller may read or write
-        as the mode says. "ab" writes from the present end of the file on: NFSv3 has no atomic appending. For "rb" and
+        as the mode says. "ab" writes at the end of the file, see `NfsFile.write`. For "rb" and
         "r+b" an entry that `entry` or `scandir` gave is opened by its handle, in one call, and looked up again only if
         the file has changed since; with `ask=False` an entry is opened for reading without any call.
 

@@ -67,6 +67,7 @@ class NfsFile:
             block=sizes.write,
             blocks=_WRITE_BEHIND_BLOCKS,
             octets_max=_UNCOMMITTED_OCTETS_MAX,
+            server=volume.server,
         )
 
     def __del__(self) -> None:
@@ -150,6 +151,7 @@ class NfsFile:
         """The file's current attributes, which include all data written before."""
         self._check_open()
         await self._behind.drain()
+        self._follow()
         attributes = await self._volume.procedures.getattr(self._node)
         self._end = self._ahead.size = attributes.size
         return stat_from(attributes)
@@ -271,17 +273,23 @@ class NfsFile:
     async def write(self, data: Buffer) -> int:
         """Writes all of `data` at the position; opened for appending: at the end, wherever the position was.
 
-        The end is that of the last reply and of later writes of this file.
+        That is the end that the file has when the data is sent, which `flush` does at the latest: the server is asked
+        for it before. Files of one process that append to one file take turns. NFSv3 cannot promise this to writers in
+        several processes: two that send at the same moment overwrite each other's data.
         """
         with self._position if self._position.free else await self._position.turn():
-            if self._mode.appends:
-                self._position.at = self._end
-            count = await self._write_at(data, self._position.at)
-            self._position.at += count
+            if not self._mode.appends:
+                count = await self._write_at(data, self._position.at)
+                self._position.at += count
+                return count
+            count = await self._write_at(data, self._end, append=True)
+            self._position.at = self._end
             return count
 
     async def pwrite(self, data: Buffer, offset: int) -> int:
         """Writes all of `data` at `offset` without moving the position."""
+        if self._mode.appends:
+            await self.flush()
         if not self._mode.reads:
             return await self._write_at(data, offset)
         # Under the position's lock, so that no older data is read ahead meanwhile.
@@ -296,7 +304,7 @@ class NfsFile:
             if length < 0:
                 raise ValueError(f"negative size {length}")
             # Committed, not only sent: data that had to be written again would undo the truncation.
-            await self._behind.flush()
+            await self.flush()
             self._forget_read()
             await self._volume.procedures.setattr(self._node, set_attributes(size=length))
             self._end = self._ahead.size = length
@@ -306,6 +314,7 @@ class NfsFile:
         """Waits until everything written is on the server's stable storage."""
         self._check_open()
         await self._behind.flush()
+        self._follow()
 
     async def fsync(self) -> None:
         """The same as `flush`."""
@@ -318,6 +327,14 @@ class NfsFile:
         self._closed = True
         self._forget_read()
         await self._behind.flush()
+
+    def _follow(self) -> None:
+        """Moves size and position behind the appended data, if its place turned out to be another than expected."""
+        end = self._behind.take_end()
+        if end is not None:
+            if self._position.at == self._end:
+                self._position.at = end
+            self._end = self._ahead.size = end
 
     def _rest(self) -> int:
         """Octets to be asked for by a reader of the rest of the file, which may have grown."""
@@ -348,13 +365,14 @@ class NfsFile:
         self._position.at += len(data)
         return data
 
-    async def _write_at(self, data: Buffer, offset: int) -> int:
+    async def _write_at(self, data: Buffer, offset: int, *, append: bool = False) -> int:
         self._check(self._mode.writes, "writing")
         data = as_view(data, "data")
         if self._mode.reads:
             self._forget_read()
-        await self._behind.write(offset, data)
+        await self._behind.write(offset, data, append=append)
         self._end = self._ahead.size = max(self._end, offset + len(data))
+        self._follow()
         return len(data)
 
     def _forget_read(self) -> None:
@@ -379,6 +397,7 @@ class NfsFile:
         self._check(self._mode.reads, "reading")
         if not self._behind.idle:
             await self._behind.drain()
+            self._follow()
 
     def _check(self, allowed: bool, what: str) -> None:
         self._check_open()

@@ -1,7 +1,11 @@
 """Sequential writing: data is gathered into blocks, sent UNSTABLE with many WRITEs in flight, and committed.
 
 Everything that the server has not promised to have on stable storage stays in memory, to be written again when the
-server has lost it (see `stable_write`). The memory is bounded: when it is full, the writer waits for a COMMIT.
+server has lost it (see `stability`). The memory is bounded: when it is full, the writer waits for a COMMIT.
+
+Appended data get their place when they are sent, from a GETATTR in the file's turn (see `append_turn`), and are on
+stable storage before the turn ends: data that a restart of the server loses would be written again over the data that
+others append meanwhile.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from typing import Any
 from rpcrdma.aio.own_loop import check_loop
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
+from rpcrdma.nfs.client.streams.append_turns import append_turn
 from rpcrdma.nfs.client.streams.direct_calls import stability, write_direct, write_whole
 from rpcrdma.nfs.v3 import stable_how
 from rpcrdma.wire.bulk_memory import PooledMemory
@@ -45,8 +50,9 @@ class _Extent:
 class WriteBehind:
     """Writes to one file in blocks of `block` octets, `blocks` in flight, in at most `octets_max` octets of memory.
 
-    `start` makes a task of a coroutine. A WRITE or COMMIT that fails ends the writing: the data that the server does
-    not have is dropped, and every later call raises the same error. Methods may be called concurrently.
+    `start` makes a task of a coroutine; `server` is for `append_turn`. A WRITE or COMMIT that fails ends the writing:
+    the data that the server does not have is dropped, and every later call raises the same error. Methods may be called
+    concurrently.
     """
 
     def __init__(
@@ -58,8 +64,10 @@ class WriteBehind:
         block: int,
         blocks: int,
         octets_max: int,
+        server: str = "",
     ) -> None:
         self._procedures = procedures
+        self._server = server
         self._node = node
         self._start = start
         self._block = block
@@ -69,7 +77,12 @@ class WriteBehind:
         self._sent = 0
         self._free: list[memoryview] = []
         self._current: _Extent | None = None
-        self._in_flight: dict[asyncio.Task[None], _Extent] = {}
+        self._appending = False
+        """Whether the data that is here was appended."""
+        self._gathered: list[_Extent] = []
+        """Full blocks of appended data, which have no place yet."""
+        self._appended_to: int | None = None
+        self._in_flight: dict[asyncio.Task[None], list[_Extent]] = {}
         self._uncommitted: list[_Extent] = []
         self._failure: Exception | None = None
         self._failure_raised = False
@@ -78,40 +91,51 @@ class WriteBehind:
     @property
     def idle(self) -> bool:
         """Whether everything has been sent and committed."""
-        return not (self._current or self._in_flight or self._uncommitted or self._failure)
+        return not (self._current or self._gathered or self._in_flight or self._uncommitted or self._failure)
 
     @property
     def unsent(self) -> int:
         """Octets that no WRITE carries yet."""
-        return self._current.length if self._current else 0
+        return sum(extent.length for extent in self._gathered) + (self._current.length if self._current else 0)
 
     @property
     def uncommitted(self) -> int:
         """Octets in flight, or at the server but not known to be on its stable storage."""
         # An extent that has just arrived is in both.
-        return sum(extent.length for extent in {*self._in_flight.values(), *self._uncommitted})
+        return sum(extent.length for extent in {*self._sent_extents(), *self._uncommitted})
 
     @property
     def unraised_failure(self) -> Exception | None:
         """The error that no call has raised yet: data of earlier calls is lost."""
         return None if self._failure_raised else self._failure
 
-    async def write(self, offset: int, data: memoryview) -> None:
+    def take_end(self) -> int | None:
+        """The end of the file behind everything appended, if data has got its place since this was last asked."""
+        end, self._appended_to = self._appended_to, None
+        return None if end is None else end + self.unsent
+
+    async def write(self, offset: int, data: memoryview, *, append: bool = False) -> None:
         """Copies all of `data`, to be written at `offset`: the caller may change it afterwards.
 
-        More than fits into the blocks in flight is not copied: it is on stable storage when this returns.
+        With `append` they are written at the end that the file has when they are sent, and `offset` is where that is
+        expected to be. More than fits into the blocks in flight is not copied: it is on stable storage when this
+        returns.
 
         Raises:
-            NfsError: a WRITE or COMMIT of this file has failed.
+            NfsError: a WRITE or COMMIT of this file has failed, or the GETATTR before an append.
         """
         async with self._lock:
             self._check()
+            if append != self._appending:
+                await self._commit()
+                self._check()
+                self._appending = append
             if len(data) > self._block * self._blocks:
                 await self._write_uncopied(offset, data)
                 return
             while data:
                 extent = self._current
-                if extent is None or extent.end != offset or not self._room(extent):
+                if extent is None or not (self._appending or extent.end == offset) or not self._room(extent):
                     await self._send_current()
                     buffer = await self._buffer()
                     self._check()
@@ -130,8 +154,7 @@ class WriteBehind:
         Raises: see `write`.
         """
         async with self._lock:
-            await self._send_current()
-            await self._arrivals(0)
+            await self._send_all()
             self._check()
 
     async def flush(self) -> None:
@@ -141,34 +164,42 @@ class WriteBehind:
         """
         async with self._lock:
             extent = self._current
-            if extent is not None and not self._in_flight and not self._uncommitted:
+            if extent is not None and not (self._appending or self._in_flight or self._uncommitted):
                 # All of a small file: one call instead of two.
                 self._current = None
                 await self._carry(extent, stable_how.FILE_SYNC)
-                await self._commit()
-            else:
-                await self._send_current()
-                await self._commit()
+            await self._commit()
             self._check()
 
     async def _write_uncopied(self, offset: int, data: memoryview) -> None:
         # Older data that had to be written again would undo this, where they overlap.
-        await self._send_current()
         await self._commit()
         self._check()
         try:
-            for start in range(0, len(data), self._octets_max):
-                await write_direct(
-                    self._procedures,
-                    self._node,
-                    offset + start,
-                    data[start : start + self._octets_max],
-                    call_octets=self._block,
-                    calls=self._blocks,
-                )
+            if not self._appending:
+                await self._write_direct(offset, data)
+                return
+            async with append_turn(self._server, self._node.handle.data):
+                offset = await self._end_of_file()
+                await self._write_direct(offset, data)
+                self._appended_to = offset + len(data)
         except Exception as error:  # noqa: BLE001 - see _fail
             self._fail(error)
         self._check()
+
+    async def _write_direct(self, offset: int, data: memoryview) -> None:
+        for start in range(0, len(data), self._octets_max):
+            await write_direct(
+                self._procedures,
+                self._node,
+                offset + start,
+                data[start : start + self._octets_max],
+                call_octets=self._block,
+                calls=self._blocks,
+            )
+
+    async def _end_of_file(self) -> int:
+        return (await self._procedures.getattr(self._node)).size
 
     def _room(self, extent: _Extent) -> int:
         """Octets that fit into the extent, which ends at a multiple of the block size."""
@@ -185,6 +216,7 @@ class WriteBehind:
         if self._failure is None:
             self._failure = error.with_traceback(None)
         self._current = None
+        self._gathered = []
         self._uncommitted = []
         self._free = []
 
@@ -200,8 +232,15 @@ class WriteBehind:
         extent = self._current
         if extent is None:
             return
+        if self._appending:
+            self._gathered.append(extent)
+            self._current = None
+            # Blocks that are full while others are in flight share the next turn.
+            if not self._in_flight or len(self._gathered) == self._blocks:
+                await self._send_gathered()
+            return
         # Two WRITEs of the same octets must not overtake each other.
-        while any(extent.overlaps(other) for other in self._in_flight.values()):
+        while any(extent.overlaps(other) for other in self._sent_extents()):
             await self._arrivals(len(self._in_flight) - 1)
         await self._arrivals(self._blocks - 1)
         if self._failure is not None:
@@ -209,9 +248,42 @@ class WriteBehind:
         self._current = None
         self._sent += 1
         extent.number = self._sent
-        task = self._start(self._carry(extent, stable_how.UNSTABLE))
-        self._in_flight[task] = extent
+        self._send([extent], self._carry(extent, stable_how.UNSTABLE))
+
+    async def _send_gathered(self) -> None:
+        await self._arrivals(0)
+        if self._gathered:
+            extents, self._gathered = self._gathered, []
+            # A task of its own: a caller that is cancelled while a WRITE is under way must not end the turn.
+            self._send(extents, self._append(extents))
+
+    async def _send_all(self) -> None:
+        """Sends what is here, and waits until it has arrived."""
+        await self._send_current()
+        await self._send_gathered()
+        await self._arrivals(0)
+
+    def _send(self, extents: list[_Extent], work: Coroutine[Any, Any, None]) -> None:
+        task = self._start(work)
+        self._in_flight[task] = extents
         task.add_done_callback(self._in_flight.pop)
+
+    def _sent_extents(self) -> list[_Extent]:
+        return [extent for extents in self._in_flight.values() for extent in extents]
+
+    async def _append(self, extents: list[_Extent]) -> None:
+        try:
+            async with append_turn(self._server, self._node.handle.data):
+                end = await self._end_of_file()
+                for extent in extents:
+                    extent.offset = end
+                    end = extent.end
+                stable = stable_how.UNSTABLE if len(extents) > 1 else stable_how.FILE_SYNC
+                await asyncio.gather(*(self._carry(extent, stable) for extent in extents))
+                await self._commit_arrived()
+                self._appended_to = end
+        except Exception as error:  # noqa: BLE001 - see _fail
+            self._fail(error)
 
     async def _arrivals(self, left: int) -> None:
         while len(self._in_flight) > left:
@@ -241,7 +313,10 @@ class WriteBehind:
             self._free.append(extent.buffer)
 
     async def _commit(self) -> None:
-        await self._arrivals(0)
+        await self._send_all()
+        await self._commit_arrived()
+
+    async def _commit_arrived(self) -> None:
         in_vain = 0
         while self._uncommitted:
             try:
