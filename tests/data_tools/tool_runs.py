@@ -73,7 +73,7 @@ TOOLS = {
 }
 
 
-RECIPES = ("duckdb", "polars", "datasets", "torch", "ipykernel", "tqdm")
+RECIPES = ("duckdb", "polars", "datasets", "torch", "h5py", "ipykernel", "tqdm")
 """The packages that the blocks of the document use, and no example."""
 
 _QUIET = {"DASK_LOGGING__DISTRIBUTED": "warning", "HF_HUB_DISABLE_TELEMETRY": "1"}

@@ -33,9 +33,9 @@ RANKS = {
     "simulation": 8,
     "check": 8,
     "cli": 9,
-    "fsspec": 9,
     "sync": 9,
     "testing": 9,
+    "fsspec": 10,
     "__main__": 10,
 }
 # A machine whose time, randomness and input are handed in can be tested and simulated to the last octet.

@@ -16,7 +16,8 @@ except ModuleNotFoundError as error:
 from rpcrdma.fsspec.buffered_file import BufferedNfsFile
 from rpcrdma.fsspec.filesystem import RdmaFileSystem, TcpFileSystem
 from rpcrdma.fsspec.held_file import HeldFile
+from rpcrdma.fsspec.updated_file import UpdatedFile
 
-__all__ = ["BufferedNfsFile", "HeldFile", "RdmaFileSystem", "TcpFileSystem"]
+__all__ = ["BufferedNfsFile", "HeldFile", "RdmaFileSystem", "TcpFileSystem", "UpdatedFile"]
 
 del _fsspec

@@ -6,26 +6,24 @@ import asyncio
 import contextlib
 import io
 import logging
-import os
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from fsspec.caching import BaseCache, register_cache
 from fsspec.spec import AbstractBufferedFile
 
-from rpcrdma.fsspec.waiting import sync
+from rpcrdma.fsspec.waiting import FilesLoop
 from rpcrdma.nfs.client import NfsFile
 from rpcrdma.nfs.client.streams.direct_calls import LentMemory
 from rpcrdma.nfs.client.streams.read_ahead import SequentialRun
 from rpcrdma.nfs.client.trees.local_files import temporary_name
 from rpcrdma.wire.buffers import Buffer, as_view
 
-__all__ = ["FILE_MODES", "BufferedNfsFile", "OpeningFileSystem"]
+__all__ = ["BufferedNfsFile", "OpeningFileSystem", "check_transaction"]
 
 T = TypeVar("T")
-
-FILE_MODES = ("rb", "wb", "ab", "xb")
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _DIRECT_OCTETS = 1 << 20
@@ -51,6 +49,22 @@ class OpeningFileSystem(Protocol):
     def note_written(self, path: str) -> None:
         """Forgets the attributes of a file that has been written."""
 
+    def info(self, path: str, refresh: bool = False) -> dict[str, Any]:
+        """The attributes of a file; with `refresh` as the server tells them now."""
+
+    def unstrip_protocol(self, name: str) -> str:
+        """The URL of a path."""
+
+
+def check_transaction(path: str, mode: str) -> None:
+    """Checks the mode of a file that is opened in a transaction.
+
+    Raises:
+        io.UnsupportedOperation: it is one for files that exist.
+    """
+    if mode != "wb":
+        raise io.UnsupportedOperation(f"{path}: a transaction takes new files, of mode wb, not {mode}")
+
 
 class _OwnReadAhead(BaseCache):
     """The default cache, which keeps nothing: the open file itself reads ahead."""
@@ -62,7 +76,7 @@ register_cache(_OwnReadAhead)
 
 
 class BufferedNfsFile(AbstractBufferedFile):
-    """An open file: "rb", "wb", "ab" or "xb".
+    """An open file: "rb", "wb", "ab" or "xb"; see `UpdatedFile` for those with "+".
 
     A read fetches the octets that it asks for. Reads that go on where the last one ended have the next blocks fetched
     meanwhile, see `SequentialRun`, and take their octets from the block that has arrived. With `cache_type`, one of
@@ -92,12 +106,11 @@ class BufferedNfsFile(AbstractBufferedFile):
         self._closed = True  # until it is open: an object whose making fails is finalized as well
         self._temporary: str | None = None
         if not autocommit and mode != "rb":
-            if mode != "wb":
-                raise io.UnsupportedOperation(f"{path}: a transaction takes new files, of mode wb, not {mode}")
+            check_transaction(path, mode)
             self._temporary = f"{path.rpartition('/')[0]}/{temporary_name()}"
         self._fs_loop = fs.loop
-        self._pid = os.getpid()
-        self._file: NfsFile = opened or sync(self._fs_loop, fs.open_async, self._temporary or path, mode)
+        self._files_loop = FilesLoop(fs.loop, path)
+        self._file: NfsFile = opened or self._await(fs.open_async, self._temporary or path, mode)
         self._reads_ahead = cache_type == _OwnReadAhead.name
         self._run = SequentialRun()
         self._lines = b""
@@ -113,13 +126,7 @@ class BufferedNfsFile(AbstractBufferedFile):
             fs.note_writer(self)
 
     def _await(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
-        if self._pid != os.getpid():
-            raise RuntimeError(
-                f"{self.path} was opened before the process forked, and its connection is the parent's: open it anew "
-                "in the child, where the file system connects for itself"
-            )
-        result: T = sync(self._fs_loop, function, *args)
-        return result
+        return self._files_loop.run(partial(function, *args))
 
     # Reading
 
@@ -223,6 +230,17 @@ class BufferedNfsFile(AbstractBufferedFile):
         self.loc += len(view)
         return len(view)
 
+    def seek(self, loc: int, whence: int = io.SEEK_SET) -> int:
+        """Moves the position of a file that is open for reading, and returns it.
+
+        Raises:
+            io.UnsupportedOperation: it is open for writing.
+        """
+        if self.writable():
+            raise io.UnsupportedOperation(f"{self.path} is written in one go: for seeks open it with w+b or r+b")
+        position: int = super().seek(loc, whence)
+        return position
+
     def flush(self, force: bool = False) -> None:  # noqa: ARG002 - fsspec's name for the flush of `close`
         """Waits until everything written is on the server's stable storage."""
         if self.closed:
@@ -275,9 +293,10 @@ class BufferedNfsFile(AbstractBufferedFile):
             self._temporary = None
 
     def __del__(self) -> None:
-        if getattr(self, "_pid", os.getpid()) != os.getpid():
+        files_loop: FilesLoop | None = getattr(self, "_files_loop", None)
+        if files_loop is not None and files_loop.forked:
             _OF_PARENTS.append(getattr(self, "_file", None))
-        if self.closed or not self.writable() or sys.is_finalizing() or self._pid != os.getpid():
+        if self.closed or not self.writable() or sys.is_finalizing() or files_loop is None or files_loop.forked:
             return
         try:
             here = asyncio.get_running_loop()

@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 from fsspec.asyn import _run_coros_in_chunks
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
-from rpcrdma.fsspec.buffered_file import FILE_MODES, BufferedNfsFile
+from rpcrdma.fsspec.buffered_file import BufferedNfsFile
 from rpcrdma.fsspec.held_file import HeldFile, first_read
-from rpcrdma.fsspec.mounts import mounts_of
+from rpcrdma.fsspec.mounts import Mounts, mounts_of
 from rpcrdma.fsspec.server_filesystem import ServerFileSystem, names_below
 from rpcrdma.fsspec.servers import ServerPath
+from rpcrdma.fsspec.updated_file import UpdatedFile
 from rpcrdma.fsspec.waiting import sync, waits_by_sync
 from rpcrdma.nfs.client import DirEntry, MountedFilesystem, NfsFile
 from rpcrdma.nfs.client.mount_client import NoSuchExport
@@ -233,12 +234,9 @@ class RdmaFileSystem(ServerFileSystem):
         autocommit: bool = True,
         cache_options: dict[str, Any] | None = None,
         **kwargs: Any,
-    ) -> BufferedNfsFile | HeldFile:
-        if mode not in FILE_MODES:
-            raise ValueError(
-                f"{path}: fsspec's files are opened with rb, wb, ab or xb, not {mode}; rpcrdma.sync.nfs_open has files "
-                "for reading and writing"
-            )
+    ) -> BufferedNfsFile | HeldFile | UpdatedFile:
+        if "+" in mode:
+            return UpdatedFile(self, path, mode, self._mounts_here(path).updated, autocommit=autocommit)
         if mode == "rb" and block_size is None and not cache_options and not kwargs:
             opened, data = self._believed_data(path) or sync(self.loop, self._open_reading, path)
             if opened is None:
@@ -301,9 +299,12 @@ class RdmaFileSystem(ServerFileSystem):
 
     def note_writer(self, file: BufferedNfsFile) -> None:
         """Has the end of the process close the file, if nothing else does."""
+        self._mounts_here(file.path).writers.add(file)
+
+    def _mounts_here(self, path: str) -> Mounts:
         loop = self.loop
         assert loop is not None, "a file that waits for its calls needs a loop to wait for"
-        mounts_of(self.place(file.path).server, loop).writers.add(file)
+        return mounts_of(self.place(path).server, loop)
 
     # Directories and names
 

@@ -21,6 +21,7 @@ from rpcrdma.aio.urls import Url
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs.client import FileOptions, MountedFilesystem, nfs_open
 from rpcrdma.nfs.errors import NfsNotFound, ServerPathError
+from rpcrdma.sync.file_object import Writers
 
 __all__ = ["Mounts", "Server", "close_all_mounts", "close_mounts", "mounts_of"]
 
@@ -62,6 +63,8 @@ class Mounts:
         """Pages that are being read, by directory: questions about other files there wait for them."""
         self.writers: weakref.WeakSet[Closable] = weakref.WeakSet()
         """Files open for writing, which the end of the process closes."""
+        self.updated = Writers()
+        """Files open for reading and writing, which are closed before their connections."""
 
     async def run(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]], *, prefix: str = "") -> T:
         """The result of `call` with the file system that has `path`, and the path in it.
@@ -114,8 +117,11 @@ class Mounts:
             task.cancel()
         async with self._lock:
             mounted, self._mounted = set(self._mounted.values()), {}
-        for fs in mounted:
-            await fs.close()
+        try:
+            await self.updated.close()
+        finally:
+            for fs in mounted:
+                await fs.close()
 
     async def _at(self, path: str) -> tuple[str, MountedFilesystem]:
         fs = self._mounted.get(self._export_of(path))

@@ -7,7 +7,9 @@ interrupt cancels the call that the thread waits for, which `fsspec.asyn.sync` l
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
+import os
 from collections.abc import Callable, Coroutine
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
@@ -17,7 +19,7 @@ from fsspec import AbstractFileSystem
 
 from rpcrdma.aio.awaited_call import wait_for
 
-__all__ = ["sync", "waits_by_sync"]
+__all__ = ["FilesLoop", "sync", "waits_by_sync"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -42,6 +44,40 @@ def sync(
         result: T = fsspec.asyn.sync(loop, function, *args, **kwargs)
         return result
     return wait_for(loop, partial(function, *args, **kwargs))
+
+
+class FilesLoop:
+    """The event loop of one open file: `path` is for messages. A child process may not use what its parent opened."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None, path: str) -> None:
+        self._loop = loop
+        self._path = path
+        self._pid = os.getpid()
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a child of the one that opened the file."""
+        return self._pid != os.getpid()
+
+    def run(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Waits for the coroutine that `begin` makes; its result.
+
+        Raises:
+            RuntimeError: the loop does not run, is this thread's own, or the parent's.
+        """
+        if self.forked:
+            raise RuntimeError(
+                f"{self._path} was opened before the process forked, and its connection is the parent's: open it anew "
+                "in the child, where the file system connects for itself"
+            )
+        return sync(self._loop, begin)
+
+    def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Has the loop run a coroutine and does not wait for it; nothing where the loop has ended."""
+        if not self.forked and self._loop is not None:
+            loop = self._loop
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(lambda: loop.create_task(begin()))
 
 
 def waits_by_sync(filesystem: F) -> F:

@@ -17,12 +17,12 @@ import threading
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, SupportsIndex, TypeAlias, TypeVar
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Protocol, Self, SupportsIndex, TypeAlias, TypeVar
 
 from rpcrdma.aio.awaited_call import wait_for
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["BackgroundLoop", "OwnProcess", "Waits", "claimed_loop", "iterate", "waiting"]
+__all__ = ["BackgroundLoop", "OwnProcess", "WaitedLoop", "Waits", "claimed_loop", "iterate", "waiting"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -42,6 +42,20 @@ _INSIDE = (
     "rpcrdma.sync was called by a function that it runs itself (progress, onerror, on_call, a service), which "
     "would deadlock: call it from another thread"
 )
+
+
+class WaitedLoop(Protocol):
+    """An event loop in another thread than the one that waits for it."""
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a child of the one that has the thread."""
+
+    def run(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Waits until the loop has run the coroutine that `begin` makes; its result."""
+
+    def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Has the loop run a coroutine and does not wait for it; nothing where the loop has ended."""
 
 
 class BackgroundLoop:
@@ -219,7 +233,7 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
 
     @functools.wraps(method)
     def wait(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        loop: BackgroundLoop = self._loop
+        loop: WaitedLoop = self._loop
 
         def begin() -> Coroutine[Any, Any, T]:
             begun: Coroutine[Any, Any, T] = getattr(self._asynchronous, name)(*args, **kwargs)
@@ -230,7 +244,7 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Ca
     return wait
 
 
-def iterate(loop: BackgroundLoop, begin: Callable[[], AsyncIterator[T]], *, at_once: int) -> Iterator[T]:
+def iterate(loop: WaitedLoop, begin: Callable[[], AsyncIterator[T]], *, at_once: int) -> Iterator[T]:
     """The items of an asynchronous iterator, up to `at_once` of them for each time that the thread waits."""
     items: AsyncIterator[T] | None = None
     failure: BaseException | None = None

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rpcrdma.nfs.client import NfsFile as AsynchronousFile
-from rpcrdma.sync.background_loop import BackgroundLoop, OwnProcess, iterate, waiting
+from rpcrdma.sync.background_loop import OwnProcess, WaitedLoop, iterate, waiting
 from rpcrdma.wire.buffers import as_view
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
     closed or when the program ends, is closed then.
     """
 
-    def __init__(self, file: AsynchronousFile, loop: BackgroundLoop, mode: str, writers: Writers) -> None:
+    def __init__(self, file: AsynchronousFile, loop: WaitedLoop, mode: str, writers: Writers) -> None:
         super().__init__()
         self._asynchronous = file
         self._loop = loop
